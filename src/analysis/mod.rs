@@ -1,0 +1,4 @@
+//! Analysis units: one file each, a type that takes a session in and gives panels out. A unit
+//! knows no terminal; screens, text, CSV and JSON come from its panels.
+
+pub mod coverage;

@@ -1,0 +1,256 @@
+//! What can be typed. Where perf has an option, ours has its spelling and meaning.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// Samples the running machine and shows, live, what its CPUs do.
+#[derive(Debug, Parser)]
+#[command(
+    name = "perfprof-tui",
+    version,
+    about,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    max_term_width = 100
+)]
+#[command(after_help = "Without a command: the live screen. `perfprof-tui doctor` says what this machine can measure.")]
+pub struct Args {
+    #[command(flatten)]
+    pub live: Live,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show a recording with the same screens as live
+    Open(Open),
+    /// Record to a file, without a terminal, at the lowest cost
+    Record(Record),
+    /// Print a recording's table as text, JSON or CSV
+    Report(Report),
+    /// Say what this machine and this user can and cannot measure, and what changes it
+    Doctor(Doctor),
+}
+
+/// What is sampled, and how: common to the live screen and `record`.
+#[derive(Debug, ClapArgs)]
+pub struct Sampling {
+    /// Events, e.g. cycles:u, cpu-clock, sched:sched_switch, cpu/event=0x3c/, mem:ADDR:w, {a,b}
+    #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
+    pub events: Vec<String>,
+    /// Samples a second, or max
+    #[arg(short = 'F', long = "freq", value_name = "HZ", default_value = "999", conflicts_with = "period")]
+    pub freq: String,
+    /// One sample each PERIOD events instead
+    #[arg(short = 'c', long = "count", value_name = "PERIOD")]
+    pub period: Option<u64>,
+    /// Record call chains (on by default)
+    #[arg(short = 'g')]
+    pub chains: bool,
+    /// How call chains are taken: fp (frame pointers) or none
+    #[arg(long, value_name = "MODE", default_value = "fp")]
+    pub call_graph: String,
+    /// The whole machine (the default without a target)
+    #[arg(short = 'a', long = "all-cpus")]
+    pub all: bool,
+    /// Only these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub cpus: Option<String>,
+    /// These processes and what they start
+    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup"])]
+    pub pids: Option<String>,
+    /// Only these threads
+    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup"])]
+    pub tids: Option<String>,
+    /// All processes of a user
+    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup"])]
+    pub user: Option<String>,
+    /// A cgroup by its path below the tree's root, or a glob of several
+    #[arg(short = 'G', long, value_name = "NAME")]
+    pub cgroup: Option<String>,
+    /// Leave kernel code out
+    #[arg(long, visible_alias = "all-user")]
+    pub exclude_kernel: bool,
+    /// Leave user code out
+    #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
+    pub exclude_user: bool,
+    /// Leave guests out
+    #[arg(long)]
+    pub exclude_guest: bool,
+    /// Leave the idle task out, with the softirqs and interrupts on top of it
+    #[arg(long)]
+    pub exclude_idle: bool,
+    /// Do not follow threads and processes that the target starts
+    #[arg(short = 'i', long = "no-inherit")]
+    pub no_inherit: bool,
+    /// Data pages of each CPU's ring buffer, a power of two (or 512K, 4M)
+    #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
+    pub pages: Option<String>,
+    /// Wait MS milliseconds before sampling begins
+    #[arg(short = 'D', long = "delay", value_name = "MS", default_value_t = 0, hide_default_value = true)]
+    pub delay: u64,
+    /// Keep the profiler's own samples
+    #[arg(long)]
+    pub include_self: bool,
+    /// Sample even where that costs more than half a CPU
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What a screen shows first, and where names come from.
+#[derive(Debug, ClapArgs)]
+pub struct View {
+    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym
+    #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "comm,pid,dso,sym")]
+    pub sort: String,
+    /// Show only samples that match, e.g. 'comm == nginx && !idle'
+    #[arg(long = "where", value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Count only the functions themselves, not what they call
+    #[arg(long)]
+    pub no_children: bool,
+    /// Hide rows below this share
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true)]
+    pub percent_limit: f64,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
+    /// Commands to run at the start, as typed after ':'; may be repeated
+    #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
+    pub exec: Vec<String>,
+    /// Memory that samples may use before the oldest are dropped
+    #[arg(long, value_name = "SIZE", default_value = "512M")]
+    pub memory: String,
+    /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Colours: true, 256, 16 or none [default: from the terminal]
+    #[arg(long, value_name = "DEPTH")]
+    pub color: Option<String>,
+}
+
+/// Options of the live screen.
+#[derive(Debug, ClapArgs)]
+pub struct Live {
+    #[command(flatten)]
+    pub sampling: Sampling,
+    #[command(flatten)]
+    pub view: View,
+    /// Seconds between two updates of the screen
+    #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 1.0, hide_default_value = true)]
+    pub refresh: f64,
+    /// A command to run and sample
+    #[arg(last = true, value_name = "CMD")]
+    pub cmd: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Open {
+    /// The recording
+    #[arg(required_unless_present = "input")]
+    pub file: Option<PathBuf>,
+    /// The recording, in perf's spelling
+    #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "file")]
+    pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub names: Names,
+    #[command(flatten)]
+    pub view: View,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Record {
+    #[command(flatten)]
+    pub sampling: Sampling,
+    /// The file to write; one that is there becomes FILE.old
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
+    pub output: PathBuf,
+    /// Say nothing at the end
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// A command to run and record; without one recording ends with Ctrl-C
+    #[arg(last = true, value_name = "CMD")]
+    pub cmd: Vec<OsString>,
+}
+
+/// Where the names of a recording come from.
+#[derive(Debug, ClapArgs)]
+pub struct Names {
+    /// A directory with the recorded machine's files under their paths
+    #[arg(long, value_name = "DIR")]
+    pub symfs: Option<PathBuf>,
+    /// The recorded machine's /proc/kallsyms
+    #[arg(long, value_name = "FILE")]
+    pub kallsyms: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Report {
+    /// The recording
+    #[arg(required_unless_present = "input")]
+    pub file: Option<PathBuf>,
+    /// The recording, in perf's spelling
+    #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "file")]
+    pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub names: Names,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym
+    #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "comm,dso,sym")]
+    pub sort: String,
+    /// Only samples that match, e.g. 'comm == nginx && !idle'
+    #[arg(long = "where", value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Only this many rows of each event
+    #[arg(long, value_name = "ROWS")]
+    pub limit: Option<usize>,
+    /// Count only the functions themselves, not what they call
+    #[arg(long)]
+    pub no_children: bool,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_options_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn perf_spellings_are_understood() {
+        for line in [
+            "perfprof-tui -a -g -F 99 -- sleep 1",
+            "perfprof-tui -C 32",
+            "perfprof-tui -p 1,2 --no-inherit -m 128 -D 100",
+            "perfprof-tui record -a -g -F 99 -o x.data -- sleep 1",
+            "perfprof-tui report -i x.data -s comm,dso,sym --format json --no-demangle",
+            "perfprof-tui open x.data --where idle",
+        ] {
+            Args::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
+        }
+        assert!(Args::try_parse_from(["perfprof-tui", "-p", "1", "-a"]).is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! The command line: arguments, the driver of a live screen, and the commands without one. The
+//! only folder that prints, and the only one that sees both engine and screen.
+
+pub mod args;
+pub mod live;
+pub mod output;
+pub mod record;
+pub mod report;
+pub mod setup;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+
+/// The arguments or a request make no sense: exit code 2, as clap's own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Parses the arguments, runs the command, prints what went wrong.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let result = match args.command {
+        None => live::run(args.live),
+        Some(Command::Open(open)) => live::open(open),
+        Some(Command::Record(record)) => record::run(record),
+        Some(Command::Report(options)) => report::run(options),
+        Some(Command::Doctor(doctor)) => report::doctor(doctor),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("{error:#}"));
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::event::tracepoint;
+use crate::export::side::SideWriter;
+use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::kernel::procfs;
+use crate::kernel::spawn::Output;
+use crate::panel::unit;
+use crate::perfdata::features;
+use crate::perfdata::write::Writer;
+use crate::record::kinds::{HEADER, Header, types};
+use crate::session::{Origin, Session};
+use crate::source::live::LiveSource;
+use crate::source::{Batch, Control, Info, Source, Step};
+
+use super::args::{Record, Sampling};
+use super::output::complain;
+use super::setup;
+
+/// `perfprof-tui record`.
+pub fn run(args: Record) -> anyhow::Result<u8> {
+    let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    setup::warn(started.warning.as_ref());
+    let mut source = started.source;
+    let info = source.info().clone();
+    info.notes.iter().chain(info.event_notes.iter().flatten()).for_each(|note| complain(note));
+    keep_old(&args.output);
+    let file = create(&args.output).with_context(|| format!("{} cannot be written", args.output.display()))?;
+    let mut recorder = Recorder::start(file, &info, &args.sampling, source.command_pid())
+        .with_context(|| format!("{} cannot be written", args.output.display()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let ended = recorder.record(&mut source, &stop)?;
+    let summary = recorder.finish(&info).with_context(|| format!("{} is incomplete", args.output.display()))?;
+    if !args.quiet {
+        let samples = format!("{} samples", unit::thousands(summary.samples));
+        complain(&format!(
+            "{ended}; wrote {samples}, lost {}, {} to {}",
+            unit::thousands(summary.lost),
+            unit::bytes(summary.bytes),
+            args.output.display()
+        ));
+    }
+    Ok(0)
+}
+
+/// As perf does: what is there under the name stays as NAME.old.
+fn keep_old(path: &Path) {
+    if path.is_file() {
+        let mut old = path.as_os_str().to_owned();
+        old.push(".old");
+        let _ = std::fs::rename(path, old);
+    }
+}
+
+fn create(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+struct Summary {
+    samples: u64,
+    lost: u64,
+    bytes: u64,
+}
+
+/// Writes batches as they come.
+struct Recorder {
+    writer: Writer,
+    own_pid: Option<i32>,
+    samples: u64,
+    lost: u64,
+    span: (u64, u64),
+}
+
+impl Recorder {
+    fn start(file: File, info: &Info, sampling: &Sampling, command: Option<i32>) -> anyhow::Result<Self> {
+        let mut writer = Writer::start(file, &info.events)?;
+        let layout = info.events[0].layout();
+        let mut session = Session::new(Origin::Live);
+        let chosen: Vec<i32> = [&sampling.pids, &sampling.tids]
+            .into_iter()
+            .flatten()
+            .flat_map(|t| t.split(','))
+            .filter_map(|t| t.trim().parse().ok())
+            .filter_map(procfs::tgid)
+            .collect();
+        let pids = match (chosen.is_empty(), command, sampling.all || sampling.cpus.is_some()) {
+            (false, _, _) => chosen,
+            (true, Some(pid), false) => vec![pid],
+            _ => procfs::processes(),
+        };
+        for pid in pids {
+            for tid in procfs::threads(pid) {
+                session.task(pid, tid);
+            }
+        }
+        let mut out = Vec::new();
+        SideWriter::new(&session.dsos, &session.log, layout).until(u64::MAX, &mut out);
+        writer.records(&out)?;
+        let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
+        Ok(Self { writer, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
+    }
+
+    fn record(&mut self, source: &mut LiveSource, stop: &AtomicBool) -> anyhow::Result<String> {
+        let mut batch = Batch::default();
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                let _ = source.control(&Control::Stop);
+            }
+            let step = source.next(&mut batch)?;
+            self.write(&batch.bytes).context("writing failed; what was written so far can be opened")?;
+            self.lost = batch.lost.take().map_or(self.lost, |l| l.iter().sum());
+            batch.notes.iter().for_each(|note| complain(note));
+            batch.clear();
+            if let Step::End(why) = step {
+                return Ok(why);
+            }
+        }
+    }
+
+    /// Writes records, leaving our own samples out: unbroken runs between them go as they are.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let (mut at, mut run) = (0, 0);
+        while let Some(header) = Header::read(&bytes[at..]) {
+            let size = usize::from(header.size).max(HEADER);
+            if header.kind == types::SAMPLE {
+                // IDENTIFIER, IP, then pid and tid, then TIME: the layout of all our events.
+                let field = |offset: usize| {
+                    bytes
+                        .get(at + HEADER + offset..at + HEADER + offset + 8)
+                        .and_then(|b| b.try_into().ok())
+                        .map_or(0, u64::from_le_bytes)
+                };
+                let own = self.own_pid == Some(field(16) as u32 as i32);
+                if own {
+                    self.writer.records(&bytes[run..at])?;
+                    run = at + size;
+                } else {
+                    self.samples += 1;
+                    let time = field(24);
+                    self.span = (self.span.0.min(time), self.span.1.max(time));
+                }
+            }
+            at += size;
+        }
+        self.writer.records(&bytes[run.min(bytes.len())..])?;
+        self.writer.finish_round()
+    }
+
+    fn finish(self, info: &Info) -> anyhow::Result<Summary> {
+        let cmdline: Vec<String> = std::env::args().collect();
+        let mut sections = features::machine(&cmdline);
+        sections.push(features::event_desc(&info.events));
+        sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
+        sections.extend(features::clock());
+        let tracepoints: Vec<(String, String)> = info
+            .events
+            .iter()
+            .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
+            .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
+            .collect();
+        if !tracepoints.is_empty() {
+            sections.push((
+                features::bit::TRACING_DATA,
+                tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?,
+            ));
+        }
+        let bytes = self.writer.finish(sections)?;
+        Ok(Summary { samples: self.samples, lost: self.lost, bytes })
+    }
+}

@@ -1,0 +1,195 @@
+//! From arguments to a source: checks what was typed and says what is wrong with it.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::event::spec::Places;
+use crate::event::{Event, parse};
+use crate::kernel::cpus;
+use crate::kernel::limits::Rights;
+use crate::kernel::spawn::{self, Output};
+use crate::kernel::sys::RealSys;
+use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::{Config, LiveSource, Target, cost};
+
+use super::Usage;
+use super::args::Sampling;
+use super::output::complain;
+
+/// A started source and what it costs.
+pub struct Started {
+    pub source: LiveSource,
+    pub per_sample: Option<Duration>,
+    pub warning: Option<String>,
+}
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+/// Opens the events that were asked for.
+pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<Started> {
+    let rights = Rights::read();
+    let mut config = config(sampling, &rights)?;
+    let (mut per_sample, mut warning) = (None, None);
+    if let Rate::Frequency(hz) = config.rate {
+        let cost = cost::per_sample(&RealSys);
+        let percent = cost::percent(cost, hz);
+        let words =
+            format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
+        if percent > cost::REFUSE_PERCENT && !sampling.force {
+            bail!("{words}: refused above {:.0} %. Choose a lower -F, or insist with --force.", cost::REFUSE_PERCENT);
+        }
+        warning = (percent > cost::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it"));
+        per_sample = Some(cost);
+    }
+    if !cmd.is_empty() {
+        config.command = Some(spawn::hold(cmd, output).context("the command cannot be started")?);
+    }
+    if config.target == Target::System && !cmd.is_empty() && !sampling.all && config.cpus.is_none() {
+        let pid = config.command.as_ref().map_or(0, |c| c.pid());
+        config.target = Target::Processes(vec![pid]);
+    }
+    let source = LiveSource::start(config, Box::new(RealSys), rights)?;
+    Ok(Started { source, per_sample, warning })
+}
+
+fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
+    let rate = match (s.period, s.freq.as_str()) {
+        (Some(0), _) => return Err(usage("-c 0: a period must be at least 1")),
+        (Some(period), _) => Rate::Period(period),
+        (None, "max") => Rate::Frequency(rights.max_sample_rate.max(1) as u64),
+        (None, text) => Rate::Frequency(
+            text.parse()
+                .ok()
+                .filter(|hz| *hz > 0)
+                .ok_or_else(|| usage(format!("-F {text}: expected samples a second, or max")))?,
+        ),
+    };
+    if let Rate::Frequency(hz) = rate
+        && hz as i64 > rights.max_sample_rate
+    {
+        bail!(
+            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nUse -F max, or sysctl kernel.perf_event_max_sample_rate={hz}",
+            max = rights.max_sample_rate
+        );
+    }
+    let chains = match s.call_graph.as_str() {
+        "fp" => true,
+        "none" | "no" => false,
+        other => return Err(usage(format!("--call-graph {other}: expected fp or none"))),
+    };
+    Ok(Config {
+        events: events(&s.events)?,
+        rate,
+        chains,
+        exclude: Exclude {
+            kernel: s.exclude_kernel,
+            user: s.exclude_user,
+            guest: s.exclude_guest,
+            idle: s.exclude_idle,
+        },
+        inherit: !s.no_inherit,
+        pages: s.pages.as_deref().map(pages).transpose()?,
+        delay: Duration::from_millis(s.delay),
+        target: target(s)?,
+        cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
+        command: None,
+    })
+}
+
+fn events(list: &[String]) -> anyhow::Result<Vec<Event>> {
+    if list.is_empty() {
+        return Ok(vec![Event::cycles()]);
+    }
+    let places = Places::system();
+    let mut events: Vec<Event> = Vec::new();
+    for text in list {
+        let groups = events.iter().filter_map(|e| e.group).max().unwrap_or(0);
+        let parsed = parse(text, &places).map_err(|fault| usage(fault.to_string()))?;
+        events.extend(parsed.into_iter().map(|e| Event { group: e.group.map(|g| g + groups), ..e }));
+    }
+    Ok(events)
+}
+
+fn target(s: &Sampling) -> anyhow::Result<Target> {
+    let ids = |text: &str, option: &str| -> anyhow::Result<Vec<i32>> {
+        let one = |word: &str| {
+            word.trim()
+                .parse::<i32>()
+                .ok()
+                .filter(|id| *id > 0)
+                .ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
+        };
+        text.split(',').map(one).collect()
+    };
+    Ok(if let Some(pids) = &s.pids {
+        Target::processes(&ids(pids, "-p")?)?
+    } else if let Some(tids) = &s.tids {
+        Target::threads(&ids(tids, "-t")?)?
+    } else if let Some(user) = &s.user {
+        Target::user(user)?
+    } else if let Some(group) = &s.cgroup {
+        Target::cgroups(group)?
+    } else {
+        Target::System
+    })
+}
+
+/// `0-3,32`.
+pub fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
+    let list =
+        cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is no CPU or range of CPUs")))?;
+    if list.is_empty() { Err(usage("-C: no CPU was named")) } else { Ok(list) }
+}
+
+/// Pages, or bytes with a unit.
+fn pages(text: &str) -> anyhow::Result<usize> {
+    let page = rustix::param::page_size();
+    let pages = match text.parse::<usize>() {
+        Ok(pages) => Some(pages),
+        Err(_) => size(text).map(|bytes| bytes.div_ceil(page)),
+    };
+    let pages = pages
+        .filter(|n| (1..=1 << 18).contains(n))
+        .ok_or_else(|| usage(format!("-m {text}: expected pages, or a size such as 512K")))?;
+    Ok(pages.next_power_of_two())
+}
+
+/// `512M` and the like, in bytes.
+pub fn size(text: &str) -> Option<usize> {
+    let upper = text.trim().to_ascii_uppercase();
+    let digits = upper.trim_end_matches('B').trim_end_matches('I');
+    let (number, shift) = match digits.chars().last()? {
+        'K' => (&digits[..digits.len() - 1], 10),
+        'M' => (&digits[..digits.len() - 1], 20),
+        'G' => (&digits[..digits.len() - 1], 30),
+        _ => (digits, 0),
+    };
+    number.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+/// Says a warning on standard error, for commands without a screen.
+pub fn warn(warning: Option<&String>) {
+    if let Some(text) = warning {
+        complain(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(
+            (size("512M"), size("2g"), size("64KiB"), size("77"), size("x"), size("")),
+            (Some(512 << 20), Some(2 << 30), Some(64 << 10), Some(77), None, None)
+        );
+        assert_eq!(pages("100").ok(), Some(128));
+        assert_eq!(pages("512K").ok(), Some((512 << 10) / rustix::param::page_size()));
+        assert!(pages("0").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! The threads between a source and a screen.
+//!
+//! ```text
+//!   source thread ──Batch──▶ worker (owns session and profile) ──Arc<Answer>──▶ interface
+//!        ▲                     │ ▲                                                 │
+//!        └──Control────────────┘ └──names── symbolizer         Request ◀───────────┘
+//! ```
+//!
+//! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
+//! interface reads the newest answer by an atomic load, and names come when they are known.
+
+pub mod ingest;
+pub mod moment;
+pub mod offline;
+pub mod symbolizer;
+pub mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
+
+use crate::query::{Answer, Question};
+use crate::source::{Batch, Control, Info, Source, Step};
+use crate::symbols::resolver::Options as SymbolOptions;
+pub use moment::Moment;
+
+/// Batches in flight between source and worker; one is a tenth of a second.
+const QUEUE: usize = 16;
+
+/// How a session is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub symbols: SymbolOptions,
+    /// Bytes that the profile may use; the oldest samples go first.
+    pub memory: usize,
+    /// Whose samples are dropped: ours, unless asked to keep them.
+    pub own_pid: Option<i32>,
+    /// How often a live view is brought up to date.
+    pub refresh: Duration,
+    /// What one sample costs the machine, for the header.
+    pub per_sample: Option<Duration>,
+}
+
+/// What the interface can ask of the engine.
+#[derive(Debug)]
+pub enum Request {
+    Ask(Arc<Question>),
+    Control(Control),
+    /// Stop bringing answers up to date, or go on.
+    Freeze(bool),
+    /// Forget all samples.
+    Clear,
+    Refresh(Duration),
+    /// A complete copy of the present state, for saving.
+    Save(Sender<Box<Moment>>),
+    Stop,
+}
+
+/// What the engine tells the interface beside answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A new answer is there.
+    Answer,
+    /// A control was carried out, or why it was not.
+    Reply(Result<String, String>),
+    /// A thread of ours has panicked; the words are its message.
+    Failed(String),
+}
+
+/// A running session.
+pub struct Engine {
+    requests: Sender<Request>,
+    notices: Receiver<Notice>,
+    answer: Arc<ArcSwap<Answer>>,
+    info: Info,
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// Starts the threads.
+    pub fn spawn(source: Box<dyn Source>, options: Options) -> std::io::Result<Self> {
+        let info = source.info().clone();
+        let (requests, request_rx) = unbounded();
+        let (notice_tx, notices) = unbounded();
+        let (batch_tx, batch_rx) = bounded(QUEUE);
+        let (recycle_tx, recycle_rx) = bounded(QUEUE);
+        let (control_tx, control_rx) = unbounded();
+        let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let queue_full = Arc::new(AtomicU64::new(0));
+        let symbolizer = symbolizer::spawn(options.symbols.clone())?;
+        let worker = worker::Worker::new(
+            &info,
+            options,
+            worker::Links {
+                batches: batch_rx,
+                recycle: recycle_tx,
+                requests: request_rx,
+                controls: control_tx,
+                notices: notice_tx.clone(),
+                answer: answer.clone(),
+                symbolizer,
+                queue_full: queue_full.clone(),
+            },
+        );
+        let feeder = Feeder {
+            source,
+            batches: batch_tx,
+            recycle: recycle_rx,
+            controls: control_rx,
+            stop: stop.clone(),
+            queue_full,
+        };
+        let notices_of_worker = notice_tx.clone();
+        let threads = vec![
+            named("source", notice_tx, move || feeder.run())?,
+            named("profile", notices_of_worker, move || worker.run())?,
+        ];
+        Ok(Self { requests, notices, answer, info, threads, stop })
+    }
+
+    /// Facts about the source.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Sends a request; after the end of the session it goes nowhere.
+    pub fn send(&self, request: Request) {
+        let _ = self.requests.send(request);
+    }
+
+    /// Another handle for requests, for threads of the caller.
+    pub fn requests(&self) -> Sender<Request> {
+        self.requests.clone()
+    }
+
+    /// The newest answer.
+    pub fn answer(&self) -> Arc<Answer> {
+        self.answer.load_full()
+    }
+
+    /// Where news arrive.
+    pub fn notices(&self) -> &Receiver<Notice> {
+        &self.notices
+    }
+
+    /// Ends the session and waits for its threads.
+    pub fn stop(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.send(Request::Stop);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts a named thread whose panic becomes a notice instead of silence.
+fn named(name: &str, notices: Sender<Notice>, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let _ = notices.send(Notice::Failed(text.unwrap_or_else(|| "a thread ended unexpectedly".to_owned())));
+        }
+    })
+}
+
+/// The source's thread: carries batches and controls, decodes nothing.
+struct Feeder {
+    source: Box<dyn Source>,
+    batches: Sender<Feed>,
+    recycle: Receiver<Vec<u8>>,
+    controls: Receiver<Control>,
+    stop: Arc<AtomicBool>,
+    queue_full: Arc<AtomicU64>,
+}
+
+/// What the source's thread sends.
+#[derive(Debug)]
+pub enum Feed {
+    Batch(Batch),
+    /// The source is over; why, in words, and whether that was a failure.
+    End(Result<String, String>),
+}
+
+impl Feeder {
+    fn run(mut self) {
+        let mut replies = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let mut changed = None;
+            for control in self.controls.try_iter() {
+                let reply = self.source.control(&control);
+                if reply.is_ok() {
+                    changed = self.source.facts();
+                }
+                replies.push(reply);
+            }
+            let mut batch = Batch { bytes: self.recycle.try_recv().unwrap_or_default(), changed, ..Batch::default() };
+            let step = self.source.next(&mut batch);
+            batch.replies.append(&mut replies);
+            if !self.deliver(Feed::Batch(batch)) {
+                return;
+            }
+            let end = match step {
+                Ok(Step::More) => continue,
+                Ok(Step::End(why)) => Ok(why),
+                Err(error) => Err(error.to_string()),
+            };
+            self.deliver(Feed::End(end));
+            return;
+        }
+    }
+
+    /// Hands over, waiting while the queue is full: records then stay in the rings, where the
+    /// kernel counts what does not fit.
+    fn deliver(&mut self, feed: Feed) -> bool {
+        match self.batches.try_send(feed) {
+            Ok(()) => true,
+            Err(TrySendError::Full(feed)) => {
+                self.queue_full.fetch_add(1, Ordering::Relaxed);
+                self.batches.send(feed).is_ok()
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A complete copy of a session at one moment, cheap because chunks are shared: what saving and
+//! exporting work on while the session goes on.
+
+use std::sync::Arc;
+
+use crate::perfdata::EventDesc;
+use crate::profile::{Chunk, Frames, Ledger, Sites, Trie};
+use crate::session::{Dsos, SideLog, Task};
+
+/// The state of a session.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    pub chunks: Vec<Arc<Chunk>>,
+    pub trie: Trie,
+    pub frames: Frames,
+    pub sites: Sites,
+    pub tasks: Vec<Task>,
+    pub dsos: Dsos,
+    pub log: SideLog,
+    pub events: Vec<EventDesc>,
+    pub ledger: Ledger,
+    /// Whether times are of this machine's CLOCK_MONOTONIC.
+    pub live: bool,
+}
+
+impl super::ingest::Core {
+    /// Copies the state.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            chunks: self.profile.share_chunks(),
+            trie: self.profile.trie.clone(),
+            frames: self.profile.frames.clone(),
+            sites: self.profile.sites.clone(),
+            tasks: self.session.tasks().to_vec(),
+            dsos: self.session.dsos.clone(),
+            log: self.session.log.clone(),
+            events: self.events.clone(),
+            ledger: self.profile.ledger.clone(),
+            live: self.session.origin() == crate::session::Origin::Live,
+        }
+    }
+}
+
+impl Moment {
+    /// How many samples it holds.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(|c| c.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,439 @@
+//! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::kernel::{monotonic_ns, own_cpu_ns};
+use crate::profile::Acc;
+use crate::query::answer::{Cost, EventInfo};
+use crate::query::{Answer, Data, Fold, Key, Question, Top, lines};
+use crate::session::Dso;
+use crate::source::{Changed, Control, Info};
+
+use super::ingest::Ingest;
+use super::symbolizer::{Job, Named, Symbolizer, Wanted};
+use super::{Feed, Notice, Options, Request};
+
+/// Never more than 30 answers a second.
+const MIN_INTERVAL_NS: u64 = 33_000_000;
+/// How often a young session is brought up to date, until names and first numbers have settled.
+const YOUNG_INTERVAL_NS: u64 = 100_000_000;
+const YOUNG_NS: u64 = 1_000_000_000;
+/// An answer may take this fraction of the time between two of them.
+const DUTY: u64 = 20;
+/// Seconds of sample rates in an answer.
+const RATES: usize = 120;
+/// Notes are kept up to this number; a session must not drown in them.
+const MAX_NOTES: usize = 100;
+
+/// The channels of the worker.
+pub struct Links {
+    pub batches: Receiver<Feed>,
+    pub recycle: Sender<Vec<u8>>,
+    pub requests: Receiver<Request>,
+    pub controls: Sender<Control>,
+    pub notices: Sender<Notice>,
+    pub answer: Arc<ArcSwap<Answer>>,
+    pub symbolizer: Symbolizer,
+    pub queue_full: Arc<AtomicU64>,
+}
+
+/// The owner of the profile.
+pub struct Worker {
+    links: Links,
+    options: Options,
+    ingest: Ingest,
+    event_names: Vec<String>,
+    event_notes: Vec<Option<String>>,
+    event_totals: Vec<Acc>,
+    counted_upto: u64,
+    event_lost: Vec<u64>,
+    notes: Vec<String>,
+    question: Arc<Question>,
+    fold: Option<Fold>,
+    top: Option<Top>,
+    frozen_at: Option<u64>,
+    facts: Changed,
+    /// CPU-nanoseconds times Hz so far, for the expected number of samples.
+    expected: f64,
+    expected_at: u64,
+    ended: Option<String>,
+    live: bool,
+    started: u64,
+    next_publish: u64,
+    fresh_data: bool,
+    fresh_question: bool,
+    sought: usize,
+    dsos: Vec<Option<Arc<Dso>>>,
+    cost_at: (u64, u64),
+    cost: Cost,
+}
+
+enum Event {
+    Feed(Feed),
+    Request(Request),
+    Names(Named),
+    Timeout,
+    Gone,
+}
+
+impl Worker {
+    pub fn new(info: &Info, options: Options, links: Links) -> Self {
+        let now = monotonic_ns();
+        let n = info.events.len();
+        Self {
+            ingest: Ingest::new(info, options.own_pid),
+            links,
+            options,
+            event_names: info.events.iter().map(|e| e.name.clone()).collect(),
+            event_notes: info.event_notes.clone(),
+            event_totals: vec![Acc::default(); n],
+            counted_upto: 0,
+            event_lost: vec![0; n],
+            notes: info.notes.clone(),
+            question: Arc::default(),
+            fold: None,
+            top: None,
+            frozen_at: None,
+            facts: Changed { frequency: info.frequency, n_cpus: info.n_cpus, cpus: info.cpus.clone() },
+            expected: 0.0,
+            expected_at: now,
+            ended: None,
+            live: info.origin == crate::session::Origin::Live,
+            started: now,
+            next_publish: now,
+            fresh_data: true,
+            fresh_question: true,
+            sought: 0,
+            dsos: Vec::new(),
+            cost_at: (now, own_cpu_ns()),
+            cost: Cost::default(),
+        }
+    }
+
+    pub fn run(mut self) {
+        loop {
+            match self.wait() {
+                Event::Feed(Feed::Batch(batch)) => self.batch(batch),
+                Event::Feed(Feed::End(end)) => self.end(end),
+                Event::Request(Request::Stop) | Event::Gone => return,
+                Event::Request(request) => self.request(request),
+                Event::Names(named) => self.names(named),
+                Event::Timeout => {}
+            }
+            while let Ok(request) = self.links.requests.try_recv() {
+                if matches!(request, Request::Stop) {
+                    return;
+                }
+                self.request(request);
+            }
+            self.publish_if_due();
+        }
+    }
+
+    fn wait(&self) -> Event {
+        let due = self.fresh_data || self.fresh_question;
+        let timeout = if due {
+            Duration::from_nanos(self.next_publish.saturating_sub(monotonic_ns()))
+        } else {
+            Duration::from_secs(3600)
+        };
+        let never = crossbeam_channel::never();
+        let batches = if self.ended.is_some() { &never } else { &self.links.batches };
+        crossbeam_channel::select! {
+            recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(Err("the source ended without a word".into()))), Event::Feed),
+            recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
+            recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
+            default(timeout) => Event::Timeout,
+        }
+    }
+
+    fn batch(&mut self, mut batch: crate::source::Batch) {
+        self.count_expected();
+        let had = self.ingest.core().profile.end();
+        for note in batch.notes.drain(..) {
+            self.note(note);
+        }
+        if let Some(lost) = batch.lost.take() {
+            self.event_lost = lost;
+        }
+        if let Some(changed) = batch.changed.take() {
+            self.facts = changed;
+        }
+        for reply in batch.replies.drain(..) {
+            let _ = self.links.notices.send(Notice::Reply(reply));
+        }
+        self.ingest.feed(&mut batch);
+        while let Some(buffer) = self.ingest.spare() {
+            if self.links.recycle.try_send(buffer).is_err() {
+                break;
+            }
+        }
+        self.seek_names();
+        self.keep_budget();
+        self.fresh_data |= self.ingest.core().profile.end() != had;
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+            self.fresh_data = true;
+        }
+    }
+
+    fn count_expected(&mut self) {
+        let now = monotonic_ns();
+        let seconds = (now - std::mem::replace(&mut self.expected_at, now)) as f64 / 1e9;
+        self.expected += seconds * (self.facts.frequency * self.facts.n_cpus as u64) as f64;
+    }
+
+    fn end(&mut self, end: Result<String, String>) {
+        let why = end.unwrap_or_else(|error| {
+            self.note(error.clone());
+            error
+        });
+        self.ended = Some(why);
+        self.fresh_data = true;
+        self.next_publish = 0;
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            Request::Ask(question) => {
+                if !question.same_rows(&self.question) {
+                    self.top = None;
+                }
+                self.question = question;
+                self.fresh_question = true;
+                self.next_publish = self.next_publish.min(monotonic_ns() + 1_000_000);
+            }
+            Request::Control(control) => {
+                if self.links.controls.send(control).is_err() || self.ended.is_some() {
+                    let _ = self.links.notices.send(Notice::Reply(Err("the session has ended".to_owned())));
+                }
+            }
+            Request::Freeze(on) => {
+                self.frozen_at = on.then(|| self.ingest.core().profile.end());
+                self.fresh_question = true;
+                self.fresh_data = true;
+            }
+            Request::Clear => self.clear(),
+            Request::Refresh(interval) => self.options.refresh = interval,
+            Request::Save(reply) => {
+                let _ = reply.send(Box::new(self.ingest.core().moment()));
+            }
+            Request::Stop => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        let core = self.ingest.core_mut();
+        core.profile.clear();
+        self.counted_upto = core.profile.end();
+        self.event_totals.iter_mut().for_each(|t| *t = Acc::default());
+        self.expected = 0.0;
+        core.profile.ledger.received = 0;
+        self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
+        self.top = None;
+        self.fresh_question = true;
+        self.next_publish = 0;
+    }
+
+    /// Sends frames without a name to the symbolizer.
+    fn seek_names(&mut self) {
+        let core = self.ingest.core_mut();
+        let (session, profile) = (&core.session, &mut core.profile);
+        let wanted =
+            profile.frames.wanted(|map, ip| (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(ip)));
+        if wanted.is_empty() {
+            return;
+        }
+        let dsos = &mut self.dsos;
+        let frames: Vec<Wanted> = wanted
+            .into_iter()
+            .map(|w| {
+                let map = session.dsos.map_of(w.map);
+                let slot = map.dso.0 as usize;
+                if dsos.len() <= slot {
+                    dsos.resize(slot + 1, None);
+                }
+                let dso = dsos[slot].get_or_insert_with(|| Arc::new(session.dsos.get(map.dso).clone())).clone();
+                Wanted { frame: w.frame, dso, at: map.to_dso(w.ip) }
+            })
+            .collect();
+        self.sought += frames.len();
+        let _ = self.links.symbolizer.jobs.send(Job { epoch: profile.epoch(), frames });
+    }
+
+    fn names(&mut self, named: Named) {
+        self.sought = self.sought.saturating_sub(named.frames.len());
+        let core = self.ingest.core_mut();
+        let mut problems = Vec::new();
+        for (dso, why) in named.problems {
+            problems.push(format!("no names for {}: {why}", core.session.dsos.get(dso).path));
+        }
+        if named.epoch == core.profile.epoch() {
+            for (frame, dso, at, found) in named.frames {
+                core.profile.frames.set(frame, core.session.dsos.get(dso), at, found);
+            }
+        }
+        problems.into_iter().for_each(|p| self.note(p));
+        self.fresh_data = true;
+        if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
+            self.next_publish = self.next_publish.min(monotonic_ns() + MIN_INTERVAL_NS);
+        }
+    }
+
+    /// Gives up the oldest samples when the budget is reached, and the stacks that only they had.
+    fn keep_budget(&mut self) {
+        let budget = self.options.memory;
+        if self.ingest.core().profile.memory() + self.ingest.core().session.log.memory() <= budget {
+            if self.ingest.core().session.log.is_ripe() {
+                self.trim_log();
+            }
+            return;
+        }
+        self.count_events();
+        // A tenth is freed at once, so that this does not run for every chunk.
+        while self.ingest.core().profile.memory() > budget / 10 * 9 {
+            let Some(chunk) = self.ingest.core_mut().profile.evict() else { break };
+            for (event, weight) in chunk.event.iter().zip(&chunk.weight) {
+                if let Some(total) = self.event_totals.get_mut(usize::from(*event)) {
+                    *total -= Acc::one(*weight);
+                }
+            }
+            if let Some(mut fold) = self.fold.take() {
+                fold.forget(self.data(), &chunk);
+                self.fold = Some(fold);
+            }
+            let profile = &mut self.ingest.core_mut().profile;
+            if profile.len() < crate::profile::CHUNK || profile.memory() > budget {
+                profile.compact();
+            }
+        }
+        self.trim_log();
+        self.note(format!(
+            "the memory budget of {} MiB is reached: the oldest samples are dropped (--memory)",
+            budget >> 20
+        ));
+    }
+
+    fn trim_log(&mut self) {
+        let core = self.ingest.core_mut();
+        let kept: std::collections::HashSet<i32> =
+            core.profile.sites.all().iter().map(|s| core.session.tasks()[s.task.0 as usize].pid).collect();
+        core.session.trim_log(&|pid| kept.contains(&pid));
+    }
+
+    fn data(&self) -> Data<'_> {
+        let core = self.ingest.core();
+        Data { session: &core.session, profile: &core.profile, events: &self.event_names, start: core.start }
+    }
+
+    fn publish_if_due(&mut self) {
+        let now = monotonic_ns();
+        if !(self.fresh_data || self.fresh_question) || now < self.next_publish {
+            return;
+        }
+        let answer = self.answer(now);
+        let took = monotonic_ns() - now;
+        let interval = if self.live && now - self.started < YOUNG_NS {
+            YOUNG_INTERVAL_NS
+        } else {
+            self.options.refresh.as_nanos() as u64
+        };
+        self.next_publish = now + interval.max(took * DUTY).max(MIN_INTERVAL_NS);
+        (self.fresh_data, self.fresh_question) = (false, false);
+        self.links.answer.store(Arc::new(answer));
+        let _ = self.links.notices.send(Notice::Answer);
+    }
+
+    /// Totals of each event, for samples that were not counted yet.
+    fn count_events(&mut self) {
+        let profile = &self.ingest.core().profile;
+        for (chunk, range) in profile.between(self.counted_upto, profile.end()) {
+            for (event, weight) in chunk.event[range.clone()].iter().zip(&chunk.weight[range]) {
+                if let Some(total) = self.event_totals.get_mut(usize::from(*event)) {
+                    *total += Acc::one(*weight);
+                }
+            }
+        }
+        self.counted_upto = profile.end();
+    }
+
+    fn answer(&mut self, now: u64) -> Answer {
+        self.count_events();
+        let question = self.question.clone();
+        let by_cpu = question.top.keys.contains(&Key::Cpu);
+        let mut fold = match self.fold.take() {
+            Some(fold) if fold.serves(question.event, question.filter.as_ref(), by_cpu) => fold,
+            _ => Fold::new(question.event, question.filter.clone(), by_cpu),
+        };
+        fold.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
+        let mut top = self.top.take();
+        if self.fresh_data || top.is_none() {
+            top = None;
+        }
+        let top = top.unwrap_or_else(|| Top::build(self.data(), &fold, &question.top));
+        let lines = lines::lines(self.data(), &top, &question);
+        self.measure_cost(now);
+        let ledger = self.ledger();
+        let core = self.ingest.core();
+        let events = self.event_names.iter().enumerate().map(|(i, name)| EventInfo {
+            name: name.clone(),
+            total: self.event_totals[i],
+            lost: self.event_lost.get(i).copied().unwrap_or(0),
+            note: self.event_notes[i].clone(),
+        });
+        let span = core.profile.span();
+        let answer = Answer {
+            elapsed_ns: if self.live && self.ended.is_none() {
+                now - core.start
+            } else {
+                span.map_or(0, |(_, last)| last.saturating_sub(core.start))
+            },
+            events: events.collect(),
+            total: fold.total(),
+            unfiltered: self.event_totals.get(question.event).copied().unwrap_or_default(),
+            rows: top.rows.len(),
+            lines,
+            ledger,
+            rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
+            cost: self.cost,
+            ended: self.ended.clone(),
+            notes: self.notes.clone(),
+            frequency: self.facts.frequency,
+            cpus: self.facts.cpus.clone(),
+            names_pending: self.sought,
+            question,
+        };
+        self.fold = Some(fold);
+        self.top = Some(top);
+        answer
+    }
+
+    fn ledger(&self) -> crate::profile::Ledger {
+        let mut ledger = self.ingest.core().profile.ledger.clone();
+        let counted: u64 = self.event_lost.iter().sum();
+        ledger.lost = counted.max(ledger.lost_records);
+        ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
+        ledger.expected = self.expected as u64;
+        ledger
+    }
+
+    fn measure_cost(&mut self, now: u64) {
+        let (then, cpu_then) = self.cost_at;
+        if now - then < 500_000_000 {
+            return;
+        }
+        let cpu = own_cpu_ns();
+        self.cost.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
+        self.cost.sampling_percent =
+            self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64() * self.facts.frequency as f64 * 100.0);
+        self.cost_at = (now, cpu);
+    }
+}

@@ -1,0 +1,10 @@
+//! Event names: the `-e` grammar, the names that perf knows, PMUs in sysfs, tracepoints in tracefs.
+
+pub mod fault;
+pub mod names;
+pub mod pmu;
+pub mod spec;
+pub mod tracepoint;
+
+pub use fault::Fault;
+pub use spec::{Event, parse};

@@ -1,0 +1,154 @@
+//! PMU events (`cpu/event=0x3c,umask=1/`): terms and aliases as sysfs describes them
+//! (Documentation/ABI/testing/sysfs-bus-event_source-devices-format and -events).
+
+use std::fs;
+use std::path::Path;
+
+use crate::kernel::attr::Attr;
+
+/// Where PMUs are listed on a live system.
+pub const SYSFS: &str = "/sys/bus/event_source/devices";
+
+/// Why a term cannot be set; `name` is the piece at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermError {
+    pub name: String,
+    pub message: String,
+    pub known: Vec<String>,
+}
+
+/// The PMUs of a sysfs tree, by name.
+pub fn all(root: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
+    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The kernel's type number of a PMU.
+pub fn kind(root: &Path, pmu: &str) -> Option<u32> {
+    fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
+}
+
+/// Whether the machine has hardware counters at all.
+pub fn has_hardware(root: &Path) -> bool {
+    all(root).iter().any(|name| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv"))
+}
+
+/// Applies `event=0x3c,umask=1` or an alias such as `cache-misses` to an attr.
+pub fn apply(root: &Path, pmu: &str, terms: &str, attr: &mut Attr) -> Result<(), TermError> {
+    let dir = root.join(pmu);
+    for term in terms.split(',').map(str::trim).filter(|t| !t.is_empty()) {
+        let (name, value) = term.split_once('=').unwrap_or((term, ""));
+        let alias =
+            fs::read_to_string(dir.join("events").join(name)).ok().filter(|_| !name.contains('/') && value.is_empty());
+        match alias {
+            Some(text) => text.trim().split(',').try_for_each(|t| {
+                let (name, value) = t.split_once('=').unwrap_or((t, "1"));
+                set(&dir, name, value, attr)
+            })?,
+            None => set(&dir, name, if value.is_empty() { "1" } else { value }, attr)?,
+        }
+    }
+    Ok(())
+}
+
+fn set(dir: &Path, name: &str, value: &str, attr: &mut Attr) -> Result<(), TermError> {
+    let fault = |message: String| TermError { name: name.to_owned(), message, known: terms(dir) };
+    let number = match value.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => value.parse(),
+    };
+    let number = number.map_err(|_| fault(format!("{value} is no number for {name}")))?;
+    match name {
+        "config" => attr.config = number,
+        "config1" => attr.config1 = number,
+        "config2" => attr.config2 = number,
+        "period" => {
+            attr.period_or_freq = number;
+            attr.set(crate::kernel::attr::Flag::Freq, false);
+        }
+        _ => {
+            let format =
+                (!name.contains('/')).then(|| fs::read_to_string(dir.join("format").join(name)).ok()).flatten();
+            let format = format.ok_or_else(|| fault(format!("{name} is no term of this PMU")))?;
+            let (word, ranges) = format
+                .trim()
+                .split_once(':')
+                .ok_or_else(|| fault(format!("{name} has a format that is not understood")))?;
+            let bits =
+                spread(number, ranges).ok_or_else(|| fault(format!("{value} does not fit {name} ({ranges})")))?;
+            match word {
+                "config" => attr.config |= bits,
+                "config1" => attr.config1 |= bits,
+                "config2" => attr.config2 |= bits,
+                other => return Err(fault(format!("{name} is set in {other}, which is not supported"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lays the low bits of a value into bit ranges such as `0-7,32-35`; `None` when it does not fit.
+fn spread(mut value: u64, ranges: &str) -> Option<u64> {
+    let mut bits = 0;
+    for range in ranges.split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let (from, to): (u32, u32) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        for bit in from..=to.min(63) {
+            bits |= (value & 1).checked_shl(bit)?;
+            value >>= 1;
+        }
+    }
+    (value == 0).then_some(bits)
+}
+
+fn terms(dir: &Path) -> Vec<String> {
+    let mut names = all(&dir.join("format"));
+    names.extend(all(&dir.join("events")).into_iter().filter(|n| !n.contains('.')));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("dir");
+        for (path, text) in [
+            ("cpu/type", "4\n"),
+            ("cpu/format/event", "config:0-7,32-35\n"),
+            ("cpu/format/umask", "config:8-15\n"),
+            ("cpu/format/ldlat", "config1:0-15\n"),
+            ("cpu/events/mem-loads", "event=0xcd,umask=0x1,ldlat=3\n"),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+            fs::write(path, text).expect("write");
+        }
+        dir
+    }
+
+    #[test]
+    fn terms_and_aliases() {
+        let dir = tree();
+        let mut attr = Attr::default();
+        apply(dir.path(), "cpu", "event=0x1c2,umask=3", &mut attr).expect("terms");
+        assert_eq!(attr.config, 1 << 32 | 0x3c2);
+        let mut attr = Attr::default();
+        apply(dir.path(), "cpu", "mem-loads", &mut attr).expect("alias");
+        assert_eq!((attr.config, attr.config1), (0x1cd, 3));
+        assert_eq!(kind(dir.path(), "cpu"), Some(4));
+        assert!(has_hardware(dir.path()));
+    }
+
+    #[test]
+    fn faults_name_the_term() {
+        let dir = tree();
+        let error = apply(dir.path(), "cpu", "evnt=1", &mut Attr::default()).expect_err("unknown");
+        assert_eq!(error.name, "evnt");
+        assert!(error.known.contains(&"event".to_owned()));
+        assert!(apply(dir.path(), "cpu", "umask=0x100", &mut Attr::default()).is_err());
+        assert!(apply(dir.path(), "cpu", "../type", &mut Attr::default()).is_err());
+    }
+}

@@ -1,0 +1,384 @@
+//! The `-e` grammar: `name[:mods]`, `rHEX`, `pmu/terms/mods`, `mem:ADDR[/LEN][:rwx]`,
+//! `system:tracepoint`, `{group}`, several with commas.
+
+use std::path::Path;
+
+use crate::kernel::attr::{Attr, Flag, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT};
+
+use super::{Fault, names, pmu, tracepoint};
+
+/// One event to open, before rates and targets are applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// As typed, without spaces.
+    pub name: String,
+    pub attr: Attr,
+    /// Events of one number were braced together; `None` for those alone.
+    pub group: Option<u32>,
+    /// (system, name) of a tracepoint.
+    pub tracepoint: Option<(String, String)>,
+}
+
+impl Event {
+    /// The fallback when a machine has no hardware counters.
+    pub fn cpu_clock() -> Self {
+        let attr = Attr {
+            kind: crate::kernel::attr::TYPE_SOFTWARE,
+            config: crate::kernel::attr::SW_CPU_CLOCK,
+            ..Attr::default()
+        };
+        Self { name: "cpu-clock".into(), attr, group: None, tracepoint: None }
+    }
+
+    /// The default event of perf and of us.
+    pub fn cycles() -> Self {
+        let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };
+        Self { name: "cycles".into(), attr, group: None, tracepoint: None }
+    }
+}
+
+/// Places on the machine where names are looked up; tests give their own.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub pmus: std::path::PathBuf,
+    /// The tracefs root, or why it cannot be read.
+    pub tracefs: Result<std::path::PathBuf, String>,
+}
+
+impl Places {
+    pub fn system() -> Self {
+        let tracefs = tracepoint::root().map_err(|e| match e.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "tracefs is readable by root only: run as root, or mount it with gid=".to_owned()
+            }
+            _ => "tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing".to_owned(),
+        });
+        Self { pmus: pmu::SYSFS.into(), tracefs }
+    }
+}
+
+/// Parses an event list. Names are looked up, so the result can be opened.
+pub fn parse(text: &str, places: &Places) -> Result<Vec<Event>, Fault> {
+    let mut parser = Parser { text, at: 0, places, events: Vec::new(), groups: 0 };
+    parser.list()?;
+    Ok(parser.events)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    places: &'a Places,
+    events: Vec<Event>,
+    groups: u32,
+}
+
+impl Parser<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn fault(&self, at: usize, len: usize, message: impl Into<String>) -> Fault {
+        Fault::new(self.text, at, len, message)
+    }
+
+    fn list(&mut self) -> Result<(), Fault> {
+        loop {
+            self.skip_spaces();
+            if self.rest().starts_with('{') {
+                self.group()?;
+            } else {
+                self.event(None)?;
+            }
+            self.skip_spaces();
+            match self.rest().chars().next() {
+                None => return Ok(()),
+                Some(',') => self.at += 1,
+                Some(c) => return Err(self.fault(self.at, c.len_utf8(), "expected a comma between events")),
+            }
+        }
+    }
+
+    fn group(&mut self) -> Result<(), Fault> {
+        let open = self.at;
+        let first = self.events.len();
+        self.at += 1;
+        self.groups += 1;
+        loop {
+            self.skip_spaces();
+            self.event(Some(self.groups))?;
+            self.skip_spaces();
+            match self.rest().chars().next() {
+                Some(',') => self.at += 1,
+                Some('}') => break,
+                _ => return Err(self.fault(open, 1, "this group is not closed by }")),
+            }
+        }
+        self.at += 1;
+        if self.rest().starts_with(':') {
+            self.at += 1;
+            let at = self.at;
+            let mods = self.word(&[',']);
+            for event in &mut self.events[first..] {
+                modifiers(&mut event.attr, &mods).map_err(|i| Fault::new(self.text, at + i, 1, MODIFIER_HELP))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn word(&mut self, stops: &[char]) -> String {
+        let len = self.rest().find(stops).unwrap_or(self.rest().len());
+        let word = self.rest()[..len].trim_end().to_owned();
+        self.at += len;
+        word
+    }
+
+    fn event(&mut self, group: Option<u32>) -> Result<(), Fault> {
+        let at = self.at;
+        let stop = self.rest().find([',', '}', '/']).unwrap_or(self.rest().len());
+        let is_mem = self.rest().starts_with("mem:");
+        if !is_mem && self.rest()[stop..].starts_with('/') {
+            return self.pmu_event(at, stop, group);
+        }
+        let word = self.word(&[',', '}']);
+        if word.is_empty() {
+            return Err(self.fault(at, 1, "an event name is missing here"));
+        }
+        let (base, rest) = word.split_once(':').unwrap_or((&word, ""));
+        let mut attr = Attr::default();
+        let mut mods = (at + base.len() + 1, rest);
+        if let Some((kind, config)) = names::find(base) {
+            (attr.kind, attr.config) = (kind, config);
+        } else if is_mem {
+            mods = self.breakpoint(at, &word, &mut attr)?;
+        } else if let Some(config) = raw(base) {
+            (attr.kind, attr.config) = (TYPE_RAW, config);
+        } else if word.contains(':') {
+            return self.tracepoints(at, &word, group);
+        } else {
+            return Err(self.unknown(at, base));
+        }
+        modifiers(&mut attr, mods.1).map_err(|i| self.fault(mods.0 + i, 1, MODIFIER_HELP))?;
+        self.events.push(Event { name: word, attr, group, tracepoint: None });
+        Ok(())
+    }
+
+    fn unknown(&self, at: usize, word: &str) -> Fault {
+        let known: Vec<String> = names::all().map(|(n, _, _)| n).collect();
+        self.fault(at, word.len(), format!("no event is called {word}")).offer(known.iter().map(String::as_str))
+    }
+
+    fn pmu_event(&mut self, at: usize, stop: usize, group: Option<u32>) -> Result<(), Fault> {
+        let pmu_name = self.rest()[..stop].to_owned();
+        let terms_at = at + stop + 1;
+        let terms_len = self.text[terms_at..]
+            .find('/')
+            .ok_or_else(|| self.fault(at + stop, 1, "the second / of this event is missing"))?;
+        let terms = &self.text[terms_at..terms_at + terms_len];
+        let pmus = pmu::all(&self.places.pmus);
+        let kind = pmu::kind(&self.places.pmus, &pmu_name).ok_or_else(|| {
+            self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}"))
+                .offer(pmus.iter().map(String::as_str))
+        })?;
+        let mut attr = Attr { kind, ..Attr::default() };
+        pmu::apply(&self.places.pmus, &pmu_name, terms, &mut attr).map_err(|e| {
+            let offset = terms.find(&e.name).unwrap_or(0);
+            self.fault(terms_at + offset, e.name.len(), e.message).offer(e.known.iter().map(String::as_str))
+        })?;
+        self.at = terms_at + terms_len + 1;
+        let mods_at = self.at;
+        let mods = self.word(&[',', '}']);
+        let skip = usize::from(mods.starts_with(':'));
+        modifiers(&mut attr, &mods[skip..]).map_err(|i| self.fault(mods_at + skip + i, 1, MODIFIER_HELP))?;
+        let name = self.text[at..self.at].trim_end().to_owned();
+        self.events.push(Event { name, attr, group, tracepoint: None });
+        Ok(())
+    }
+
+    /// `mem:ADDR[/LEN][:access][:mods]`; returns where the modifiers stand.
+    fn breakpoint<'w>(&self, at: usize, word: &'w str, attr: &mut Attr) -> Result<(usize, &'w str), Fault> {
+        let mut parts = word["mem:".len()..].splitn(3, ':');
+        let place = parts.next().unwrap_or_default();
+        let (addr, len) = place.split_once('/').map_or((place, None), |(a, l)| (a, Some(l)));
+        let number = addr.strip_prefix("0x").map_or_else(|| addr.parse(), |hex| u64::from_str_radix(hex, 16));
+        let addr_at = at + "mem:".len();
+        attr.kind = TYPE_BREAKPOINT;
+        attr.config1 = number
+            .map_err(|_| self.fault(addr_at, addr.len(), "a breakpoint wants an address, such as mem:0x4004a0:x"))?;
+        let second = parts.next();
+        let is_access = |t: &str| !t.is_empty() && t.chars().all(|c| "rwx".contains(c));
+        let (access, mods) = match second {
+            Some(text) if is_access(text) => (text, parts.next().unwrap_or_default()),
+            Some(text) => ("rw", text),
+            None => ("rw", ""),
+        };
+        attr.bp_type = access.chars().fold(0, |bits, c| {
+            bits | match c {
+                'r' => 1,
+                'w' => 2,
+                _ => 4,
+            }
+        });
+        attr.config2 = match len {
+            Some(text) => text.parse().ok().filter(|n| [1, 2, 4, 8].contains(n)).ok_or_else(|| {
+                self.fault(addr_at + addr.len() + 1, text.len(), "a breakpoint is 1, 2, 4 or 8 bytes long")
+            })?,
+            None if attr.bp_type == 4 => 8,
+            None => 4,
+        };
+        Ok((at + word.len() - mods.len(), mods))
+    }
+
+    fn tracepoints(&mut self, at: usize, word: &str, group: Option<u32>) -> Result<(), Fault> {
+        let mut parts = word.splitn(3, ':');
+        let (system, name, mods) =
+            (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let root = self.places.tracefs.as_ref().map_err(|why| {
+            self.fault(at, word.len(), format!("tracepoint {system}:{name} cannot be looked up: {why}"))
+        })?;
+        let matches: Vec<(String, String)> = if [system, name].iter().any(|t| t.contains(['*', '?', '['])) {
+            let glob = |t: &str| globset::Glob::new(t).map(|g| g.compile_matcher());
+            let (s, n) = (glob(system), glob(name));
+            let (Ok(s), Ok(n)) = (s, n) else { return Err(self.fault(at, word.len(), "this pattern is not closed")) };
+            tracepoint::all(root).into_iter().filter(|(a, b)| s.is_match(a) && n.is_match(b)).collect()
+        } else {
+            vec![(system.to_owned(), name.to_owned())]
+        };
+        let before = self.events.len();
+        for (system, name) in matches {
+            let Ok(id) = tracepoint::id(root, &system, &name) else { continue };
+            let mut attr = Attr { kind: TYPE_TRACEPOINT, config: id, ..Attr::default() };
+            modifiers(&mut attr, mods).map_err(|i| self.fault(at + word.len() - mods.len() + i, 1, MODIFIER_HELP))?;
+            self.events.push(Event { name: format!("{system}:{name}"), attr, group, tracepoint: Some((system, name)) });
+        }
+        if self.events.len() > before {
+            return Ok(());
+        }
+        Err(self.no_tracepoint(root, at, word, system, name))
+    }
+
+    fn no_tracepoint(&self, root: &Path, at: usize, word: &str, system: &str, name: &str) -> Fault {
+        if names::find(system).is_some() || system.is_empty() {
+            return self.unknown(at, word);
+        }
+        let all: Vec<String> = tracepoint::all(root).into_iter().map(|(s, n)| format!("{s}:{n}")).collect();
+        self.fault(at, word.len(), format!("this kernel has no tracepoint {system}:{name}"))
+            .offer(all.iter().map(String::as_str))
+    }
+}
+
+const MODIFIER_HELP: &str = "modifiers are u k h (user, kernel, hypervisor), G H (guest, host), I (no idle), p P (precise), D (pinned), e (exclusive)";
+
+/// `rHEX`, a raw event of the CPU's PMU.
+fn raw(word: &str) -> Option<u64> {
+    let hex = word.strip_prefix('r')?;
+    u64::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Applies perf's modifier letters; the error is the index of the letter at fault.
+fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {
+    let picks = |c: char| mods.contains(c);
+    let spaces = ['u', 'k', 'h'];
+    if spaces.iter().any(|c| picks(*c)) {
+        attr.set(Flag::ExcludeUser, !picks('u'));
+        attr.set(Flag::ExcludeKernel, !picks('k'));
+        attr.set(Flag::ExcludeHv, !picks('h'));
+    }
+    if picks('G') != picks('H') {
+        attr.set(Flag::ExcludeHost, picks('G'));
+        attr.set(Flag::ExcludeGuest, picks('H'));
+    }
+    let precise = mods.matches('p').count();
+    attr.set_precise(if picks('P') { 3 } else { precise.min(3) as u8 });
+    attr.set(Flag::ExcludeIdle, picks('I'));
+    attr.set(Flag::Pinned, picks('D'));
+    attr.set(Flag::Exclusive, picks('e'));
+    match mods.find(|c: char| !"ukhGHpPIDe".contains(c)) {
+        Some(at) => Err(at),
+        None if precise > 3 => Err(mods.rfind('p').unwrap_or(0)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn places(dir: &Path) -> Places {
+        for (path, text) in [
+            ("pmu/cpu/type", "4"),
+            ("pmu/cpu/format/event", "config:0-7"),
+            ("t/events/sched/sched_switch/id", "316"),
+            ("t/events/sched/sched_waking/id", "317"),
+            ("t/events/irq/softirq_entry/id", "42"),
+        ] {
+            let path = dir.join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+            std::fs::write(path, text).expect("write");
+        }
+        Places { pmus: dir.join("pmu"), tracefs: Ok(dir.join("t")) }
+    }
+
+    fn check(text: &str) -> Result<Vec<Event>, Fault> {
+        let dir = tempfile::tempdir().expect("dir");
+        parse(text, &places(dir.path()))
+    }
+
+    #[test]
+    fn each_kind_of_event() {
+        let events =
+            check("cycles:pp, r1a8:u ,cpu/event=0x3c/k,mem:0x1000/8:w:u,sched:sched_switch,LLC-loads").expect("events");
+        let names: Vec<&str> = events.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["cycles:pp", "r1a8:u", "cpu/event=0x3c/k", "mem:0x1000/8:w:u", "sched:sched_switch", "LLC-loads"]
+        );
+        let kinds: Vec<(u32, u64)> = events.iter().map(|e| (e.attr.kind, e.attr.config)).collect();
+        assert_eq!(kinds, [(0, 0), (4, 0x1a8), (4, 0x3c), (5, 0), (2, 316), (3, 2)]);
+        assert_eq!(events[0].attr.precise(), 2);
+        assert!(events[1].attr.has(Flag::ExcludeKernel) && !events[1].attr.has(Flag::ExcludeUser));
+        assert!(events[2].attr.has(Flag::ExcludeUser));
+        assert_eq!((events[3].attr.config1, events[3].attr.config2, events[3].attr.bp_type), (0x1000, 8, 2));
+        assert!(events[3].attr.has(Flag::ExcludeKernel));
+    }
+
+    #[test]
+    fn groups_and_globs() {
+        let events = check("{cs,faults}:u,sched:*").expect("events");
+        assert_eq!(events.iter().map(|e| e.group).collect::<Vec<_>>(), [Some(1), Some(1), None, None]);
+        assert!(events[0].attr.has(Flag::ExcludeKernel));
+        assert_eq!(events[3].name, "sched:sched_waking");
+    }
+
+    #[test]
+    fn faults_point_at_the_place() {
+        for (text, at, words) in [
+            ("cycles,cpu-clok", 7, "nearest: cpu-clock"),
+            ("cycles:z", 7, "modifiers are"),
+            ("cpu/evnt=1/", 4, "nearest: event"),
+            ("gpu/event=1/", 0, "nearest: cpu"),
+            ("cpu/event=1", 3, "second /"),
+            ("mem:zz", 4, "wants an address"),
+            ("mem:0x1000/3", 11, "1, 2, 4 or 8"),
+            ("sched:sched_swich", 0, "nearest: sched:sched_switch"),
+            ("{cycles", 0, "not closed"),
+            ("cycles,", 7, "missing"),
+            ("", 0, "missing"),
+        ] {
+            let fault = check(text).expect_err(text);
+            assert_eq!(fault.at, at, "{text}: {fault}");
+            assert!(fault.to_string().contains(words), "{text}: {fault}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z{}:,/=0-9 *.é\\[-]{0,40}") {
+            let _ = check(&text).map_err(|f| f.to_string());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Tracepoints by name: where tracefs is, which there are, and their kernel id.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The mounted tracefs, or the reason why there is none to read.
+pub fn root() -> io::Result<PathBuf> {
+    let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for place in places {
+        match fs::read_dir(Path::new(place).join("events")) {
+            Ok(_) => return Ok(place.into()),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => error = e,
+            Err(_) => {}
+        }
+    }
+    Err(error)
+}
+
+/// The kernel's id of `system:name`, the config of its event.
+pub fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
+    if [system, name].iter().any(|part| part.is_empty() || part.contains(['/', '.'])) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let text = fs::read_to_string(root.join("events").join(system).join(name).join("id"))?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// The format description of a tracepoint, as perf.data files carry it.
+pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
+    fs::read_to_string(root.join("events").join(system).join(name).join("format"))
+}
+
+/// All tracepoints as (system, name), sorted.
+pub fn all(root: &Path) -> Vec<(String, String)> {
+    let dirs = |path: PathBuf| -> Vec<String> {
+        let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+        entries
+            .flatten()
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect()
+    };
+    let events = root.join("events");
+    let mut found: Vec<(String, String)> = dirs(events.clone())
+        .into_iter()
+        .flat_map(|system| dirs(events.join(&system)).into_iter().map(move |name| (system.clone(), name)))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The blob of tracefs texts that perf.data carries as TRACING_DATA (feature 1), version 0.6
+/// (trace.dat(5) shares its shape).
+pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&[23, 8, 68]);
+    out.extend_from_slice(b"tracing0.6\0");
+    out.extend_from_slice(&[0, 8]);
+    out.extend_from_slice(&(rustix::param::page_size() as u32).to_le_bytes());
+    for name in ["header_page", "header_event"] {
+        out.extend_from_slice(name.as_bytes());
+        out.push(0);
+        let text = fs::read(root.join("events").join(name))?;
+        out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        out.extend_from_slice(&text);
+    }
+    out.extend_from_slice(&0u32.to_le_bytes());
+    let mut systems: Vec<&str> = events.iter().map(|(s, _)| s.as_str()).collect();
+    systems.sort_unstable();
+    systems.dedup();
+    out.extend_from_slice(&(systems.len() as u32).to_le_bytes());
+    for system in systems {
+        out.extend_from_slice(system.as_bytes());
+        out.push(0);
+        let names: Vec<&str> = events.iter().filter(|(s, _)| s == system).map(|(_, n)| n.as_str()).collect();
+        out.extend_from_slice(&(names.len() as u32).to_le_bytes());
+        for name in names {
+            let text = format(root, system, name)?;
+            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+    // No kallsyms and no printk formats: nothing reads them from here.
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&0u64.to_le_bytes());
+    Ok(out)
+}

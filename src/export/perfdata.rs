@@ -1,0 +1,179 @@
+//! A moment as a perf.data file that `perf report` opens: the same samples, stacks and names.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
+
+use crate::engine::Moment;
+use crate::event::tracepoint;
+use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
+use crate::perfdata::EventDesc;
+use crate::perfdata::features::{self, Section};
+use crate::perfdata::write::{Atomic, Writer};
+use crate::profile::{NodeId, SiteId};
+use crate::record::kinds::{BuildId, FileId, encode, misc, types};
+use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
+use crate::session::{DsoId, DsoKind};
+use crate::symbols::{elf, files};
+
+use super::side::SideWriter;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub samples: usize,
+    pub bytes: u64,
+}
+
+const FLUSH: usize = 1 << 18;
+
+/// Saves a moment under a name that appears only when the file is complete.
+pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Written> {
+    let events = descriptions(moment);
+    let (atomic, file) = Atomic::create(path)?;
+    let mut writer = Writer::start(file, &events)?;
+    let mut side =
+        SideWriter::new(&moment.dsos, &moment.log, events.first().map(EventDesc::layout).unwrap_or_default());
+    let mut out = Vec::with_capacity(2 * FLUSH);
+    let mut stacks = Stacks { moment, chains: HashMap::new() };
+    let (mut first, mut last) = (u64::MAX, 0);
+    for chunk in &moment.chunks {
+        for i in 0..chunk.len() {
+            let time = chunk.time[i];
+            side.until(time, &mut out);
+            (first, last) = (first.min(time), last.max(time));
+            let event = usize::from(chunk.event[i]);
+            let Some(desc) = events.get(event) else { continue };
+            stacks.sample(desc, chunk.site[i], time, chunk.cpu[i], chunk.weight[i], &mut out);
+            if out.len() >= FLUSH {
+                writer.records(&out)?;
+                out.clear();
+            }
+        }
+    }
+    side.until(u64::MAX, &mut out);
+    writer.records(&out)?;
+    let samples = moment.len();
+    let sections = sections(moment, &events, cmdline, (first.min(last), last));
+    let bytes = writer.finish(sections)?;
+    atomic.commit()?;
+    Ok(Written { samples, bytes })
+}
+
+/// The events with one id each, and with only the fields that a profile keeps.
+fn descriptions(moment: &Moment) -> Vec<EventDesc> {
+    let chains = moment.events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0);
+    let fields = sample::IDENTIFIER
+        | sample::IP
+        | sample::TID
+        | sample::TIME
+        | sample::CPU
+        | sample::PERIOD
+        | if chains { sample::CALLCHAIN } else { 0 };
+    let one = |(i, event): (usize, &EventDesc)| {
+        let mut desc = event.clone();
+        desc.attr.sample_type = fields;
+        desc.attr.read_format = crate::kernel::attr::read_format::ID;
+        desc.attr.set(Flag::SampleIdAll, true);
+        desc.ids = vec![i as u64 + 1];
+        desc
+    };
+    moment.events.iter().enumerate().map(one).collect()
+}
+
+/// Call chains of the trie as raw words, each made once.
+struct Stacks<'a> {
+    moment: &'a Moment,
+    chains: HashMap<NodeId, (u16, u64, Vec<u8>)>,
+}
+
+impl Stacks<'_> {
+    fn sample(&mut self, desc: &EventDesc, site: u32, time: u64, cpu: u16, weight: u64, out: &mut Vec<u8>) {
+        let site = self.moment.sites.get(SiteId(site));
+        let task = &self.moment.tasks[site.task.0 as usize];
+        let moment = self.moment;
+        let (mode, ip, chain) = self.chains.entry(site.stack).or_insert_with(|| chain(moment, site.stack));
+        let with_chain = desc.attr.sample_type & sample::CALLCHAIN != 0;
+        encode(out, types::SAMPLE, *mode, |out| {
+            out.extend(desc.ids[0].to_le_bytes());
+            out.extend(ip.to_le_bytes());
+            out.extend(task.pid.to_le_bytes());
+            out.extend(task.tid.to_le_bytes());
+            out.extend(time.to_le_bytes());
+            out.extend(u64::from(cpu).to_le_bytes());
+            out.extend(weight.to_le_bytes());
+            if with_chain {
+                out.extend((chain.len() as u64 / 8).to_le_bytes());
+                out.extend_from_slice(chain);
+            }
+        });
+    }
+}
+
+/// CPU mode, leaf address and words of a stack, markers included.
+fn chain(moment: &Moment, stack: NodeId) -> (u16, u64, Vec<u8>) {
+    let mut words = Vec::new();
+    let (mut mode, mut ip) = (misc::KERNEL, 0);
+    let mut context = 0;
+    for (depth, frame) in moment.trie.walk(stack).enumerate() {
+        let frame = moment.frames.get(frame);
+        let (marker, cpumode) = match moment.dsos.of_map(frame.map).kind {
+            DsoKind::Guest => (CONTEXT_GUEST, misc::GUEST_KERNEL),
+            kind if kind.is_kernel() => (CONTEXT_KERNEL, misc::KERNEL),
+            _ => (CONTEXT_USER, misc::USER),
+        };
+        if depth == 0 {
+            (mode, ip) = (cpumode, frame.ip);
+        }
+        if marker != context {
+            words.extend(marker.to_le_bytes());
+            context = marker;
+        }
+        words.extend(frame.ip.to_le_bytes());
+    }
+    (mode, ip, words)
+}
+
+fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u64, u64)) -> Vec<Section> {
+    let mut sections = features::machine(cmdline);
+    sections.push(features::event_desc(events));
+    sections.push(features::sample_time(span.0, span.1));
+    if moment.live {
+        sections.extend(features::clock());
+        let ids = build_ids(moment);
+        if !ids.is_empty() {
+            sections.push(features::build_ids(&ids));
+        }
+    }
+    let tracepoints: Vec<(String, String)> = events
+        .iter()
+        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
+        .filter_map(|e| {
+            e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.split(':').next().unwrap_or(n).to_owned()))
+        })
+        .collect();
+    if !tracepoints.is_empty()
+        && let Ok(blob) = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))
+    {
+        sections.push((features::bit::TRACING_DATA, blob));
+    }
+    sections
+}
+
+/// Build ids of the kernel and of the files that have samples.
+fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
+    let used: BTreeSet<DsoId> = (0..moment.frames.len())
+        .map(|i| moment.dsos.map_of(moment.frames.get(crate::profile::FrameId(i as u32)).map).dso)
+        .collect();
+    let id_of = |dso: &DsoId| {
+        let dso = moment.dsos.get(*dso);
+        let id = match (dso.kind, dso.file) {
+            (DsoKind::Kernel, _) => features::kernel_build_id(),
+            (DsoKind::File, FileId::BuildId(id)) => Some(id),
+            (DsoKind::File, _) => files::open(dso, true).ok().and_then(elf::build_id),
+            _ => None,
+        };
+        Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))
+    };
+    used.iter().filter_map(id_of).collect()
+}

@@ -1,0 +1,78 @@
+//! Side-band history as records.
+
+use std::collections::HashSet;
+
+use crate::record::kinds::{Mmap, encode_comm, encode_task};
+use crate::record::{Layout, SampleId};
+use crate::session::{Dsos, MapId, Side, SideLog};
+
+/// Writes history as records, in order of time.
+pub struct SideWriter<'a> {
+    dsos: &'a Dsos,
+    layout: Layout,
+    entries: Vec<&'a (u64, Side)>,
+    next: usize,
+    known: HashSet<i32>,
+}
+
+impl<'a> SideWriter<'a> {
+    pub fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
+        let mut entries: Vec<_> = log.entries().iter().collect();
+        entries.sort_by_key(|(time, _)| *time);
+        Self { dsos, layout, entries, next: 0, known: HashSet::new() }
+    }
+
+    /// Appends the records up to a time.
+    pub fn until(&mut self, time: u64, out: &mut Vec<u8>) {
+        while let Some((at, side)) = self.entries.get(self.next).filter(|(at, _)| *at <= time) {
+            self.next += 1;
+            self.write(*at, side, out);
+        }
+    }
+
+    fn write(&mut self, time: u64, side: &Side, out: &mut Vec<u8>) {
+        let trailer = |pid, tid| self.layout.encode_trailer(&SampleId { pid, tid, time, id: 0, cpu: 0 });
+        match side {
+            Side::Map { pid, tid, map, prot, flags } => {
+                let trailer = trailer(*pid, *tid);
+                self.map(*pid, *tid, *map, *prot, *flags, &trailer, out);
+            }
+            Side::Comm { pid, tid, exec, comm } => {
+                encode_comm(out, *pid, *tid, *exec, comm.as_bytes(), &trailer(*pid, *tid));
+            }
+            Side::Fork { task, inherited } => {
+                let trailer = trailer(task.pid, task.tid);
+                encode_task(out, false, task, &trailer);
+                // The parent's own history may have been dropped; then the reader has nothing to
+                // inherit from.
+                if !self.known.contains(&task.ppid) {
+                    for map in inherited.maps() {
+                        self.map(task.pid, task.tid, map, 5, 2, &trailer, out);
+                    }
+                }
+            }
+            Side::Exit(task) => {
+                encode_task(out, true, task, &trailer(task.pid, task.tid));
+            }
+        }
+        self.known.insert(side.pid());
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of one record")]
+    fn map(&self, pid: i32, tid: i32, map: MapId, prot: u32, flags: u32, trailer: &[u8], out: &mut Vec<u8>) {
+        let mapping = self.dsos.map_of(map);
+        let dso = self.dsos.get(mapping.dso);
+        let kernel_name;
+        let (name, pgoff): (&[u8], u64) = match dso.kind {
+            crate::session::DsoKind::Kernel => {
+                kernel_name = format!("{}_text", dso.path);
+                (kernel_name.as_bytes(), mapping.start)
+            }
+            crate::session::DsoKind::Anon => (b"//anon", 0),
+            _ => (&dso.raw_path, mapping.pgoff),
+        };
+        let record =
+            Mmap { pid, tid, start: mapping.start, len: mapping.len, pgoff, file: dso.file, prot, flags, name };
+        record.encode(out, trailer);
+    }
+}

@@ -1,0 +1,77 @@
+//! What may follow at the end of a half-typed filter, for completion as it is typed.
+
+use super::lex::{Token, tokens};
+use super::{FIELDS, Field, Kind};
+
+/// What the grammar allows next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    Field,
+    Operator(Field),
+    Value(Field),
+    Connective,
+}
+
+/// What is being typed at the end of `text`: what may stand there, and the start of the piece
+/// that a completion would replace.
+pub fn expected(text: &str) -> (Expect, usize) {
+    let Ok(tokens) = tokens(text) else {
+        // An open string is a value in the making.
+        let open = text.rfind(['"', '\'']).unwrap_or(text.len());
+        let (expect, _) = expected(&text[..open]);
+        return (expect, open);
+    };
+    let trailing_space = text.ends_with(char::is_whitespace);
+    let (settled, start) = match tokens.last() {
+        Some((Token::Word(_) | Token::Quoted(_), at, _)) if !trailing_space => (&tokens[..tokens.len() - 1], *at),
+        _ => (&tokens[..], text.len()),
+    };
+    let mut state = Expect::Field;
+    for (token, _, _) in settled {
+        state = match (&state, token) {
+            (Expect::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
+                Some((_, _, Kind::Flag, _)) => Expect::Connective,
+                Some((field, ..)) => Expect::Operator(*field),
+                None => Expect::Field,
+            },
+            (Expect::Operator(field), _) => Expect::Value(*field),
+            (Expect::Value(field), Token::Open | Token::Comma) => Expect::Value(*field),
+            (Expect::Value(_), _) => Expect::Connective,
+            (Expect::Connective, Token::Op(_)) => Expect::Field,
+            (other, _) => (*other).clone(),
+        };
+    }
+    (state, start)
+}
+
+/// The operators that a field can be compared by.
+pub fn operators(field: Field) -> &'static [&'static str] {
+    match field.kind() {
+        Kind::Text => &["==", "!=", "~", "!~", "=~", "in"],
+        Kind::Number | Kind::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
+        Kind::Flag => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place() {
+        for (text, want, start) in [
+            ("", Expect::Field, 0),
+            ("co", Expect::Field, 0),
+            ("comm ", Expect::Operator(Field::Comm), 5),
+            ("comm == ", Expect::Value(Field::Comm), 8),
+            ("comm == ng", Expect::Value(Field::Comm), 8),
+            ("comm == \"ng", Expect::Value(Field::Comm), 8),
+            ("comm == x ", Expect::Connective, 10),
+            ("comm == x && pi", Expect::Field, 13),
+            ("user ", Expect::Connective, 5),
+            ("(user || !id", Expect::Field, 10),
+        ] {
+            assert_eq!(expected(text), (want, start), "{text}");
+        }
+    }
+}

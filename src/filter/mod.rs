@@ -1,0 +1,226 @@
+//! The filter language: `comm == "nginx" && cpu in 0-3,32 && stack ~ "*tcp_*" && !idle`.
+//!
+//! A filter is a boolean expression over numbered atoms. Whoever holds the data decides each atom
+//! in its own way (a name once, a process once) and hands the bits to [`Filter::eval`].
+
+pub mod complete;
+pub mod lex;
+pub mod parse;
+
+use globset::GlobMatcher;
+use regex::Regex;
+
+pub use crate::event::Fault;
+pub use complete::{Expect, expected};
+
+/// What a clause looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    Comm,
+    Pid,
+    Tid,
+    Cpu,
+    Dso,
+    Sym,
+    Stack,
+    Event,
+    Time,
+    User,
+    Kernel,
+    Idle,
+}
+
+/// What kind of values a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    Number,
+    /// Seconds since the start of the session.
+    Seconds,
+    Flag,
+}
+
+/// One row for each field: the table behind parser, completion and documentation.
+pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
+    (Field::Comm, "comm", Kind::Text, "name of the thread"),
+    (Field::Pid, "pid", Kind::Number, "process id"),
+    (Field::Tid, "tid", Kind::Number, "thread id"),
+    (Field::Cpu, "cpu", Kind::Number, "CPU that took the sample"),
+    (Field::Dso, "dso", Kind::Text, "file of the sampled function"),
+    (Field::Sym, "sym", Kind::Text, "the sampled function"),
+    (Field::Stack, "stack", Kind::Text, "any function of the call chain"),
+    (Field::Event, "event", Kind::Text, "event that took the sample"),
+    (Field::Time, "time", Kind::Seconds, "seconds since the start (also 250ms, 2m)"),
+    (Field::User, "user", Kind::Flag, "sampled in user code"),
+    (Field::Kernel, "kernel", Kind::Flag, "sampled in the kernel"),
+    (Field::Idle, "idle", Kind::Flag, "the idle task's idle loop"),
+];
+
+impl Field {
+    fn row(self) -> &'static (Field, &'static str, Kind, &'static str) {
+        FIELDS.iter().find(|row| row.0 == self).unwrap_or(&FIELDS[0])
+    }
+
+    pub fn kind(self) -> Kind {
+        self.row().2
+    }
+
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Whether the value belongs to the single sample, not to its task and call chain.
+    pub fn per_sample(self) -> bool {
+        matches!(self, Self::Cpu | Self::Time | Self::Event)
+    }
+}
+
+/// How a clause compares.
+#[derive(Clone, Debug)]
+pub enum Test {
+    Equals(Vec<String>),
+    Glob(GlobMatcher),
+    Regex(Regex),
+    /// Inclusive ranges.
+    Ranges(Vec<(u64, u64)>),
+    Flag,
+}
+
+/// One comparison.
+#[derive(Clone, Debug)]
+pub struct Atom {
+    pub field: Field,
+    pub test: Test,
+}
+
+impl Atom {
+    pub fn text(&self, value: &str) -> bool {
+        match &self.test {
+            Test::Equals(values) => values.iter().any(|v| v == value),
+            Test::Glob(glob) => glob.is_match(value),
+            Test::Regex(regex) => regex.is_match(value),
+            Test::Ranges(_) | Test::Flag => false,
+        }
+    }
+
+    pub fn number(&self, value: u64) -> bool {
+        matches!(&self.test, Test::Ranges(ranges) if ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)))
+    }
+}
+
+/// The expression over atoms, by their index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr {
+    Atom(u8),
+    Not(Box<Expr>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+}
+
+/// The most clauses that one filter may have: their verdicts are bits of one word.
+pub const MAX_ATOMS: usize = 64;
+
+/// A checked filter.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    text: String,
+    atoms: Vec<Atom>,
+    expr: Expr,
+}
+
+impl PartialEq for Filter {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Filter {
+    /// Parses and checks a filter.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        parse::parse(text)
+    }
+
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn atoms(&self) -> &[Atom] {
+        &self.atoms
+    }
+
+    /// Bits of the atoms that are decided by the single sample.
+    pub fn per_sample_mask(&self) -> u64 {
+        self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
+    }
+
+    /// The verdict, from one bit for each atom.
+    pub fn eval(&self, bits: u64) -> bool {
+        eval(&self.expr, bits)
+    }
+
+    /// The verdict as far as the atoms in `known` decide it.
+    pub fn partial(&self, bits: u64, known: u64) -> Option<bool> {
+        partial(&self.expr, bits, known)
+    }
+}
+
+fn eval(expr: &Expr, bits: u64) -> bool {
+    match expr {
+        Expr::Atom(i) => bits >> i & 1 == 1,
+        Expr::Not(e) => !eval(e, bits),
+        Expr::And(all) => all.iter().all(|e| eval(e, bits)),
+        Expr::Or(any) => any.iter().any(|e| eval(e, bits)),
+    }
+}
+
+/// Kleene's three-valued logic.
+fn partial(expr: &Expr, bits: u64, known: u64) -> Option<bool> {
+    let fold = |list: &[Expr], decisive: bool| {
+        let mut open = false;
+        for e in list {
+            match partial(e, bits, known) {
+                Some(v) if v == decisive => return Some(decisive),
+                Some(_) => {}
+                None => open = true,
+            }
+        }
+        (!open).then_some(!decisive)
+    };
+    match expr {
+        Expr::Atom(i) => (known >> i & 1 == 1).then(|| bits >> i & 1 == 1),
+        Expr::Not(e) => partial(e, bits, known).map(|v| !v),
+        Expr::And(all) => fold(all, false),
+        Expr::Or(any) => fold(any, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn expr() -> impl Strategy<Value = Expr> {
+        let leaf = (0u8..6).prop_map(Expr::Atom);
+        leaf.prop_recursive(4, 20, 3, |inner| {
+            prop_oneof![
+                inner.clone().prop_map(|e| Expr::Not(Box::new(e))),
+                proptest::collection::vec(inner.clone(), 1..3).prop_map(Expr::And),
+                proptest::collection::vec(inner, 1..3).prop_map(Expr::Or),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What is decided early is decided rightly.
+        #[test]
+        fn partial_agrees_with_every_completion(e in expr(), bits in 0u64..64, known in 0u64..64) {
+            if let Some(verdict) = partial(&e, bits, known) {
+                for rest in 0..64u64 {
+                    prop_assert_eq!(eval(&e, bits & known | rest & !known), verdict);
+                }
+            }
+            prop_assert_eq!(partial(&e, bits, u64::MAX), Some(eval(&e, bits)));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! `struct perf_event_attr` as plain fields, with its byte form for the system call and for
+//! perf.data. Layout: `include/uapi/linux/perf_event.h`, perf_event_open(2).
+
+use perf_event_open_sys::bindings as b;
+
+/// Attr size that every perf since 4.8 opens (`PERF_ATTR_SIZE_VER5`); newer fields stay unused.
+pub const FILE_SIZE: usize = b::PERF_ATTR_SIZE_VER5 as usize;
+/// The smallest size that ever existed (`PERF_ATTR_SIZE_VER0`).
+pub const MIN_SIZE: usize = b::PERF_ATTR_SIZE_VER0 as usize;
+
+pub const TYPE_HARDWARE: u32 = b::PERF_TYPE_HARDWARE;
+pub const TYPE_SOFTWARE: u32 = b::PERF_TYPE_SOFTWARE;
+pub const TYPE_TRACEPOINT: u32 = b::PERF_TYPE_TRACEPOINT;
+pub const TYPE_HW_CACHE: u32 = b::PERF_TYPE_HW_CACHE;
+pub const TYPE_RAW: u32 = b::PERF_TYPE_RAW;
+pub const TYPE_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
+
+pub const SW_CPU_CLOCK: u64 = b::PERF_COUNT_SW_CPU_CLOCK as u64;
+pub const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
+pub const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
+
+/// `PERF_SAMPLE_*` bits of `sample_type`.
+pub mod sample {
+    pub const IP: u64 = 1;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const RAW: u64 = 1 << 10;
+    pub const IDENTIFIER: u64 = 1 << 16;
+}
+
+/// `PERF_FORMAT_*` bits of `read_format`.
+pub mod read_format {
+    pub const TOTAL_TIME_ENABLED: u64 = 1;
+    pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    pub const ID: u64 = 1 << 2;
+    pub const GROUP: u64 = 1 << 3;
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// One bit of the attr's flag word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flag {
+    Disabled = 0,
+    Inherit = 1,
+    Pinned = 2,
+    Exclusive = 3,
+    ExcludeUser = 4,
+    ExcludeKernel = 5,
+    ExcludeHv = 6,
+    ExcludeIdle = 7,
+    Mmap = 8,
+    Comm = 9,
+    Freq = 10,
+    EnableOnExec = 12,
+    Task = 13,
+    Watermark = 14,
+    SampleIdAll = 18,
+    ExcludeHost = 19,
+    ExcludeGuest = 20,
+    ExcludeCallchainKernel = 21,
+    ExcludeCallchainUser = 22,
+    Mmap2 = 23,
+    CommExec = 24,
+    UseClockid = 25,
+    Ksymbol = 29,
+    BpfEvent = 30,
+    BuildId = 34,
+}
+
+/// An event's kernel configuration. Field names follow the header; unions are one field each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    pub kind: u32,
+    pub config: u64,
+    /// `sample_freq` in Hz with [`Flag::Freq`], else `sample_period` in units of the event.
+    pub period_or_freq: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    /// The flag word; see [`Flag`]. `precise_ip` is bits 15 and 16.
+    pub flags: u64,
+    /// Bytes with [`Flag::Watermark`], else a number of samples.
+    pub wakeup: u32,
+    pub bp_type: u32,
+    /// Also `bp_addr`.
+    pub config1: u64,
+    /// Also `bp_len`.
+    pub config2: u64,
+    pub branch_sample_type: u64,
+    pub regs_user: u64,
+    pub stack_user: u32,
+    pub clockid: i32,
+    pub regs_intr: u64,
+    pub aux_watermark: u32,
+    pub max_stack: u16,
+}
+
+impl Attr {
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags >> flag as u8 & 1 == 1
+    }
+
+    pub fn set(&mut self, flag: Flag, on: bool) {
+        let bit = 1 << flag as u8;
+        self.flags = if on { self.flags | bit } else { self.flags & !bit };
+    }
+
+    pub fn precise(&self) -> u8 {
+        (self.flags >> 15 & 3) as u8
+    }
+
+    /// `precise_ip`, 0 to 3.
+    pub fn set_precise(&mut self, level: u8) {
+        self.flags = self.flags & !(3 << 15) | u64::from(level.min(3)) << 15;
+    }
+
+    /// The byte form, [`FILE_SIZE`] long, little endian as the machines we run on.
+    pub fn encode(&self) -> [u8; FILE_SIZE] {
+        let mut out = [0; FILE_SIZE];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.kind.to_le_bytes());
+        put(4, &(FILE_SIZE as u32).to_le_bytes());
+        put(8, &self.config.to_le_bytes());
+        put(16, &self.period_or_freq.to_le_bytes());
+        put(24, &self.sample_type.to_le_bytes());
+        put(32, &self.read_format.to_le_bytes());
+        put(40, &self.flags.to_le_bytes());
+        put(48, &self.wakeup.to_le_bytes());
+        put(52, &self.bp_type.to_le_bytes());
+        put(56, &self.config1.to_le_bytes());
+        put(64, &self.config2.to_le_bytes());
+        put(72, &self.branch_sample_type.to_le_bytes());
+        put(80, &self.regs_user.to_le_bytes());
+        put(88, &self.stack_user.to_le_bytes());
+        put(92, &self.clockid.to_le_bytes());
+        put(96, &self.regs_intr.to_le_bytes());
+        put(104, &self.aux_watermark.to_le_bytes());
+        put(108, &self.max_stack.to_le_bytes());
+        out
+    }
+
+    /// Reads an attr of any size from [`MIN_SIZE`] up; bytes that a short one lacks count as zero,
+    /// bytes past what we know are ignored. `None` when shorter than that.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < MIN_SIZE {
+            return None;
+        }
+        let mut full = [0; FILE_SIZE];
+        let n = bytes.len().min(FILE_SIZE);
+        full[..n].copy_from_slice(&bytes[..n]);
+        let u32_at = |at: usize| u32::from_le_bytes([full[at], full[at + 1], full[at + 2], full[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Some(Self {
+            kind: u32_at(0),
+            config: u64_at(8),
+            period_or_freq: u64_at(16),
+            sample_type: u64_at(24),
+            read_format: u64_at(32),
+            flags: u64_at(40),
+            wakeup: u32_at(48),
+            bp_type: u32_at(52),
+            config1: u64_at(56),
+            config2: u64_at(64),
+            branch_sample_type: u64_at(72),
+            regs_user: u64_at(80),
+            stack_user: u32_at(88),
+            clockid: u32_at(92) as i32,
+            regs_intr: u64_at(96),
+            aux_watermark: u32_at(104),
+            max_stack: u32_at(108) as u16,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_as_the_same_attr() {
+        let mut attr = Attr { kind: 1, config: 9, period_or_freq: 999, clockid: 1, max_stack: 127, ..Attr::default() };
+        attr.set(Flag::Freq, true);
+        attr.set(Flag::BuildId, true);
+        attr.set_precise(2);
+        assert_eq!(Attr::decode(&attr.encode()), Some(attr.clone()));
+        assert!(attr.has(Flag::BuildId) && attr.precise() == 2);
+        attr.set(Flag::BuildId, false);
+        assert!(!attr.has(Flag::BuildId));
+    }
+
+    #[test]
+    fn flag_bits_stand_where_the_kernel_header_has_them() {
+        let mut attr = Attr::default();
+        for flag in [Flag::Freq, Flag::Mmap2, Flag::UseClockid, Flag::BpfEvent, Flag::BuildId, Flag::Watermark] {
+            attr.set(flag, true);
+        }
+        let mut header = b::perf_event_attr::default();
+        header.set_freq(1);
+        header.set_mmap2(1);
+        header.set_use_clockid(1);
+        header.set_bpf_event(1);
+        header.set_build_id(1);
+        header.set_watermark(1);
+        let bits = header._bitfield_1.get(0, 64);
+        assert_eq!(attr.flags, bits);
+    }
+
+    #[test]
+    fn a_short_attr_is_zero_filled_and_a_shorter_one_refused() {
+        let attr = Attr { kind: 2, config: 77, ..Attr::default() };
+        assert_eq!(Attr::decode(&attr.encode()[..64]), Some(attr));
+        assert_eq!(Attr::decode(&[0; 63]), None);
+    }
+}

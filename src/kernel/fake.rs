@@ -1,0 +1,84 @@
+//! A scripted kernel: every open can be answered by an errno, so each becomes a unit test.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+use super::attr::Attr;
+use super::ring::Ring;
+use super::sys::{Counts, Errno, Ioctl, Sys};
+
+/// Decides an open from (attr, pid, cpu).
+pub type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
+
+/// A kernel that answers by script and remembers what was asked.
+pub struct FakeSys {
+    script: Script,
+    max_pages: usize,
+    pub log: std::sync::Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeSys {
+    pub fn new(script: impl Fn(&Attr, i32, i32) -> Result<(), Errno> + Send + 'static) -> Self {
+        Self { script: Box::new(script), max_pages: usize::MAX, log: Default::default() }
+    }
+
+    /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
+    pub fn max_pages(mut self, pages: usize) -> Self {
+        self.max_pages = pages;
+        self
+    }
+
+    fn note(&self, line: String) {
+        if let Ok(mut log) = self.log.lock() {
+            log.push(line);
+        }
+    }
+}
+
+impl Sys for FakeSys {
+    fn open(
+        &self,
+        attr: &Attr,
+        pid: i32,
+        cpu: i32,
+        _group: Option<BorrowedFd<'_>>,
+        _cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<OwnedFd, Errno> {
+        let verdict = (self.script)(attr, pid, cpu);
+        self.note(format!("open {}:{} pid {pid} cpu {cpu} {verdict:?}", attr.kind, attr.config));
+        verdict?;
+        rustix::fs::memfd_create("event", rustix::fs::MemfdFlags::CLOEXEC)
+    }
+
+    fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno> {
+        match request {
+            Ioctl::Id => Ok(1000 + fd.as_raw_fd() as u64),
+            other => {
+                self.note(format!(
+                    "{}",
+                    match other {
+                        Ioctl::Enable => "enable".to_owned(),
+                        Ioctl::Disable => "disable".to_owned(),
+                        Ioctl::Period(p) => format!("period {p}"),
+                        Ioctl::SetFilter(text) => format!("filter {}", text.to_string_lossy()),
+                        _ => "set_output".to_owned(),
+                    }
+                ));
+                Ok(0)
+            }
+        }
+    }
+
+    fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno> {
+        self.note(format!("map {pages}"));
+        if pages > self.max_pages {
+            return Err(Errno::PERM);
+        }
+        rustix::fs::ftruncate(fd, ((pages + 1) * rustix::param::page_size()) as u64)?;
+        Ring::map(fd.as_fd(), pages)
+    }
+
+    fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64) -> Result<Counts, Errno> {
+        Ok(Counts::default())
+    }
+}

@@ -1,0 +1,113 @@
+//! What this user and this machine allow: capabilities, sysctls, descriptor and memory limits.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::procfs;
+
+pub const CAP_DAC_READ_SEARCH: u32 = 2;
+pub const CAP_SYS_PTRACE: u32 = 19;
+pub const CAP_SYS_ADMIN: u32 = 21;
+pub const CAP_SYSLOG: u32 = 34;
+pub const CAP_PERFMON: u32 = 38;
+pub const CAP_BPF: u32 = 39;
+
+/// The facts that decide what may be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    pub paranoid: i64,
+    pub kptr_restrict: i64,
+    pub max_sample_rate: i64,
+    pub mlock_kb: i64,
+    pub caps: u64,
+    pub seccomp: u64,
+    /// The errno of the null probe when the system call is blocked.
+    pub blocked: Option<super::sys::Errno>,
+    pub lockdown: String,
+}
+
+impl Rights {
+    /// Reads them from the running system.
+    pub fn read() -> Self {
+        Self {
+            paranoid: procfs::sysctl("kernel/perf_event_paranoid").unwrap_or(2),
+            kptr_restrict: procfs::sysctl("kernel/kptr_restrict").unwrap_or(1),
+            max_sample_rate: procfs::sysctl("kernel/perf_event_max_sample_rate").unwrap_or(100_000),
+            mlock_kb: procfs::sysctl("kernel/perf_event_mlock_kb").unwrap_or(516),
+            caps: procfs::effective_caps(),
+            seccomp: procfs::seccomp_mode(),
+            blocked: super::sys::probe().err(),
+            lockdown: procfs::line("/sys/kernel/security/lockdown").unwrap_or_default(),
+        }
+    }
+
+    pub fn has(&self, cap: u32) -> bool {
+        self.caps >> cap & 1 == 1
+    }
+
+    /// CAP_PERFMON or CAP_SYS_ADMIN, which lift perf_event_paranoid up to 2.
+    pub fn privileged(&self) -> bool {
+        self.has(CAP_SYS_ADMIN) || (self.has(CAP_PERFMON) && self.paranoid < 3)
+    }
+
+    /// Whether CPUs can be sampled whole, not only own processes.
+    pub fn system_wide(&self) -> bool {
+        self.privileged() || self.paranoid <= 0
+    }
+
+    /// Whether kernel code can be sampled.
+    pub fn kernel(&self) -> bool {
+        self.privileged() || self.paranoid <= 1
+    }
+
+    /// Whether /proc/kallsyms shows addresses.
+    pub fn kernel_names(&self) -> bool {
+        match self.kptr_restrict {
+            0 => self.paranoid <= 1 || self.has(CAP_SYSLOG),
+            1 => self.has(CAP_SYSLOG),
+            _ => false,
+        }
+    }
+}
+
+/// Raises the soft limit of open files to the hard one. Returns (soft now, hard).
+pub fn raise_files() -> (u64, u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    (getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX), hard)
+}
+
+/// The locked-memory limit in bytes.
+pub fn memlock() -> u64 {
+    getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(paranoid: i64, caps: &[u32]) -> Rights {
+        let caps = caps.iter().fold(0, |set, cap| set | 1 << cap);
+        Rights {
+            paranoid,
+            kptr_restrict: 1,
+            max_sample_rate: 100_000,
+            mlock_kb: 516,
+            caps,
+            seccomp: 0,
+            blocked: None,
+            lockdown: String::new(),
+        }
+    }
+
+    #[test]
+    fn paranoid_levels_and_capabilities() {
+        assert!(!rights(2, &[]).kernel() && !rights(2, &[]).system_wide());
+        assert!(rights(1, &[]).kernel() && !rights(1, &[]).system_wide());
+        assert!(rights(0, &[]).system_wide());
+        assert!(rights(2, &[CAP_PERFMON]).system_wide());
+        assert!(!rights(3, &[CAP_PERFMON]).system_wide(), "Debian's level 3 wants CAP_SYS_ADMIN");
+        assert!(rights(3, &[CAP_SYS_ADMIN]).system_wide());
+        assert!(!rights(0, &[]).kernel_names() && rights(0, &[CAP_SYSLOG]).kernel_names());
+    }
+}

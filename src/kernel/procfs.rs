@@ -1,0 +1,183 @@
+//! What /proc tells of processes: threads, names, owners, executable mappings. A process may end
+//! between any two reads, so absence is an ordinary answer here.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub offset: u64,
+    pub major: u32,
+    pub minor: u32,
+    pub inode: u64,
+    /// `PROT_*` bits.
+    pub prot: u32,
+    /// `MAP_PRIVATE` or `MAP_SHARED`.
+    pub flags: u32,
+    /// The file as the process named it, `[vdso]` and the like, or `//anon` for none.
+    pub name: Vec<u8>,
+}
+
+/// The executable mappings of a process, in address order; empty when it has gone.
+pub fn exec_maps(pid: i32) -> Vec<Mapping> {
+    let Ok(text) = fs::read(format!("/proc/{pid}/maps")) else { return Vec::new() };
+    text.split(|&b| b == b'\n').filter_map(parse_maps_line).filter(|m| m.prot & 4 != 0).collect()
+}
+
+/// Reads one line of /proc/PID/maps; `None` when it is not one.
+pub fn parse_maps_line(line: &[u8]) -> Option<Mapping> {
+    let mut rest = line;
+    let mut field = || {
+        let skip = rest.iter().take_while(|b| **b == b' ').count();
+        let len = rest[skip..].iter().take_while(|b| **b != b' ').count();
+        let (word, tail) = rest[skip..].split_at(len);
+        rest = tail;
+        std::str::from_utf8(word).ok().filter(|w| !w.is_empty())
+    };
+    let hex = |t: &str| u64::from_str_radix(t, 16).ok();
+    let (start, end) = field()?.split_once('-')?;
+    let perms = field()?.as_bytes().to_vec();
+    let offset = hex(field()?)?;
+    let (major, minor) = field()?.split_once(':')?;
+    let (major, minor) = (hex(major)? as u32, hex(minor)? as u32);
+    let inode = field()?.parse().ok()?;
+    let name = rest.trim_ascii_start();
+    let bit = |at: usize, ch: u8, bit: u32| if perms.get(at) == Some(&ch) { bit } else { 0 };
+    Some(Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset,
+        major,
+        minor,
+        inode,
+        prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
+        flags: bit(3, b's', 1) | bit(3, b'p', 2),
+        name: if name.is_empty() { b"//anon".to_vec() } else { name.to_vec() },
+    })
+}
+
+/// The name of one thread, raw bytes as the kernel holds them.
+pub fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
+    let mut name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    if name.last() == Some(&b'\n') {
+        name.pop();
+    }
+    Some(name)
+}
+
+/// The threads of a process, in order of tid.
+pub fn threads(pid: i32) -> Vec<i32> {
+    numbers(&format!("/proc/{pid}/task"))
+}
+
+/// All processes, in order of pid.
+pub fn processes() -> Vec<i32> {
+    numbers("/proc")
+}
+
+fn numbers(dir: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut found: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// A number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
+fn status_number(pid: &str, key: &str, radix: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'))?;
+    u64::from_str_radix(line.split_whitespace().next()?, radix).ok()
+}
+
+/// The real user id of a process.
+pub fn uid(pid: i32) -> Option<u32> {
+    status_number(&pid.to_string(), "Uid", 10).and_then(|v| u32::try_from(v).ok())
+}
+
+/// The parent of a process.
+pub fn parent(pid: i32) -> Option<i32> {
+    status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
+}
+
+/// The process that a thread belongs to.
+pub fn tgid(tid: i32) -> Option<i32> {
+    status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())
+}
+
+/// Our effective capabilities as a bit set (capabilities(7)).
+pub fn effective_caps() -> u64 {
+    status_number("self", "CapEff", 16).unwrap_or(0)
+}
+
+/// Our seccomp mode: 0 none, 2 filter.
+pub fn seccomp_mode() -> u64 {
+    status_number("self", "Seccomp", 10).unwrap_or(0)
+}
+
+/// Our resident memory in bytes.
+pub fn own_rss() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").ok().and_then(|t| t.split(' ').nth(1)?.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// A user's id, by number or by name in /etc/passwd.
+pub fn user_id(name: &str) -> Option<u32> {
+    if let Ok(uid) = name.parse() {
+        return Some(uid);
+    }
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+    })
+}
+
+/// All user names of /etc/passwd, for suggestions.
+pub fn user_names() -> Vec<String> {
+    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    text.lines().filter_map(|l| Some(l.split_once(':')?.0.to_owned())).collect()
+}
+
+/// A number under /proc/sys, such as `kernel/perf_event_paranoid`.
+pub fn sysctl(name: &str) -> Option<i64> {
+    fs::read_to_string(PathBuf::from("/proc/sys").join(name)).ok()?.trim().parse().ok()
+}
+
+/// One line of text from a small file, without its newline.
+pub fn line(path: &str) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_lines() {
+        let m = parse_maps_line(b"55fef7be6000-55fef7ca7000 r-xp 0002f000 fe:00 247003   /usr/bin/a b (deleted)")
+            .expect("line");
+        assert_eq!((m.start, m.end, m.offset, m.inode), (0x55fef7be6000, 0x55fef7ca7000, 0x2f000, 247003));
+        assert_eq!((m.major, m.minor, m.prot, m.flags), (0xfe, 0, 5, 2));
+        assert_eq!(m.name, b"/usr/bin/a b (deleted)");
+        assert_eq!(parse_maps_line(b"7f0000000000-7f0000001000 rwxs 00000000 00:00 0").expect("line").name, b"//anon");
+        for bad in [&b""[..], b"zz", b"1-2 r", b"1-2 r-xp q 0:0 1", b"\xff\xfe-1 r-xp 0 0:0 1"] {
+            assert_eq!(parse_maps_line(bad), None);
+        }
+    }
+
+    #[test]
+    fn we_find_ourselves() {
+        let pid = std::process::id() as i32;
+        assert!(threads(pid).contains(&pid));
+        assert!(processes().contains(&pid));
+        assert!(exec_maps(pid).iter().any(|m| m.name == b"[vdso]"));
+        assert_eq!(tgid(pid), Some(pid));
+        assert!(uid(pid).is_some());
+        assert_eq!(user_id("root"), Some(0));
+        assert_eq!(user_id("no such user"), None);
+    }
+}

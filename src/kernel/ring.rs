@@ -1,0 +1,121 @@
+//! The ring buffer that the kernel shares with us (`struct perf_event_mmap_page`, the page before
+//! the data, and the barriers that its comments in the header prescribe).
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+
+/// A mapped ring of records. Dropping it unmaps it.
+#[derive(Debug)]
+pub struct Ring {
+    base: *mut u8,
+    page: usize,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone; only its owner moves the tail, and the kernel's
+// side is reached through atomics.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps one control page and `pages` data pages. EPERM means the mlock limit, EINVAL a number
+    /// of pages that is no power of two (perf_event_open(2), "MMAP layout").
+    pub fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
+        let page = rustix::param::page_size();
+        let len = page * (pages + 1);
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours
+        // is overlaid.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, fd, 0)? };
+        Ok(Self { base: base.cast(), page, len })
+    }
+
+    /// Size of the data area in bytes.
+    pub fn capacity(&self) -> usize {
+        self.len - self.page
+    }
+
+    /// Bytes that wait to be read.
+    pub fn pending(&self) -> usize {
+        let head = self.word(DATA_HEAD).load(Ordering::Acquire);
+        head.wrapping_sub(self.word(DATA_TAIL).load(Ordering::Relaxed)) as usize
+    }
+
+    /// Appends all waiting bytes to `out` and hands their room back to the kernel. Returns how many.
+    pub fn drain(&mut self, out: &mut Vec<u8>) -> usize {
+        let head = self.word(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
+        let size = self.capacity();
+        let n = (head.wrapping_sub(tail) as usize).min(size);
+        if n == 0 {
+            return 0;
+        }
+        let at = tail as usize & (size - 1);
+        let first = n.min(size - at);
+        // SAFETY: the mapping has `size` data bytes after its first page; `at < size`, and both
+        // pieces end inside it. The kernel does not write between tail and head.
+        let (a, b) = unsafe {
+            let data = self.base.add(self.page);
+            (std::slice::from_raw_parts(data.add(at), first), std::slice::from_raw_parts(data, n - first))
+        };
+        out.extend_from_slice(a);
+        out.extend_from_slice(b);
+        self.word(DATA_TAIL).store(head, Ordering::Release);
+        n
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the control page is mapped, and both offsets are 8-byte aligned words in it
+        // that the kernel also accesses atomically.
+        unsafe { AtomicU64::from_ptr(self.base.add(offset).cast()) }
+    }
+
+    /// Writes bytes as the kernel would, for tests.
+    #[cfg(test)]
+    pub fn kernel_write(&self, bytes: &[u8]) {
+        let head = self.word(DATA_HEAD).load(Ordering::Relaxed);
+        for (i, byte) in bytes.iter().enumerate() {
+            let at = (head as usize + i) & (self.capacity() - 1);
+            // SAFETY: `at` is inside the data area.
+            unsafe { *self.base.add(self.page + at) = *byte };
+        }
+        self.word(DATA_HEAD).store(head + bytes.len() as u64, Ordering::Release);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `map`, and no slice of it outlives a call.
+        unsafe {
+            let _ = munmap(self.base.cast(), self.len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_record_across_the_end_comes_out_whole() {
+        let fd = rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        rustix::fs::ftruncate(&fd, 2 * rustix::param::page_size() as u64).expect("size");
+        let mut ring = Ring::map(fd.as_fd(), 1).expect("map");
+        let fill = vec![1u8; ring.capacity() - 4];
+        let mut out = Vec::new();
+        ring.kernel_write(&fill);
+        assert_eq!(ring.pending(), fill.len());
+        assert_eq!(ring.drain(&mut out), fill.len());
+        ring.kernel_write(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        out.clear();
+        assert_eq!(ring.drain(&mut out), 8);
+        assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(ring.drain(&mut out), 0);
+    }
+}

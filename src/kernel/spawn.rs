@@ -1,0 +1,117 @@
+//! Starts the profiled command stopped before its `exec`, so that no instruction of it is missed.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// A command that waits for [`Held::release`] between fork and exec.
+///
+/// `Command::spawn` only returns after the exec, so the fork happens on a helper thread that blocks
+/// there until the gate opens.
+#[derive(Debug)]
+pub struct Held {
+    pid: i32,
+    gate: OwnedFd,
+    spawning: std::thread::JoinHandle<io::Result<Child>>,
+}
+
+/// Where a held command's output goes while a screen owns the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    Inherit,
+    Discard,
+}
+
+/// Forks `command[0]` and stops it before the exec.
+pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
+    let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut cmd = Command::new(program);
+    cmd.args(args);
+    if output == Output::Discard {
+        cmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    let gate_raw = gate.as_raw_fd();
+    let hold = move || {
+        // The child's copy of the write end must go, or the read below would never see its end.
+        // SAFETY: only this forked child's descriptor table is touched, and nothing in the child
+        // uses that descriptor again.
+        unsafe { libc::close(gate_raw) };
+        rustix::io::write(&pid_write, &std::process::id().to_le_bytes())?;
+        let mut byte = [0];
+        match rustix::io::read(&gate_read, &mut byte)? {
+            1 => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
+        }
+    };
+    // SAFETY: between fork and exec the closure makes only close, getpid, write and read calls,
+    // all async-signal-safe, and does not allocate.
+    unsafe { cmd.pre_exec(hold) };
+    let spawning = std::thread::Builder::new().name("spawn".into()).spawn(move || cmd.spawn())?;
+    let mut pid = [0; 4];
+    match rustix::io::read(pid_read.as_fd(), &mut pid)? {
+        4 => Ok(Held { pid: i32::from_le_bytes(pid), gate, spawning }),
+        _ => Err(io::Error::other("the child ended before it started")),
+    }
+}
+
+impl Held {
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Lets the command run. The error is that of its exec: no such file, not executable.
+    pub fn release(self) -> io::Result<Child> {
+        rustix::io::write(&self.gate, &[1])?;
+        drop(self.gate);
+        self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?
+    }
+
+    /// Ends the waiting child without running the command.
+    pub fn cancel(self) {
+        drop(self.gate);
+        let _ = self.spawning.join();
+    }
+}
+
+/// Words for how a command ended, and the exit code a shell would give.
+pub fn describe(status: ExitStatus) -> (String, i32) {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => (format!("exited with status {code}"), code),
+        (None, Some(signal)) => (format!("was ended by signal {signal}"), 128 + signal),
+        (None, None) => ("ended".to_owned(), 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_held_command_runs_only_when_released() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("ran");
+        let held = hold(&words(&["touch", path.to_str().expect("utf8")]), Output::Discard).expect("hold");
+        assert!(held.pid() > 0 && !path.exists());
+        let status = held.release().expect("exec").wait().expect("wait");
+        assert!(status.success() && path.exists());
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_fails_at_release() {
+        let held = hold(&words(&["/no/such/program"]), Output::Discard).expect("hold");
+        assert_eq!(held.release().expect_err("no exec").kind(), io::ErrorKind::NotFound);
+        hold(&words(&["true"]), Output::Discard).expect("hold").cancel();
+        assert!(hold(&[], Output::Discard).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! `perf_event_open` and its ioctls behind one small trait, so that every errno can be scripted.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use rustix::io::Errno;
+
+use super::attr::Attr;
+use super::ring::Ring;
+
+/// `PERF_FLAG_FD_CLOEXEC`.
+pub const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as u64;
+/// `PERF_FLAG_PID_CGROUP`: the pid argument is a cgroup directory's descriptor.
+pub const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP as u64;
+
+/// What can be asked of an open event, perf_event_open(2) "perf_event ioctl calls".
+#[derive(Debug)]
+pub enum Ioctl<'a> {
+    Enable,
+    Disable,
+    /// New period (or frequency, see KERNEL notes in [`crate::source::live`]).
+    Period(u64),
+    /// Send this event's records into the other event's ring.
+    SetOutput(BorrowedFd<'a>),
+    /// The event's unique id, as samples carry it.
+    Id,
+    /// Trace-event filter for a tracepoint; can be set once.
+    SetFilter(&'a CStr),
+}
+
+/// Totals of one event, from `read(2)` with `TOTAL_TIME_*` and `LOST` in its read format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub value: u64,
+    pub enabled_ns: u64,
+    pub running_ns: u64,
+    /// Samples lost since the event was opened; 0 on kernels before 6.0.
+    pub lost: u64,
+}
+
+/// The calls that the live source makes.
+pub trait Sys: Send {
+    /// Opens an event; `cgroup` replaces `pid` when it is there.
+    fn open(
+        &self,
+        attr: &Attr,
+        pid: i32,
+        cpu: i32,
+        group: Option<BorrowedFd<'_>>,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<OwnedFd, Errno>;
+    fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno>;
+    /// Maps a ring of `pages` data pages (a power of two) onto an event.
+    fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
+    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
+}
+
+/// The running kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealSys;
+
+impl Sys for RealSys {
+    fn open(
+        &self,
+        attr: &Attr,
+        pid: i32,
+        cpu: i32,
+        group: Option<BorrowedFd<'_>>,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<OwnedFd, Errno> {
+        let mut bytes = attr.encode();
+        let (pid, flags) = match cgroup {
+            Some(dir) => (dir.as_raw_fd(), FLAG_CLOEXEC | FLAG_CGROUP),
+            None => (pid, FLAG_CLOEXEC),
+        };
+        let group = group.map_or(-1, |fd| fd.as_raw_fd());
+        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length, and
+        // writes at most its own size back into the same place on E2BIG.
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, bytes.as_mut_ptr(), pid, cpu, group, flags) };
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        // SAFETY: the call succeeded, so this descriptor is new and nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno> {
+        use perf_event_open_sys::ioctls;
+        let raw = fd.as_raw_fd();
+        let mut id = 0u64;
+        // SAFETY: `raw` is an open descriptor for the length of this call, and each argument is
+        // what perf_event_open(2) asks for: a number, a descriptor, a NUL-ended string, or a
+        // pointer to a u64 that lives until the end of this function.
+        let status = unsafe {
+            match request {
+                Ioctl::Enable => ioctls::ENABLE(raw, 0),
+                Ioctl::Disable => ioctls::DISABLE(raw, 0),
+                Ioctl::Period(period) => ioctls::PERIOD(raw, &period as *const u64 as *mut u64 as _),
+                Ioctl::SetOutput(owner) => ioctls::SET_OUTPUT(raw, owner.as_raw_fd() as _),
+                Ioctl::Id => ioctls::ID(raw, &mut id),
+                Ioctl::SetFilter(text) => ioctls::SET_FILTER(raw, text.as_ptr() as *mut _),
+            }
+        };
+        if status < 0 { Err(last_errno()) } else { Ok(id) }
+    }
+
+    fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno> {
+        Ring::map(fd, pages)
+    }
+
+    fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno> {
+        let mut bytes = [0u8; 64];
+        let n = rustix::io::read(fd, &mut bytes)?;
+        Ok(decode_counts(&bytes[..n], read_format))
+    }
+}
+
+/// Decodes what `read(2)` gives for an event outside a group read.
+pub fn decode_counts(bytes: &[u8], format: u64) -> Counts {
+    use super::attr::read_format as f;
+    let mut words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
+    let mut next = |on: bool| if on { words.next().unwrap_or(0) } else { 0 };
+    let value = next(true);
+    let enabled_ns = next(format & f::TOTAL_TIME_ENABLED != 0);
+    let running_ns = next(format & f::TOTAL_TIME_RUNNING != 0);
+    next(format & f::ID != 0);
+    let lost = next(format & f::LOST != 0);
+    Counts { value, enabled_ns, running_ns, lost }
+}
+
+/// Whether the system call can be reached at all: `Ok` when the kernel answers a null attr with
+/// EFAULT, else the errno (EPERM or ENOSYS under a container's seccomp profile).
+pub fn probe() -> Result<(), Errno> {
+    // SAFETY: a null attr is refused by the kernel before anything is read or created.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0u64) };
+    match (fd, last_errno()) {
+        (0.., _) | (_, Errno::FAULT) => Ok(()),
+        (_, errno) => Err(errno),
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_follow_the_read_format() {
+        let bytes: Vec<u8> = [7u64, 100, 50, 3, 9].iter().flat_map(|w| w.to_le_bytes()).collect();
+        assert_eq!(
+            decode_counts(&bytes, 1 | 2 | 4 | 16),
+            Counts { value: 7, enabled_ns: 100, running_ns: 50, lost: 9 }
+        );
+        assert_eq!(decode_counts(&bytes, 4), Counts { value: 7, ..Counts::default() });
+        assert_eq!(decode_counts(&[], 31), Counts::default());
+    }
+}

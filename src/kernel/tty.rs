@@ -1,0 +1,35 @@
+//! Watches for a terminal that goes away. crossterm's reader spins when its pty vanishes, and a
+//! profiler left by a dropped ssh must not burn a core: whoever sees the hang-up ends the process.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+/// Blocks until the terminal on standard output hangs up; `false` when there is none to watch, or
+/// `stop` has become true.
+pub fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
+    let tty = rustix::stdio::stdout();
+    if !rustix::termios::isatty(tty) {
+        return false;
+    }
+    while !stop() {
+        let mut fds = [PollFd::new(&tty, PollFlags::empty())];
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        match poll(&mut fds, Some(&second)) {
+            Ok(n) if n > 0 && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => return true,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Ends the process at once, without destructors: the terminal they would restore is gone.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Stops the process as Ctrl-Z would, until it is continued.
+pub fn stop_self() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+}

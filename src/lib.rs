@@ -1,0 +1,16 @@
+pub mod analysis;
+pub mod cli;
+pub mod engine;
+pub mod event;
+pub mod export;
+pub mod filter;
+pub mod kernel;
+pub mod panel;
+pub mod perfdata;
+pub mod profile;
+pub mod query;
+pub mod record;
+pub mod report;
+pub mod session;
+pub mod source;
+pub mod symbols;

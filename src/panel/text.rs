@@ -1,0 +1,93 @@
+//! Text from outside, made safe and fitted: no control character reaches a terminal, long names
+//! lose their middle.
+
+use std::borrow::Cow;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Replaces what a terminal could obey or be confused by: C0 and C1 controls by their pictures,
+/// bidirectional and other invisible format characters by U+FFFD.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| match c {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        c if is_unsafe(c) => '\u{fffd}',
+        c => c,
+    };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Cells that a text takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Fits a text into some cells by leaving out its middle: the start says where a name comes from,
+/// the end what it is.
+pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
+    if width(text) <= cells {
+        return Cow::Borrowed(text);
+    }
+    if cells == 0 {
+        return Cow::Borrowed("");
+    }
+    let head = (cells - 1) / 2;
+    let tail = cells - 1 - head;
+    let start = prefix(text.chars(), head);
+    let end: String = prefix(text.chars().rev(), tail).chars().rev().collect();
+    Cow::Owned(format!("{start}…{end}"))
+}
+
+/// Fits a text by cutting its end: for words whose start matters most.
+pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
+    if width(text) <= cells {
+        return Cow::Borrowed(text);
+    }
+    match cells {
+        0 => Cow::Borrowed(""),
+        n => Cow::Owned(format!("{}…", prefix(text.chars(), n - 1))),
+    }
+}
+
+fn prefix(chars: impl Iterator<Item = char>, cells: usize) -> String {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= cells
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_keep_both_ends() {
+        assert_eq!(fit("std::collections::HashMap::insert", 13), "std::c…insert");
+        assert_eq!(fit("short", 5), "short");
+        assert_eq!(fit("abc", 1), "…");
+        assert_eq!(fit_end("a long word", 5), "a lo…");
+        assert_eq!(clean("a\x1b[31m\u{9b}\u{202e}"), "a␛[31m\u{fffd}\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unsafe_is_left_and_nothing_is_too_wide(text in "\\PC{0,30}|[\\x00-\\x1f\\x7f-\\u{9f}a-z漢\\u{202e}]{0,30}", cells in 0usize..20) {
+            let safe = clean(&text);
+            prop_assert!(!safe.chars().any(is_unsafe));
+            prop_assert!(width(&fit(&safe, cells)) <= cells);
+            prop_assert!(width(&fit_end(&safe, cells)) <= cells);
+        }
+    }
+}

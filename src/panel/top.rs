@@ -1,0 +1,85 @@
+//! The top table as a panel: which columns there are, and a line's cells.
+
+use crate::query::Data;
+use crate::query::answer::Line;
+use crate::query::{Key, Row, Top};
+
+use super::table::{Align, Cell, Column, Table};
+
+/// A column that the user may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Children,
+    SelfTime,
+    Samples,
+    Period,
+    Key(Key),
+}
+
+impl Field {
+    pub fn column(self) -> Column {
+        let of = |name, title, width| Column { name, title, align: Align::Right, width };
+        match self {
+            Self::Children => of("children_pct", "Children", 8),
+            Self::SelfTime => of("self_pct", "Self", 8),
+            Self::Samples => of("samples", "Samples", 9),
+            Self::Period => of("period", "Period", 16),
+            Self::Key(Key::Cpu) => of("cpu", "CPU", 4),
+            Self::Key(Key::Pid) => of("pid", "PID", 7),
+            Self::Key(Key::Tid) => of("tid", "TID", 7),
+            Self::Key(Key::Comm) => Column { name: "comm", title: "Comm", align: Align::Left, width: 15 },
+            Self::Key(Key::Dso) => Column { name: "dso", title: "DSO", align: Align::Left, width: 18 },
+            Self::Key(Key::Sym) => Column { name: "sym", title: "Symbol", align: Align::Left, width: 0 },
+        }
+    }
+
+    /// The cell of a line. Task columns are left empty inside call chains, where they repeat.
+    pub fn cell(self, line: &Line) -> Cell {
+        let row = line.depth == 0;
+        let id = |v: Option<i32>| v.filter(|_| row).map_or(Cell::Empty, |v| Cell::Id(v.into()));
+        match self {
+            Self::Children => Cell::Percent(line.children_percent),
+            Self::SelfTime if row => Cell::Percent(line.own_percent),
+            Self::Samples if row => Cell::Count(line.own.samples),
+            Self::Period if row => Cell::Count(line.own.period),
+            Self::SelfTime | Self::Period => Cell::Empty,
+            Self::Samples => Cell::Count(line.children.samples),
+            Self::Key(Key::Cpu) => id(line.group.cpu.map(i32::from)),
+            Self::Key(Key::Pid) => id(line.group.pid),
+            Self::Key(Key::Tid) => id(line.group.tid),
+            Self::Key(Key::Comm) => line.group.comm.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
+            Self::Key(Key::Dso) => Cell::Text(line.dso.clone()),
+            Self::Key(Key::Sym) => Cell::Text(line.sym.clone()),
+        }
+    }
+}
+
+/// A whole top as a table, for text and CSV: shares, counts, then the keys.
+pub fn table(data: Data<'_>, top: &Top, keys: &[Key], children: bool, limit: usize) -> Table {
+    let mut fields = vec![Field::SelfTime, Field::Samples, Field::Period];
+    if children {
+        fields.insert(0, Field::Children);
+    }
+    fields.extend(keys.iter().map(|k| Field::Key(*k)));
+    let rows =
+        top.rows.iter().take(limit).map(|row| fields.iter().map(|f| row_cell(data, top, row, *f)).collect()).collect();
+    Table { columns: fields.iter().map(|f| f.column()).collect(), rows }
+}
+
+fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
+    let group = &top.groups[row.group as usize];
+    let sym = top.symbol(data, row.label);
+    let id = |v: Option<i32>| v.map_or(Cell::Empty, |v| Cell::Id(v.into()));
+    match field {
+        Field::Children => Cell::Percent(row.children.percent_of(&top.total)),
+        Field::SelfTime => Cell::Percent(row.own.percent_of(&top.total)),
+        Field::Samples => Cell::Count(row.own.samples),
+        Field::Period => Cell::Count(row.own.period),
+        Field::Key(Key::Cpu) => id(group.cpu.map(i32::from)),
+        Field::Key(Key::Pid) => id(group.pid),
+        Field::Key(Key::Tid) => id(group.tid),
+        Field::Key(Key::Comm) => group.comm.clone().map_or(Cell::Empty, Cell::Text),
+        Field::Key(Key::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
+        Field::Key(Key::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.name.clone())),
+    }
+}

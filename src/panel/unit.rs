@@ -1,0 +1,58 @@
+//! Numbers with their units, of steady width.
+
+/// `12,345,678`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `43.0 %`, with one decimal; what is there but would round to nothing is `<0.1 %`.
+pub fn percent(value: f64) -> String {
+    match value {
+        v if v > 0.0 && v < 0.05 => "<0.1 %".to_owned(),
+        v => format!("{v:.1} %"),
+    }
+}
+
+/// `00:42`, `1:02:03`.
+pub fn clock(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m:02}:{s:02}") }
+}
+
+/// `12.3 MB`, decimal.
+pub fn bytes(n: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unit() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(
+            (percent(0.0), percent(0.01), percent(43.04), percent(100.0)),
+            ("0.0 %".into(), "<0.1 %".into(), "43.0 %".into(), "100.0 %".into())
+        );
+        assert_eq!((clock(42_900_000_000), clock(3_723_000_000_000)), ("00:42".into(), "1:02:03".into()));
+        assert_eq!((bytes(12), bytes(1_360_000)), ("12 B".into(), "1.4 MB".into()));
+    }
+}

@@ -1,0 +1,167 @@
+//! Header features: facts about the machine and the recording, one section each.
+
+use crate::kernel::{self, cpus};
+use crate::record::kinds::{BuildId, misc};
+
+use super::EventDesc;
+
+/// Feature bits that we write or read.
+pub mod bit {
+    pub const TRACING_DATA: u8 = 1;
+    pub const BUILD_ID: u8 = 2;
+    pub const HOSTNAME: u8 = 3;
+    pub const OSRELEASE: u8 = 4;
+    pub const VERSION: u8 = 5;
+    pub const ARCH: u8 = 6;
+    pub const NRCPUS: u8 = 7;
+    pub const CPUDESC: u8 = 8;
+    pub const CPUID: u8 = 9;
+    pub const TOTAL_MEM: u8 = 10;
+    pub const CMDLINE: u8 = 11;
+    pub const EVENT_DESC: u8 = 12;
+    pub const SAMPLE_TIME: u8 = 21;
+    pub const CLOCKID: u8 = 23;
+    pub const CLOCK_DATA: u8 = 29;
+}
+
+/// A section to write: (bit, bytes).
+pub type Section = (u8, Vec<u8>);
+
+/// A string as the header stores it: length padded to 64, then the bytes and zeros.
+pub fn string(text: &str) -> Vec<u8> {
+    let padded = (text.len() + 1).next_multiple_of(64);
+    let mut out = (padded as u32).to_le_bytes().to_vec();
+    out.extend_from_slice(text.as_bytes());
+    out.resize(4 + padded, 0);
+    out
+}
+
+/// Reads a header string from the front; `None` when it does not fit.
+pub fn read_string(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+    let text = bytes.get(4..4usize.checked_add(len)?)?;
+    let end = memchr::memchr(0, text).unwrap_or(text.len());
+    Some((String::from_utf8_lossy(&text[..end]).into_owned(), &bytes[4 + len..]))
+}
+
+/// The facts of this machine and of this command line.
+pub fn machine(cmdline: &[String]) -> Vec<Section> {
+    let uname = rustix::system::uname();
+    let mut args = (cmdline.len() as u32).to_le_bytes().to_vec();
+    cmdline.iter().for_each(|arg| args.extend(string(arg)));
+    let online = cpus::online().map_or(1, |c| c.len());
+    let nr = [(cpus::possible() as u32).to_le_bytes(), (online as u32).to_le_bytes()].concat();
+    let (description, id) = cpu_names();
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total: u64 =
+        memory.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    vec![
+        (bit::HOSTNAME, string(&uname.nodename().to_string_lossy())),
+        (bit::OSRELEASE, string(&uname.release().to_string_lossy())),
+        (bit::VERSION, string(concat!("perfprof-tui ", env!("CARGO_PKG_VERSION")))),
+        (bit::ARCH, string(&uname.machine().to_string_lossy())),
+        (bit::NRCPUS, nr),
+        (bit::CPUDESC, string(&description)),
+        (bit::CPUID, string(&id)),
+        (bit::TOTAL_MEM, total.to_le_bytes().to_vec()),
+        (bit::CMDLINE, args),
+    ]
+}
+
+/// Model name, and vendor, family, model and stepping as perf writes them.
+fn cpu_names() -> (String, String) {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let value = text
+            .lines()
+            .find_map(|l| l.split_once(':').filter(|(k, _)| k.trim() == name).map(|(_, v)| v.trim().to_owned()));
+        value.unwrap_or_default()
+    };
+    let id = [field("vendor_id"), field("cpu family"), field("model"), field("stepping")].join(",");
+    (field("model name"), id)
+}
+
+/// Names and ids of the events.
+pub fn event_desc(events: &[EventDesc]) -> Section {
+    let mut out = (events.len() as u32).to_le_bytes().to_vec();
+    out.extend((crate::kernel::attr::FILE_SIZE as u32).to_le_bytes());
+    for event in events {
+        out.extend(event.attr.encode());
+        out.extend((event.ids.len() as u32).to_le_bytes());
+        out.extend(string(&event.name));
+        event.ids.iter().for_each(|id| out.extend(id.to_le_bytes()));
+    }
+    (bit::EVENT_DESC, out)
+}
+
+/// Time of the first and the last sample, in the session's clock.
+pub fn sample_time(first: u64, last: u64) -> Section {
+    (bit::SAMPLE_TIME, [first.to_le_bytes(), last.to_le_bytes()].concat())
+}
+
+/// That times are of CLOCK_MONOTONIC, and what the wall clock shows at one of them.
+pub fn clock() -> Vec<Section> {
+    let mut data = 1u32.to_le_bytes().to_vec();
+    data.extend((libc::CLOCK_MONOTONIC as u32).to_le_bytes());
+    data.extend(kernel::wall_ns().to_le_bytes());
+    data.extend(kernel::monotonic_ns().to_le_bytes());
+    vec![(bit::CLOCKID, 1u64.to_le_bytes().to_vec()), (bit::CLOCK_DATA, data)]
+}
+
+/// The build ids of files that have samples, as records of type BUILD_ID.
+pub fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
+    let mut out = Vec::new();
+    for (kernel, id, path) in list {
+        let name_len = (path.len() + 1).next_multiple_of(64);
+        let size = 8 + 4 + 24 + name_len;
+        let mode = if *kernel { misc::KERNEL } else { misc::USER };
+        out.extend(0u32.to_le_bytes());
+        out.extend((mode | 1 << 15).to_le_bytes());
+        out.extend((size as u16).to_le_bytes());
+        out.extend((-1i32).to_le_bytes());
+        let mut bytes = [0u8; 24];
+        bytes[..id.bytes().len()].copy_from_slice(id.bytes());
+        bytes[20] = id.bytes().len() as u8;
+        out.extend(bytes);
+        out.extend(path.as_bytes());
+        out.resize(out.len() + name_len - path.len(), 0);
+    }
+    (bit::BUILD_ID, out)
+}
+
+/// The running kernel's build id, from its ELF notes.
+pub fn kernel_build_id() -> Option<BuildId> {
+    let notes = std::fs::read("/sys/kernel/notes").ok()?;
+    let mut rest = &notes[..];
+    while let Some(head) = rest.first_chunk::<12>() {
+        let word = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]) as usize;
+        let (name_len, desc_len, kind) = (word(0), word(4), word(8));
+        let desc_at = 12usize.checked_add(name_len.checked_next_multiple_of(4)?)?;
+        let desc = rest.get(desc_at..desc_at.checked_add(desc_len)?)?;
+        if kind == 3 && rest.get(12..15) == Some(b"GNU") {
+            return BuildId::new(desc);
+        }
+        rest = rest.get(desc_at + desc_len.checked_next_multiple_of(4)?..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_round_trip_and_bad_lengths_do_not() {
+        let bytes = string("x86_64");
+        assert_eq!(bytes.len(), 68);
+        assert_eq!(read_string(&bytes), Some(("x86_64".to_owned(), &[][..])));
+        assert_eq!(read_string(&[255, 255, 255, 255, 1]), None);
+        assert_eq!(read_string(&[1]), None);
+    }
+
+    #[test]
+    fn the_machine_is_described() {
+        let sections = machine(&["perfprof-tui".into()]);
+        assert!(sections.iter().all(|(_, bytes)| !bytes.is_empty()));
+    }
+}

@@ -1,0 +1,33 @@
+//! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/
+//! perf.data-file-format.txt.
+
+pub mod features;
+pub mod read;
+pub mod write;
+
+use crate::kernel::attr::Attr;
+use crate::record::Layout;
+
+/// Magic of version 2, little endian.
+pub const MAGIC: &[u8; 8] = b"PERFILE2";
+/// Size of the file header.
+pub const HEADER_SIZE: u64 = 104;
+
+/// An event of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDesc {
+    pub name: String,
+    pub attr: Attr,
+    /// The ids that its records carry.
+    pub ids: Vec<u64>,
+}
+
+impl EventDesc {
+    pub fn layout(&self) -> Layout {
+        Layout {
+            sample_type: self.attr.sample_type,
+            read_format: self.attr.read_format,
+            id_all: self.attr.has(crate::kernel::attr::Flag::SampleIdAll),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Frames (an address in a mapping) and the symbols that they turn out to belong to.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashTable};
+use rustc_hash::FxBuildHasher;
+
+use crate::session::{Dso, DsoId, DsoKind, MapId};
+use crate::symbols::Found;
+
+/// Index into [`Frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameId(pub u32);
+
+/// Index into the symbols of [`Frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymId(pub u32);
+
+/// An address of a call chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    pub map: MapId,
+    /// Whether `ip` is a return address, so that the call is just before it.
+    pub caller: bool,
+    pub ip: u64,
+}
+
+/// A function, or an address for which there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sym {
+    pub dso: DsoId,
+    pub kind: DsoKind,
+    /// Short name of the DSO.
+    pub dso_name: Arc<str>,
+    /// The function; `0x…` (16 digits) when it is unknown for good, `dso+0x…` while it is sought.
+    pub name: Arc<str>,
+    /// Where it starts in the DSO; the address itself for an unknown one.
+    pub start: u64,
+    pub state: State,
+    /// A small number for each distinct DSO name, for grouping.
+    pub dso_label: u32,
+}
+
+/// How much is known of a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Sought,
+    Known,
+    Unknown,
+}
+
+/// A frame whose name is wanted: what a resolver needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub frame: FrameId,
+    pub map: MapId,
+    pub ip: u64,
+}
+
+type SymKey = (Arc<str>, u64, Arc<str>, State);
+
+/// All frames, and the symbols behind them.
+#[derive(Clone, Debug, Default)]
+pub struct Frames {
+    list: Vec<Frame>,
+    index: HashTable<u32>,
+    sym: Vec<u32>,
+    syms: Vec<Sym>,
+    sym_ids: HashMap<SymKey, SymId>,
+    dso_labels: HashMap<Arc<str>, u32>,
+    asked: usize,
+    generation: u64,
+}
+
+/// No symbol given yet, not even a provisional one.
+const NONE: u32 = u32::MAX;
+
+impl Frames {
+    pub fn intern(&mut self, frame: Frame) -> FrameId {
+        let list = &self.list;
+        let next = list.len() as u32;
+        let id = *self
+            .index
+            .entry(
+                FxBuildHasher.hash_one(frame),
+                |i| list[*i as usize] == frame,
+                |i| FxBuildHasher.hash_one(list[*i as usize]),
+            )
+            .or_insert(next)
+            .get();
+        if id == next {
+            self.list.push(frame);
+            self.sym.push(NONE);
+        }
+        FrameId(id)
+    }
+
+    pub fn get(&self, id: FrameId) -> Frame {
+        self.list[id.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The symbol id of each frame. Every frame that has been asked for by [`Self::wanted`] has one.
+    pub fn syms(&self) -> &[u32] {
+        &self.sym
+    }
+
+    pub fn sym_of(&self, frame: FrameId) -> SymId {
+        SymId(self.sym[frame.0 as usize])
+    }
+
+    pub fn sym(&self, id: SymId) -> &Sym {
+        &self.syms[id.0 as usize]
+    }
+
+    pub fn n_syms(&self) -> usize {
+        self.syms.len()
+    }
+
+    pub fn n_dso_labels(&self) -> usize {
+        self.dso_labels.len()
+    }
+
+    /// Changes when a frame that had a symbol gets another one.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Frames that came since the last call and need a name. Each gets a provisional symbol, so
+    /// that it can be counted and shown at once.
+    pub fn wanted(&mut self, describe: impl Fn(MapId, u64) -> (Dso, u64)) -> Vec<Wanted> {
+        let from = std::mem::replace(&mut self.asked, self.list.len());
+        let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != State::Sought;
+        let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i)).collect();
+        open.into_iter()
+            .map(|i| {
+                let frame = self.list[i];
+                let ip = frame.ip - u64::from(frame.caller);
+                let (dso, at) = describe(frame.map, ip);
+                let name = format!("{}+{at:#x}", dso.short).into();
+                self.sym[i] = self.intern_sym(&dso, at, name, State::Sought).0;
+                Wanted { frame: FrameId(i as u32), map: frame.map, ip }
+            })
+            .collect()
+    }
+
+    /// Gives a frame its function, or the certainty that there is none.
+    pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Found>) {
+        let id = match found {
+            Some(f) => self.intern_sym(dso, f.start, f.name, State::Known),
+            None => self.intern_sym(dso, at, format!("{at:#018x}").into(), State::Unknown),
+        };
+        self.give(frame, id);
+    }
+
+    /// Gives a frame a symbol by name alone, for sources that carry no addresses.
+    pub fn set_named(&mut self, frame: FrameId, dso: &Dso, name: Arc<str>) {
+        let id = self.intern_sym(dso, 0, name, State::Known);
+        self.give(frame, id);
+        self.asked = self.asked.max(frame.0 as usize + 1);
+    }
+
+    fn give(&mut self, frame: FrameId, id: SymId) {
+        let slot = &mut self.sym[frame.0 as usize];
+        if *slot != id.0 {
+            *slot = id.0;
+            self.generation += 1;
+        }
+    }
+
+    fn intern_sym(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: State) -> SymId {
+        let key = (dso.short.clone(), start, name.clone(), state);
+        if let Some(id) = self.sym_ids.get(&key) {
+            return *id;
+        }
+        let next_label = self.dso_labels.len() as u32;
+        let dso_label = *self.dso_labels.entry(dso.short.clone()).or_insert(next_label);
+        let id = SymId(self.syms.len() as u32);
+        self.syms.push(Sym { dso: dso.id, kind: dso.kind, dso_name: dso.short.clone(), name, start, state, dso_label });
+        self.sym_ids.insert(key, id);
+        id
+    }
+
+    /// Copies a frame over while a profile is compacted; its symbol keeps its id.
+    pub(super) fn take(&mut self, old: &Self, frame: FrameId) -> FrameId {
+        let id = self.intern(old.get(frame));
+        self.sym[id.0 as usize] = old.sym[frame.0 as usize];
+        id
+    }
+
+    /// Takes over the symbols after all kept frames have been taken. Frames that never had a name
+    /// are asked for again.
+    pub(super) fn finish_taking(&mut self, old: &Self) {
+        self.syms = old.syms.clone();
+        self.sym_ids = old.sym_ids.clone();
+        self.dso_labels = old.dso_labels.clone();
+        self.generation = old.generation + 1;
+        let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;
+        self.asked = self.sym.iter().position(sought).unwrap_or(self.list.len());
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.list.capacity() * (size_of::<Frame>() + 4) + self.index.capacity() * 5 + self.syms.len() * 160
+    }
+}

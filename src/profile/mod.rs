@@ -1,0 +1,361 @@
+//! The shared aggregation: sample columns, a trie of stacks, names, and the ledger of losses.
+//!
+//! ```text
+//!   columns   time │ site │ weight │ cpu │ event        one row a sample, 24 bytes, in chunks
+//!                      │
+//!   sites           task, stack                         each distinct pair once
+//!                            │
+//!   trie                  parent, frame                 parent id < child id
+//!                                   │
+//!   frames                     mapping, ip → symbol     the symbol arrives later
+//! ```
+//!
+//! One thread owns it. Frames keep the raw address and its mapping, so a snapshot can be written
+//! from here exactly, and merging by function is done when a question is answered.
+
+pub mod columns;
+pub mod frames;
+pub mod ledger;
+pub mod sites;
+pub mod trie;
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use rustc_hash::{FxBuildHasher, FxHasher};
+
+use crate::record::Sample;
+use crate::record::kinds::misc;
+use crate::record::sample::{
+    CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
+};
+use crate::session::{MapId, Session};
+
+pub use columns::{Acc, CHUNK, Chunk};
+pub use frames::{Frame, FrameId, Frames, Sym, SymId};
+pub use ledger::Ledger;
+pub use sites::{Site, SiteId, Sites};
+pub use trie::{NodeId, Trie};
+
+/// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
+const MAX_DEPTH: usize = 1024;
+/// Remembered call chains; beyond this the memory of them starts anew.
+const MAX_REMEMBERED: usize = 1 << 19;
+
+/// Samples, stacks and names of a session.
+#[derive(Debug)]
+pub struct Profile {
+    sealed: VecDeque<Arc<Chunk>>,
+    current: Chunk,
+    /// Samples that were dropped with old chunks, so that positions stay absolute.
+    evicted: u64,
+    pub trie: Trie,
+    pub frames: Frames,
+    pub sites: Sites,
+    pub ledger: Ledger,
+    remembered: HashMap<(u64, u64), NodeId, FxBuildHasher>,
+    scratch: Vec<Frame>,
+    /// Changes when ids are renumbered and everything derived from them is void.
+    epoch: u64,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            sealed: VecDeque::new(),
+            current: Chunk::default(),
+            evicted: 0,
+            trie: Trie::default(),
+            frames: Frames::default(),
+            sites: Sites::default(),
+            ledger: Ledger::default(),
+            remembered: HashMap::default(),
+            scratch: Vec::new(),
+            epoch: 0,
+        }
+    }
+}
+
+impl Profile {
+    /// Adds one sample of the event with index `event`; `mode` is the record's CPU mode.
+    pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16) {
+        let task = session.task(sample.pid, sample.tid);
+        let stack = self.stack(session, sample, mode);
+        let site = self.sites.intern(Site { task, stack });
+        self.push(sample.time, site, sample.period.max(1), sample.cpu as u16, event);
+    }
+
+    /// Adds one sample whose site is known: for sources that carry names instead of addresses.
+    pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
+        self.current.push(time, site, weight, cpu, event);
+        if self.current.len() == CHUNK {
+            self.sealed.push_back(Arc::new(std::mem::take(&mut self.current)));
+        }
+    }
+
+    fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
+        let single = sample.ip.to_le_bytes();
+        let chain = if sample.chain.is_empty() { &single[..] } else { sample.chain };
+        let key = fingerprint(chain, session.space_generation(sample.pid), session.kernel_generation(), mode);
+        if let Some(node) = self.remembered.get(&key) {
+            return *node;
+        }
+        self.scratch.clear();
+        let mut context = match mode {
+            misc::USER => CONTEXT_USER,
+            misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
+            _ => CONTEXT_KERNEL,
+        };
+        let mut caller = false;
+        for word in crate::record::sample::words(chain) {
+            if word >= CONTEXT_MAX {
+                context = word;
+                // The first address of each context is exact; those after it are return addresses.
+                caller = false;
+                continue;
+            }
+            if word == 0 || self.scratch.len() == MAX_DEPTH {
+                continue;
+            }
+            let map = match context {
+                CONTEXT_KERNEL => session.kernel_map(word),
+                CONTEXT_USER => session.user_map(sample.pid, word),
+                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => MapId::GUEST,
+                _ => MapId::UNKNOWN,
+            };
+            self.scratch.push(Frame { map, caller, ip: word });
+            caller = true;
+        }
+        let mut node = NodeId::ROOT;
+        for frame in self.scratch.iter().rev() {
+            let frame = self.frames.intern(*frame);
+            node = self.trie.child(node, frame);
+        }
+        if self.remembered.len() >= MAX_REMEMBERED {
+            self.remembered.clear();
+        }
+        self.remembered.insert(key, node);
+        node
+    }
+
+    /// Changes whenever site, stack and frame ids have been renumbered.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Absolute position of the oldest sample that is kept.
+    pub fn first(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Absolute position after the newest sample.
+    pub fn end(&self) -> u64 {
+        self.evicted + (self.sealed.len() * CHUNK + self.current.len()) as u64
+    }
+
+    /// How many samples are kept.
+    pub fn len(&self) -> usize {
+        (self.end() - self.first()) as usize
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The parts of chunks between two absolute positions.
+    pub fn between(&self, from: u64, until: u64) -> impl Iterator<Item = (&Chunk, std::ops::Range<usize>)> {
+        let clip = |position: u64| position.saturating_sub(self.evicted) as usize;
+        let (skip, stop) = (clip(from), clip(until));
+        let all = self.sealed.iter().map(|c| &**c).chain(std::iter::once(&self.current));
+        all.enumerate().filter_map(move |(i, chunk)| {
+            let base = i * CHUNK;
+            let range = skip.saturating_sub(base)..chunk.len().min(stop.saturating_sub(base));
+            (range.start < range.end).then_some((chunk, range))
+        })
+    }
+
+    /// Cheap copies of all chunks: the sealed ones are shared.
+    pub fn share_chunks(&self) -> Vec<Arc<Chunk>> {
+        let mut chunks: Vec<Arc<Chunk>> = self.sealed.iter().cloned().collect();
+        chunks.push(Arc::new(self.current.clone()));
+        chunks
+    }
+
+    /// Time of the first and the last sample.
+    pub fn span(&self) -> Option<(u64, u64)> {
+        let first = self.sealed.front().map_or(&self.current, |c| c).time.first()?;
+        let last = self.current.time.last().or_else(|| self.sealed.back()?.time.last())?;
+        Some((*first, *last))
+    }
+
+    /// Bytes in use, near enough for a budget.
+    pub fn memory(&self) -> usize {
+        let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.current.memory();
+        columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.remembered.capacity() * 21
+    }
+
+    /// Drops the oldest chunk and returns it, for whoever has it counted. `None` when only the
+    /// current one is left.
+    pub fn evict(&mut self) -> Option<Arc<Chunk>> {
+        let chunk = self.sealed.pop_front()?;
+        self.evicted += chunk.len() as u64;
+        self.ledger.evicted += chunk.len() as u64;
+        Some(chunk)
+    }
+
+    /// Forgets all samples and the stacks that only they had.
+    pub fn clear(&mut self) {
+        self.evicted = self.end();
+        self.sealed.clear();
+        self.current = Chunk::default();
+        self.compact();
+    }
+
+    /// Renumbers stacks and sites to those that the kept samples still have.
+    pub fn compact(&mut self) {
+        let mut sites = Sites::default();
+        let mut trie = Trie::default();
+        let mut frames = Frames::default();
+        let mut new_site = vec![u32::MAX; self.sites.len()];
+        let mut new_node = vec![u32::MAX; self.trie.len()];
+        let mut new_frame = vec![u32::MAX; self.frames.len()];
+        new_node[0] = 0;
+        let mut path = Vec::new();
+        let (old_sites, old_trie, old_frames) = (&self.sites, &self.trie, &self.frames);
+        let mut renumber = |old: SiteId| -> SiteId {
+            let slot = old.0 as usize;
+            if new_site[slot] == u32::MAX {
+                let site = old_sites.get(old);
+                let mut node = site.stack;
+                path.clear();
+                while new_node[node.0 as usize] == u32::MAX {
+                    path.push(node);
+                    node = old_trie.parent(node);
+                }
+                for node in path.drain(..).rev() {
+                    let frame = old_trie.frame(node);
+                    let slot = &mut new_frame[frame.0 as usize];
+                    if *slot == u32::MAX {
+                        *slot = frames.take(old_frames, frame).0;
+                    }
+                    let parent = NodeId(new_node[old_trie.parent(node).0 as usize]);
+                    new_node[node.0 as usize] = trie.child(parent, FrameId(*slot)).0;
+                }
+                let stack = NodeId(new_node[site.stack.0 as usize]);
+                new_site[slot] = sites.intern(Site { task: site.task, stack }).0;
+            }
+            SiteId(new_site[slot])
+        };
+        for chunk in &mut self.sealed {
+            Arc::make_mut(chunk).renumber(&mut renumber);
+        }
+        self.current.renumber(&mut renumber);
+        frames.finish_taking(old_frames);
+        (self.sites, self.trie, self.frames) = (sites, trie, frames);
+        self.remembered = HashMap::default();
+        self.epoch += 1;
+    }
+}
+
+/// Two independent hashes of a chain and of what its addresses mean; equal pairs are taken as
+/// equal chains (a chance of 2^-100 for a million of them).
+fn fingerprint(chain: &[u8], space: u32, kernel: u32, mode: u16) -> (u64, u64) {
+    let mut one = FxHasher::default();
+    one.write_u64(u64::from(space) << 32 | u64::from(kernel));
+    one.write_u16(mode);
+    let mut two = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(space);
+    for word in crate::record::sample::words(chain) {
+        one.write_u64(word);
+        two = (two ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        two ^= two >> 32;
+    }
+    (one.finish(), two)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Origin;
+
+    fn chain(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    fn path(p: &Profile, mut node: NodeId) -> Vec<(u64, bool)> {
+        let mut out = Vec::new();
+        while node != NodeId::ROOT {
+            let frame = p.frames.get(p.trie.frame(node));
+            out.push((frame.ip, frame.caller));
+            node = p.trie.parent(node);
+        }
+        out
+    }
+
+    fn add(p: &mut Profile, s: &mut Session, time: u64, words: &[u64]) {
+        let bytes = chain(words);
+        let sample = Sample { pid: 5, tid: 5, time, period: 10, chain: &bytes, ..Sample::default() };
+        p.add(s, &sample, misc::USER, 0);
+    }
+
+    #[test]
+    fn a_stack_keeps_its_addresses_and_which_are_return_addresses() {
+        let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+        add(&mut p, &mut s, 1, &[CONTEXT_KERNEL, 0xffff_0001, 0xffff_0002, CONTEXT_USER, 0x10, 0x20]);
+        add(&mut p, &mut s, 2, &[CONTEXT_KERNEL, 0xffff_0001, 0xffff_0002, CONTEXT_USER, 0x10, 0x20]);
+        add(&mut p, &mut s, 3, &[CONTEXT_USER, 0x10, 0x20]);
+        assert_eq!((p.len(), p.sites.len(), p.trie.len()), (3, 2, 5));
+        let site = p.sites.get(SiteId(0));
+        assert_eq!(path(&p, site.stack), [(0xffff_0001, false), (0xffff_0002, true), (0x10, false), (0x20, true)]);
+        let sample = Sample { pid: 5, tid: 5, ip: 0x99, ..Sample::default() };
+        p.add(&mut s, &sample, misc::KERNEL, 0);
+        let (chunk, _) = p.between(3, 4).next().expect("chunk");
+        assert_eq!((chunk.weight[3], p.trie.len()), (1, 6));
+    }
+
+    #[test]
+    fn the_same_addresses_mean_something_else_after_an_exec() {
+        let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+        add(&mut p, &mut s, 1, &[CONTEXT_USER, 0x10]);
+        s.apply(&crate::record::Record::Comm { pid: 5, tid: 5, exec: true, name: b"b" }, 2);
+        let map = crate::record::kinds::Mmap {
+            pid: 5,
+            tid: 5,
+            start: 0,
+            len: 0x100,
+            pgoff: 0,
+            file: Default::default(),
+            prot: 5,
+            flags: 2,
+            name: b"/b",
+        };
+        s.apply(&crate::record::Record::Mmap(map), 2);
+        add(&mut p, &mut s, 3, &[CONTEXT_USER, 0x10]);
+        assert_eq!(p.sites.len(), 2);
+        assert_ne!(p.frames.get(FrameId(0)).map, p.frames.get(FrameId(1)).map);
+    }
+
+    #[test]
+    fn eviction_and_compaction_keep_what_is_left() {
+        let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+        for i in 0..CHUNK as u64 {
+            add(&mut p, &mut s, i, &[CONTEXT_USER, 0x1000 + i, 0x20]);
+        }
+        add(&mut p, &mut s, 99_999, &[CONTEXT_USER, 0x7, 0x20]);
+        let evicted = p.evict().expect("one sealed");
+        assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));
+        assert_eq!(p.ledger.evicted, CHUNK as u64);
+        p.compact();
+        assert_eq!((p.sites.len(), p.trie.len(), p.frames.len()), (1, 3, 2));
+        let (chunk, range) = p.between(0, u64::MAX).next().expect("chunk");
+        let start = range.start;
+        assert_eq!(path(&p, p.sites.get(SiteId(chunk.site[start])).stack), [(0x7, false), (0x20, true)]);
+        add(&mut p, &mut s, 100_000, &[CONTEXT_USER, 0x7, 0x20]);
+        assert_eq!(p.sites.len(), 1);
+        assert!(p.evict().is_none());
+        p.clear();
+        assert_eq!((p.len(), p.sites.len(), p.trie.len()), (0, 0, 1));
+        assert_eq!(p.first(), p.end());
+    }
+}

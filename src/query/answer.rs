@@ -1,0 +1,89 @@
+//! What the engine publishes: immutable, complete in itself, small.
+
+use std::sync::Arc;
+
+use crate::profile::{Acc, Ledger};
+use crate::session::DsoKind;
+
+use super::question::Question;
+use super::top::Group;
+
+/// The fold mark of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing to unfold.
+    Leaf,
+    Closed,
+    Open,
+}
+
+/// One line of the top table: a row, or an entry of a row's unfolded call chain.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The same for the same line in later answers.
+    pub id: u64,
+    /// 0 for rows, from 1 on inside call chains.
+    pub depth: u16,
+    pub mark: Mark,
+    pub group: Arc<Group>,
+    pub own: Acc,
+    pub children: Acc,
+    /// Percentages as the question wants them shown.
+    pub own_percent: f64,
+    pub children_percent: f64,
+    pub sym: Arc<str>,
+    pub dso: Arc<str>,
+    pub dso_path: Arc<str>,
+    pub kind: DsoKind,
+    /// Whether the name is still being looked up.
+    pub sought: bool,
+}
+
+/// An event of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventInfo {
+    pub name: String,
+    pub total: Acc,
+    pub lost: u64,
+    /// Why it does not run, or what was done instead.
+    pub note: Option<String>,
+}
+
+/// What the sampling costs, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Our own CPU time of late, in percent of one CPU.
+    pub own_percent: f64,
+    /// Estimated cost of taking samples, in percent of each sampled CPU.
+    pub sampling_percent: f64,
+}
+
+/// A complete answer to a question, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The question that this answers.
+    pub question: Arc<Question>,
+    /// Nanoseconds from the session's start to its newest sample.
+    pub elapsed_ns: u64,
+    pub events: Vec<EventInfo>,
+    /// Samples that pass the filter, and all of the event.
+    pub total: Acc,
+    pub unfiltered: Acc,
+    pub lines: Vec<Line>,
+    /// Rows in all, shown or not.
+    pub rows: usize,
+    pub ledger: Ledger,
+    /// Samples in each second, the newest last.
+    pub rates: Vec<u32>,
+    pub cost: Cost,
+    /// The source has ended; why, in words.
+    pub ended: Option<String>,
+    /// What the user should know, each once.
+    pub notes: Vec<String>,
+    /// Rate in Hz, 0 for a fixed period.
+    pub frequency: u64,
+    /// CPUs that are sampled, as a list; empty for "all".
+    pub cpus: String,
+    /// Frames whose names are still being looked up.
+    pub names_pending: usize,
+}

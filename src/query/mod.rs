@@ -1,0 +1,32 @@
+//! Questions to the profile and their answers.
+//!
+//! A question is answered in two linear passes: add up the weights of each site over the columns
+//! ([`fold`]), then add sites up into rows over the trie ([`top`]). The first is kept and brought
+//! up to date as samples come; the second is done when an answer is wanted.
+
+pub mod answer;
+pub mod chains;
+pub mod fold;
+pub mod judge;
+pub mod lines;
+pub mod question;
+pub mod top;
+
+use crate::profile::Profile;
+use crate::session::Session;
+
+pub use answer::{Answer, EventInfo, Line, Mark};
+pub use fold::Fold;
+pub use question::{ChainMode, Direction, Key, Order, Question, TopSpec};
+pub use top::{Row, Top};
+
+/// What every projection reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    pub session: &'a Session,
+    pub profile: &'a Profile,
+    /// Names of the events, by index.
+    pub events: &'a [String],
+    /// Where the session's time starts, for the filter field `time`.
+    pub start: u64,
+}

@@ -1,0 +1,152 @@
+//! What the user wants to see: the only thing that goes from the interface to the engine.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use crate::filter::Filter;
+
+/// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    Cpu,
+    Comm,
+    Pid,
+    Tid,
+    Dso,
+    Sym,
+}
+
+impl Key {
+    /// All keys with the spellings that perf accepts, ours first, and the column's title.
+    pub const ALL: &'static [(Self, &'static [&'static str], &'static str)] = &[
+        (Self::Cpu, &["cpu"], "CPU"),
+        (Self::Comm, &["comm"], "Comm"),
+        (Self::Pid, &["pid", "tgid"], "PID"),
+        (Self::Tid, &["tid"], "TID"),
+        (Self::Dso, &["dso"], "DSO"),
+        (Self::Sym, &["sym", "symbol"], "Symbol"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        self.row().1[0]
+    }
+
+    pub fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(self) -> &'static (Self, &'static [&'static str], &'static str) {
+        Self::ALL.iter().find(|row| row.0 == self).unwrap_or(&Self::ALL[0])
+    }
+
+    /// Reads `comm,dso,sym`; the error is the word that is no key.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let one = |word: &str| {
+            Self::ALL.iter().find(|row| row.1.contains(&word)).map(|row| row.0).ok_or_else(|| word.to_owned())
+        };
+        let mut keys =
+            text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
+        let mut seen = HashSet::new();
+        keys.retain(|k| seen.insert(*k));
+        if keys.is_empty() { Err(text.to_owned()) } else { Ok(keys) }
+    }
+}
+
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Children,
+    SelfTime,
+    Samples,
+    By(Key),
+}
+
+/// The shape of a top table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopSpec {
+    pub keys: Vec<Key>,
+    /// Whether rows count what their functions called, too.
+    pub children: bool,
+    pub order: Order,
+    pub reversed: bool,
+}
+
+impl Default for TopSpec {
+    fn default() -> Self {
+        Self { keys: vec![Key::Comm, Key::Dso, Key::Sym], children: true, order: Order::Children, reversed: false }
+    }
+}
+
+/// Which way an unfolded row is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Callers,
+    Callees,
+}
+
+/// What the percentages inside a call chain are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainMode {
+    /// Of everything that is shown.
+    Graph,
+    /// Of the entry above.
+    Fractal,
+}
+
+/// A question; equal questions have equal answers over equal data.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Rises with every change, so that an answer can be told from an older one.
+    pub generation: u64,
+    pub event: usize,
+    pub filter: Option<Arc<Filter>>,
+    pub top: TopSpec,
+    pub direction: Direction,
+    pub chain_mode: ChainMode,
+    /// Entries below this percentage are left out of call chains, and rows below it of the table.
+    pub limit_percent: f64,
+    /// Lines whose fold state differs from its default, by id.
+    pub toggled: HashSet<u64>,
+    pub expand_all: bool,
+    /// Lines in sight: call chains are unfolded for these.
+    pub first_line: usize,
+    pub height: usize,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            event: 0,
+            filter: None,
+            top: TopSpec::default(),
+            direction: Direction::Callees,
+            chain_mode: ChainMode::Graph,
+            limit_percent: 0.0,
+            toggled: HashSet::new(),
+            expand_all: false,
+            first_line: 0,
+            height: 100,
+        }
+    }
+}
+
+impl Question {
+    /// Whether the rows themselves are the same, so that only folding and sight differ.
+    pub fn same_rows(&self, other: &Self) -> bool {
+        self.event == other.event && self.filter == other.filter && self.top == other.top
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_perf_spelling() {
+        assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
+        assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
+        assert_eq!(Key::parse_list(""), Err(String::new()));
+    }
+}

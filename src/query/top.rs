@@ -1,0 +1,316 @@
+//! The second pass: sites into rows, with self and children as perf counts them. A row counts a
+//! sample once among its children, however often recursion repeats it (perf-report(1), --children).
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Acc, NodeId, Sym, SymId};
+
+use super::Data;
+use super::fold::Fold;
+use super::question::{Key, Order, TopSpec};
+
+/// The part of a row's identity that is about the task: only the chosen keys are set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Group {
+    pub cpu: Option<u16>,
+    pub comm: Option<Arc<str>>,
+    pub pid: Option<i32>,
+    pub tid: Option<i32>,
+}
+
+/// One row. Ids are good for the [`Top`] that holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The same for the same row in later answers.
+    pub id: u64,
+    pub group: u32,
+    pub label: u32,
+    pub own: Acc,
+    /// Own and everything called from here; equals `own` when children are not counted.
+    pub children: Acc,
+}
+
+/// What distinguishes rows of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelMode {
+    Sym,
+    Dso,
+    None,
+}
+
+impl LabelMode {
+    fn of(keys: &[Key]) -> Self {
+        if keys.contains(&Key::Sym) {
+            Self::Sym
+        } else if keys.contains(&Key::Dso) {
+            Self::Dso
+        } else {
+            Self::None
+        }
+    }
+
+    /// The label of a symbol.
+    pub fn label(self, data: Data<'_>, sym: SymId) -> u32 {
+        match self {
+            Self::Sym => sym.0,
+            Self::Dso => data.profile.frames.sym(sym).dso_label,
+            Self::None => 0,
+        }
+    }
+}
+
+/// All rows, sorted, and what call chains are made from.
+#[derive(Debug)]
+pub struct Top {
+    pub rows: Vec<Row>,
+    pub groups: Vec<Group>,
+    pub mode: LabelMode,
+    pub total: Acc,
+    /// For each label, a symbol that has it.
+    pub sym_of_label: Vec<u32>,
+    /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
+    pub sites: Vec<(u32, Acc)>,
+    pub ranges: Vec<std::ops::Range<usize>>,
+    /// Which labels may be on the path of each node: a Bloom filter of one word.
+    pub path_bits: Vec<u64>,
+    /// Whether no ancestor of a node has the same label.
+    first: Vec<bool>,
+}
+
+/// Bits of the Bloom filter for a label.
+pub fn path_bit(label: u32) -> u64 {
+    1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
+}
+
+impl Top {
+    /// Projects a fold into sorted rows.
+    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
+        let mode = LabelMode::of(&spec.keys);
+        let (groups, ranges, sites) = group(data, fold, &spec.keys);
+        let labels = node_labels(data, mode);
+        let mut top = Self {
+            rows: Vec::new(),
+            groups,
+            mode,
+            total: fold.total(),
+            sym_of_label: sym_of_label(data, mode),
+            sites,
+            ranges,
+            path_bits: Vec::new(),
+            first: Vec::new(),
+        };
+        if spec.children {
+            (top.path_bits, top.first) = paths(data, &labels);
+        }
+        top.add_rows(data, &labels, spec.children);
+        top.sort(data, spec);
+        top
+    }
+
+    fn add_rows(&mut self, data: Data<'_>, labels: &[u32], children: bool) {
+        let (parents, _) = data.profile.trie.columns();
+        let mut incl = vec![Acc::default(); if children { parents.len() } else { 0 }];
+        let mut stamp = vec![u32::MAX; incl.len()];
+        let mut row_of_label = vec![(u32::MAX, 0u32); self.sym_of_label.len() + 1];
+        let mut touched: Vec<u32> = Vec::new();
+        let mut rows = Vec::new();
+        for (g, range) in self.ranges.iter().enumerate() {
+            let g = g as u32;
+            let mut row = |label: u32, rows: &mut Vec<Row>| -> usize {
+                let slot = &mut row_of_label[label as usize];
+                if slot.0 != g {
+                    *slot = (g, rows.len() as u32);
+                    rows.push(Row { id: 0, group: g, label, own: Acc::default(), children: Acc::default() });
+                }
+                slot.1 as usize
+            };
+            touched.clear();
+            for (stack, acc) in &self.sites[range.clone()] {
+                let i = row(labels[*stack as usize], &mut rows);
+                rows[i].own += *acc;
+                if children {
+                    incl[*stack as usize] += *acc;
+                    let mut n = *stack;
+                    while stamp[n as usize] != g {
+                        stamp[n as usize] = g;
+                        touched.push(n);
+                        n = parents[n as usize];
+                    }
+                }
+            }
+            if touched.len() > parents.len() / 8 {
+                touched.clear();
+                touched.extend((0..parents.len() as u32).rev().filter(|n| stamp[*n as usize] == g));
+            } else {
+                touched.sort_unstable_by(|a, b| b.cmp(a));
+            }
+            for n in &touched {
+                let n = *n as usize;
+                let acc = std::mem::take(&mut incl[n]);
+                if n == 0 {
+                    continue;
+                }
+                if self.first[n] {
+                    let i = row(labels[n], &mut rows);
+                    rows[i].children += acc;
+                }
+                incl[parents[n] as usize] += acc;
+            }
+        }
+        if !children {
+            rows.iter_mut().for_each(|r| r.children = r.own);
+        }
+        // A sample without any frame has no node to be counted at.
+        rows.iter_mut().filter(|r| r.children.samples < r.own.samples).for_each(|r| r.children = r.own);
+        for row in &mut rows {
+            row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
+        }
+        self.rows = rows;
+    }
+
+    /// The symbol that stands for a label; `None` for samples without a frame.
+    pub fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
+        let sym = *self.sym_of_label.get(label as usize)?;
+        (sym != u32::MAX).then(|| data.profile.frames.sym(SymId(sym)))
+    }
+
+    fn sort(&mut self, data: Data<'_>, spec: &TopSpec) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let name = |r: &Row| self.symbol(data, r.label).map(|s| (&*s.dso_name, &*s.name, s.start));
+        let group = |r: &Row| {
+            let g = &self.groups[r.group as usize];
+            (g.cpu, g.comm.as_deref(), g.pid, g.tid)
+        };
+        let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| name(a).cmp(&name(b)));
+        let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
+        rows.sort_unstable_by(|a, b| {
+            let by = match spec.order {
+                Order::Children => b.children.period.cmp(&a.children.period).then_with(|| heavy(a, b)),
+                Order::SelfTime => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
+                Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(|| heavy(a, b)),
+                Order::By(Key::Cpu) => group(a).0.cmp(&group(b).0).then_with(|| heavy(a, b)),
+                Order::By(Key::Comm) => group(a).1.cmp(&group(b).1).then_with(|| heavy(a, b)),
+                Order::By(Key::Pid) => group(a).2.cmp(&group(b).2).then_with(|| heavy(a, b)),
+                Order::By(Key::Tid) => group(a).3.cmp(&group(b).3).then_with(|| heavy(a, b)),
+                Order::By(Key::Dso) => name(a).map(|n| n.0).cmp(&name(b).map(|n| n.0)).then_with(|| heavy(a, b)),
+                Order::By(Key::Sym) => name(a).map(|n| n.1).cmp(&name(b).map(|n| n.1)).then_with(|| heavy(a, b)),
+            };
+            let by = if spec.reversed { by.reverse() } else { by };
+            by.then_with(|| ties(a, b))
+        });
+        self.rows = rows;
+    }
+}
+
+type Grouped = (Vec<Group>, Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
+
+/// Sorts the weighted sites by the task part of the keys.
+fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
+    let has = |key| keys.contains(&key);
+    let mut groups: Vec<Group> = Vec::new();
+    let mut ids: FxHashMap<Group, u32> = FxHashMap::default();
+    let mut of_task: FxHashMap<(u16, u32), u32> = FxHashMap::default();
+    let weighted = fold.sites();
+    let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
+    for (cpu, site, acc) in weighted {
+        let site = data.profile.sites.all()[site as usize];
+        let id = *of_task.entry((cpu, site.task.0)).or_insert_with(|| {
+            let task = &data.session.tasks()[site.task.0 as usize];
+            let group = Group {
+                cpu: has(Key::Cpu).then_some(cpu),
+                comm: has(Key::Comm).then(|| task.comm.clone()),
+                pid: has(Key::Pid).then_some(task.pid),
+                tid: has(Key::Tid).then_some(task.tid),
+            };
+            let next = groups.len() as u32;
+            *ids.entry(group).or_insert_with_key(|group| {
+                groups.push(group.clone());
+                next
+            })
+        });
+        tagged.push((id, site.stack.0, acc));
+    }
+    let mut counts = vec![0usize; groups.len() + 1];
+    tagged.iter().for_each(|(g, _, _)| counts[*g as usize + 1] += 1);
+    for g in 0..groups.len() {
+        counts[g + 1] += counts[g];
+    }
+    let ranges = counts.windows(2).map(|w| w[0]..w[1]).collect();
+    let mut at = counts;
+    let mut sites = vec![(0, Acc::default()); tagged.len()];
+    for (g, stack, acc) in tagged {
+        sites[at[g as usize]] = (stack, acc);
+        at[g as usize] += 1;
+    }
+    (groups, ranges, sites)
+}
+
+/// The label of every node; the root's is one past all others.
+fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
+    let (_, frames) = data.profile.trie.columns();
+    let syms = data.profile.frames.syms();
+    let none = sym_of_label(data, mode).len() as u32;
+    let label = |frame: &u32| syms.get(*frame as usize).map_or(none, |sym| mode.label(data, SymId(*sym)));
+    frames.iter().map(label).collect()
+}
+
+fn sym_of_label(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
+    let frames = &data.profile.frames;
+    match mode {
+        LabelMode::Sym => (0..frames.n_syms() as u32).collect(),
+        LabelMode::None => vec![u32::MAX],
+        LabelMode::Dso => {
+            let mut syms = vec![u32::MAX; frames.n_dso_labels()];
+            for i in 0..frames.n_syms() as u32 {
+                let slot = &mut syms[frames.sym(SymId(i)).dso_label as usize];
+                *slot = (*slot).min(i);
+            }
+            syms
+        }
+    }
+}
+
+/// For each node the Bloom word of its path, and whether its label occurs there for the first time.
+fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
+    let (parents, _) = data.profile.trie.columns();
+    let mut bits = vec![0u64; parents.len()];
+    let mut first = vec![true; parents.len()];
+    for n in 1..parents.len() {
+        let parent = parents[n] as usize;
+        let bit = path_bit(labels[n]);
+        bits[n] = bits[parent] | bit;
+        if bits[parent] & bit != 0 {
+            let mut up = parent;
+            while up != 0 && labels[up] != labels[n] {
+                up = parents[up] as usize;
+            }
+            first[n] = up == 0;
+        }
+    }
+    (bits, first)
+}
+
+/// Where a node's path first (nearest to the root) has a label.
+pub fn outermost(data: Data<'_>, mode: LabelMode, stack: NodeId, label: u32) -> Option<NodeId> {
+    let mut found = None;
+    let mut node = stack;
+    while node != NodeId::ROOT {
+        if mode.label(data, data.profile.frames.sym_of(data.profile.trie.frame(node))) == label {
+            found = Some(node);
+        }
+        node = data.profile.trie.parent(node);
+    }
+    found
+}
+
+fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
+    use std::hash::{BuildHasher, Hash, Hasher};
+    let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
+    group.hash(&mut hasher);
+    if let Some(sym) = sym {
+        (&sym.dso_name, &sym.name, sym.start).hash(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,442 @@
+//! The record types and their bodies (perf_event_open(2) "MMAP layout", `enum perf_event_type`;
+//! user-space types from tools/perf/util/event.h as described in perf.data-file-format.txt).
+
+/// Type numbers of the kernel's records.
+pub mod types {
+    pub const MMAP: u32 = 1;
+    pub const LOST: u32 = 2;
+    pub const COMM: u32 = 3;
+    pub const EXIT: u32 = 4;
+    pub const THROTTLE: u32 = 5;
+    pub const UNTHROTTLE: u32 = 6;
+    pub const FORK: u32 = 7;
+    pub const SAMPLE: u32 = 9;
+    pub const MMAP2: u32 = 10;
+    pub const LOST_SAMPLES: u32 = 13;
+    pub const KSYMBOL: u32 = 17;
+    /// Types from here on are written by perf's user space and carry no sample id.
+    pub const USER_START: u32 = 64;
+    pub const FINISHED_ROUND: u32 = 68;
+}
+
+/// Bits of the header's `misc`.
+pub mod misc {
+    pub const CPUMODE_MASK: u16 = 7;
+    pub const KERNEL: u16 = 1;
+    pub const USER: u16 = 2;
+    pub const GUEST_KERNEL: u16 = 4;
+    pub const GUEST_USER: u16 = 5;
+    pub const COMM_EXEC: u16 = 1 << 13;
+    pub const MMAP_DATA: u16 = 1 << 13;
+    pub const MMAP_BUILD_ID: u16 = 1 << 14;
+}
+
+/// Length of a record's header.
+pub const HEADER: usize = 8;
+
+/// `struct perf_event_header`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub kind: u32,
+    pub misc: u16,
+    /// Of the whole record, header included.
+    pub size: u16,
+}
+
+impl Header {
+    /// Reads a header; `None` when fewer than [`HEADER`] bytes are there.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let b: &[u8; HEADER] = bytes.first_chunk()?;
+        Some(Self {
+            kind: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+            misc: u16::from_le_bytes([b[4], b[5]]),
+            size: u16::from_le_bytes([b[6], b[7]]),
+        })
+    }
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    #[error("record of type {kind} has size {size}, less than its header")]
+    TooSmall { kind: u32, size: u16 },
+    #[error("record of type {kind} ends {missing} bytes after what is there")]
+    Truncated { kind: u32, missing: usize },
+    #[error("record of type {kind} is too short for its {field}")]
+    Short { kind: u32, field: &'static str },
+}
+
+/// Splits the first record off: its header and body (trailer included), and the bytes after it.
+pub fn split(bytes: &[u8]) -> Result<Option<(Header, &[u8], &[u8])>, RecordError> {
+    let Some(header) = Header::read(bytes) else { return Ok(None) };
+    let size = usize::from(header.size);
+    if size < HEADER {
+        return Err(RecordError::TooSmall { kind: header.kind, size: header.size });
+    }
+    if size > bytes.len() {
+        return Err(RecordError::Truncated { kind: header.kind, missing: size - bytes.len() });
+    }
+    Ok(Some((header, &bytes[HEADER..size], &bytes[size..])))
+}
+
+/// A kernel build id, at most 20 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct BuildId {
+    len: u8,
+    bytes: [u8; 20],
+}
+
+impl BuildId {
+    /// `None` when the bytes are none or too many for a build id.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut id = Self { len: bytes.len() as u8, bytes: [0; 20] };
+        id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        (!bytes.is_empty()).then_some(id)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl std::fmt::Display for BuildId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.bytes().iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl std::fmt::Debug for BuildId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BuildId({self})")
+    }
+}
+
+/// What identifies the file behind a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum FileId {
+    #[default]
+    None,
+    Inode {
+        major: u32,
+        minor: u32,
+        inode: u64,
+        generation: u64,
+    },
+    BuildId(BuildId),
+}
+
+/// A new executable mapping; names are raw bytes of the profiled process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mmap<'a> {
+    pub pid: i32,
+    pub tid: i32,
+    pub start: u64,
+    pub len: u64,
+    pub pgoff: u64,
+    pub file: FileId,
+    pub prot: u32,
+    pub flags: u32,
+    pub name: &'a [u8],
+}
+
+/// FORK and EXIT share their shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub pid: i32,
+    pub ppid: i32,
+    pub tid: i32,
+    pub ptid: i32,
+    pub time: u64,
+}
+
+/// A decoded side-band record. Samples are decoded by [`super::Layout`], which knows their fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    Mmap(Mmap<'a>),
+    Comm {
+        pid: i32,
+        tid: i32,
+        exec: bool,
+        name: &'a [u8],
+    },
+    Fork(Task),
+    Exit(Task),
+    Lost {
+        id: u64,
+        lost: u64,
+    },
+    LostSamples {
+        lost: u64,
+    },
+    Throttle {
+        time: u64,
+        id: u64,
+    },
+    Unthrottle {
+        time: u64,
+        id: u64,
+    },
+    Ksymbol {
+        addr: u64,
+        len: u32,
+        unregister: bool,
+        name: &'a [u8],
+    },
+    /// A type that we carry but do not read.
+    Other,
+}
+
+/// Reads little-endian fields from the front of a body.
+pub(super) struct Cursor<'a> {
+    pub rest: &'a [u8],
+    pub kind: u32,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], RecordError> {
+        let (head, tail) = self.rest.split_at_checked(n).ok_or(RecordError::Short { kind: self.kind, field })?;
+        self.rest = tail;
+        Ok(head)
+    }
+
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
+        let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
+        self.rest = &self.rest[8..];
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
+        let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
+        self.rest = &self.rest[4..];
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
+        Ok(self.u32(field)? as i32)
+    }
+
+    fn name(&mut self) -> &'a [u8] {
+        let end = memchr::memchr(0, self.rest).unwrap_or(self.rest.len());
+        &self.rest[..end]
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Decodes a side-band record's body.
+    pub fn decode(header: Header, body: &'a [u8]) -> Result<Self, RecordError> {
+        let mut c = Cursor { rest: body, kind: header.kind };
+        Ok(match header.kind {
+            types::MMAP | types::MMAP2 => Self::Mmap(mmap(&mut c, header)?),
+            types::COMM => Self::Comm {
+                pid: c.i32("pid")?,
+                tid: c.i32("tid")?,
+                exec: header.misc & misc::COMM_EXEC != 0,
+                name: c.name(),
+            },
+            types::FORK => Self::Fork(task(&mut c)?),
+            types::EXIT => Self::Exit(task(&mut c)?),
+            types::LOST => Self::Lost { id: c.u64("id")?, lost: c.u64("count")? },
+            types::LOST_SAMPLES => Self::LostSamples { lost: c.u64("count")? },
+            types::THROTTLE => Self::Throttle { time: c.u64("time")?, id: c.u64("id")? },
+            types::UNTHROTTLE => Self::Unthrottle { time: c.u64("time")?, id: c.u64("id")? },
+            types::KSYMBOL => {
+                let (addr, len, flags) = (c.u64("address")?, c.u32("length")?, c.u32("flags")?);
+                Self::Ksymbol { addr, len, unregister: flags >> 16 & 1 == 1, name: c.name() }
+            }
+            _ => Self::Other,
+        })
+    }
+}
+
+fn task(c: &mut Cursor<'_>) -> Result<Task, RecordError> {
+    Ok(Task {
+        pid: c.i32("pid")?,
+        ppid: c.i32("ppid")?,
+        tid: c.i32("tid")?,
+        ptid: c.i32("ptid")?,
+        time: c.u64("time")?,
+    })
+}
+
+fn mmap<'a>(c: &mut Cursor<'a>, header: Header) -> Result<Mmap<'a>, RecordError> {
+    let (pid, tid) = (c.i32("pid")?, c.i32("tid")?);
+    let (start, len, pgoff) = (c.u64("address")?, c.u64("length")?, c.u64("offset")?);
+    let mut map = Mmap { pid, tid, start, len, pgoff, file: FileId::None, prot: 4, flags: 0, name: &[] };
+    if header.kind == types::MMAP2 {
+        let id = c.take(24, "file identity")?;
+        map.file = if header.misc & misc::MMAP_BUILD_ID != 0 {
+            let len = usize::from(id[0]).min(20);
+            BuildId::new(&id[4..4 + len]).map_or(FileId::None, FileId::BuildId)
+        } else {
+            let mut f = Cursor { rest: id, kind: header.kind };
+            FileId::Inode {
+                major: f.u32("device")?,
+                minor: f.u32("device")?,
+                inode: f.u64("inode")?,
+                generation: f.u64("inode")?,
+            }
+        };
+        map.prot = c.u32("protection")?;
+        map.flags = c.u32("flags")?;
+    } else if header.misc & misc::MMAP_DATA != 0 {
+        map.prot = 0;
+    }
+    map.name = c.name();
+    Ok(map)
+}
+
+/// Builds a record: header, body, zero padding to eight bytes. `None` when it exceeds what the
+/// 16-bit size can say.
+pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Vec<u8>)) -> Option<()> {
+    let at = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    body(out);
+    while !(out.len() - at).is_multiple_of(8) {
+        out.push(0);
+    }
+    let Ok(size) = u16::try_from(out.len() - at) else {
+        out.truncate(at);
+        return None;
+    };
+    out[at..at + 4].copy_from_slice(&kind.to_le_bytes());
+    out[at + 4..at + 6].copy_from_slice(&misc.to_le_bytes());
+    out[at + 6..at + 8].copy_from_slice(&size.to_le_bytes());
+    Some(())
+}
+
+/// Appends a NUL-ended name padded to eight bytes, as the kernel writes them.
+pub fn put_name(out: &mut Vec<u8>, name: &[u8]) {
+    out.extend_from_slice(name);
+    out.push(0);
+    let pad = name.len().wrapping_add(1).next_multiple_of(8) - name.len() - 1;
+    out.extend(std::iter::repeat_n(0, pad));
+}
+
+impl Mmap<'_> {
+    /// Appends an MMAP2 record (MMAP for the kernel's own maps, pid -1) with `trailer` as its
+    /// sample id.
+    pub fn encode(&self, out: &mut Vec<u8>, trailer: &[u8]) -> Option<()> {
+        let (kind, mode) = if self.pid == -1 { (types::MMAP, misc::KERNEL) } else { (types::MMAP2, misc::USER) };
+        let with_id = matches!(self.file, FileId::BuildId(_)) && kind == types::MMAP2;
+        encode(out, kind, mode | if with_id { misc::MMAP_BUILD_ID } else { 0 }, |out| {
+            out.extend_from_slice(&self.pid.to_le_bytes());
+            out.extend_from_slice(&self.tid.to_le_bytes());
+            for word in [self.start, self.len, self.pgoff] {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+            if kind == types::MMAP2 {
+                out.extend_from_slice(&self.file.encode());
+                out.extend_from_slice(&self.prot.to_le_bytes());
+                out.extend_from_slice(&self.flags.to_le_bytes());
+            }
+            put_name(out, self.name);
+            out.extend_from_slice(trailer);
+        })
+    }
+}
+
+impl FileId {
+    fn encode(&self) -> [u8; 24] {
+        let mut out = [0; 24];
+        match self {
+            Self::None => {}
+            Self::Inode { major, minor, inode, generation } => {
+                out[..4].copy_from_slice(&major.to_le_bytes());
+                out[4..8].copy_from_slice(&minor.to_le_bytes());
+                out[8..16].copy_from_slice(&inode.to_le_bytes());
+                out[16..].copy_from_slice(&generation.to_le_bytes());
+            }
+            Self::BuildId(id) => {
+                out[0] = id.bytes().len() as u8;
+                out[4..4 + id.bytes().len()].copy_from_slice(id.bytes());
+            }
+        }
+        out
+    }
+}
+
+/// Appends a COMM record.
+pub fn encode_comm(out: &mut Vec<u8>, pid: i32, tid: i32, exec: bool, name: &[u8], trailer: &[u8]) -> Option<()> {
+    encode(out, types::COMM, if exec { misc::COMM_EXEC } else { 0 }, |out| {
+        out.extend_from_slice(&pid.to_le_bytes());
+        out.extend_from_slice(&tid.to_le_bytes());
+        put_name(out, name);
+        out.extend_from_slice(trailer);
+    })
+}
+
+/// Appends a FORK or EXIT record.
+pub fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &[u8]) -> Option<()> {
+    encode(out, if exit { types::EXIT } else { types::FORK }, 0, |out| {
+        for id in [task.pid, task.ppid, task.tid, task.ptid] {
+            out.extend_from_slice(&id.to_le_bytes());
+        }
+        out.extend_from_slice(&task.time.to_le_bytes());
+        out.extend_from_slice(trailer);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decode(bytes: &[u8]) -> (Header, &[u8]) {
+        let (header, body, rest) = split(bytes).expect("record").expect("one");
+        assert!(rest.is_empty());
+        (header, body)
+    }
+
+    #[test]
+    fn sizes_are_not_believed() {
+        assert_eq!(split(&[1, 0, 0]), Ok(None));
+        assert_eq!(split(&[9, 0, 0, 0, 0, 0, 4, 0]), Err(RecordError::TooSmall { kind: 9, size: 4 }));
+        assert_eq!(split(&[9, 0, 0, 0, 0, 0, 64, 0]), Err(RecordError::Truncated { kind: 9, missing: 56 }));
+    }
+
+    proptest! {
+        #[test]
+        fn mmap_round_trip(pid in 1i32.., start: u64, len: u64, pgoff: u64, id in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=20)), name in proptest::collection::vec(1u8.., 0..200)) {
+            let file = match id {
+                Some(id) => FileId::BuildId(BuildId::new(&id).expect("id")),
+                None => FileId::Inode { major: 1, minor: 2, inode: start, generation: len },
+            };
+            let map = Mmap { pid, tid: pid, start, len, pgoff, file, prot: 5, flags: 2, name: &name };
+            let mut bytes = Vec::new();
+            map.encode(&mut bytes, &[7; 16]).expect("fits");
+            let (header, body) = decode(&bytes);
+            prop_assert_eq!(Record::decode(header, body), Ok(Record::Mmap(map)));
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail_cleanly(kind in 0u32..30, misc: u16, body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let header = Header { kind, misc, size: (body.len() + HEADER) as u16 };
+            let _ = Record::decode(header, &body);
+            for bits in [0u64, 0x1ff, u64::MAX] {
+                let layout = crate::record::Layout { sample_type: bits, read_format: bits, id_all: true };
+                let _ = layout.sample(header, &body);
+                let _ = layout.trailer(&body);
+            }
+        }
+    }
+
+    #[test]
+    fn comm_and_task_round_trip() {
+        let mut bytes = Vec::new();
+        encode_comm(&mut bytes, 7, 8, true, b"a b", &[]).expect("fits");
+        let (header, body) = decode(&bytes);
+        assert_eq!(Record::decode(header, body), Ok(Record::Comm { pid: 7, tid: 8, exec: true, name: b"a b" }));
+        let task = Task { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
+        bytes.clear();
+        encode_task(&mut bytes, true, &task, &[]).expect("fits");
+        let (header, body) = decode(&bytes);
+        assert_eq!(Record::decode(header, body), Ok(Record::Exit(task)));
+    }
+
+    #[test]
+    fn a_record_that_the_size_cannot_say_is_not_written() {
+        let mut bytes = vec![1, 2];
+        assert_eq!(encode_comm(&mut bytes, 1, 1, false, &vec![b'x'; 70_000], &[]), None);
+        assert_eq!(bytes, [1, 2]);
+    }
+}

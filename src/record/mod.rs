@@ -1,0 +1,10 @@
+//! `PERF_RECORD_*` bytes as values, and their order in time: the same for a ring and for a file.
+//!
+//! Pure: no input or output happens here, and no length in the bytes is believed.
+
+pub mod kinds;
+pub mod order;
+pub mod sample;
+
+pub use kinds::{Header, Record, RecordError};
+pub use sample::{Layout, Sample, SampleId};

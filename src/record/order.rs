@@ -1,0 +1,128 @@
+//! Puts records of many rings into one order of time.
+//!
+//! Rings are read in rounds. A record that a round brings may be older than records of another
+//! ring in the same round, but never older than the start of the round before:
+//!
+//! ```text
+//!   round      n-1          n           n+1
+//!   started   |t0          |t1         |t2
+//!   after it, all is here that happened before
+//!              -            t0          t1
+//! ```
+//!
+//! So after each round everything up to the previous round's start is released, sorted.
+
+/// Where a waiting record lies.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    time: u64,
+    buffer: u32,
+    at: u32,
+}
+
+/// Sorts records by time and hands them out once nothing older can come. Records of one time keep
+/// the order in which they arrived.
+#[derive(Debug, Default)]
+pub struct Orderer {
+    waiting: Vec<Waiting>,
+    buffers: std::collections::VecDeque<(Vec<u8>, usize)>,
+    first_buffer: u32,
+    ready: usize,
+    newest: u64,
+}
+
+impl Orderer {
+    /// Adds a buffer and the records in it, each as (time, offset).
+    pub fn push(&mut self, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
+        let number = self.first_buffer.wrapping_add(self.buffers.len() as u32);
+        let before = self.waiting.len();
+        let newest = &mut self.newest;
+        self.waiting.extend(records.map(|(time, at)| {
+            *newest = (*newest).max(time);
+            Waiting { time, buffer: number, at: at as u32 }
+        }));
+        self.buffers.push_back((buffer, self.waiting.len() - before));
+    }
+
+    /// The largest time that has come in.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// How many records wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Hands out, in order of time, every record not younger than `until`, and gives used-up
+    /// buffers to `recycle`.
+    pub fn release(&mut self, until: u64, mut apply: impl FnMut(u64, &[u8]), mut recycle: impl FnMut(Vec<u8>)) {
+        // Stable: runs of one ring are already sorted, so this merges more than it sorts.
+        self.waiting.sort_by_key(|w| w.time);
+        self.ready = self.waiting.partition_point(|w| w.time <= until);
+        for w in &self.waiting[..self.ready] {
+            let slot = w.buffer.wrapping_sub(self.first_buffer) as usize;
+            if let Some((bytes, left)) = self.buffers.get_mut(slot) {
+                *left -= 1;
+                apply(w.time, &bytes[w.at as usize..]);
+            }
+        }
+        self.waiting.drain(..self.ready);
+        while self.buffers.front().is_some_and(|(_, left)| *left == 0) {
+            if let Some((bytes, _)) = self.buffers.pop_front() {
+                self.first_buffer = self.first_buffer.wrapping_add(1);
+                recycle(bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nothing_younger_is_released_and_ties_keep_their_order() {
+        let mut order = Orderer::default();
+        order.push(vec![10, 11, 12], [(5, 0), (7, 1), (9, 2)].into_iter());
+        order.push(vec![20, 21], [(5, 0), (8, 1)].into_iter());
+        let mut out = Vec::new();
+        let mut freed = 0;
+        order.release(7, |t, b| out.push((t, b[0])), |_| freed += 1);
+        assert_eq!(out, [(5, 10), (5, 20), (7, 11)]);
+        assert_eq!((order.len(), freed, order.newest()), (2, 0, 9));
+        order.release(u64::MAX, |t, b| out.push((t, b[0])), |_| freed += 1);
+        assert_eq!(out[3..], [(8, 21), (9, 12)]);
+        assert_eq!(freed, 2);
+    }
+
+    proptest! {
+        /// Rounds as the live source makes them: what comes out is sorted and complete.
+        #[test]
+        fn rounds_give_a_sorted_and_complete_stream(rings in proptest::collection::vec(proptest::collection::vec(0u64..1000, 0..40), 1..5), step in 20u64..300) {
+            let mut order = Orderer::default();
+            let mut out: Vec<u64> = Vec::new();
+            let mut rings = rings;
+            rings.iter_mut().for_each(|r| r.sort_unstable());
+            let total: usize = rings.iter().map(Vec::len).sum();
+            let (mut before, mut now) = (0, step);
+            while now < 1000 + 2 * step {
+                for ring in &mut rings {
+                    let n = ring.partition_point(|t| *t <= now);
+                    let part: Vec<u64> = ring.drain(..n).collect();
+                    order.push(vec![0; part.len()], part.into_iter().enumerate().map(|(i, t)| (t, i)));
+                }
+                order.release(before, |t, _| out.push(t), |_| ());
+                (before, now) = (now, now + step);
+            }
+            order.release(u64::MAX, |t, _| out.push(t), |_| ());
+            prop_assert!(out.is_sorted());
+            prop_assert_eq!(out.len(), total);
+        }
+    }
+}

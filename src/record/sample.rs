@@ -1,0 +1,267 @@
+//! Samples and the sample-id trailer of other records, by an event's `sample_type`
+//! (perf_event_open(2), PERF_RECORD_SAMPLE and `sample_id_all`).
+
+use super::kinds::{Cursor, Header, RecordError, types};
+
+/// `PERF_SAMPLE_*` bits, named here so that this layer needs no other.
+mod bit {
+    pub const IP: u64 = 1;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const RAW: u64 = 1 << 10;
+    pub const IDENTIFIER: u64 = 1 << 16;
+}
+
+/// Call-chain words from here up are context markers, not addresses (`PERF_CONTEXT_MAX`).
+pub const CONTEXT_MAX: u64 = -4095i64 as u64;
+pub const CONTEXT_KERNEL: u64 = -128i64 as u64;
+pub const CONTEXT_USER: u64 = -512i64 as u64;
+pub const CONTEXT_GUEST: u64 = -2048i64 as u64;
+pub const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
+pub const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
+
+/// Which fields an event's samples carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Layout {
+    pub sample_type: u64,
+    pub read_format: u64,
+    /// Whether other records end with a sample id.
+    pub id_all: bool,
+}
+
+/// A sample's fields; those that its event does not carry are zero or empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample<'a> {
+    pub id: u64,
+    pub ip: u64,
+    pub pid: i32,
+    pub tid: i32,
+    pub time: u64,
+    pub addr: u64,
+    pub cpu: u32,
+    /// 0 when the event has a fixed period and does not carry it.
+    pub period: u64,
+    /// Raw call chain, eight bytes a word, leaf first, context markers included.
+    pub chain: &'a [u8],
+    /// Raw tracepoint data.
+    pub raw: &'a [u8],
+}
+
+impl Sample<'_> {
+    /// The words of the call chain.
+    pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
+        words(self.chain)
+    }
+}
+
+/// Eight-byte words of a byte string.
+pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+    bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
+}
+
+/// The identity that every record can carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleId {
+    pub pid: i32,
+    pub tid: i32,
+    pub time: u64,
+    pub id: u64,
+    pub cpu: u32,
+}
+
+impl Layout {
+    fn has(&self, bit: u64) -> bool {
+        self.sample_type & bit != 0
+    }
+
+    /// Offset of the time in a sample's body, where the layout fixes it.
+    pub fn time_offset(&self) -> Option<usize> {
+        let words = [bit::IDENTIFIER, bit::IP, bit::TID].iter().filter(|b| self.has(**b)).count();
+        self.has(bit::TIME).then_some(words * 8)
+    }
+
+    /// Decodes a sample.
+    pub fn sample<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
+        let mut c = Cursor { rest: body, kind: header.kind };
+        let mut s = Sample::default();
+        if self.has(bit::IDENTIFIER) {
+            s.id = c.u64("identifier")?;
+        }
+        if self.has(bit::IP) {
+            s.ip = c.u64("ip")?;
+        }
+        if self.has(bit::TID) {
+            (s.pid, s.tid) = (c.i32("pid")?, c.i32("tid")?);
+        }
+        if self.has(bit::TIME) {
+            s.time = c.u64("time")?;
+        }
+        if self.has(bit::ADDR) {
+            s.addr = c.u64("address")?;
+        }
+        if self.has(bit::ID) {
+            s.id = c.u64("id")?;
+        }
+        if self.has(bit::STREAM_ID) {
+            c.u64("stream id")?;
+        }
+        if self.has(bit::CPU) {
+            s.cpu = c.u32("cpu")?;
+            c.u32("cpu")?;
+        }
+        if self.has(bit::PERIOD) {
+            s.period = c.u64("period")?;
+        }
+        if self.has(bit::READ) {
+            self.skip_read(&mut c)?;
+        }
+        if self.has(bit::CALLCHAIN) {
+            let n = c.u64("call chain length")?;
+            let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
+            s.chain = c.take(bytes, "call chain")?;
+        }
+        if self.has(bit::RAW) {
+            let n = c.u32("raw size")?;
+            s.raw = c.take(n as usize, "raw data")?;
+        }
+        Ok(s)
+    }
+
+    /// Steps over `struct read_format`, single or group.
+    fn skip_read(&self, c: &mut Cursor<'_>) -> Result<(), RecordError> {
+        let f = self.read_format;
+        let times = (f & 1) + (f >> 1 & 1);
+        let member = 1 + (f >> 2 & 1) + (f >> 4 & 1);
+        let words = if f & 8 != 0 {
+            let n = c.u64("read group size")?;
+            n.checked_mul(member).and_then(|w| w.checked_add(times)).unwrap_or(u64::MAX)
+        } else {
+            times + member
+        };
+        let bytes = usize::try_from(words).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
+        c.take(bytes, "read values").map(|_| ())
+    }
+
+    /// Length of the sample-id trailer of other records, in bytes.
+    pub fn trailer_len(&self) -> usize {
+        let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
+        if self.id_all { 8 * fields.iter().filter(|f| self.has(**f)).count() } else { 0 }
+    }
+
+    /// Decodes the trailer at the end of a record's body; `None` where there is none.
+    pub fn trailer(&self, body: &[u8]) -> Option<SampleId> {
+        let len = self.trailer_len();
+        let start = body.len().checked_sub(len)?;
+        if len == 0 {
+            return None;
+        }
+        let mut c = Cursor { rest: &body[start..], kind: types::LOST };
+        let mut id = SampleId::default();
+        if self.has(bit::TID) {
+            (id.pid, id.tid) = (c.i32("pid").ok()?, c.i32("tid").ok()?);
+        }
+        if self.has(bit::TIME) {
+            id.time = c.u64("time").ok()?;
+        }
+        if self.has(bit::ID) {
+            id.id = c.u64("id").ok()?;
+        }
+        if self.has(bit::STREAM_ID) {
+            c.u64("stream id").ok()?;
+        }
+        if self.has(bit::CPU) {
+            id.cpu = c.u32("cpu").ok()?;
+            c.u32("cpu").ok()?;
+        }
+        if self.has(bit::IDENTIFIER) {
+            id.id = c.u64("identifier").ok()?;
+        }
+        Some(id)
+    }
+
+    /// The trailer's bytes, for records that we write.
+    pub fn encode_trailer(&self, id: &SampleId) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !self.id_all {
+            return out;
+        }
+        if self.has(bit::TID) {
+            out.extend_from_slice(&id.pid.to_le_bytes());
+            out.extend_from_slice(&id.tid.to_le_bytes());
+        }
+        for (bit, word) in [
+            (bit::TIME, id.time),
+            (bit::ID, id.id),
+            (bit::STREAM_ID, id.id),
+            (bit::CPU, u64::from(id.cpu)),
+            (bit::IDENTIFIER, id.id),
+        ] {
+            if self.has(bit) {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// The id that a sample or a trailer carries, at a fixed place when there is an identifier:
+    /// how readers tell events of different layouts apart.
+    pub fn identifier(kind: u32, body: &[u8]) -> Option<u64> {
+        let at = if kind == types::SAMPLE { 0 } else { body.len().checked_sub(8)? };
+        body.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    const HEAD: Header = Header { kind: types::SAMPLE, misc: 2, size: 0 };
+
+    #[test]
+    fn fields_in_the_order_of_the_manual() {
+        let layout = Layout { sample_type: 0x1_01af | 1 << 10, read_format: 0, id_all: true };
+        let mut bytes = body(&[42, 0x1000, 7 | 8 << 32, 99, 0xadd, 3, 1001, 2, CONTEXT_USER, 0x1000]);
+        bytes.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
+        let s = layout.sample(HEAD, &bytes).expect("sample");
+        assert_eq!((s.id, s.ip, s.pid, s.tid, s.time, s.addr, s.cpu, s.period), (42, 0x1000, 7, 8, 99, 0xadd, 3, 1001));
+        assert_eq!(s.chain().collect::<Vec<_>>(), [CONTEXT_USER, 0x1000]);
+        assert_eq!(s.raw, [1, 2, 3, 4]);
+        assert_eq!(layout.time_offset(), Some(24));
+        assert_eq!(Layout::identifier(types::SAMPLE, &bytes), Some(42));
+    }
+
+    #[test]
+    fn a_group_read_is_stepped_over() {
+        let layout = Layout { sample_type: 1 | 1 << 4 | 1 << 5, read_format: 8 | 4 | 16 | 3, id_all: false };
+        let bytes = body(&[0xabc, 2, 5, 5, 1, 10, 0, 2, 11, 0, 1, 0x77]);
+        assert_eq!(layout.sample(HEAD, &bytes).expect("sample").chain().collect::<Vec<_>>(), [0x77]);
+    }
+
+    #[test]
+    fn an_absurd_chain_length_is_an_error() {
+        let layout = Layout { sample_type: 1 << 5, ..Layout::default() };
+        assert!(layout.sample(HEAD, &body(&[u64::MAX, 1])).is_err());
+        assert!(layout.sample(HEAD, &body(&[3, 1])).is_err());
+    }
+
+    #[test]
+    fn trailer_round_trip() {
+        let layout = Layout { sample_type: 0x1_00c6, read_format: 0, id_all: true };
+        let id = SampleId { pid: 1, tid: 2, time: 3, id: 9, cpu: 4 };
+        let bytes = layout.encode_trailer(&id);
+        assert_eq!(bytes.len(), layout.trailer_len());
+        assert_eq!(layout.trailer(&bytes), Some(id));
+        assert_eq!(Layout { id_all: false, ..layout }.trailer(&bytes), None);
+    }
+}

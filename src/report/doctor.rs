@@ -1,0 +1,253 @@
+//! What this machine and this user can and cannot measure, item by item, with the exact remedy.
+
+use std::path::Path;
+
+use crate::event::{pmu, tracepoint};
+use crate::kernel::limits::{self, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, Rights};
+use crate::source::live::error::refusal;
+
+/// How an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Good,
+    /// Works, with something missing.
+    Limited,
+    Bad,
+}
+
+impl State {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Limited => "limited",
+            Self::Bad => "missing",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub name: &'static str,
+    pub state: State,
+    pub found: String,
+    /// What changes it; empty when there is nothing to change.
+    pub remedy: String,
+}
+
+fn item(name: &'static str, state: State, found: impl Into<String>, remedy: impl Into<String>) -> Item {
+    Item { name, state, found: found.into(), remedy: remedy.into() }
+}
+
+/// Examines the running system.
+pub fn examine() -> Vec<Item> {
+    let rights = Rights::read();
+    let mut items = rights_items(&rights);
+    items.push(hardware(pmu::has_hardware(Path::new(pmu::SYSFS))));
+    items.push(probes(Path::new(pmu::SYSFS)));
+    items.push(tracefs(tracepoint::root().map(|_| ())));
+    items.push(kernel_names(&rights));
+    items.push(bpf(&rights));
+    items.push(memory(&rights));
+    items.push(files());
+    items.push(debug_files(Path::new("/usr/lib/debug/.build-id").is_dir()));
+    items
+}
+
+/// What follows from paranoia, capabilities and seccomp alone.
+pub fn rights_items(rights: &Rights) -> Vec<Item> {
+    if rights.blocked.is_some() {
+        let (reason, remedy) = refusal(rights);
+        return vec![item("perf_event_open", State::Bad, reason, remedy)];
+    }
+    let (reason, remedy) = refusal(rights);
+    let level = format!("kernel.perf_event_paranoid is {}", rights.paranoid);
+    let by_right = if rights.has(CAP_SYS_ADMIN) { "root" } else { "CAP_PERFMON" };
+    let mut items = vec![item("perf_event_open", State::Good, "the system call is reachable", "")];
+    items.push(match rights.system_wide() {
+        true => item(
+            "whole machine",
+            State::Good,
+            if rights.privileged() { format!("all CPUs and processes, as {by_right}") } else { level.clone() },
+            "",
+        ),
+        false => item("whole machine", State::Bad, reason.clone(), remedy.clone()),
+    });
+    items.push(match rights.kernel() {
+        true => item("kernel code", State::Good, "kernel functions can be sampled", ""),
+        false => {
+            item("kernel code", State::Limited, format!("{reason}: own processes, user code only"), remedy.clone())
+        }
+    });
+    items.push(match rights.privileged() || rights.paranoid < 0 {
+        true => item("tracepoint fields", State::Good, "readable", ""),
+        false => item("tracepoint fields", State::Bad, level, remedy),
+    });
+    items.push(item(
+        "sampling rate",
+        State::Good,
+        format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate),
+        "",
+    ));
+    items
+}
+
+fn hardware(there: bool) -> Item {
+    match there {
+        true => {
+            item("hardware counters", State::Good, "the CPU's PMU is usable: cycles, instructions, cache misses", "")
+        }
+        false => item(
+            "hardware counters",
+            State::Limited,
+            "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
+            "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
+        ),
+    }
+}
+
+fn probes(root: &Path) -> Item {
+    let has = |name: &str| root.join(name).is_dir();
+    match (has("kprobe"), has("uprobe")) {
+        (true, true) => item("dynamic probes", State::Good, "kprobes and uprobes", ""),
+        (false, true) => item(
+            "dynamic probes",
+            State::Limited,
+            "uprobes only: this kernel has no kprobes (CONFIG_KPROBES)",
+            "Tracepoints and uprobes work; kprobes need another kernel.",
+        ),
+        (true, false) => {
+            item("dynamic probes", State::Limited, "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", "")
+        }
+        (false, false) => item("dynamic probes", State::Bad, "this kernel has neither kprobes nor uprobes", ""),
+    }
+}
+
+fn tracefs(root: std::io::Result<()>) -> Item {
+    match root {
+        Ok(()) => item("tracepoints", State::Good, "tracefs is readable", ""),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => item(
+            "tracepoints",
+            State::Bad,
+            "tracefs is readable by root only",
+            "Run as root, or mount -o remount,gid=$(id -g) /sys/kernel/tracing",
+        ),
+        Err(_) => {
+            item("tracepoints", State::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")
+        }
+    }
+}
+
+fn kernel_names(rights: &Rights) -> Item {
+    match rights.kernel_names() {
+        true => item("kernel names", State::Good, "/proc/kallsyms shows addresses", ""),
+        false => item(
+            "kernel names",
+            State::Bad,
+            format!("kernel.kptr_restrict is {}: kernel functions have no names", rights.kptr_restrict),
+            "sysctl kernel.kptr_restrict=0, or CAP_SYSLOG, or run as root",
+        ),
+    }
+}
+
+fn bpf(rights: &Rights) -> Item {
+    match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
+        true => item("BPF", State::Good, "programs can be loaded", ""),
+        false => item(
+            "BPF",
+            State::Limited,
+            "no CAP_BPF and CAP_PERFMON",
+            "Run as root, or setcap cap_bpf,cap_perfmon=ep on the program.",
+        ),
+    }
+}
+
+fn memory(rights: &Rights) -> Item {
+    let (need, lock) = (516, limits::memlock());
+    let enough = rights.mlock_kb >= need || lock == u64::MAX || rights.privileged();
+    let found = format!(
+        "{} KiB a CPU (perf_event_mlock_kb){}",
+        rights.mlock_kb,
+        if lock == u64::MAX { ", no ulimit".to_owned() } else { format!(", ulimit -l {} KiB", lock / 1024) }
+    );
+    if enough {
+        item("ring buffers", State::Good, found, "")
+    } else {
+        item("ring buffers", State::Limited, found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
+    }
+}
+
+fn files() -> Item {
+    let (soft, _) = limits::raise_files();
+    let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
+    let events = soft.saturating_sub(32) / (2 * cpus);
+    let state = if events >= 64 { State::Good } else { State::Limited };
+    let remedy = if events >= 64 { "" } else { "ulimit -n 65536" };
+    item("file descriptors", state, format!("{soft}: enough to follow {events} threads on {cpus} CPUs"), remedy)
+}
+
+fn debug_files(there: bool) -> Item {
+    match there {
+        true => item("debug files", State::Good, "/usr/lib/debug/.build-id is there", ""),
+        false => item(
+            "debug files",
+            State::Limited,
+            "none installed: stripped programs show addresses, or exported functions only",
+            "Install the -dbgsym or -debuginfo packages of what you profile.",
+        ),
+    }
+}
+
+/// The findings as text.
+pub fn text(items: &[Item]) -> String {
+    let mut out = String::new();
+    for i in items {
+        out.push_str(&format!("{:8} {:18} {}\n", i.state.word(), i.name, i.found));
+        if !i.remedy.is_empty() {
+            out.push_str(&format!("{:8} {:18} -> {}\n", "", "", i.remedy));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(paranoid: i64, caps: u64) -> Rights {
+        Rights {
+            paranoid,
+            kptr_restrict: 1,
+            max_sample_rate: 100_000,
+            mlock_kb: 516,
+            caps,
+            seccomp: 0,
+            blocked: None,
+            lockdown: String::new(),
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_its_remedy() {
+        for rights in [rights(2, 0), rights(4, 1 << CAP_PERFMON), rights(1, 0)] {
+            for i in rights_items(&rights) {
+                assert_eq!(i.state == State::Good, i.remedy.is_empty(), "{i:?}");
+            }
+        }
+        let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..rights(2, 0) };
+        assert!(text(&rights_items(&seccomp)).contains("--cap-add PERFMON"));
+        assert!(text(&rights_items(&rights(4, 1 << CAP_PERFMON))).contains("only root"));
+        assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == State::Good));
+    }
+
+    #[test]
+    fn missing_parts_are_named() {
+        assert_eq!(hardware(false).state, State::Limited);
+        assert_eq!(kernel_names(&rights(2, 0)).state, State::Bad);
+        assert_eq!(
+            tracefs(Err(std::io::ErrorKind::NotFound.into())).remedy,
+            "mount -t tracefs nodev /sys/kernel/tracing"
+        );
+        assert_eq!(probes(Path::new("/nowhere")).state, State::Bad);
+    }
+}

@@ -1,0 +1,48 @@
+//! The documented, stable JSON form of a report: one object, events with their rows.
+
+use serde_json::{Map, Value, json};
+
+use crate::query::{Data, Key, Top};
+
+/// One event's part of a report.
+pub fn event(data: Data<'_>, name: &str, lost: u64, top: &Top, keys: &[Key], limit: usize) -> Value {
+    let rows: Vec<Value> =
+        top.rows.iter().take(limit).map(|row| Value::Object(row_object(data, top, row, keys))).collect();
+    json!({ "name": name, "samples": top.total.samples, "period": top.total.period, "lost": lost, "rows": rows })
+}
+
+fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) -> Map<String, Value> {
+    let group = &top.groups[row.group as usize];
+    let sym = top.symbol(data, row.label);
+    let mut out = Map::new();
+    for key in keys {
+        let value = match key {
+            Key::Cpu => json!(group.cpu),
+            Key::Comm => json!(group.comm.as_deref()),
+            Key::Pid => json!(group.pid),
+            Key::Tid => json!(group.tid),
+            Key::Dso => {
+                out.insert("dso".into(), json!(sym.map(|s| &*s.dso_name)));
+                out.insert("dso_path".into(), json!(sym.map(|s| &*data.session.dsos.get(s.dso).path)));
+                continue;
+            }
+            Key::Sym => json!(sym.map(|s| &*s.name)),
+        };
+        out.insert(key.name().into(), value);
+    }
+    out.insert("samples".into(), json!(row.own.samples));
+    out.insert("period".into(), json!(row.own.period));
+    out.insert("self_pct".into(), json!(round(row.own.percent_of(&top.total))));
+    out.insert("children_pct".into(), json!(round(row.children.percent_of(&top.total))));
+    out
+}
+
+/// Four decimals: more than the samples can carry, and short to read.
+fn round(percent: f64) -> f64 {
+    (percent * 1e4).round() / 1e4
+}
+
+/// The whole report.
+pub fn report(file: &str, events: Vec<Value>) -> Value {
+    json!({ "file": file, "events": events })
+}

@@ -1,0 +1,4 @@
+//! Answers without a terminal: tables as text, CSV and JSON, and what `doctor` finds.
+
+pub mod doctor;
+pub mod json;

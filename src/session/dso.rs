@@ -1,0 +1,247 @@
+//! Files and other sources of code (DSOs), and the distinct ways in which they are mapped.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::record::kinds::{FileId, Mmap};
+
+/// Index into [`Dsos`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DsoId(pub u32);
+
+/// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapId(pub u32);
+
+impl MapId {
+    /// Addresses that no mapping is known for.
+    pub const UNKNOWN: Self = Self(0);
+    /// Kernel addresses outside modules.
+    pub const KERNEL: Self = Self(1);
+    /// Guest addresses, seen from the host.
+    pub const GUEST: Self = Self(2);
+}
+
+/// What kind of code a DSO holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DsoKind {
+    Unknown,
+    Kernel,
+    Module,
+    Bpf,
+    Guest,
+    Vdso,
+    File,
+    /// Executable memory without a file: a JIT's.
+    Anon,
+}
+
+impl DsoKind {
+    /// Whether its code runs in the kernel.
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Module | Self::Bpf)
+    }
+}
+
+/// A source of code.
+#[derive(Clone, Debug)]
+pub struct Dso {
+    pub id: DsoId,
+    /// The full name, as the mapping process spelled it.
+    pub path: Arc<str>,
+    /// The same, byte for byte, for opening the file.
+    pub raw_path: Arc<[u8]>,
+    /// perf's short name: the last part of the path, or the bracketed name.
+    pub short: Arc<str>,
+    pub kind: DsoKind,
+    pub file: FileId,
+    /// A process that had it mapped, and where: the way to its file through /proc while it lives.
+    pub via: Option<(i32, u64, u64)>,
+}
+
+/// A mapping of a DSO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Map {
+    pub start: u64,
+    pub len: u64,
+    pub pgoff: u64,
+    pub dso: DsoId,
+}
+
+impl Map {
+    /// The address inside the DSO: a file offset for files, the address itself for the kernel.
+    pub fn to_dso(&self, ip: u64) -> u64 {
+        ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
+    }
+}
+
+/// The table of DSOs and mappings of a session.
+#[derive(Clone, Debug)]
+pub struct Dsos {
+    list: Vec<Dso>,
+    ids: HashMap<(Arc<[u8]>, FileId), DsoId>,
+    maps: Vec<Map>,
+    map_ids: HashMap<Map, MapId>,
+}
+
+impl Default for Dsos {
+    fn default() -> Self {
+        let mut dsos = Self { list: Vec::new(), ids: HashMap::new(), maps: Vec::new(), map_ids: HashMap::new() };
+        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]"] {
+            let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
+            dsos.map_id(Map { start: 0, len: u64::MAX, pgoff: 0, dso });
+        }
+        dsos.list[0].kind = DsoKind::Unknown;
+        dsos.list[2].kind = DsoKind::Guest;
+        dsos
+    }
+}
+
+impl Dsos {
+    pub fn get(&self, id: DsoId) -> &Dso {
+        &self.list[id.0 as usize]
+    }
+
+    pub fn all(&self) -> &[Dso] {
+        &self.list
+    }
+
+    pub fn map_of(&self, id: MapId) -> Map {
+        self.maps[id.0 as usize]
+    }
+
+    pub fn of_map(&self, id: MapId) -> &Dso {
+        self.get(self.map_of(id).dso)
+    }
+
+    /// The id of what a mapping record describes.
+    pub(super) fn map(&mut self, map: &Mmap<'_>) -> MapId {
+        let end = map.start.saturating_add(map.len);
+        let via = (map.pid > 0).then_some((map.pid, map.start, end));
+        let (name, pgoff) = match map.name {
+            // perf records the kernel's map under the name of its reference symbol; its symbols
+            // are absolute.
+            name if map.pid == -1 && name.starts_with(b"[kernel.kallsyms]") => (&b"[kernel.kallsyms]"[..], map.start),
+            name if map.pid == -1 => (name, map.start),
+            name => (name, map.pgoff),
+        };
+        let anon_name;
+        let (name, pgoff) = if map.pid > 0 && is_anonymous(name) {
+            anon_name = format!("/tmp/perf-{}.map", map.pid);
+            (anon_name.as_bytes(), map.start)
+        } else {
+            (name, pgoff)
+        };
+        let dso = self.intern(map.pid, name, map.file, via);
+        self.map_id(Map { start: map.start, len: map.len, pgoff, dso })
+    }
+
+    fn map_id(&mut self, map: Map) -> MapId {
+        let next = MapId(self.maps.len() as u32);
+        let id = *self.map_ids.entry(map).or_insert(next);
+        if id == next {
+            self.maps.push(map);
+        }
+        id
+    }
+
+    fn intern(&mut self, pid: i32, name: &[u8], file: FileId, via: Option<(i32, u64, u64)>) -> DsoId {
+        let file = if name.starts_with(b"[") { FileId::None } else { file };
+        let raw_path: Arc<[u8]> = name.into();
+        let next = DsoId(self.list.len() as u32);
+        let id = *self.ids.entry((raw_path.clone(), file)).or_insert(next);
+        if id == next {
+            let path: Arc<str> = String::from_utf8_lossy(name).into();
+            let short = short_name(&path);
+            self.list.push(Dso { id, short, kind: kind_of(pid, &path), path, raw_path, file, via });
+        } else if via.is_some() {
+            // The newest process is the likeliest to be still there.
+            self.list[id.0 as usize].via = via;
+        }
+        id
+    }
+}
+
+/// Memory that has no file of code behind it, by the names that the kernel gives it.
+fn is_anonymous(name: &[u8]) -> bool {
+    name.is_empty()
+        || [&b"//anon"[..], b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:"]
+            .iter()
+            .any(|p| name.starts_with(p))
+}
+
+fn kind_of(pid: i32, path: &str) -> DsoKind {
+    match path {
+        "[kernel.kallsyms]" => DsoKind::Kernel,
+        "[vdso]" => DsoKind::Vdso,
+        _ if pid == -1 && path.starts_with("bpf_") => DsoKind::Bpf,
+        _ if pid == -1 => DsoKind::Module,
+        _ if path.starts_with("/tmp/perf-") && path.ends_with(".map") => DsoKind::Anon,
+        _ if path.starts_with('/') => DsoKind::File,
+        _ => DsoKind::Unknown,
+    }
+}
+
+/// perf's short names: `[JIT] tid N` for a process's anonymous code, the bracketed name, else the
+/// last part of the path.
+fn short_name(path: &Arc<str>) -> Arc<str> {
+    if path.starts_with('[') {
+        return path.clone();
+    }
+    let base = path.rsplit('/').next().unwrap_or(path);
+    let jit = base.strip_prefix("perf-").and_then(|b| b.strip_suffix(".map")).filter(|pid| pid.parse::<u32>().is_ok());
+    match jit {
+        Some(pid) => format!("[JIT] tid {pid}").into(),
+        None => base.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pid: i32, name: &str) -> Mmap<'_> {
+        Mmap {
+            pid,
+            tid: pid,
+            start: 0x4000,
+            len: 0x1000,
+            pgoff: 0x200,
+            file: FileId::None,
+            prot: 5,
+            flags: 2,
+            name: name.as_bytes(),
+        }
+    }
+
+    #[test]
+    fn names_and_kinds_as_perf_has_them() {
+        let mut dsos = Dsos::default();
+        for (pid, name, short, kind) in [
+            (1, "/usr/lib/libc.so.6", "libc.so.6", DsoKind::File),
+            (1, "/tmp/x (deleted)", "x (deleted)", DsoKind::File),
+            (1, "[vdso]", "[vdso]", DsoKind::Vdso),
+            (9, "//anon", "[JIT] tid 9", DsoKind::Anon),
+            (-1, "[kernel.kallsyms]_text", "[kernel.kallsyms]", DsoKind::Kernel),
+            (-1, "[ip_vs]", "[ip_vs]", DsoKind::Module),
+            (-1, "bpf_prog_6deef7357e7b4530_x", "bpf_prog_6deef7357e7b4530_x", DsoKind::Bpf),
+        ] {
+            let id = dsos.map(&map(pid, name));
+            let dso = dsos.of_map(id);
+            assert_eq!((&*dso.short, dso.kind), (short, kind));
+        }
+    }
+
+    #[test]
+    fn equal_mappings_are_one_and_offsets_are_the_files() {
+        let mut dsos = Dsos::default();
+        let a = dsos.map(&map(1, "/bin/a"));
+        assert_eq!(a, dsos.map(&map(2, "/bin/a")));
+        assert_eq!(dsos.map_of(a).to_dso(0x4010), 0x210);
+        let kernel = dsos.map(&map(-1, "[kernel.kallsyms]_text"));
+        assert_eq!(dsos.map_of(kernel).to_dso(0x4010), 0x4010);
+        assert_eq!(dsos.of_map(MapId::UNKNOWN).kind, DsoKind::Unknown);
+        assert_eq!(dsos.of_map(MapId::KERNEL).kind, DsoKind::Kernel);
+    }
+}

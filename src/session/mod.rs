@@ -1,0 +1,354 @@
+//! Who and where: threads, processes, names and address spaces over time, from side-band records
+//! and, on a live system, from /proc for what was there before us.
+
+pub mod dso;
+pub mod log;
+pub mod space;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use rustc_hash::FxHashMap;
+
+use crate::kernel::procfs;
+use crate::record::Record;
+use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
+
+pub use dso::{Dso, DsoId, DsoKind, Dsos, MapId};
+pub use log::{Side, SideLog};
+use space::Space;
+
+/// A thread under one name; a thread that renames itself is two tasks. Index into [`Session::tasks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u32);
+
+/// Who a sample belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    pub pid: i32,
+    pub tid: i32,
+    pub comm: Arc<str>,
+}
+
+/// Whether processes that were there before the first record can be looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Live,
+    Recorded,
+}
+
+#[derive(Debug)]
+struct Thread {
+    comm: Arc<str>,
+    task: Option<TaskId>,
+}
+
+/// All threads, processes and mappings of one session.
+#[derive(Debug)]
+pub struct Session {
+    origin: Origin,
+    pub dsos: Dsos,
+    tasks: Vec<Task>,
+    task_ids: HashMap<Task, TaskId>,
+    threads: FxHashMap<i32, Thread>,
+    spaces: FxHashMap<i32, Space>,
+    kernel: Space,
+    generation: u32,
+    names: HashMap<Arc<str>, ()>,
+    pub log: SideLog,
+}
+
+impl Session {
+    pub fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            dsos: Dsos::default(),
+            tasks: Vec::new(),
+            task_ids: HashMap::new(),
+            threads: FxHashMap::default(),
+            spaces: FxHashMap::default(),
+            kernel: Space::default(),
+            generation: 0,
+            names: HashMap::new(),
+            log: SideLog::default(),
+        }
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// Follows one side-band record.
+    pub fn apply(&mut self, record: &Record<'_>, time: u64) {
+        match record {
+            Record::Mmap(map) => self.mmap(map, time),
+            Record::Comm { pid, tid, exec, name } => self.comm(*pid, *tid, *exec, name, time),
+            Record::Fork(task) => self.fork(task, time),
+            Record::Exit(task) => self.exit(task, time),
+            Record::Ksymbol { addr, len, unregister: false, name } => {
+                let map = Mmap {
+                    pid: -1,
+                    tid: 0,
+                    start: *addr,
+                    len: u64::from(*len),
+                    pgoff: *addr,
+                    file: FileId::None,
+                    prot: 4,
+                    flags: 0,
+                    name,
+                };
+                self.mmap(&map, time);
+            }
+            _ => {}
+        }
+    }
+
+    fn mmap(&mut self, map: &Mmap<'_>, time: u64) {
+        if map.prot & 4 == 0 || map.len == 0 {
+            return;
+        }
+        let id = self.dsos.map(map);
+        self.log.push(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
+        self.generation += 1;
+        let space = if map.pid == -1 {
+            &mut self.kernel
+        } else {
+            self.thread(map.tid, map.pid);
+            self.spaces.entry(map.pid).or_default()
+        };
+        space.insert(map.start, map.start.saturating_add(map.len), id, self.generation);
+    }
+
+    fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &[u8], time: u64) {
+        let comm = self.intern(name);
+        if exec {
+            self.generation += 1;
+            self.spaces.insert(pid, Space::empty(self.generation));
+        }
+        self.log.push(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
+        self.threads.insert(tid, Thread { comm, task: None });
+    }
+
+    fn fork(&mut self, task: &TaskRecord, time: u64) {
+        let parent = if self.threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
+            self.threads.get(&task.ptid).map(|t| t.comm.clone())
+        } else {
+            self.adopt(task.ptid, task.ppid);
+            self.threads.get(&task.ptid).map(|t| t.comm.clone())
+        };
+        let comm = parent.unwrap_or_else(|| unnamed(task.tid));
+        let mut inherited = Space::default();
+        if task.pid != task.ppid {
+            inherited = self.spaces.get(&task.ppid).cloned().unwrap_or_default();
+            self.spaces.insert(task.pid, inherited.clone());
+        }
+        self.log.push(time, Side::Fork { task: *task, inherited });
+        self.threads.insert(task.tid, Thread { comm, task: None });
+    }
+
+    fn exit(&mut self, task: &TaskRecord, time: u64) {
+        self.log.push(time, Side::Exit(*task));
+        // The last samples of a thread carry its time of exit or less, so nothing follows for it.
+        self.threads.remove(&task.tid);
+        if task.pid == task.tid {
+            self.spaces.remove(&task.pid);
+        }
+    }
+
+    fn intern(&mut self, name: &[u8]) -> Arc<str> {
+        let text = String::from_utf8_lossy(name);
+        if let Some((known, ())) = self.names.get_key_value(text.as_ref()) {
+            return known.clone();
+        }
+        let name: Arc<str> = text.into();
+        self.names.insert(name.clone(), ());
+        name
+    }
+
+    /// Takes up a thread that was there before the first record.
+    fn adopt(&mut self, tid: i32, pid: i32) {
+        if tid == 0 {
+            self.threads.insert(0, Thread { comm: Arc::from("swapper"), task: None });
+            return;
+        }
+        let live = self.origin == Origin::Live;
+        let name = if live { procfs::comm(pid, tid) } else { None };
+        let comm = name.map_or_else(|| unnamed(tid), |n| self.intern(&n));
+        if live && !self.spaces.contains_key(&pid) {
+            self.adopt_space(pid, &comm);
+        }
+        if live && tid != pid {
+            let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
+            self.log.push(0, Side::Fork { task, inherited: Space::default() });
+        }
+        if live {
+            self.log.push(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
+        }
+        self.threads.insert(tid, Thread { comm, task: None });
+    }
+
+    fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
+        self.generation += 1;
+        let mut space = Space::empty(self.generation);
+        self.log.push(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
+        for m in procfs::exec_maps(pid) {
+            let file = match m.inode {
+                0 => FileId::None,
+                inode => FileId::Inode { major: m.major, minor: m.minor, inode, generation: 0 },
+            };
+            let map = Mmap {
+                pid,
+                tid: pid,
+                start: m.start,
+                len: m.end - m.start,
+                pgoff: m.offset,
+                file,
+                prot: m.prot,
+                flags: m.flags,
+                name: &m.name,
+            };
+            let id = self.dsos.map(&map);
+            self.log.push(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
+            space.insert(m.start, m.end, id, self.generation);
+        }
+        self.spaces.insert(pid, space);
+    }
+
+    fn thread(&mut self, tid: i32, pid: i32) -> &mut Thread {
+        if !self.threads.contains_key(&tid) {
+            self.adopt(tid, pid);
+        }
+        self.threads.entry(tid).or_insert_with(|| Thread { comm: unnamed(tid), task: None })
+    }
+
+    /// Who the thread is at this moment.
+    pub fn task(&mut self, pid: i32, tid: i32) -> TaskId {
+        let thread = self.thread(tid, pid);
+        if let Some(id) = thread.task {
+            return id;
+        }
+        let task = Task { pid, tid, comm: thread.comm.clone() };
+        let next = TaskId(self.tasks.len() as u32);
+        let id = *self.task_ids.entry(task.clone()).or_insert(next);
+        if id == next {
+            self.tasks.push(task);
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.task = Some(id);
+        }
+        id
+    }
+
+    /// A number that changes whenever a process's user mappings do, and is the same for processes
+    /// that share them: part of the key under which resolved call chains are remembered.
+    pub fn space_generation(&self, pid: i32) -> u32 {
+        self.spaces.get(&pid).map_or(0, Space::generation)
+    }
+
+    /// The mapping that holds a user address of a process.
+    pub fn user_map(&self, pid: i32, ip: u64) -> MapId {
+        self.spaces.get(&pid).and_then(|s| s.find(ip)).unwrap_or(MapId::UNKNOWN)
+    }
+
+    /// The mapping that holds a kernel address.
+    pub fn kernel_map(&self, ip: u64) -> MapId {
+        self.kernel.find(ip).unwrap_or(MapId::KERNEL)
+    }
+
+    /// Generation of the kernel's mappings (modules and BPF programs come and go).
+    pub fn kernel_generation(&self) -> u32 {
+        self.kernel.generation()
+    }
+
+    /// Forgets side-band history that no kept sample can need: that of processes which have ended
+    /// and are not in `kept`.
+    pub fn trim_log(&mut self, kept: &dyn Fn(i32) -> bool) {
+        let spaces = &self.spaces;
+        self.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(pid));
+    }
+}
+
+/// perf's name for a thread whose name never came: a colon and the tid.
+fn unnamed(tid: i32) -> Arc<str> {
+    format!(":{tid}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pid: i32, start: u64, len: u64, name: &'static str) -> Record<'static> {
+        Record::Mmap(Mmap {
+            pid,
+            tid: pid,
+            start,
+            len,
+            pgoff: 0,
+            file: FileId::None,
+            prot: 5,
+            flags: 2,
+            name: name.as_bytes(),
+        })
+    }
+
+    fn dso(session: &Session, pid: i32, ip: u64) -> String {
+        let map = session.user_map(pid, ip);
+        session.dsos.of_map(map).short.to_string()
+    }
+
+    #[test]
+    fn children_inherit_and_exec_replaces() {
+        let mut s = Session::new(Origin::Recorded);
+        s.apply(&Record::Comm { pid: 1, tid: 1, exec: false, name: b"sh" }, 1);
+        s.apply(&map(1, 0x1000, 0x1000, "/bin/sh"), 1);
+        s.apply(&Record::Fork(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 5 }), 5);
+        assert_eq!(dso(&s, 2, 0x1800), "sh");
+        assert_eq!(s.space_generation(1), s.space_generation(2));
+        let before = s.task(2, 2);
+        assert_eq!(&*s.tasks()[before.0 as usize].comm, "sh");
+        s.apply(&Record::Comm { pid: 2, tid: 2, exec: true, name: b"ls" }, 6);
+        assert_eq!(dso(&s, 2, 0x1800), "[unknown]");
+        s.apply(&map(2, 0x4000, 0x1000, "/bin/ls"), 6);
+        assert_eq!(dso(&s, 2, 0x4000), "ls");
+        let after = s.task(2, 2);
+        assert_ne!(before, after);
+        assert_eq!(&*s.tasks()[after.0 as usize].comm, "ls");
+        s.apply(&Record::Exit(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 9 }), 9);
+        assert_eq!(dso(&s, 2, 0x4000), "[unknown]");
+    }
+
+    #[test]
+    fn a_rename_is_a_new_task_and_a_thread_shares_the_space() {
+        let mut s = Session::new(Origin::Recorded);
+        s.apply(&map(1, 0x1000, 0x1000, "/a"), 0);
+        s.apply(&Record::Fork(TaskRecord { pid: 1, ppid: 1, tid: 3, ptid: 1, time: 2 }), 2);
+        let first = s.task(1, 3);
+        s.apply(&Record::Comm { pid: 1, tid: 3, exec: false, name: b"worker" }, 3);
+        assert_ne!(first, s.task(1, 3));
+        assert_eq!(dso(&s, 1, 0x1000), "a");
+        assert_eq!(s.task(1, 3), s.task(1, 3));
+    }
+
+    #[test]
+    fn what_was_there_before_is_found_in_proc() {
+        let mut s = Session::new(Origin::Live);
+        let pid = std::process::id() as i32;
+        let task = s.task(pid, pid);
+        assert!(!s.tasks()[task.0 as usize].comm.starts_with(':'));
+        let here = what_was_there_before_is_found_in_proc as fn() as usize as u64;
+        assert!(dso(&s, pid, here).starts_with("perfprof"));
+    }
+
+    #[test]
+    fn kernel_maps_are_shared_by_all() {
+        let mut s = Session::new(Origin::Recorded);
+        s.apply(&map(-1, 0xffff_8000_0000_0000, 0x1000, "[ip_vs]"), 0);
+        let ip = 0xffff_8000_0000_0010;
+        assert_eq!(&*s.dsos.of_map(s.kernel_map(ip)).short, "[ip_vs]");
+        assert_eq!(s.kernel_map(1), MapId::KERNEL);
+    }
+}

@@ -1,0 +1,80 @@
+//! One address space: which mapping holds an address. Copies are cheap, as forks make many.
+
+use std::sync::Arc;
+
+use super::MapId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    end: u64,
+    map: MapId,
+}
+
+/// Mappings in address order. A newer one takes the place of what it overlaps, since unmapping
+/// leaves no record.
+#[derive(Clone, Debug, Default)]
+pub struct Space {
+    entries: Arc<Vec<Entry>>,
+    generation: u32,
+}
+
+impl Space {
+    pub fn empty(generation: u32) -> Self {
+        Self { entries: Arc::default(), generation }
+    }
+
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub fn find(&self, ip: u64) -> Option<MapId> {
+        let after = self.entries.partition_point(|e| e.start <= ip);
+        let entry = self.entries.get(after.checked_sub(1)?)?;
+        (ip < entry.end).then_some(entry.map)
+    }
+
+    /// The mappings, each once, in address order.
+    pub fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
+        let mut last = None;
+        self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
+    }
+
+    pub fn insert(&mut self, start: u64, end: u64, map: MapId, generation: u32) {
+        self.generation = generation;
+        let entries = Arc::make_mut(&mut self.entries);
+        let first = entries.partition_point(|e| e.end <= start);
+        let last = entries.partition_point(|e| e.start < end);
+        let mut fresh = Vec::with_capacity(3);
+        if let Some(left) = entries.get(first).filter(|e| first < last && e.start < start) {
+            fresh.push(Entry { end: start, ..*left });
+        }
+        fresh.push(Entry { start, end, map });
+        if let Some(right) = last.checked_sub(1).and_then(|i| entries.get(i)).filter(|e| first < last && e.end > end) {
+            fresh.push(Entry { start: end, ..*right });
+        }
+        entries.splice(first..last.max(first), fresh);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a plain array of bytes, each painted by the newest mapping.
+        #[test]
+        fn the_newest_mapping_wins(maps in proptest::collection::vec((0u64..100, 1u64..40), 0..20)) {
+            let mut space = Space::default();
+            let mut painted = [None; 160];
+            for (i, (start, len)) in maps.iter().enumerate() {
+                space.insert(*start, start + len, MapId(i as u32), i as u32);
+                painted[*start as usize..(start + len) as usize].fill(Some(MapId(i as u32)));
+            }
+            for (ip, want) in painted.iter().enumerate() {
+                prop_assert_eq!(space.find(ip as u64), *want);
+            }
+        }
+    }
+}

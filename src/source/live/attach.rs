@@ -1,0 +1,417 @@
+//! Opens the events of a session: one ring a CPU, owned by a dummy event, all others redirected
+//! into it, so that events come and go without a ring or its reader being touched.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::event::Event;
+use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
+use crate::kernel::limits::Rights;
+use crate::kernel::ring::Ring;
+use crate::kernel::sys::{Errno, Ioctl, Sys};
+
+use super::attr::{self, Common, Have};
+use super::error::OpenError;
+
+/// A CPU's ring and the event that owns it.
+#[derive(Debug)]
+pub struct CpuRing {
+    pub owner: OwnedFd,
+    pub ring: Ring,
+}
+
+/// Who an event is opened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A task, or -1 for all.
+    Task(i32),
+    /// Index of a cgroup.
+    Cgroup(usize),
+}
+
+/// One open event.
+#[derive(Debug)]
+pub struct Opened {
+    pub fd: OwnedFd,
+    /// `None` for a task's own side-band dummy.
+    pub event: Option<u16>,
+    pub cpu: u32,
+    pub who: Who,
+    pub id: u64,
+}
+
+/// All that is open.
+pub struct Attachment {
+    pub sys: Box<dyn Sys>,
+    pub rights: Rights,
+    pub events: Vec<Event>,
+    pub event_notes: Vec<Option<String>>,
+    pub common: Common,
+    pub have: Have,
+    pub pages: usize,
+    pub rings: BTreeMap<u32, CpuRing>,
+    pub opened: Vec<Opened>,
+    pub cgroups: Vec<OwnedFd>,
+    /// Whether side-band comes from events on the tasks, not on the CPUs.
+    pub by_task: bool,
+    /// Ids that have not been reported yet.
+    pub fresh_ids: Vec<(u64, u16)>,
+    /// Lost samples of events that are closed by now.
+    pub lost_before: Vec<u64>,
+    pub notes: Vec<String>,
+}
+
+impl Attachment {
+    pub fn new(
+        sys: Box<dyn Sys>,
+        rights: Rights,
+        events: Vec<Event>,
+        common: Common,
+        pages: usize,
+        by_task: bool,
+    ) -> Self {
+        let n = events.len();
+        Self {
+            sys,
+            rights,
+            events,
+            event_notes: vec![None; n],
+            common,
+            have: Have::default(),
+            pages,
+            rings: BTreeMap::new(),
+            opened: Vec::new(),
+            cgroups: Vec::new(),
+            by_task,
+            fresh_ids: Vec::new(),
+            lost_before: vec![0; n],
+            notes: Vec::new(),
+        }
+    }
+
+    /// The kernel attr of an event as it is opened now.
+    pub fn attr(&self, event: usize) -> Attr {
+        attr::event(&self.events[event], &self.common, self.have)
+    }
+
+    pub fn owner_attr(&self) -> Attr {
+        attr::owner(&self.common, self.have)
+    }
+
+    /// Opens a CPU's ring and its events on `who`. Threads that have ended meanwhile are skipped;
+    /// `Ok(false)` says that this one was.
+    pub fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
+        if !self.rings.contains_key(&cpu) {
+            let pid = match who {
+                Who::Task(pid) if self.by_task => pid,
+                _ => -1,
+            };
+            let owner = match self.open_owner(pid, cpu) {
+                Err(errno) if OpenError::is_gone(errno) => return Ok(false),
+                other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
+            };
+            let ring = self.map(&owner)?;
+            self.enable(&owner);
+            self.rings.insert(cpu, CpuRing { owner, ring });
+        } else if self.by_task {
+            let Who::Task(pid) = who else { return Ok(false) };
+            match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
+                Err(errno) if OpenError::is_gone(errno) => return Ok(false),
+                Err(errno) => return Err(OpenError::open("dummy", &self.owner_attr(), errno, &self.rights)),
+                Ok(fd) => {
+                    self.redirect(&fd, cpu)?;
+                    self.enable(&fd);
+                    self.opened.push(Opened { fd, event: None, cpu, who, id: 0 });
+                }
+            }
+        }
+        let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
+        for i in 0..self.events.len() {
+            let leader = self.events[i].group.and_then(|g| leaders.get(&g).copied());
+            let Some(at) = self.open_event(i, cpu, who, leader)? else { return Ok(false) };
+            if let Some(group) = self.events[i].group {
+                leaders.entry(group).or_insert(at);
+            }
+        }
+        Ok(true)
+    }
+
+    fn open_owner(&mut self, pid: i32, cpu: u32) -> Result<OwnedFd, Errno> {
+        loop {
+            match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
+                Err(Errno::INVAL) => self.have = self.have.less().ok_or(Errno::INVAL)?,
+                Err(Errno::ACCESS | Errno::PERM) if !self.common.exclude.kernel && !self.rights.kernel() => {
+                    self.user_only()
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn map(&mut self, owner: &OwnedFd) -> Result<Ring, OpenError> {
+        let wanted = self.pages;
+        loop {
+            match self.sys.map(owner.as_fd(), self.pages) {
+                Ok(ring) => {
+                    if self.pages < wanted {
+                        let kb = self.pages * rustix::param::page_size() / 1024;
+                        self.notes.push(format!("ring buffers are {kb} KiB a CPU only, by the limit on locked memory (perf_event_mlock_kb, ulimit -l)"));
+                    }
+                    return Ok(ring);
+                }
+                Err(Errno::PERM) if self.pages > 8 => self.pages /= 2,
+                Err(errno) => return Err(OpenError::ring(self.pages, errno, &self.rights)),
+            }
+        }
+    }
+
+    /// Opens one event, falling back where there is a way; `None` when the task has ended.
+    fn open_event(&mut self, i: usize, cpu: u32, who: Who, leader: Option<usize>) -> Result<Option<usize>, OpenError> {
+        loop {
+            let attr = self.attr(i);
+            let (pid, cgroup) = match who {
+                Who::Task(pid) => (pid, None),
+                Who::Cgroup(g) => (-1, Some(self.cgroups[g].as_fd())),
+            };
+            let leader = leader.and_then(|at| self.opened.get(at)).map(|o| o.fd.as_fd());
+            match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
+                Ok(fd) => {
+                    self.redirect(&fd, cpu)?;
+                    let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
+                    self.fresh_ids.push((id, i as u16));
+                    self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
+                    return Ok(Some(self.opened.len() - 1));
+                }
+                Err(errno) if OpenError::is_gone(errno) => return Ok(None),
+                Err(errno) => self.fall_back(i, &attr, errno)?,
+            }
+        }
+    }
+
+    /// Changes what is asked for so that another try may succeed.
+    fn fall_back(&mut self, i: usize, attr: &Attr, errno: Errno) -> Result<(), OpenError> {
+        let event = &mut self.events[i];
+        let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
+        let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
+        let too_fast = attr.has(Flag::Freq) && attr.period_or_freq as i64 > self.rights.max_sample_rate;
+        if missing && attr.precise() > 0 {
+            event.attr.set_precise(attr.precise() - 1);
+        } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
+            let flags = event.attr.flags;
+            let was = std::mem::replace(event, Event { group: event.group, ..Event::cpu_clock() });
+            event.attr.flags = flags;
+            event.attr.set_precise(0);
+            self.event_notes[i] = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
+        } else if denied && !self.common.exclude.kernel && !self.rights.kernel() {
+            self.user_only();
+        } else if let (Errno::INVAL, false, Some(less)) = (errno, too_fast, self.have.less()) {
+            self.have = less;
+        } else {
+            return Err(OpenError::open(&event.name, attr, errno, &self.rights));
+        }
+        Ok(())
+    }
+
+    fn user_only(&mut self) {
+        self.common.exclude.kernel = true;
+        self.notes.push(format!(
+            "user code only: kernel.perf_event_paranoid is {} (run as root to see the kernel)",
+            self.rights.paranoid
+        ));
+    }
+
+    fn redirect(&self, fd: &OwnedFd, cpu: u32) -> Result<(), OpenError> {
+        let Some(owner) = self.rings.get(&cpu) else { return Ok(()) };
+        let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetOutput(owner.owner.as_fd()));
+        set.map(|_| ())
+            .map_err(|e| OpenError::new(format!("the ring of CPU {cpu}"), "shared", format!("the kernel says {e}"), ""))
+    }
+
+    fn enable(&self, fd: &OwnedFd) {
+        let _ = self.sys.ioctl(fd.as_fd(), Ioctl::Enable);
+    }
+
+    /// Starts all events that are open.
+    pub fn enable_all(&self) {
+        self.opened.iter().for_each(|o| self.enable(&o.fd));
+    }
+
+    /// Takes a CPU's ring and events away.
+    pub fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
+        self.close(|o| o.cpu == cpu);
+        self.rings.remove(&cpu)
+    }
+
+    /// Closes events, keeping their losses.
+    pub fn close(&mut self, which: impl Fn(&Opened) -> bool) {
+        let format = self.attr(0).read_format;
+        let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(which);
+        self.opened = kept;
+        for event in gone {
+            if let Some(i) = event.event {
+                self.lost_before[usize::from(i)] += self.sys.counts(event.fd.as_fd(), format).map_or(0, |c| c.lost);
+            }
+        }
+    }
+
+    /// Lost samples of each event since the start; `None` where the kernel does not count them.
+    pub fn lost(&self) -> Option<Vec<u64>> {
+        if !self.have.lost {
+            return None;
+        }
+        let format = self.attr(0).read_format;
+        let mut lost = self.lost_before.clone();
+        for open in &self.opened {
+            if let Some(i) = open.event {
+                lost[usize::from(i)] += self.sys.counts(open.fd.as_fd(), format).map_or(0, |c| c.lost);
+            }
+        }
+        Some(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
+    use crate::kernel::fake::FakeSys;
+    use crate::source::live::attr::{Exclude, Rate};
+
+    fn rights(paranoid: i64) -> Rights {
+        Rights {
+            paranoid,
+            kptr_restrict: 0,
+            max_sample_rate: 100_000,
+            mlock_kb: 516,
+            caps: 0,
+            seccomp: 0,
+            blocked: None,
+            lockdown: String::new(),
+        }
+    }
+
+    fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
+        let common = Common {
+            rate: Rate::Frequency(999),
+            chains: true,
+            exclude: Exclude::default(),
+            inherit: false,
+            watermark: 4096,
+            enable_on_exec: false,
+        };
+        Attachment::new(Box::new(sys), rights(paranoid), events, common, 64, false)
+    }
+
+    fn is_dummy(attr: &Attr) -> bool {
+        attr.kind == TYPE_SOFTWARE && attr.config == SW_DUMMY
+    }
+
+    #[test]
+    fn without_a_pmu_cycles_become_cpu_clock() {
+        for errno in [Errno::NOENT, Errno::OPNOTSUPP, Errno::NODEV] {
+            let sys = FakeSys::new(move |attr, _, _| if attr.kind == TYPE_HARDWARE { Err(errno) } else { Ok(()) });
+            let mut a = attachment(sys, vec![Event::cycles()], 0);
+            assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+            assert_eq!(a.events[0].name, "cpu-clock");
+            assert!(a.event_notes[0].as_ref().is_some_and(|n| n.contains("cycles")));
+            assert_eq!(a.fresh_ids.len(), 1);
+        }
+    }
+
+    #[test]
+    fn precision_is_given_up_before_the_event() {
+        let mut event = Event::cycles();
+        event.attr.set_precise(2);
+        let sys = FakeSys::new(|attr, _, _| if attr.precise() > 0 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
+        let mut a = attachment(sys, vec![event], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        assert_eq!((a.events[0].name.as_str(), a.event_notes[0].clone()), ("cycles", None));
+    }
+
+    #[test]
+    fn an_old_kernel_gets_the_features_that_it_knows() {
+        let sys = FakeSys::new(|attr, _, _| {
+            if attr.read_format & 16 != 0 || attr.has(Flag::BuildId) { Err(Errno::INVAL) } else { Ok(()) }
+        });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        assert_eq!(a.have, Have { lost: false, build_id: false, bpf_event: true, ksymbol: true });
+        assert_eq!(a.lost(), None);
+    }
+
+    #[test]
+    fn without_rights_to_the_kernel_user_code_is_sampled() {
+        let sys = FakeSys::new(|attr, _, _| if attr.has(Flag::ExcludeKernel) { Ok(()) } else { Err(Errno::ACCESS) });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 2);
+        a.by_task = true;
+        assert_eq!(a.open(0, Who::Task(7)), Ok(true));
+        assert!(a.notes[0].contains("user code only") && a.notes.len() == 1);
+    }
+
+    #[test]
+    fn each_errno_is_an_error_with_a_remedy() {
+        for (errno, paranoid, words) in [
+            (Errno::ACCESS, 2, "perf_event_paranoid is 2"),
+            (Errno::PERM, 3, "only root may use perf events"),
+            (Errno::MFILE, 0, "ulimit -n"),
+            (Errno::INVAL, 0, "does not accept these settings"),
+            (Errno::NOSPC, 0, "the kernel says"),
+            (Errno::BUSY, 0, "exclusively"),
+            (Errno::TOOBIG, 0, "the kernel says"),
+        ] {
+            let sys = FakeSys::new(move |attr, _, _| if is_dummy(attr) { Ok(()) } else { Err(errno) });
+            let error =
+                attachment(sys, vec![Event::cpu_clock()], paranoid).open(0, Who::Task(-1)).expect_err("refused");
+            assert!(error.to_string().contains(words), "{errno:?}: {error}");
+        }
+        let sys = FakeSys::new(|attr, _, _| if attr.has(Flag::Freq) { Err(Errno::INVAL) } else { Ok(()) });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        a.common.rate = Rate::Frequency(200_000);
+        assert!(a.open(0, Who::Task(-1)).expect_err("too fast").to_string().contains("perf_event_max_sample_rate"));
+        let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::NOSPC) } else { Ok(()) });
+        let mut event = Event::cpu_clock();
+        event.attr.kind = TYPE_BREAKPOINT;
+        assert!(
+            attachment(sys, vec![event], 0)
+                .open(0, Who::Task(-1))
+                .expect_err("slots")
+                .to_string()
+                .contains("x86 has 4")
+        );
+    }
+    use crate::kernel::attr::TYPE_BREAKPOINT;
+
+    #[test]
+    fn rings_shrink_under_the_memory_limit() {
+        let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(16), vec![Event::cpu_clock()], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        assert_eq!((a.pages, a.notes.len()), (16, 1));
+        let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(2), vec![Event::cpu_clock()], 0);
+        assert!(a.open(0, Who::Task(-1)).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
+    }
+
+    #[test]
+    fn a_thread_that_ended_is_skipped() {
+        let sys = FakeSys::new(|_, pid, _| if pid == 9 { Err(Errno::SRCH) } else { Ok(()) });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        a.by_task = true;
+        assert_eq!(a.open(0, Who::Task(9)), Ok(false));
+        assert_eq!(a.open(0, Who::Task(8)), Ok(true));
+        assert_eq!(a.open(0, Who::Task(9)), Ok(false));
+    }
+
+    #[test]
+    fn a_group_has_its_first_event_as_leader_and_one_ring() {
+        let sys = FakeSys::new(|_, _, _| Ok(()));
+        let log = sys.log.clone();
+        let group = |mut e: Event| {
+            e.group = Some(1);
+            e
+        };
+        let mut a = attachment(sys, vec![group(Event::cpu_clock()), group(Event::cpu_clock())], 0);
+        assert_eq!(a.open(3, Who::Task(-1)), Ok(true));
+        let log = log.lock().expect("log");
+        assert_eq!(log.iter().filter(|l| l.starts_with("map")).count(), 1);
+        assert_eq!(log.iter().filter(|l| *l == "set_output").count(), 2);
+    }
+}

@@ -1,0 +1,207 @@
+//! Makes kernel attrs from what was asked, and takes back what an older kernel or fewer rights
+//! do not allow.
+
+use crate::event::Event;
+use crate::kernel::attr::{Attr, Flag, SW_DUMMY, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, read_format, sample};
+
+/// How often to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Samples a second on each CPU.
+    Frequency(u64),
+    /// One sample each so many occurrences (nanoseconds for clocks).
+    Period(u64),
+}
+
+/// What not to sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exclude {
+    pub kernel: bool,
+    pub user: bool,
+    pub guest: bool,
+    pub idle: bool,
+}
+
+/// Settings common to all events of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    pub rate: Rate,
+    pub chains: bool,
+    pub exclude: Exclude,
+    pub inherit: bool,
+    /// Half of the ring, in bytes: where the kernel wakes the reader.
+    pub watermark: u32,
+    pub enable_on_exec: bool,
+}
+
+/// Newer kernel features, given up one after the other when an open says EINVAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Have {
+    pub lost: bool,
+    pub build_id: bool,
+    pub bpf_event: bool,
+    pub ksymbol: bool,
+}
+
+impl Default for Have {
+    fn default() -> Self {
+        Self { lost: true, build_id: true, bpf_event: true, ksymbol: true }
+    }
+}
+
+impl Have {
+    /// Gives up the newest feature that is left (6.0, 5.12, 5.1, 5.1); `None` when none is.
+    pub fn less(self) -> Option<Self> {
+        if self.lost {
+            Some(Self { lost: false, ..self })
+        } else if self.build_id {
+            Some(Self { build_id: false, ..self })
+        } else if self.bpf_event {
+            Some(Self { bpf_event: false, ..self })
+        } else if self.ksymbol {
+            Some(Self { ksymbol: false, ..self })
+        } else {
+            None
+        }
+    }
+}
+
+/// The fields that every sample of ours has, so that one layout decodes them all fast.
+const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
+
+fn base(common: &Common, have: Have) -> Attr {
+    let mut attr = Attr {
+        sample_type: FIELDS,
+        read_format: read_format::TOTAL_TIME_ENABLED
+            | read_format::TOTAL_TIME_RUNNING
+            | read_format::ID
+            | if have.lost { read_format::LOST } else { 0 },
+        wakeup: common.watermark,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    attr.set(Flag::Watermark, true);
+    attr.set(Flag::SampleIdAll, true);
+    attr.set(Flag::UseClockid, true);
+    attr
+}
+
+/// The attr of an event.
+pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
+    let own = &event.attr;
+    let mut attr = Attr {
+        kind: own.kind,
+        config: own.config,
+        config1: own.config1,
+        config2: own.config2,
+        bp_type: own.bp_type,
+        ..base(common, have)
+    };
+    attr.flags |= own.flags;
+    let hits_matter = matches!(own.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT);
+    match common.rate {
+        _ if own.period_or_freq != 0 => attr.period_or_freq = own.period_or_freq,
+        Rate::Period(period) => attr.period_or_freq = period,
+        // perf samples every hit of a tracepoint or breakpoint unless told otherwise.
+        Rate::Frequency(_) if hits_matter => attr.period_or_freq = 1,
+        Rate::Frequency(hz) => {
+            attr.period_or_freq = hz;
+            attr.set(Flag::Freq, true);
+        }
+    }
+    if common.chains {
+        attr.sample_type |= sample::CALLCHAIN;
+        attr.set(Flag::ExcludeCallchainUser, common.exclude.user);
+        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel);
+    }
+    if own.kind == TYPE_TRACEPOINT {
+        attr.sample_type |= sample::RAW;
+    }
+    if own.kind == TYPE_BREAKPOINT {
+        attr.sample_type |= sample::ADDR;
+    }
+    for (flag, on) in [
+        (Flag::ExcludeKernel, common.exclude.kernel),
+        (Flag::ExcludeHv, common.exclude.kernel),
+        (Flag::ExcludeUser, common.exclude.user),
+        (Flag::ExcludeGuest, common.exclude.guest),
+        (Flag::ExcludeIdle, common.exclude.idle),
+    ] {
+        attr.set(flag, on || attr.has(flag));
+    }
+    attr.set(Flag::Inherit, common.inherit);
+    attr.set(Flag::Disabled, true);
+    attr.set(Flag::EnableOnExec, common.enable_on_exec);
+    attr
+}
+
+/// The dummy that owns a ring and brings in the side-band records.
+pub fn owner(common: &Common, have: Have) -> Attr {
+    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..base(common, have) };
+    for flag in [Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task] {
+        attr.set(flag, true);
+    }
+    attr.set(Flag::Ksymbol, have.ksymbol);
+    attr.set(Flag::BpfEvent, have.bpf_event);
+    attr.set(Flag::BuildId, have.build_id);
+    attr.set(Flag::Inherit, common.inherit);
+    attr.set(Flag::ExcludeKernel, common.exclude.kernel);
+    attr
+}
+
+/// Ring pages for a rate: what comes in a fifth of a second, twice, for call chains of 32 frames;
+/// at least 512 KiB a CPU, at most 2 MiB (a power of two).
+pub fn ring_pages(rate: Rate, events: &[Event], chains: bool) -> usize {
+    let page = rustix::param::page_size();
+    let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));
+    let hz = match rate {
+        Rate::Frequency(hz) if !every_hit => hz * events.len().max(1) as u64,
+        _ => 20_000,
+    };
+    let bytes = hz as usize * if chains { 320 } else { 64 } * 2 / 5;
+    (bytes.clamp(512 << 10, 2 << 20) / page).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMON: Common = Common {
+        rate: Rate::Frequency(999),
+        chains: true,
+        exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
+        inherit: true,
+        watermark: 4096,
+        enable_on_exec: false,
+    };
+
+    #[test]
+    fn clocks_have_a_frequency_and_tracepoints_take_every_hit() {
+        let clock = event(&Event::cpu_clock(), &COMMON, Have::default());
+        assert!(clock.has(Flag::Freq) && clock.period_or_freq == 999 && clock.sample_type & sample::CALLCHAIN != 0);
+        let mut tp = Event::cpu_clock();
+        tp.attr.kind = TYPE_TRACEPOINT;
+        let tp = event(&tp, &COMMON, Have::default());
+        assert!(!tp.has(Flag::Freq) && tp.period_or_freq == 1 && tp.sample_type & sample::RAW != 0);
+    }
+
+    #[test]
+    fn all_newer_features_can_be_given_up() {
+        let mut have = Have::default();
+        let mut steps = 0;
+        while let Some(less) = have.less() {
+            have = less;
+            steps += 1;
+        }
+        assert_eq!(steps, 4);
+        let dummy = owner(&COMMON, have);
+        assert!(!dummy.has(Flag::BuildId) && !dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
+    }
+
+    #[test]
+    fn rings_grow_with_the_rate() {
+        let events = [Event::cpu_clock()];
+        let kb = |hz| ring_pages(Rate::Frequency(hz), &events, true) * rustix::param::page_size() / 1024;
+        assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
+    }
+}

@@ -1,0 +1,160 @@
+//! Why an event cannot be opened, in words that say what to do. The same words serve the command
+//! line, the screen and `doctor`.
+
+use crate::kernel::attr::{Attr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
+use crate::kernel::limits::Rights;
+use crate::kernel::sys::Errno;
+
+/// An event or a ring that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} cannot be {action}: {reason}\n{remedy}")]
+pub struct OpenError {
+    pub what: String,
+    pub action: &'static str,
+    pub reason: String,
+    pub remedy: String,
+}
+
+impl OpenError {
+    pub fn new(
+        what: impl Into<String>,
+        action: &'static str,
+        reason: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { what: what.into(), action, reason: reason.into(), remedy: remedy.into() }
+    }
+
+    /// From the errno of `perf_event_open` (perf_event_open(2), ERRORS).
+    pub fn open(event: &str, attr: &Attr, errno: Errno, rights: &Rights) -> Self {
+        let (reason, remedy) = match errno {
+            Errno::ACCESS | Errno::PERM => return Self::rights(event, rights),
+            Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => (
+                "this machine cannot count it (no such PMU or event)".to_owned(),
+                "Try -e cpu-clock, which works everywhere; `perfprof-tui doctor` says what this machine can measure."
+                    .to_owned(),
+            ),
+            Errno::INVAL
+                if attr.has(crate::kernel::attr::Flag::Freq) && attr.period_or_freq as i64 > rights.max_sample_rate =>
+            {
+                (
+                    format!(
+                        "{} Hz is above kernel.perf_event_max_sample_rate = {}",
+                        attr.period_or_freq, rights.max_sample_rate
+                    ),
+                    format!("Use -F max, or sysctl kernel.perf_event_max_sample_rate={}", attr.period_or_freq),
+                )
+            }
+            Errno::INVAL => (
+                "the kernel does not accept these settings for it".to_owned(),
+                "Leave modifiers and --exclude options away one by one to find the one that it refuses.".to_owned(),
+            ),
+            Errno::MFILE | Errno::NFILE => (
+                "too many files are open".to_owned(),
+                "Raise the limit with ulimit -n, or choose fewer CPUs (-C) or threads.".to_owned(),
+            ),
+            Errno::SRCH => ("the process has ended".to_owned(), String::new()),
+            Errno::NOSPC if attr.kind == TYPE_BREAKPOINT => (
+                "all hardware breakpoints are in use (x86 has 4)".to_owned(),
+                "Use fewer mem: events, or end the debugger that holds them.".to_owned(),
+            ),
+            Errno::BUSY => (
+                "something else holds this counter exclusively".to_owned(),
+                "Look for another profiler or the NMI watchdog (sysctl kernel.nmi_watchdog=0).".to_owned(),
+            ),
+            Errno::BADF => ("that is no cgroup directory".to_owned(), String::new()),
+            other => (format!("the kernel says {other}"), String::new()),
+        };
+        Self::new(format!("event {event}"), "opened", reason, remedy)
+    }
+
+    /// A refusal for want of rights.
+    pub fn rights(event: &str, rights: &Rights) -> Self {
+        let (reason, remedy) = refusal(rights);
+        let reason = if event.contains(':') && rights.paranoid > -1 && !rights.privileged() {
+            format!("{reason}; tracepoints want perf_event_paranoid -1")
+        } else {
+            reason
+        };
+        Self::new(format!("event {event}"), "opened", reason, remedy)
+    }
+
+    /// From the errno of mapping a ring, after smaller ones were tried.
+    pub fn ring(pages: usize, errno: Errno, rights: &Rights) -> Self {
+        let kb = pages * rustix::param::page_size() / 1024;
+        match errno {
+            Errno::PERM => Self::new(
+                format!("a ring buffer of {kb} KiB"),
+                "mapped",
+                format!(
+                    "locked memory is limited to {} KiB a CPU (perf_event_mlock_kb) and ulimit -l",
+                    rights.mlock_kb
+                ),
+                "sysctl kernel.perf_event_mlock_kb=4096, or ulimit -l unlimited, or a smaller -m",
+            ),
+            other => Self::new(
+                format!("a ring buffer of {kb} KiB"),
+                "mapped",
+                format!("the kernel says {other}"),
+                "Try a smaller -m.",
+            ),
+        }
+    }
+
+    /// Too few file descriptors for what was asked.
+    pub fn descriptors(need: usize, limit: u64) -> Self {
+        Self::new(
+            "this many events",
+            "opened",
+            format!("{need} file descriptors are needed and {limit} are allowed"),
+            format!(
+                "Raise the hard limit (ulimit -Hn {need} as root), or choose fewer CPUs (-C) or threads, or sample system-wide and filter the view."
+            ),
+        )
+    }
+
+    /// Whether it was the target that went away.
+    pub fn is_gone(errno: Errno) -> bool {
+        errno == Errno::SRCH
+    }
+}
+
+/// Reason and remedy when the kernel denies access.
+pub fn refusal(rights: &Rights) -> (String, String) {
+    if let Some(errno) = rights.blocked {
+        return if rights.seccomp == 2 {
+            (
+                "the container's seccomp profile blocks perf_event_open".into(),
+                "Start the container with --cap-add PERFMON, or --security-opt seccomp=unconfined.".into(),
+            )
+        } else {
+            (
+                format!("this kernel does not offer perf_event_open ({errno})"),
+                "It was built without CONFIG_PERF_EVENTS.".into(),
+            )
+        };
+    }
+    if rights.lockdown.contains("[confidentiality]") {
+        return (
+            "the kernel is locked down (confidentiality)".into(),
+            "Lockdown is chosen at boot; see /sys/kernel/security/lockdown.".into(),
+        );
+    }
+    let setcap =
+        "setcap cap_perfmon,cap_bpf,cap_syslog,cap_dac_read_search,cap_sys_ptrace=ep $(command -v perfprof-tui)";
+    if rights.paranoid >= 3 {
+        return (
+            format!("kernel.perf_event_paranoid is {}: only root may use perf events", rights.paranoid),
+            "Run as root, or sysctl kernel.perf_event_paranoid=-1 (at 3 and more CAP_PERFMON does not help).".into(),
+        );
+    }
+    (
+        format!("kernel.perf_event_paranoid is {} and this user has no CAP_PERFMON", rights.paranoid),
+        format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {setcap}"),
+    )
+}
+
+/// Whether an event is a tracepoint, whose fields need more rights than its count.
+pub fn is_tracepoint(attr: &Attr) -> bool {
+    attr.kind == TYPE_TRACEPOINT
+}

@@ -1,0 +1,470 @@
+//! The running machine as a source: opens events, drains rings, follows CPUs, threads and the
+//! profiled command as they come and go.
+
+pub mod attach;
+pub mod attr;
+pub mod cost;
+pub mod error;
+pub mod kernel_maps;
+pub mod target;
+
+use std::os::fd::AsFd;
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::event::epoll;
+
+use crate::event::Event;
+use crate::kernel::limits::{self, Rights};
+use crate::kernel::spawn::{self, Held};
+use crate::kernel::sys::Sys;
+use crate::kernel::{cgroup, cpus, monotonic_ns, procfs};
+use crate::perfdata::EventDesc;
+use crate::session::Origin;
+
+use super::{Batch, Changed, Control, Info, Source, SourceError, Step};
+use attach::{Attachment, Who};
+use attr::{Common, Exclude, Rate};
+pub use error::OpenError;
+pub use target::Target;
+
+/// How long records may lie in a ring: one tick of the screen.
+const TICK_NS: u64 = 100_000_000;
+/// How often threads, CPUs and losses are looked after.
+const HOUSEKEEPING_NS: u64 = 1_000_000_000;
+/// The first ticks are shorter, so that the first numbers are there at once.
+const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
+
+/// What to measure.
+#[derive(Debug)]
+pub struct Config {
+    pub events: Vec<Event>,
+    pub rate: Rate,
+    pub chains: bool,
+    pub exclude: Exclude,
+    pub inherit: bool,
+    /// Data pages of each ring; chosen from the rate when `None`.
+    pub pages: Option<usize>,
+    /// Wait this long before sampling begins.
+    pub delay: Duration,
+    pub target: Target,
+    pub cpus: Option<Vec<u32>>,
+    /// The command to start and follow to its end.
+    pub command: Option<Held>,
+}
+
+/// The running machine.
+pub struct LiveSource {
+    attachment: Attachment,
+    target: Target,
+    /// The chosen CPUs; all that are online when `None`.
+    chosen: Option<Vec<u32>>,
+    known_tasks: Vec<i32>,
+    child: Option<Child>,
+    held: Option<Held>,
+    epoll: std::os::fd::OwnedFd,
+    info: Info,
+    first: Vec<u8>,
+    round_start: u64,
+    next_tick: u64,
+    ticks: usize,
+    next_housekeeping: u64,
+    enable_at: Option<u64>,
+    stopping: Option<String>,
+}
+
+impl LiveSource {
+    /// Opens everything; sampling begins with the first [`Source::next`].
+    pub fn start(mut config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
+        let (files, _) = limits::raise_files();
+        let by_task = config.target.is_tasks()
+            || (config.command.is_some()
+                && config.target == Target::System
+                && config.cpus.is_none()
+                && !rights.system_wide());
+        let mut target = config.target;
+        if let Some(held) = config.command.as_ref().filter(|_| by_task) {
+            target = Target::Processes(vec![held.pid()]);
+        }
+        let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, config.chains));
+        let common = Common {
+            rate: config.rate,
+            chains: config.chains,
+            exclude: config.exclude,
+            inherit: config.inherit && target.is_tasks(),
+            watermark: (pages * rustix::param::page_size() / 2) as u32,
+            enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
+        };
+        let mut attachment =
+            Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
+        if let Target::Cgroups(groups) = &target {
+            for (name, dir) in groups {
+                let fd = cgroup::open(dir)
+                    .map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))?;
+                attachment.cgroups.push(fd);
+            }
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
+        let start = monotonic_ns();
+        let mut source = Self {
+            info: info(&attachment, &target, &config.cpus, start),
+            attachment,
+            target,
+            chosen: config.cpus,
+            known_tasks: Vec::new(),
+            child: None,
+            held: config.command,
+            epoll,
+            first: Vec::new(),
+            round_start: start,
+            next_tick: 0,
+            ticks: 0,
+            next_housekeeping: start + HOUSEKEEPING_NS,
+            enable_at: None,
+            stopping: None,
+        };
+        source.open_all(files)?;
+        source.info = info(&source.attachment, &source.target, &source.chosen, start);
+        let now = monotonic_ns();
+        source.enable_at = Some(now + config.delay.as_nanos() as u64);
+        source.next_tick = now + FIRST_TICKS_NS[0];
+        kernel_maps::records(&mut source.first, &source.info.events, &mut source.info.notes);
+        Ok(source)
+    }
+
+    /// The process id of the command, when there is one.
+    pub fn command_pid(&self) -> Option<i32> {
+        self.held.as_ref().map(Held::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
+    }
+
+    /// Bytes of each ring.
+    pub fn ring_bytes(&self) -> usize {
+        self.attachment.pages * rustix::param::page_size()
+    }
+
+    fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {
+        let fail = |reason: String| OpenError::new("the list of CPUs", "read", reason, "");
+        let online = cpus::online().map_err(|e| fail(e.to_string()))?;
+        let Some(chosen) = &self.chosen else { return Ok(online) };
+        match chosen.iter().find(|cpu| !online.contains(cpu)) {
+            Some(cpu) => Err(OpenError::new(
+                format!("CPU {cpu}"),
+                "sampled",
+                "it is not online",
+                format!("Online: {}", cpus::format_list(&online)),
+            )),
+            None => Ok(chosen.clone()),
+        }
+    }
+
+    fn open_all(&mut self, files: u64) -> Result<(), OpenError> {
+        let cpus = self.wanted_cpus()?;
+        self.known_tasks = self.target.tasks();
+        let whos = self.whos();
+        let each = self.attachment.events.len() + 1;
+        let need = cpus.len() * each * whos.len().max(1) + 32;
+        if need as u64 > files {
+            return Err(OpenError::descriptors(need, files));
+        }
+        for cpu in cpus {
+            self.open_cpu(cpu, &whos)?;
+        }
+        if self.attachment.rings.is_empty() {
+            return Err(OpenError::new(self.target.words(), "sampled", "it has ended", ""));
+        }
+        Ok(())
+    }
+
+    fn whos(&self) -> Vec<Who> {
+        match &self.target {
+            Target::System => vec![Who::Task(-1)],
+            Target::Cgroups(groups) => (0..groups.len()).map(Who::Cgroup).collect(),
+            _ => self.known_tasks.iter().map(|tid| Who::Task(*tid)).collect(),
+        }
+    }
+
+    fn open_cpu(&mut self, cpu: u32, whos: &[Who]) -> Result<(), OpenError> {
+        let had = self.attachment.rings.contains_key(&cpu);
+        for who in whos {
+            self.attachment.open(cpu, *who)?;
+        }
+        if !had && let Some(ring) = self.attachment.rings.get(&cpu) {
+            // A poll that fails costs only the early wake-up: each tick drains every ring.
+            let _ = epoll::add(
+                &self.epoll,
+                ring.owner.as_fd(),
+                epoll::EventData::new_u64(u64::from(cpu)),
+                epoll::EventFlags::IN,
+            );
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, batch: &mut Batch) {
+        if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
+            self.enable_at = None;
+            self.attachment.enable_all();
+        }
+        if let Some(held) = self.held.take() {
+            match held.release() {
+                Ok(child) => self.child = Some(child),
+                Err(error) => self.stopping = Some(format!("the command cannot be started: {error}")),
+            }
+        }
+        batch.bytes.append(&mut self.first);
+        batch.ids.append(&mut self.attachment.fresh_ids);
+        batch.notes.append(&mut self.attachment.notes);
+    }
+
+    fn wait(&mut self) {
+        let now = monotonic_ns();
+        let left = self.next_tick.saturating_sub(now).min(TICK_NS);
+        if left > 0 {
+            let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
+            let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
+            let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        }
+        self.ticks += 1;
+        let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(TICK_NS);
+        self.next_tick = monotonic_ns() + tick;
+    }
+
+    /// One round: everything that is in the rings now.
+    fn drain(&mut self, batch: &mut Batch) {
+        let before = std::mem::replace(&mut self.round_start, monotonic_ns());
+        for cpu in self.attachment.rings.values_mut() {
+            cpu.ring.drain(&mut batch.bytes);
+        }
+        batch.complete_until = Some(before);
+    }
+
+    fn housekeeping(&mut self, batch: &mut Batch) {
+        let now = monotonic_ns();
+        if now < self.next_housekeeping {
+            return;
+        }
+        self.next_housekeeping = now + HOUSEKEEPING_NS;
+        batch.lost = self.attachment.lost();
+        self.follow_tasks(batch);
+        self.follow_cpus(batch);
+    }
+
+    /// Opens events on a user's new processes. What followed threads start inherits their events,
+    /// so only those of other parents (a login, a daemon that changed its user) are opened here.
+    fn follow_tasks(&mut self, batch: &mut Batch) {
+        if !matches!(self.target, Target::User { .. }) {
+            return;
+        }
+        let now = self.target.tasks();
+        let fresh: Vec<i32> = now
+            .iter()
+            .copied()
+            .filter(|tid| self.known_tasks.binary_search(tid).is_err() && !self.inherits(*tid))
+            .collect();
+        self.known_tasks = now;
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for (tid, cpu) in fresh.iter().flat_map(|tid| cpus.iter().map(move |cpu| (*tid, *cpu))) {
+            if let Err(error) = self.attachment.open(cpu, Who::Task(tid)) {
+                batch.notes.push(error.to_string().replace('\n', " "));
+                return;
+            }
+        }
+        if !fresh.is_empty() && self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+    }
+
+    /// Whether a thread's process, or the one that started it, is followed already.
+    fn inherits(&self, tid: i32) -> bool {
+        let pid = procfs::tgid(tid).unwrap_or(tid);
+        let followed = |pid: i32| self.known_tasks.binary_search(&pid).is_ok();
+        self.attachment.common.inherit && (followed(pid) || procfs::parent(pid).is_some_and(followed))
+    }
+
+    fn follow_cpus(&mut self, batch: &mut Batch) {
+        let Ok(online) = cpus::online() else { return };
+        let wanted: Vec<u32> =
+            online.into_iter().filter(|cpu| self.chosen.as_ref().is_none_or(|c| c.contains(cpu))).collect();
+        let open: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        if wanted == open {
+            return;
+        }
+        for cpu in open.iter().filter(|cpu| !wanted.contains(cpu)) {
+            self.close_cpu(*cpu, batch);
+            batch.notes.push(format!("CPU {cpu} went offline"));
+        }
+        let whos = self.whos();
+        for cpu in wanted.iter().filter(|cpu| !open.contains(cpu)) {
+            match self.open_cpu(*cpu, &whos) {
+                Ok(()) => batch.notes.push(format!("CPU {cpu} came online")),
+                Err(error) => batch.notes.push(error.to_string().replace('\n', " ")),
+            }
+        }
+        if self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+        batch.changed = Some(self.changed());
+    }
+
+    fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
+        if let Some(mut closed) = self.attachment.close_cpu(cpu) {
+            closed.ring.drain(&mut batch.bytes);
+        }
+    }
+
+    fn changed(&self) -> Changed {
+        Changed {
+            frequency: frequency(self.attachment.common.rate),
+            n_cpus: self.attachment.rings.len(),
+            cpus: self.chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the target is over, and how.
+    fn ended(&mut self) -> Option<String> {
+        if let Some(child) = &mut self.child
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            self.child = None;
+            return Some(format!("the command {}", spawn::describe(status).0));
+        }
+        if self.ticks.is_multiple_of(5) && self.held.is_none() && self.child.is_none() && self.target.is_gone() {
+            return Some(format!("{} has ended", self.target.words()));
+        }
+        None
+    }
+
+    fn set_frequency(&mut self, hz: u64) -> Result<String, String> {
+        let limit = self.attachment.rights.max_sample_rate;
+        if hz == 0 || hz as i64 > limit {
+            return Err(format!("the rate must be 1 to {limit} Hz (kernel.perf_event_max_sample_rate)"));
+        }
+        let before = self.attachment.common.rate;
+        self.attachment.common.rate = Rate::Frequency(hz);
+        self.reopen().map_err(|e| {
+            self.attachment.common.rate = before;
+            e.to_string()
+        })?;
+        Ok(format!("sampling at {hz} Hz now"))
+    }
+
+    /// Opens all events anew with the attrs of now, then closes the old ones.
+    fn reopen(&mut self) -> Result<(), OpenError> {
+        let old = self.attachment.opened.len();
+        if self.target.is_tasks() {
+            self.known_tasks = self.target.tasks();
+        }
+        let whos = self.whos();
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for cpu in cpus {
+            for who in &whos {
+                self.attachment.open(cpu, *who)?;
+            }
+        }
+        self.attachment.enable_all();
+        let fresh = self.attachment.opened.split_off(old);
+        self.attachment.close(|_| true);
+        self.attachment.opened = fresh;
+        Ok(())
+    }
+
+    fn set_cpus(&mut self, list: &[u32], batch_notes: &mut Vec<String>) -> Result<String, String> {
+        let before = self.chosen.replace(list.to_vec());
+        if let Err(error) = self.wanted_cpus() {
+            self.chosen = before;
+            return Err(error.to_string().replace('\n', ". "));
+        }
+        let mut batch = Batch::default();
+        self.follow_cpus(&mut batch);
+        batch_notes.extend(batch.notes.into_iter().filter(|n| !n.contains("line")));
+        self.first.append(&mut batch.bytes);
+        Ok(format!("sampling CPU {} now", cpus::format_list(list)))
+    }
+}
+
+impl Source for LiveSource {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+        self.begin(batch);
+        if self.stopping.is_none() {
+            self.wait();
+            self.stopping = self.ended();
+        }
+        self.housekeeping(batch);
+        self.drain(batch);
+        if let Some(why) = self.stopping.take() {
+            // What a CPU stamped before now may still be on its way into the ring.
+            std::thread::sleep(Duration::from_millis(5));
+            self.drain(batch);
+            batch.lost = self.attachment.lost();
+            batch.complete_until = Some(u64::MAX);
+            self.attachment.close(|_| true);
+            return Ok(Step::End(why));
+        }
+        Ok(Step::More)
+    }
+
+    fn facts(&self) -> Option<Changed> {
+        Some(self.changed())
+    }
+
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        match control {
+            Control::Frequency(hz) => self.set_frequency(*hz),
+            Control::Cpus(list) => {
+                let mut notes = Vec::new();
+                let reply = self.set_cpus(list, &mut notes);
+                self.attachment.notes.append(&mut notes);
+                reply
+            }
+            Control::Stop => {
+                self.stopping = Some("stopped".to_owned());
+                Ok(String::new())
+            }
+        }
+        .inspect(|_| self.next_tick = 0)
+    }
+}
+
+impl Drop for LiveSource {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.cancel();
+        }
+    }
+}
+
+/// The rate in Hz, 0 for a fixed period.
+fn frequency(rate: Rate) -> u64 {
+    match rate {
+        Rate::Frequency(hz) => hz,
+        Rate::Period(_) => 0,
+    }
+}
+
+fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
+    let uname = rustix::system::uname();
+    let desc = |i: usize| EventDesc {
+        name: a.events[i].name.clone(),
+        attr: a.attr(i),
+        ids: a.opened.iter().filter(|o| o.event == Some(i as u16)).map(|o| o.id).collect(),
+    };
+    Info {
+        origin: Origin::Live,
+        host: uname.nodename().to_string_lossy().into_owned(),
+        kernel: uname.release().to_string_lossy().into_owned(),
+        events: (0..a.events.len()).map(desc).collect(),
+        event_notes: a.event_notes.clone(),
+        frequency: frequency(a.common.rate),
+        chains: a.common.chains,
+        start,
+        n_cpus: a.rings.len(),
+        cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
+        target: target.words(),
+        notes: Vec::new(),
+    }
+}

@@ -1,0 +1,145 @@
+//! Functions of an ELF file, at their offsets in the file: that is what a mapping gives us, and
+//! it holds for any load address (elf(5)).
+//!
+//! Files are read, not mapped: a file that is cut short under us must not end the program.
+
+use std::fs::File;
+
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use super::table::{Binding, Raw, SymbolTable};
+use crate::record::kinds::BuildId;
+
+/// What could not be read of a file, in words.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    #[error("cannot be read as an ELF file: {0}")]
+    Parse(#[from] object::Error),
+    #[error("has no symbols (it is stripped)")]
+    NoSymbols,
+}
+
+/// The functions and build id of an ELF file.
+#[derive(Debug)]
+pub struct ElfFile {
+    pub table: SymbolTable,
+    pub build_id: Option<BuildId>,
+}
+
+/// Loads an ELF file from anything that can be read and sought.
+pub fn load<R: object::read::ReadCacheOps>(reader: R) -> Result<ElfFile, ElfError> {
+    let cache = ReadCache::new(reader);
+    let file = object::File::parse(&cache)?;
+    let build_id = file.build_id().ok().flatten().and_then(BuildId::new);
+    let segments: Vec<(u64, u64, u64)> = file.segments().map(|s| (s.address(), s.size(), s.file_range().0)).collect();
+    let to_offset = |addr: u64| {
+        segments
+            .iter()
+            .find(|(start, size, _)| addr.wrapping_sub(*start) < *size)
+            .map(|(start, _, offset)| addr - start + offset)
+    };
+    let mut raw = functions(&file, file.symbols(), &to_offset);
+    if raw.is_empty() {
+        raw = functions(&file, file.dynamic_symbols(), &to_offset);
+    }
+    let plt_names = plt(&file, &to_offset);
+    raw.extend(plt_names.iter().map(|(start, size, name)| Raw {
+        start: *start,
+        size: *size,
+        name,
+        binding: Binding::Global,
+    }));
+    if raw.is_empty() {
+        return Err(ElfError::NoSymbols);
+    }
+    Ok(ElfFile { table: SymbolTable::build(raw), build_id })
+}
+
+/// The build id alone, without reading symbols.
+pub fn build_id(file: File) -> Option<BuildId> {
+    let cache = ReadCache::new(file);
+    object::File::parse(&cache).ok()?.build_id().ok().flatten().and_then(BuildId::new)
+}
+
+fn functions<'d, S: ObjectSymbol<'d>>(
+    file: &object::File<'d, &'d ReadCache<impl object::read::ReadCacheOps>>,
+    symbols: impl Iterator<Item = S>,
+    to_offset: &dyn Fn(u64) -> Option<u64>,
+) -> Vec<Raw<'d>> {
+    let text: Vec<bool> =
+        file.sections().map(|s| s.name_bytes().is_ok_and(|n| memchr::memmem::find(n, b"text").is_some())).collect();
+    let first = file.sections().next().map_or(0, |s| s.index().0);
+    let one = |s: S| {
+        let name = s.name_bytes().ok().filter(|n| !n.is_empty())?;
+        let in_text = |index: object::SectionIndex| {
+            index.0.checked_sub(first).and_then(|i| text.get(i)).copied().unwrap_or(false)
+        };
+        let code = match s.kind() {
+            SymbolKind::Text => s.is_definition() || s.section_index().is_some(),
+            SymbolKind::Label | SymbolKind::Unknown => s.section_index().is_some_and(in_text),
+            _ => false,
+        };
+        if !code || s.is_undefined() {
+            return None;
+        }
+        let binding = match (s.is_weak(), s.is_global()) {
+            (true, _) => Binding::Weak,
+            (false, true) => Binding::Global,
+            (false, false) => Binding::Local,
+        };
+        Some(Raw { start: to_offset(s.address())?, size: s.size(), name, binding })
+    };
+    symbols.filter_map(one).collect()
+}
+
+/// `name@plt` for each entry of `.plt`, in the order of its relocations (System V ABI, AMD64
+/// supplement, "Procedure Linkage Table"): one header entry, then one of the same size each.
+fn plt<'d>(
+    file: &object::File<'d, &'d ReadCache<impl object::read::ReadCacheOps>>,
+    to_offset: &dyn Fn(u64) -> Option<u64>,
+) -> Vec<(u64, u64, Vec<u8>)> {
+    const ENTRY: u64 = 16;
+    let Some(plt) = file.section_by_name(".plt").filter(|_| file.architecture() == object::Architecture::X86_64) else {
+        return Vec::new();
+    };
+    let (Some(start), Some(relocations)) = (to_offset(plt.address()), file.section_by_name(".rela.plt")) else {
+        return Vec::new();
+    };
+    let Ok(bytes) = relocations.data() else { return Vec::new() };
+    let names: std::collections::HashMap<usize, &[u8]> =
+        file.dynamic_symbols().filter_map(|s| Some((s.index().0, s.name_bytes().ok()?))).collect();
+    let entries = bytes.as_chunks::<24>().0.iter().zip(1u64..);
+    let name_of = |rela: &[u8; 24]| {
+        let symbol = u32::from_le_bytes([rela[12], rela[13], rela[14], rela[15]]) as usize;
+        names.get(&symbol).map(|n| [n, &b"@plt"[..]].concat())
+    };
+    entries
+        .take_while(|(_, i)| i * ENTRY < plt.size())
+        .filter_map(|(rela, i)| Some((start + i * ENTRY, ENTRY, name_of(rela)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_functions_are_found_at_their_offsets() {
+        let elf = load(File::open("/proc/self/exe").expect("exe")).expect("symbols");
+        assert!(elf.table.len() > 100);
+        let names: Vec<String> = elf.table.iter().map(|s| super::super::demangle::demangle(s.name)).collect();
+        assert!(names.iter().any(|n| n.contains("our_own_functions_are_found_at_their_offsets")));
+        assert!(names.iter().any(|n| n == "main"));
+    }
+
+    #[test]
+    fn what_is_no_elf_is_an_error() {
+        assert!(load(std::io::Cursor::new(b"#!/bin/sh\n".to_vec())).is_err());
+        let mut cut = std::fs::read("/bin/true").expect("true");
+        for len in [0, 3, 64, 200, cut.len() / 2] {
+            cut.truncate(cut.len().min(len.max(1)));
+            let _ = load(std::io::Cursor::new(cut.clone()));
+        }
+    }
+}

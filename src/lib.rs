@@ -14,3 +14,4 @@ pub mod report;
 pub mod session;
 pub mod source;
 pub mod symbols;
+pub mod ui;

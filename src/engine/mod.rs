@@ -67,8 +67,6 @@ pub enum Notice {
     Answer,
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
-    /// A thread of ours has panicked; the words are its message.
-    Failed(String),
 }
 
 /// A running session.
@@ -102,7 +100,7 @@ impl Engine {
                 recycle: recycle_tx,
                 requests: request_rx,
                 controls: control_tx,
-                notices: notice_tx.clone(),
+                notices: notice_tx,
                 answer: answer.clone(),
                 symbolizer,
                 queue_full: queue_full.clone(),
@@ -116,11 +114,7 @@ impl Engine {
             stop: stop.clone(),
             queue_full,
         };
-        let notices_of_worker = notice_tx.clone();
-        let threads = vec![
-            named("source", notice_tx, move || feeder.run())?,
-            named("profile", notices_of_worker, move || worker.run())?,
-        ];
+        let threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         Ok(Self { requests, notices, answer, info, threads, stop })
     }
 
@@ -159,17 +153,9 @@ impl Engine {
     }
 }
 
-/// Starts a named thread whose panic becomes a notice instead of silence.
-fn named(name: &str, notices: Sender<Notice>, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            let _ = notices.send(Notice::Failed(text.unwrap_or_else(|| "a thread ended unexpectedly".to_owned())));
-        }
-    })
+/// Starts a named thread.
+fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
 /// The source's thread: carries batches and controls, decodes nothing.

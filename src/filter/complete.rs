@@ -15,11 +15,10 @@ pub enum Expect {
 /// What is being typed at the end of `text`: what may stand there, and the start of the piece
 /// that a completion would replace.
 pub fn expected(text: &str) -> (Expect, usize) {
-    let Ok(tokens) = tokens(text) else {
-        // An open string is a value in the making.
-        let open = text.rfind(['"', '\'']).unwrap_or(text.len());
-        let (expect, _) = expected(&text[..open]);
-        return (expect, open);
+    let tokens = match tokens(text) {
+        Ok(tokens) => tokens,
+        // The faulty piece, such as a string that is still open, is what is being typed.
+        Err(fault) => return (expected(text.get(..fault.at).unwrap_or_default()).0, fault.at),
     };
     let trailing_space = text.ends_with(char::is_whitespace);
     let (settled, start) = match tokens.last() {
@@ -70,8 +69,18 @@ mod tests {
             ("comm == x && pi", Expect::Field, 13),
             ("user ", Expect::Connective, 5),
             ("(user || !id", Expect::Field, 10),
+            ("comm =", Expect::Operator(Field::Comm), 5),
+            ("comm == x &", Expect::Connective, 10),
         ] {
             assert_eq!(expected(text), (want, start), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_beginning_of_a_filter_can_be_completed(text in "[a-z ()!&|=~<>\"',0-9é*]{0,40}") {
+            let (_, start) = expected(&text);
+            proptest::prop_assert!(text.is_char_boundary(start));
         }
     }
 }

@@ -20,7 +20,7 @@ impl Field {
     pub fn column(self) -> Column {
         let of = |name, title, width| Column { name, title, align: Align::Right, width };
         match self {
-            Self::Children => of("children_pct", "Children", 8),
+            Self::Children => of("children_pct", "Children", 9),
             Self::SelfTime => of("self_pct", "Self", 8),
             Self::Samples => of("samples", "Samples", 9),
             Self::Period => of("period", "Period", 16),

@@ -10,7 +10,7 @@ use crate::session::DsoKind;
 use super::Data;
 use super::answer::{Line, Mark};
 use super::chains::Tree;
-use super::question::{ChainMode, Question};
+use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Row, Top};
 
 /// Rows beyond this are not sent to a screen; the table says how many there are.
@@ -25,15 +25,16 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question) -> Vec<Line> {
     let sight_end = question.first_line + 2 * question.height.max(1);
     let mut out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
     for row in top.rows.iter().take(MAX_ROWS) {
-        let percent = row.children.percent_of(&top.total);
-        if percent < question.limit_percent {
+        let weight = if question.top.order == Order::Children { row.children } else { row.own };
+        if weight.percent_of(&top.total) < question.limit_percent {
             continue;
         }
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = out.len();
         out.push(row_line(data, top, row, &groups, open));
         if open && at < sight_end {
-            let tree = Tree::build(data, top, row, question.direction, question.top.children);
+            let inclusive = question.top.children && question.top.order == Order::Children;
+            let tree = Tree::build(data, top, row, question.direction, inclusive);
             let mut builder = Builder {
                 data,
                 top,

@@ -74,7 +74,7 @@ pub struct TopSpec {
 
 impl Default for TopSpec {
     fn default() -> Self {
-        Self { keys: vec![Key::Comm, Key::Dso, Key::Sym], children: true, order: Order::Children, reversed: false }
+        Self { keys: vec![Key::Comm, Key::Dso, Key::Sym], children: true, order: Order::SelfTime, reversed: false }
     }
 }
 
@@ -95,7 +95,7 @@ pub enum ChainMode {
 }
 
 /// A question; equal questions have equal answers over equal data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Rises with every change, so that an answer can be told from an older one.
     pub generation: u64,
@@ -121,7 +121,7 @@ impl Default for Question {
             event: 0,
             filter: None,
             top: TopSpec::default(),
-            direction: Direction::Callees,
+            direction: Direction::Callers,
             chain_mode: ChainMode::Graph,
             limit_percent: 0.0,
             toggled: HashSet::new(),

@@ -27,8 +27,12 @@ pub struct ElfFile {
     pub build_id: Option<BuildId>,
 }
 
-/// Loads an ELF file from anything that can be read and sought.
-pub fn load<R: object::read::ReadCacheOps>(reader: R) -> Result<ElfFile, ElfError> {
+/// Loads an ELF file from anything that can be read and sought. When it has been stripped of its
+/// symbol table, `debug` is asked for its separate debug file by the build id.
+pub fn load<R: object::read::ReadCacheOps>(
+    reader: R,
+    debug: &dyn Fn(&BuildId) -> Option<File>,
+) -> Result<ElfFile, ElfError> {
     let cache = ReadCache::new(reader);
     let file = object::File::parse(&cache)?;
     let build_id = file.build_id().ok().flatten().and_then(BuildId::new);
@@ -40,6 +44,12 @@ pub fn load<R: object::read::ReadCacheOps>(reader: R) -> Result<ElfFile, ElfErro
             .map(|(start, _, offset)| addr - start + offset)
     };
     let mut raw = functions(&file, file.symbols(), &to_offset);
+    let debug = if raw.is_empty() { build_id.as_ref().and_then(debug) } else { None };
+    let debug_cache = debug.map(ReadCache::new);
+    let debug_file = debug_cache.as_ref().and_then(|cache| object::File::parse(cache).ok());
+    if let Some(debug_file) = &debug_file {
+        raw = functions(debug_file, debug_file.symbols(), &to_offset);
+    }
     if raw.is_empty() {
         raw = functions(&file, file.dynamic_symbols(), &to_offset);
     }
@@ -126,7 +136,7 @@ mod tests {
 
     #[test]
     fn our_own_functions_are_found_at_their_offsets() {
-        let elf = load(File::open("/proc/self/exe").expect("exe")).expect("symbols");
+        let elf = load(File::open("/proc/self/exe").expect("exe"), &|_| None).expect("symbols");
         assert!(elf.table.len() > 100);
         let names: Vec<String> = elf.table.iter().map(|s| super::super::demangle::demangle(s.name)).collect();
         assert!(names.iter().any(|n| n.contains("our_own_functions_are_found_at_their_offsets")));
@@ -135,11 +145,11 @@ mod tests {
 
     #[test]
     fn what_is_no_elf_is_an_error() {
-        assert!(load(std::io::Cursor::new(b"#!/bin/sh\n".to_vec())).is_err());
+        assert!(load(std::io::Cursor::new(b"#!/bin/sh\n".to_vec()), &|_| None).is_err());
         let mut cut = std::fs::read("/bin/true").expect("true");
         for len in [0, 3, 64, 200, cut.len() / 2] {
             cut.truncate(cut.len().min(len.max(1)));
-            let _ = load(std::io::Cursor::new(cut.clone()));
+            let _ = load(std::io::Cursor::new(cut.clone()), &|_| None);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::kernel::procfs;
-use crate::record::kinds::FileId;
+use crate::record::kinds::{BuildId, FileId};
 use crate::session::Dso;
 
 /// Files beyond this are not read for symbols.
@@ -37,6 +37,15 @@ pub fn open(dso: &Dso, live: bool) -> io::Result<File> {
         }
     }
     Err(last)
+}
+
+/// The separate debug file of a build id, where distributions install them (gdb's "build ID"
+/// method, `DEBUGDIR/.build-id/xx/yyyy.debug`).
+pub fn debug(id: &BuildId, symfs: Option<&Path>) -> Option<File> {
+    let hex = id.to_string();
+    let name = format!("usr/lib/debug/.build-id/{}/{}.debug", hex.get(..2)?, hex.get(2..)?);
+    let root = symfs.unwrap_or(Path::new("/"));
+    regular(&root.join(name)).ok()
 }
 
 /// Opens a regular file without blocking on what is none (a FIFO named like a library).

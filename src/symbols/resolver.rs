@@ -119,10 +119,10 @@ impl Resolver {
                 return Err("the vDSO of the recorded machine is not here".into());
             }
             let bytes = files::vdso().map_err(|e| e.to_string())?;
-            elf::load(std::io::Cursor::new(bytes)).map_err(|e| e.to_string())?
+            elf::load(std::io::Cursor::new(bytes), &|_| None).map_err(|e| e.to_string())?
         } else {
             let file = self.open(dso).map_err(|e| e.to_string())?;
-            elf::load(file).map_err(|e| e.to_string())?
+            elf::load(file, &|id| files::debug(id, self.options.symfs.as_deref())).map_err(|e| e.to_string())?
         };
         match (dso.file, elf.build_id) {
             (FileId::BuildId(want), Some(have)) if want != have => {

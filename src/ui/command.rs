@@ -1,0 +1,255 @@
+//! Every command, once: its name, keys, argument and meaning. The keymap, the palette, the help,
+//! the README's table and `--exec` are all made from [`TABLE`].
+
+use crate::event::fault::nearest;
+
+/// What the user can ask of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Quit,
+    Help,
+    Palette,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Toggle,
+    ExpandRow,
+    ExpandAll,
+    CollapseAll,
+    Search(Option<String>),
+    NextMatch,
+    PreviousMatch,
+    Filter(Option<String>),
+    Back,
+    ZoomThread,
+    ZoomProcess,
+    ZoomComm,
+    ZoomDso,
+    ZoomSymbol,
+    ZoomCpu(Option<String>),
+    ZoomKernel,
+    ShowIdle,
+    Columns,
+    Sort(Option<String>),
+    OrderRight,
+    OrderLeft,
+    Reverse,
+    Children,
+    Direction,
+    Fractal,
+    Limit(Option<String>),
+    Freeze,
+    Clear,
+    Faster,
+    Slower,
+    Refresh(Option<String>),
+    Frequency(Option<String>),
+    Cpus(Option<String>),
+    NextEvent,
+    PreviousEvent,
+    Save(Option<String>),
+    Losses,
+    Suspend,
+    Redraw,
+    Mouse,
+}
+
+/// A row of the table.
+pub struct Row {
+    /// As typed after `:`.
+    pub name: &'static str,
+    /// What the argument is called; empty for commands without one.
+    pub argument: &'static str,
+    /// Keys; those of a chord are separated by a space.
+    pub keys: &'static [&'static str],
+    pub group: &'static str,
+    pub doc: &'static str,
+    make: fn(Option<String>) -> Command,
+}
+
+impl std::fmt::Debug for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Row {
+    /// The command, with what was typed as its argument.
+    pub fn command(&self, argument: Option<String>) -> Command {
+        (self.make)(argument)
+    }
+}
+
+macro_rules! table {
+    ($($group:literal { $($name:literal $(: $argument:literal)? $keys:expr => $variant:ident: $doc:literal;)* })*) => {
+        /// All commands, in the order of the help.
+        pub const TABLE: &[Row] = &[$($(table!(@row $group, $name, [$($argument)?], $keys, $variant, $doc)),*),*];
+    };
+    (@row $group:literal, $name:literal, [], $keys:expr, $variant:ident, $doc:literal) => {
+        Row { name: $name, argument: "", keys: &$keys, group: $group, doc: $doc, make: |_| Command::$variant }
+    };
+    (@row $group:literal, $name:literal, [$argument:literal], $keys:expr, $variant:ident, $doc:literal) => {
+        Row { name: $name, argument: $argument, keys: &$keys, group: $group, doc: $doc, make: Command::$variant }
+    };
+}
+
+table! {
+    "Move" {
+        "up" ["up", "alt-k"] => Up: "up a line";
+        "down" ["down", "j"] => Down: "down a line";
+        "page-up" ["pgup", "ctrl-b"] => PageUp: "up a page";
+        "page-down" ["pgdn", "ctrl-f"] => PageDown: "down a page";
+        "home" ["home"] => Home: "to the hottest line, and stay there";
+        "end" ["end", "G"] => End: "to the last line";
+    }
+    "Call chains" {
+        "toggle" ["enter", "+", "right"] => Toggle: "unfold or fold the line under the cursor";
+        "expand" ["e"] => ExpandRow: "unfold or fold its whole row";
+        "expand-all" ["E"] => ExpandAll: "unfold all rows";
+        "collapse-all" ["C"] => CollapseAll: "fold all rows";
+        "direction" ["g"] => Direction: "follow callees or callers";
+        "fractal" ["%"] => Fractal: "percentages of everything, or of the entry above";
+        "limit": "percent" ["L"] => Limit: "hide what is below a share";
+    }
+    "Find and filter" {
+        "search": "regex" ["/"] => Search: "search names";
+        "next" ["n"] => NextMatch: "to the next match";
+        "previous" ["N"] => PreviousMatch: "to the match before";
+        "filter": "expression" ["f"] => Filter: "show only samples that match; the past is filtered too";
+        "back" ["backspace", "left"] => Back: "undo the last zoom or filter";
+        "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
+        "zoom-process" ["p"] => ZoomProcess: "only this row's process";
+        "zoom-comm" ["c"] => ZoomComm: "only this row's comm";
+        "zoom-dso" ["d"] => ZoomDso: "only this row's DSO";
+        "zoom-symbol" ["y"] => ZoomSymbol: "only stacks through this row's function";
+        "zoom-cpu": "cpus" ["u"] => ZoomCpu: "only some CPUs";
+        "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
+        "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
+    }
+    "Table" {
+        "columns" ["s"] => Columns: "choose columns";
+        "sort": "keys" [] => Sort: "tell rows apart by these keys, e.g. comm,dso,sym";
+        "order-right" [">"] => OrderRight: "order by the next column";
+        "order-left" ["<"] => OrderLeft: "order by the column before";
+        "reverse" ["R"] => Reverse: "turn the order around";
+        "children" ["x"] => Children: "count functions with or without what they call";
+        "next-event" ["tab"] => NextEvent: "the next event";
+        "previous-event" ["backtab"] => PreviousEvent: "the event before";
+    }
+    "Session" {
+        "freeze" ["space"] => Freeze: "freeze the view; sampling goes on";
+        "clear" ["z"] => Clear: "forget all samples so far";
+        "faster" ["r +", "r ="] => Faster: "bring the screen up to date more often";
+        "slower" ["r -"] => Slower: "bring the screen up to date less often";
+        "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
+        "freq": "hz" ["F"] => Frequency: "change the sampling rate";
+        "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
+        "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
+        "losses" ["l"] => Losses: "what was lost, what it costs, what to know";
+    }
+    "Program" {
+        "help" ["?", "h", "f1"] => Help: "this help";
+        "palette" [":"] => Palette: "find and run any command";
+        "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
+        "redraw" ["ctrl-l"] => Redraw: "draw the screen anew";
+        "suspend" ["ctrl-z"] => Suspend: "stop the program until fg";
+        "quit" ["q", "ctrl-c"] => Quit: "leave";
+    }
+}
+
+/// The row of a name.
+pub fn find(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == name)
+}
+
+/// Reads a command as typed after `:`.
+pub fn parse(text: &str) -> Result<Command, String> {
+    let text = text.trim();
+    let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
+    let Some(row) = find(name) else {
+        let near = nearest(name, TABLE.iter().map(|r| r.name));
+        let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+        return Err(format!("no command is called {name}{hint}"));
+    };
+    if row.argument.is_empty() && !argument.is_empty() {
+        return Err(format!("{name} takes no argument"));
+    }
+    Ok(row.command((!argument.is_empty()).then(|| argument.to_owned())))
+}
+
+/// What a key means, given the keys of an unfinished chord before it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lookup {
+    Run(Command),
+    /// More keys may follow.
+    Prefix,
+    Nothing,
+}
+
+/// Looks a key sequence up.
+pub fn lookup(keys: &str) -> Lookup {
+    let mut prefix = false;
+    for row in TABLE {
+        for bound in row.keys {
+            if *bound == keys {
+                return Lookup::Run(row.command(None));
+            }
+            prefix |= bound.strip_prefix(keys).is_some_and(|rest| rest.starts_with(' '));
+        }
+    }
+    if prefix { Lookup::Prefix } else { Lookup::Nothing }
+}
+
+/// The commands that can end a begun chord: (key, doc).
+pub fn continuations(prefix: &str) -> Vec<(&'static str, &'static str)> {
+    let rest = |key: &&'static str| key.strip_prefix(prefix).and_then(|r| r.strip_prefix(' '));
+    TABLE.iter().flat_map(|row| row.keys.iter().filter_map(rest).map(|key| (key, row.doc))).collect()
+}
+
+/// The README's table of keys.
+pub fn markdown() -> String {
+    let mut out = String::from("| key | command | what it does |\n|---|---|---|\n");
+    for row in TABLE {
+        let keys: Vec<String> = row.keys.iter().map(|k| format!("`{}`", k.replace('|', "\\|"))).collect();
+        let argument =
+            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+        out.push_str(&format!("| {} | `:{}{argument}` | {} |\n", keys.join(" "), row.name, row.doc));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things() {
+        let mut keys: Vec<&str> = TABLE.iter().flat_map(|r| r.keys).copied().collect();
+        keys.sort_unstable();
+        assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
+        let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
+        assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
+    }
+
+    #[test]
+    fn names_parse_and_faults_offer_the_nearest() {
+        for row in TABLE {
+            assert_eq!(parse(row.name), Ok(row.command(None)), "{}", row.name);
+        }
+        assert_eq!(parse("freq 99"), Ok(Command::Frequency(Some("99".into()))));
+        assert_eq!(parse(" search  tcp send "), Ok(Command::Search(Some("tcp send".into()))));
+        assert!(parse("fitler x").expect_err("unknown").contains("filter"));
+        assert!(parse("quit now").is_err());
+    }
+
+    #[test]
+    fn chords() {
+        assert_eq!(lookup("r"), Lookup::Prefix);
+        assert_eq!(lookup("r +"), Lookup::Run(Command::Faster));
+        assert_eq!(lookup("r x"), Lookup::Nothing);
+        assert_eq!(continuations("r").len(), 4);
+    }
+}

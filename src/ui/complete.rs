@@ -1,0 +1,49 @@
+//! Completions of a half-typed filter, values taken from what is on the screen.
+
+use std::collections::BTreeMap;
+
+use crate::filter::{Expect, FIELDS, Field, complete::operators, expected};
+use crate::query::Answer;
+
+/// How many completions are offered.
+const MAX: usize = 12;
+
+/// The completions for the end of a filter, and where they are put in.
+pub fn filter(text: &str, answer: &Answer) -> (Vec<(String, String)>, usize) {
+    let (expect, from) = expected(text);
+    let typed = text.get(from..).unwrap_or_default().trim_start_matches(['"', '\'']).to_lowercase();
+    let all: Vec<(String, String)> = match expect {
+        Expect::Field => FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).collect(),
+        Expect::Operator(field) => operators(field).iter().map(|op| ((*op).to_owned(), String::new())).collect(),
+        Expect::Connective => ["&&", "||"].iter().map(|op| ((*op).to_owned(), String::new())).collect(),
+        Expect::Value(field) => values(field, answer),
+    };
+    let matches = |(text, _): &(String, String)| text.trim_start_matches('"').to_lowercase().starts_with(&typed);
+    (all.into_iter().filter(matches).take(MAX).collect(), from)
+}
+
+/// Values of a field in the lines of an answer, heaviest first.
+fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
+    let mut weights: BTreeMap<String, u64> = BTreeMap::new();
+    for line in answer.lines.iter().filter(|l| l.depth == 0) {
+        let value = match field {
+            Field::Comm => line.group.comm.as_deref().map(str::to_owned),
+            Field::Pid => line.group.pid.map(|v| v.to_string()),
+            Field::Tid => line.group.tid.map(|v| v.to_string()),
+            Field::Cpu => line.group.cpu.map(|v| v.to_string()),
+            Field::Dso => Some(line.dso.to_string()),
+            Field::Sym | Field::Stack => Some(line.sym.to_string()),
+            _ => None,
+        };
+        if let Some(value) = value.filter(|v| !v.is_empty() && !v.chars().any(|c| c == '"' || c.is_control())) {
+            *weights.entry(value).or_default() += line.own.samples.max(1);
+        }
+    }
+    if field == Field::Event {
+        weights.extend(answer.events.iter().map(|e| (e.name.clone(), e.total.samples)));
+    }
+    let mut list: Vec<(String, u64)> = weights.into_iter().collect();
+    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let plain = |v: &str| v.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    list.into_iter().map(|(v, _)| (if plain(&v) { v } else { format!("\"{v}\"") }, String::new())).collect()
+}

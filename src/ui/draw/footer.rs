@@ -1,0 +1,134 @@
+//! The two lines at the bottom: the item under the cursor or what was just said, and the keys that
+//! work here or the prompt.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::panel::text::{clean, fit, width};
+use crate::panel::unit::{percent, thousands};
+use crate::ui::app::{App, Level};
+use crate::ui::command;
+use crate::ui::keys::shown;
+use crate::ui::prompt::Prompt;
+use crate::ui::theme::Theme;
+
+use super::put;
+
+/// What stands under the table: completions or a fault while something is typed, a message, or
+/// the details of the line under the cursor.
+pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if let Some(prompt) = &app.prompt {
+        return prompt_help(prompt, theme, area, buffer);
+    }
+    if let Some((level, text)) = &app.status {
+        let style = if *level == Level::Error { theme.error } else { theme.warning };
+        put(buffer, area, 1, 0, text, style);
+        return;
+    }
+    if let Some(search) = &app.screen.search {
+        let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
+        put(buffer, area, 1, 0, &text, theme.found);
+        return;
+    }
+    if let Some(text) = line_details(app) {
+        put(buffer, area, 1, 0, &text, theme.dim);
+    }
+}
+
+fn line_details(app: &App) -> Option<String> {
+    let line = app.line()?;
+    let mut text = format!("{}  ", clean(&line.sym));
+    text.push_str(&format!("{}  ", clean(&line.dso_path)));
+    let parts = match line.depth {
+        0 => format!(
+            "self {} ({} samples)  total {} ({})",
+            percent(line.own_percent),
+            thousands(line.own.samples),
+            percent(line.children_percent),
+            thousands(line.children.samples)
+        ),
+        _ => format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples)),
+    };
+    let room = usize::from(app.size.0).saturating_sub(width(&parts) + 3);
+    Some(format!("{}  {parts}", fit(text.trim_end(), room)))
+}
+
+fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut x = 1;
+    for (i, (option, doc)) in prompt.options.iter().enumerate() {
+        let style = if i == prompt.chosen { theme.selected } else { theme.key };
+        x += put(buffer, area, x, 0, option, style) + 1;
+        if i == prompt.chosen && !doc.is_empty() {
+            x += put(buffer, area, x, 0, doc, theme.dim) + 1;
+        }
+        x += 1;
+    }
+    if let Some((message, _, _)) = prompt.fault.as_ref().filter(|_| prompt.options.is_empty()) {
+        put(buffer, area, 1, 0, message, theme.error);
+    }
+}
+
+/// The keys that matter most here; the rest is behind `?`.
+const KEYS: &[(&str, &str)] = &[
+    ("toggle", "unfold"),
+    ("filter", "filter"),
+    ("search", "search"),
+    ("help", "help"),
+    ("freeze", "freeze"),
+    ("save", "save"),
+    ("back", "back"),
+    ("children", "self/children"),
+    ("zoom-comm", "comm"),
+    ("zoom-dso", "DSO"),
+    ("idle", "idle"),
+    ("columns", "columns"),
+    ("losses", "losses"),
+    ("palette", "commands"),
+    ("quit", "quit"),
+];
+
+/// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    if let Some(prompt) = &app.prompt {
+        return Some(prompt_line(prompt, theme, area, buffer));
+    }
+    if !app.chord.is_empty() {
+        let mut x = 1 + put(buffer, area, 1, 0, &format!("{} …", shown(&app.chord)), theme.title) + 2;
+        for (key, doc) in command::continuations(&app.chord) {
+            x += put(buffer, area, x, 0, &shown(key), theme.key) + 1;
+            x += put(buffer, area, x, 0, doc, theme.text) + 2;
+        }
+        return None;
+    }
+    let mut x = 1;
+    for (name, word) in KEYS {
+        let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };
+        let key = shown(key);
+        if usize::from(area.width - x.min(area.width)) < width(&key) + width(word) + 2 {
+            break;
+        }
+        x += put(buffer, area, x, 0, &key, theme.key) + 1;
+        x += put(buffer, area, x, 0, word, theme.text) + 2;
+    }
+    None
+}
+
+fn prompt_line(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+    let start = 1 + put(buffer, area, 1, 0, &format!("{}: ", prompt.ask.label()), theme.title);
+    let room = usize::from(area.width.saturating_sub(start + 2));
+    let scroll = prompt.input.visual_scroll(room);
+    let visible: String = prompt.text().chars().skip(scroll).collect();
+    put(buffer, area, start, 0, &visible, theme.text);
+    if let Some((_, at, len)) = &prompt.fault {
+        let before = prompt.text().get(..*at).map_or(0, |t| t.chars().count()).saturating_sub(scroll);
+        for i in 0..*len {
+            let x = area.x + start + (before + i) as u16;
+            if x < area.x + area.width {
+                let style = buffer[(x, area.y)].style().patch(theme.error).underlined();
+                buffer[(x, area.y)].set_style(style);
+            }
+        }
+    }
+    let cursor = prompt.input.visual_cursor().saturating_sub(scroll) as u16;
+    (area.x + start + cursor, area.y)
+}

@@ -1,0 +1,138 @@
+//! The two lines at the top: where and what is sampled, how sure, what is shown.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::panel::text::{clean, width};
+use crate::panel::unit::{clock, percent, thousands};
+use crate::session::Origin;
+use crate::ui::app::App;
+use crate::ui::theme::Theme;
+
+use super::put;
+
+/// One piece of the header; pieces of low weight go first when there is no room.
+struct Piece {
+    text: String,
+    style: Style,
+    weight: u8,
+}
+
+/// Host, event, target, state, samples, losses, cost.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut pieces = pieces(app, theme);
+    let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + 2).sum::<usize>() + 1;
+    while total(&pieces) > usize::from(area.width) && pieces.len() > 1 {
+        let least = pieces.iter().enumerate().min_by_key(|(_, p)| p.weight).map_or(0, |(i, _)| i);
+        pieces.remove(least);
+    }
+    let mut x = 1;
+    for piece in pieces {
+        x += put(buffer, area, x, 0, &piece.text, piece.style) + 2;
+    }
+}
+
+fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
+    let answer = &app.answer;
+    let mut out = Vec::new();
+    let mut add = |text: String, style, weight| {
+        if !text.is_empty() {
+            out.push(Piece { text: clean(&text).into_owned(), style, weight });
+        }
+    };
+    add("perfprof-tui".into(), theme.title, 1);
+    add(app.info.host.clone(), theme.text, 5);
+    add(app.info.kernel.clone(), theme.dim, 2);
+    let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
+    let rate = match answer.frequency {
+        0 => String::new(),
+        hz => format!(" {hz} Hz"),
+    };
+    let chains = if app.info.chains { " -g fp" } else { "" };
+    add(format!("{event}{rate}"), theme.text, 7);
+    add(chains.trim().to_owned(), theme.dim, 3);
+    let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
+    add(cpus, theme.text, 8);
+    add(app.info.target.clone(), theme.text, 8);
+    let time = clock(answer.elapsed_ns);
+    match (&answer.ended, app.frozen, app.info.origin) {
+        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 9),
+        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 9),
+        (None, true, _) => {
+            let since = answer.unfiltered.samples.saturating_sub(answer.total.samples);
+            add(format!("‖ frozen {time} +{}", thousands(since)), theme.warning, 9);
+        }
+        (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
+        (None, false, Origin::Recorded) => add("… loading".into(), theme.warning, 9),
+    }
+    add(samples(app), theme.text, 10);
+    let lost = answer.ledger.lost + answer.ledger.evicted;
+    let lost_text = match lost {
+        0 => "lost 0".to_owned(),
+        n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
+    };
+    add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 9);
+    if app.info.origin == Origin::Live {
+        let cost = answer.cost.own_percent;
+        add(format!("self {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, 4);
+    }
+    out
+}
+
+/// How many samples, and of how many if every CPU were busy.
+fn samples(app: &App) -> String {
+    let ledger = &app.answer.ledger;
+    let shown = thousands(app.answer.unfiltered.samples);
+    match ledger.expected {
+        0 => format!("{shown} samples"),
+        n => format!("{shown} samples ({:.0} % busy)", (100.0 * ledger.received as f64 / n as f64).min(100.0)),
+    }
+}
+
+/// The tab line: screens, sample rate over time, what narrows the view.
+pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut x = 1;
+    x += put(buffer, area, x, 0, "[1 Top]", theme.title) + 2;
+    let mut trail: Vec<String> = app.zooms.iter().map(|z| z.label.clone()).collect();
+    if let Some(filter) = &app.filter {
+        trail.push(format!("view: {filter}"));
+    }
+    let hidden = if app.hide_idle { "idle hidden" } else { "" };
+    let share = app.answer.total.percent_of(&app.answer.unfiltered);
+    let narrowed = app.answer.unfiltered.samples > 0 && app.answer.total.samples < app.answer.unfiltered.samples;
+    let mut right = String::new();
+    if !trail.is_empty() {
+        right = format!("all › {}", trail.join(" › "));
+    }
+    if narrowed {
+        let sep = if right.is_empty() { "" } else { "  " };
+        right.push_str(&format!(
+            "{sep}{} of all{}",
+            percent(share),
+            if hidden.is_empty() { "" } else { ", idle hidden" }
+        ));
+    }
+    let right = clean(&right).into_owned();
+    let room = usize::from(area.width.saturating_sub(x + 1));
+    let right_width = width(&right).min(room);
+    let spark_room = room.saturating_sub(right_width + 9);
+    if spark_room >= 12 {
+        let spark = sparkline(&app.answer.rates, spark_room.min(60));
+        if !spark.is_empty() {
+            x += put(buffer, area, x, 0, &spark, theme.bar) + 1;
+            x += put(buffer, area, x, 0, "rate", theme.dim) + 2;
+        }
+    }
+    let at = area.width.saturating_sub(right_width as u16 + 1).max(x);
+    put(buffer, area, at, 0, &right, theme.warning);
+}
+
+/// The newest seconds as eighths; the last one, still filling, is left out.
+fn sparkline(rates: &[u32], cells: usize) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let done = &rates[..rates.len().saturating_sub(1)];
+    let shown = &done[done.len().saturating_sub(cells)..];
+    let top = shown.iter().copied().max().unwrap_or(0).max(1);
+    shown.iter().map(|r| LEVELS[(u64::from(*r) * 7).div_ceil(u64::from(top)).min(7) as usize]).collect()
+}

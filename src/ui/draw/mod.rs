@@ -1,0 +1,46 @@
+//! Drawing: functions from the model to cells. They change nothing.
+
+pub mod footer;
+pub mod header;
+pub mod layout;
+pub mod overlays;
+pub mod table;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::panel::text::{clean, fit_end};
+
+use super::app::App;
+use super::theme::Theme;
+
+/// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    if area.width < layout::MIN.0 || area.height < layout::MIN.1 {
+        let text = format!("{}×{} is too small", area.width, area.height);
+        put(buffer, area, 0, 0, &text, theme.text);
+        return None;
+    }
+    let places = layout::places(area);
+    header::draw(app, theme, places.header, buffer);
+    header::tabs(app, theme, places.tabs, buffer);
+    table::draw(app, theme, places.table, buffer);
+    footer::details(app, theme, places.details, buffer);
+    let cursor = footer::draw(app, theme, places.footer, buffer);
+    let over = overlays::draw(app, theme, places.table, buffer);
+    over.or(cursor)
+}
+
+/// Writes a text at an offset in an area, cut at its end; returns the cells used. Text from outside
+/// goes through here or is cleaned before, so no control character reaches the terminal.
+pub fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
+    if y >= area.height || x >= area.width {
+        return 0;
+    }
+    let room = usize::from(area.width - x);
+    let text = clean(text);
+    let text = fit_end(&text, room);
+    let (end, _) = buffer.set_stringn(area.x + x, area.y + y, text.as_ref(), room, style);
+    end - area.x - x
+}

@@ -1,0 +1,184 @@
+//! Overlays: a frame in the middle of the table with a list in it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::{Block, Clear, Widget};
+
+use crate::panel::text::{fit_end, width};
+use crate::panel::unit::{percent, thousands};
+use crate::ui::app::App;
+use crate::ui::command::TABLE;
+use crate::ui::keys::shown;
+use crate::ui::overlay::{Overlay, Palette, column_menu};
+use crate::ui::theme::Theme;
+
+use super::put;
+
+/// Draws the topmost overlay. Returns where the cursor belongs.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    match app.overlays.last()? {
+        Overlay::Help { scroll } => list(theme, "help", &help(app, theme), *scroll, area, buffer),
+        Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
+        Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
+        Overlay::Palette(palette) => return Some(draw_palette(palette, theme, area, buffer)),
+    }
+    None
+}
+
+type Styled = Vec<(String, Style)>;
+
+fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer: &mut Buffer) -> Rect {
+    let (w, h) = (width.min(area.width), height.min(area.height));
+    let rect = Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h };
+    Clear.render(rect, buffer);
+    let block = Block::bordered().title(format!(" {title} ")).title_style(theme.title).border_style(theme.dim);
+    let inner = block.inner(rect);
+    block.render(rect, buffer);
+    inner
+}
+
+fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect, buffer: &mut Buffer) {
+    let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
+    let inner = frame(theme, title, widest.min(250) as u16 + 4, lines.len().min(200) as u16 + 2, area, buffer);
+    let rows = usize::from(inner.height);
+    let from = scroll.min(lines.len().saturating_sub(rows));
+    for (y, line) in (0..inner.height).zip(&lines[from..]) {
+        let mut x = 1;
+        for (text, style) in line {
+            x += put(buffer, inner, x, y, text, *style);
+        }
+    }
+    if lines.len() > rows {
+        let more = format!(" {}-{} of {}, ↑↓ ", from + 1, (from + rows).min(lines.len()), lines.len());
+        let y = inner.y + inner.height;
+        let edge = Rect { x: inner.x, y, width: inner.width, height: 1 };
+        put(buffer, edge, edge.width.saturating_sub(width(&more) as u16), 0, &more, theme.dim);
+    }
+}
+
+fn help(app: &App, theme: &Theme) -> Vec<Styled> {
+    let mut lines: Vec<Styled> = Vec::new();
+    let mut group = "";
+    for row in TABLE {
+        if row.group != group {
+            if !group.is_empty() {
+                lines.push(Vec::new());
+            }
+            group = row.group;
+            lines.push(vec![(group.to_owned(), theme.title)]);
+        }
+        let keys: Vec<String> =
+            row.keys.iter().map(|k| k.split(' ').map(shown).collect::<Vec<_>>().join(" ")).collect();
+        let argument =
+            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+        lines.push(vec![
+            (format!("{:14}", keys.join(" ")), theme.key),
+            (format!("{:22}", format!(":{}{argument}", row.name)), theme.dim),
+            (row.doc.to_owned(), theme.text),
+        ]);
+    }
+    lines.push(Vec::new());
+    lines.push(vec![("Letters at the right edge".to_owned(), theme.title)]);
+    let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  ? unknown";
+    lines.push(vec![(letters.to_owned(), theme.text)]);
+    lines.push(vec![("Filters".to_owned(), theme.title)]);
+    let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
+    lines.push(vec![(format!("fields: {}", fields.join(" ")), theme.text)]);
+    lines.push(vec![("comm == nginx && cpu in 0-3,32 && stack ~ \"*tcp_*\" && time > 10s".to_owned(), theme.text)]);
+    let room = usize::from(app.size.0).saturating_sub(6);
+    for line in &mut lines {
+        if let [.., (text, _)] = line.as_mut_slice() {
+            *text = fit_end(text, room).into_owned();
+        }
+    }
+    lines
+}
+
+fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
+    let answer = &app.answer;
+    let ledger = &answer.ledger;
+    let mut lines: Vec<Styled> = Vec::new();
+    let mut row = |name: &str, value: String, bad: bool, meaning: &str| {
+        let style = if bad { theme.error } else { theme.text };
+        lines.push(vec![
+            (format!("{name:20}"), theme.title),
+            (format!("{value:>14}  "), style),
+            (meaning.to_owned(), theme.dim),
+        ]);
+    };
+    row("samples", thousands(ledger.received), false, "taken in since the start");
+    if ledger.expected > 0 {
+        let share = 100.0 * ledger.received as f64 / ledger.expected as f64;
+        row(
+            "if all were busy",
+            thousands(ledger.expected),
+            false,
+            &format!("rate × CPUs × seconds; {} came, idle CPUs give few", percent(share)),
+        );
+    }
+    row("lost", thousands(ledger.lost), ledger.lost > 0, "the rings were full: larger -m, lower -F");
+    row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
+    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the rings");
+    row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");
+    row("own samples", thousands(ledger.own), false, "left out (--include-self keeps them)");
+    row("evicted", thousands(ledger.evicted), ledger.evicted > 0, "oldest samples, for the budget of --memory");
+    if answer.names_pending > 0 {
+        row("names", thousands(answer.names_pending as u64), false, "addresses still being looked up");
+    }
+    row(
+        "own CPU time",
+        format!("{:.1} %", answer.cost.own_percent),
+        answer.cost.own_percent > 10.0,
+        "of one CPU, of late",
+    );
+    if answer.cost.sampling_percent > 0.0 {
+        let cost = answer.cost.sampling_percent;
+        row("cost of sampling", format!("{cost:.1} %"), cost > 10.0, "of each CPU when busy, measured at the start");
+    }
+    for event in &answer.events {
+        let note = event.note.clone().unwrap_or_default();
+        row(&format!("event {}", event.name), thousands(event.total.samples), false, &note);
+    }
+    for note in &answer.notes {
+        lines.push(vec![("• ".to_owned(), theme.warning), (note.replace('\n', " "), theme.text)]);
+    }
+    if let Some(ended) = &answer.ended {
+        lines.push(vec![("■ ".to_owned(), theme.warning), (ended.clone(), theme.text)]);
+    }
+    lines
+}
+
+fn columns(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+    let menu = column_menu(&app.columns);
+    let inner = frame(theme, "columns", 46, menu.len() as u16 + 4, area, buffer);
+    for (i, field) in menu.iter().enumerate() {
+        let on = app.columns.contains(field);
+        let text = format!("{} {:12}", if on { "[x]" } else { "[ ]" }, field.column().title);
+        let style = if i == cursor.min(menu.len() - 1) { theme.selected } else { theme.text };
+        put(buffer, inner, 1, i as u16, &text, style);
+    }
+    put(buffer, inner, 1, inner.height.saturating_sub(1), "Space show/hide  ← → move  Esc done", theme.dim);
+}
+
+fn draw_palette(palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+    let matches = palette.matches();
+    let inner = frame(theme, "commands", 76, area.height.min(22), area, buffer);
+    let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
+    put(buffer, inner, start, 0, palette.input.value(), theme.text);
+    let rows = usize::from(inner.height.saturating_sub(1));
+    let from = (palette.cursor + 1).saturating_sub(rows);
+    for (y, (i, row)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
+        let argument =
+            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+        let key = row.keys.first().map(|k| k.split(' ').map(shown).collect::<Vec<_>>().join(" ")).unwrap_or_default();
+        let style = if i == palette.cursor { theme.selected } else { theme.text };
+        let x = 1 + put(buffer, inner, 1, y, &format!("{:24}", format!("{}{argument}", row.name)), style);
+        let x = x + put(buffer, inner, x, y, &format!("{key:8}"), theme.key);
+        put(buffer, inner, x, y, row.doc, theme.dim);
+    }
+    if matches.is_empty() {
+        put(buffer, inner, 1, 1, "no such command", theme.error);
+    }
+    (inner.x + start + palette.input.visual_cursor() as u16, inner.y)
+}

@@ -1,0 +1,77 @@
+//! Names of keys, as the command table and the help spell them.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// The name of a pressed key: `e`, `E`, `ctrl-c`, `enter`, `space`, `backtab`, `f1`.
+pub fn name(event: &KeyEvent) -> Option<String> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let base = match event.code {
+        KeyCode::Char(' ') => "space".to_owned(),
+        KeyCode::Char(c) => c.to_string(),
+        KeyCode::Enter => "enter".to_owned(),
+        KeyCode::Esc => "esc".to_owned(),
+        KeyCode::Tab => "tab".to_owned(),
+        KeyCode::BackTab => "backtab".to_owned(),
+        KeyCode::Backspace => "backspace".to_owned(),
+        KeyCode::Delete => "del".to_owned(),
+        KeyCode::Up => "up".to_owned(),
+        KeyCode::Down => "down".to_owned(),
+        KeyCode::Left => "left".to_owned(),
+        KeyCode::Right => "right".to_owned(),
+        KeyCode::PageUp => "pgup".to_owned(),
+        KeyCode::PageDown => "pgdn".to_owned(),
+        KeyCode::Home => "home".to_owned(),
+        KeyCode::End => "end".to_owned(),
+        KeyCode::F(n) => format!("f{n}"),
+        _ => return None,
+    };
+    let mut out = String::new();
+    if event.modifiers.contains(KeyModifiers::CONTROL) {
+        out.push_str("ctrl-");
+    }
+    if event.modifiers.contains(KeyModifiers::ALT) {
+        out.push_str("alt-");
+    }
+    out.push_str(&base);
+    Some(out)
+}
+
+/// As shown in the footer and the help.
+pub fn shown(key: &str) -> String {
+    match key {
+        "enter" => "⏎".to_owned(),
+        "backspace" => "⌫".to_owned(),
+        "space" => "Space".to_owned(),
+        "tab" => "Tab".to_owned(),
+        "backtab" => "S-Tab".to_owned(),
+        "up" => "↑".to_owned(),
+        "down" => "↓".to_owned(),
+        "left" => "←".to_owned(),
+        "right" => "→".to_owned(),
+        "pgup" => "PgUp".to_owned(),
+        "pgdn" => "PgDn".to_owned(),
+        "home" => "Home".to_owned(),
+        "end" => "End".to_owned(),
+        "esc" => "Esc".to_owned(),
+        other => match other.strip_prefix("ctrl-") {
+            Some(rest) => format!("^{}", rest.to_uppercase()),
+            None => other.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let key = |code, mods| name(&KeyEvent::new(code, mods)).expect("named");
+        assert_eq!(key(KeyCode::Char('E'), KeyModifiers::SHIFT), "E");
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), "ctrl-c");
+        assert_eq!(key(KeyCode::Char(' '), KeyModifiers::NONE), "space");
+        assert_eq!(shown("ctrl-c"), "^C");
+    }
+}

@@ -1,0 +1,17 @@
+//! The screen: a model, commands that change it, and functions that draw it. Knows questions,
+//! answers and panels; nothing of the kernel.
+
+pub mod app;
+pub mod command;
+pub mod complete;
+pub mod draw;
+pub mod keys;
+pub mod overlay;
+pub mod prompt;
+pub mod run;
+pub mod screen;
+pub mod term;
+pub mod theme;
+
+pub use app::{App, Effect, Start};
+pub use command::Command;

@@ -1,0 +1,108 @@
+//! The line at the bottom where something is typed: what for, what is wrong with it so far, and
+//! what may come next.
+
+use crossterm::event::{Event, KeyEvent};
+use tui_input::Input;
+use tui_input::backend::crossterm::EventHandler;
+
+use crate::filter::Filter;
+use crate::query::Answer;
+
+use super::complete;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    Filter,
+    Search,
+    Limit,
+    Refresh,
+    Frequency,
+    Cpus,
+    ZoomCpu,
+    Save,
+}
+
+impl Ask {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Search => "search",
+            Self::Limit => "hide below %",
+            Self::Refresh => "seconds",
+            Self::Frequency => "Hz",
+            Self::Cpus => "sample CPUs",
+            Self::ZoomCpu => "CPUs",
+            Self::Save => "save as",
+        }
+    }
+}
+
+/// A prompt being typed.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub ask: Ask,
+    pub input: Input,
+    /// Completions for what is typed: (text, what it is).
+    pub options: Vec<(String, String)>,
+    /// Byte offset at which a completion is put in.
+    pub from: usize,
+    pub chosen: usize,
+    /// What is wrong: message, byte offset, length.
+    pub fault: Option<(String, usize, usize)>,
+}
+
+impl Prompt {
+    pub fn new(ask: Ask, text: String, answer: &Answer) -> Self {
+        let mut prompt = Self { ask, input: Input::new(text), options: Vec::new(), from: 0, chosen: 0, fault: None };
+        prompt.refresh(answer);
+        prompt
+    }
+
+    pub fn text(&self) -> &str {
+        self.input.value()
+    }
+
+    /// Takes a key into the line.
+    pub fn key(&mut self, key: KeyEvent, answer: &Answer) {
+        self.input.handle_event(&Event::Key(key));
+        self.refresh(answer);
+    }
+
+    /// Takes pasted text into the line; what is no ordinary character is left out.
+    pub fn paste(&mut self, text: &str, answer: &Answer) {
+        for c in text.chars().filter(|c| !c.is_control()).take(4096) {
+            self.input.handle(tui_input::InputRequest::InsertChar(c));
+        }
+        self.refresh(answer);
+    }
+
+    /// Puts the chosen completion in place of the piece being typed.
+    pub fn complete(&mut self, answer: &Answer) {
+        if let Some((text, _)) = self.options.get(self.chosen) {
+            let kept = &self.input.value()[..self.from.min(self.input.value().len())];
+            self.input = Input::new(format!("{kept}{text} "));
+            self.refresh(answer);
+        }
+    }
+
+    /// Chooses the next or previous completion.
+    pub fn choose(&mut self, step: isize) {
+        let n = self.options.len();
+        if n > 0 {
+            self.chosen = (self.chosen as isize + step).rem_euclid(n as isize) as usize;
+        }
+    }
+
+    fn refresh(&mut self, answer: &Answer) {
+        self.chosen = 0;
+        let text = self.input.value();
+        self.fault = match self.ask {
+            Ask::Filter if !text.trim().is_empty() => Filter::parse(text).err().map(|f| (f.line(), f.at, f.len.max(1))),
+            Ask::Search => super::screen::pattern(text).err().map(|e| (e, 0, text.len())),
+            _ => None,
+        };
+        (self.options, self.from) =
+            if self.ask == Ask::Filter { complete::filter(text, answer) } else { (Vec::new(), 0) };
+    }
+}

@@ -1,0 +1,169 @@
+//! The loop: takes in all that waits, lets the model change, carries effects out, draws once.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, unbounded};
+use crossterm::event::Event as Input;
+use ratatui::layout::Position;
+
+use crate::engine::{Engine, Notice, Request};
+
+use super::app::{App, Effect};
+use super::draw;
+use super::term::{self, Screen};
+use super::theme::Theme;
+
+/// What happens outside terminal and engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// A signal asks us to end.
+    Stop,
+    /// Another process stopped and continued us.
+    Continued,
+    /// A save has ended: words, or what went wrong.
+    Saved(Result<String, String>),
+}
+
+/// What the loop needs from those who know files and processes.
+pub trait Driver {
+    /// Saves a snapshot under a name, or under one of its choice; the outcome comes as
+    /// [`Outside::Saved`].
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>);
+
+    /// Stops the process, as Ctrl-Z would.
+    fn suspend(&mut self);
+}
+
+/// Runs the interface until it is left. The terminal must be ours.
+pub fn run(
+    app: &mut App,
+    theme: &Theme,
+    engine: &Engine,
+    outside: &Receiver<Outside>,
+    driver: &mut dyn Driver,
+) -> io::Result<()> {
+    let mut screen = term::screen()?;
+    let inputs = read_inputs()?;
+    let size = screen.size()?;
+    app.resize(size.width, size.height);
+    let mut dirty = true;
+    loop {
+        if !effects(app, &mut screen, engine, driver)? {
+            return Ok(());
+        }
+        if std::mem::take(&mut dirty) {
+            frame(app, theme, &mut screen)?;
+        }
+        crossbeam_channel::select! {
+            recv(inputs) -> input => match input {
+                Ok(input) => app.input(&input),
+                Err(_) => return Ok(()),
+            },
+            recv(engine.notices()) -> notice => match notice {
+                Ok(notice) => take_notice(app, engine, notice),
+                Err(_) => return Ok(()),
+            },
+            recv(outside) -> what => match what {
+                Ok(Outside::Stop) | Err(_) => return Ok(()),
+                Ok(what) => take_outside(app, &mut screen, what)?,
+            },
+        }
+        // Whatever else waits is taken in before the next frame.
+        while let Ok(input) = inputs.try_recv() {
+            app.input(&input);
+        }
+        while let Ok(notice) = engine.notices().try_recv() {
+            take_notice(app, engine, notice);
+        }
+        dirty = true;
+    }
+}
+
+fn read_inputs() -> io::Result<Receiver<Input>> {
+    let (sender, inputs) = unbounded();
+    std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        while let Ok(input) = crossterm::event::read() {
+            if sender.send(input).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(inputs)
+}
+
+fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
+    match notice {
+        Notice::Answer => app.set_answer(engine.answer()),
+        Notice::Reply(Ok(text)) if text.is_empty() => {}
+        Notice::Reply(Ok(text)) => app.say(text),
+        Notice::Reply(Err(text)) => app.error(text),
+    }
+}
+
+fn take_outside(app: &mut App, screen: &mut Screen, what: Outside) -> io::Result<()> {
+    match what {
+        Outside::Saved(Ok(text)) => app.say(text),
+        Outside::Saved(Err(text)) => app.error(text),
+        Outside::Continued => retake(app, screen)?,
+        Outside::Stop => {}
+    }
+    Ok(())
+}
+
+/// Takes the terminal again after something else had it.
+fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
+    term::enter()?;
+    let size = screen.size()?;
+    app.resize(size.width, size.height);
+    screen.clear()
+}
+
+/// Carries out what the model asks for; `false` when that is to leave.
+fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
+    for effect in std::mem::take(&mut app.effects) {
+        match effect {
+            Effect::Ask(question) => engine.send(Request::Ask(question)),
+            Effect::Control(control) => engine.send(Request::Control(control)),
+            Effect::Freeze(on) => engine.send(Request::Freeze(on)),
+            Effect::Clear => engine.send(Request::Clear),
+            Effect::Refresh(interval) => engine.send(Request::Refresh(interval)),
+            Effect::Save(path) => driver.save(engine, path),
+            Effect::Suspend => {
+                term::leave();
+                driver.suspend();
+                retake(app, screen)?;
+            }
+            Effect::Redraw => screen.clear()?,
+            Effect::Mouse(on) => term::mouse(on)?,
+            Effect::Quit => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+fn frame(app: &App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
+    screen.draw(|frame| {
+        let area = frame.area();
+        let cursor = draw::draw(app, theme, area, frame.buffer_mut());
+        if let Some((x, y)) = cursor {
+            frame.set_cursor_position(Position { x, y });
+        }
+    })?;
+    Ok(())
+}
+
+/// Draws one frame into a buffer, for those who have no terminal: tests and screenshots.
+pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
+    let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
+    let mut buffer = ratatui::buffer::Buffer::empty(area);
+    let _ = draw::draw(app, theme, area, &mut buffer);
+    buffer
+}
+
+/// Feeds the model by hand, without threads: an answer in, drawn later.
+pub fn show(app: &mut App, answer: crate::query::Answer, width: u16, height: u16) {
+    app.resize(width, height);
+    app.set_answer(Arc::new(answer));
+}

@@ -1,0 +1,133 @@
+//! The Top screen's own state: cursor, scroll position, search. The cursor follows its item, and
+//! the item keeps its place on the screen while the order around it changes.
+
+use regex::{Regex, RegexBuilder};
+
+use crate::query::Answer;
+use crate::query::answer::Line;
+
+/// Cursor and scroll position.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    /// The first line in sight.
+    pub top: usize,
+    pub selected: usize,
+    /// The item under the cursor; `None` while the cursor rests on the first line, whatever that is.
+    pub item: Option<u64>,
+    /// Lines that fit.
+    pub height: usize,
+    pub search: Option<Search>,
+}
+
+/// A search and how often it matches.
+#[derive(Clone, Debug)]
+pub struct Search {
+    pub text: String,
+    pub regex: Regex,
+    pub matches: usize,
+    /// Which match the cursor is on, from 1; 0 when on none.
+    pub current: usize,
+}
+
+/// A search pattern: a regular expression, case ignored unless it has capitals.
+pub fn pattern(text: &str) -> Result<Regex, String> {
+    let ignore = !text.chars().any(char::is_uppercase);
+    let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();
+    regex.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default()))
+}
+
+/// Whether a line matches a search: by function, DSO or comm.
+pub fn matches(regex: &Regex, line: &Line) -> bool {
+    regex.is_match(&line.sym)
+        || line.depth == 0 && (regex.is_match(&line.dso) || line.group.comm.as_ref().is_some_and(|c| regex.is_match(c)))
+}
+
+impl Screen {
+    /// Follows the item under the cursor into a new answer.
+    pub fn follow(&mut self, answer: &Answer) {
+        let row = self.selected.saturating_sub(self.top);
+        if let Some(item) = self.item
+            && let Some(at) = answer.lines.iter().position(|l| l.id == item)
+        {
+            self.selected = at;
+            self.top = at.saturating_sub(row);
+        }
+        self.clamp(answer.lines.len());
+        self.item = self.item.and_then(|_| answer.lines.get(self.selected).map(|l| l.id));
+        self.count_matches(answer);
+    }
+
+    /// Moves the cursor by some lines.
+    pub fn step(&mut self, by: isize, answer: &Answer) {
+        self.go(self.selected.saturating_add_signed(by), answer);
+    }
+
+    /// Puts the cursor on a line.
+    pub fn go(&mut self, line: usize, answer: &Answer) {
+        self.selected = line;
+        self.clamp(answer.lines.len());
+        self.item = answer.lines.get(self.selected).map(|l| l.id);
+        self.count_matches(answer);
+    }
+
+    /// Back to the first line, whatever it will be.
+    pub fn home(&mut self) {
+        *self = Self { height: self.height, search: self.search.take(), ..Self::default() };
+    }
+
+    fn clamp(&mut self, lines: usize) {
+        self.selected = self.selected.min(lines.saturating_sub(1));
+        let height = self.height.max(1);
+        self.top = self.top.min(self.selected).min(lines.saturating_sub(height.min(lines)));
+        if self.selected >= self.top + height {
+            self.top = self.selected + 1 - height;
+        }
+    }
+
+    /// Begins a search; the cursor goes to the first match from where it is.
+    pub fn search(&mut self, text: &str, answer: &Answer) -> Result<(), String> {
+        if text.is_empty() {
+            self.search = None;
+            return Ok(());
+        }
+        let regex = pattern(text)?;
+        self.search = Some(Search { text: text.to_owned(), regex, matches: 0, current: 0 });
+        let here = answer.lines.get(self.selected).is_some_and(|l| self.hit(l));
+        if here {
+            self.count_matches(answer)
+        } else {
+            self.next(1, answer)
+        }
+        Ok(())
+    }
+
+    /// Whether a line is a match of the search.
+    pub fn hit(&self, line: &Line) -> bool {
+        self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
+    }
+
+    /// Goes to the next (1) or previous (-1) match, around the ends.
+    pub fn next(&mut self, step: isize, answer: &Answer) {
+        let n = answer.lines.len() as isize;
+        let found = (1..=n).map(|i| (self.selected as isize + i * step).rem_euclid(n.max(1)) as usize);
+        let at = found.into_iter().find(|i| answer.lines.get(*i).is_some_and(|l| self.hit(l)));
+        if let Some(at) = at {
+            self.go(at, answer);
+        }
+        self.count_matches(answer);
+    }
+
+    fn count_matches(&mut self, answer: &Answer) {
+        let Some(mut search) = self.search.take() else { return };
+        let hits = answer.lines.iter().enumerate().filter(|(_, l)| matches(&search.regex, l));
+        let (mut count, mut current) = (0, 0);
+        for (i, _) in hits {
+            count += 1;
+            if i == self.selected {
+                current = count;
+            }
+        }
+        (search.matches, search.current) = (count, current);
+        self.search = Some(search);
+    }
+}

@@ -1,0 +1,148 @@
+//! The terminal: set up, written to in whole frames, and always put back.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{cursor, execute, queue};
+use ratatui::Terminal;
+use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
+use ratatui::buffer::Cell;
+use ratatui::layout::{Position, Size};
+
+/// Whether the terminal is ours at the moment.
+static OURS: AtomicBool = AtomicBool::new(false);
+/// Bytes written to the terminal so far.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes written to the terminal so far.
+pub fn written() -> u64 {
+    WRITTEN.load(Ordering::Relaxed)
+}
+
+/// Takes the terminal.
+pub fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    OURS.store(true, Ordering::SeqCst);
+    let mut out = Vec::new();
+    queue!(out, EnterAlternateScreen, EnableBracketedPaste, EnableMouseCapture, cursor::Hide)?;
+    write_all(&out)
+}
+
+/// Gives the terminal back; harmless when it is not ours.
+pub fn leave() {
+    if OURS.swap(false, Ordering::SeqCst) {
+        let mut out = Vec::new();
+        let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+        let _ = write_all(&out);
+        let _ = disable_raw_mode();
+    }
+}
+
+/// Takes or leaves the mouse.
+pub fn mouse(on: bool) -> io::Result<()> {
+    let mut out = io::stdout();
+    if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
+}
+
+/// Gives the terminal back when a panic ends the program, before its message is printed.
+pub fn restore_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        leave();
+        before(info);
+        std::process::exit(1);
+    }));
+}
+
+fn write_all(bytes: &[u8]) -> io::Result<()> {
+    WRITTEN.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Collects a frame and writes it at once.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    bytes: Vec<u8>,
+}
+
+impl Write for FrameWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let result = write_all(&self.bytes);
+        self.bytes.clear();
+        result
+    }
+}
+
+/// crossterm's backend, silent when a frame changes nothing.
+#[derive(Debug)]
+pub struct QuietBackend {
+    inner: CrosstermBackend<FrameWriter>,
+    cursor_shown: bool,
+}
+
+/// A terminal that writes whole frames.
+pub type Screen = Terminal<QuietBackend>;
+
+/// A terminal on standard output.
+pub fn screen() -> io::Result<Screen> {
+    let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
+    Terminal::new(QuietBackend { inner, cursor_shown: false })
+}
+
+impl Backend for QuietBackend {
+    type Error = io::Error;
+
+    fn draw<'a, I: Iterator<Item = (u16, u16, &'a Cell)>>(&mut self, content: I) -> io::Result<()> {
+        let mut content = content.peekable();
+        if content.peek().is_none() { Ok(()) } else { self.inner.draw(content) }
+    }
+
+    fn hide_cursor(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.cursor_shown) { self.inner.hide_cursor() } else { Ok(()) }
+    }
+
+    fn show_cursor(&mut self) -> io::Result<()> {
+        self.cursor_shown = true;
+        self.inner.show_cursor()
+    }
+
+    fn get_cursor_position(&mut self) -> io::Result<Position> {
+        self.inner.get_cursor_position()
+    }
+
+    fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
+        self.inner.set_cursor_position(position)
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        self.inner.clear()
+    }
+
+    fn clear_region(&mut self, kind: ClearType) -> io::Result<()> {
+        self.inner.clear_region(kind)
+    }
+
+    fn size(&self) -> io::Result<Size> {
+        self.inner.size()
+    }
+
+    fn window_size(&mut self) -> io::Result<WindowSize> {
+        self.inner.window_size()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Backend::flush(&mut self.inner)
+    }
+}

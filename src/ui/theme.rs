@@ -1,0 +1,179 @@
+//! What things look like, by meaning. A theme is a TOML file of styles.
+
+use ratatui::style::{Color, Style};
+use serde::Deserialize;
+use termprofile::{DetectorSettings, TermProfile};
+
+use crate::session::DsoKind;
+
+/// Styles by meaning; none of them carries a meaning alone.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Theme {
+    pub title: Style,
+    pub text: Style,
+    pub dim: Style,
+    pub head: Style,
+    pub selected: Style,
+    pub hot: Style,
+    pub warm: Style,
+    pub bar: Style,
+    pub good: Style,
+    pub warning: Style,
+    pub error: Style,
+    pub found: Style,
+    pub key: Style,
+    pub kernel: Style,
+    pub user: Style,
+    pub library: Style,
+    pub jit: Style,
+    pub unknown: Style,
+}
+
+const DEFAULT: &str = include_str!("../../themes/default.toml");
+
+/// How many colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    None,
+    Ansi16,
+    Ansi256,
+    True,
+}
+
+impl Depth {
+    /// Reads `--color`; the error names what there is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "none" | "never" => Ok(Self::None),
+            "16" => Ok(Self::Ansi16),
+            "256" => Ok(Self::Ansi256),
+            "true" | "always" => Ok(Self::True),
+            other => Err(format!("--color {other}: expected true, 256, 16 or none")),
+        }
+    }
+
+    /// What the environment says of the terminal (NO_COLOR, COLORTERM, TERM and others).
+    pub fn detect() -> Self {
+        match TermProfile::detect(&std::io::stdout(), DetectorSettings::default()) {
+            TermProfile::TrueColor => Self::True,
+            TermProfile::Ansi256 => Self::Ansi256,
+            TermProfile::Ansi16 => Self::Ansi16,
+            TermProfile::NoColor | TermProfile::NoTty => Self::None,
+        }
+    }
+}
+
+impl Theme {
+    /// The built-in theme at a colour depth.
+    pub fn new(depth: Depth) -> Self {
+        let theme: Self = toml::from_str(DEFAULT).unwrap_or_else(|_| Self::plain());
+        theme.at(depth)
+    }
+
+    fn plain() -> Self {
+        let s = Style::new();
+        Self {
+            title: s,
+            text: s,
+            dim: s,
+            head: s,
+            selected: s.reversed(),
+            hot: s,
+            warm: s,
+            bar: s,
+            good: s,
+            warning: s,
+            error: s,
+            found: s.underlined(),
+            key: s,
+            kernel: s,
+            user: s,
+            library: s,
+            jit: s,
+            unknown: s,
+        }
+    }
+
+    fn at(mut self, depth: Depth) -> Self {
+        let profile = match depth {
+            Depth::None => TermProfile::NoColor,
+            Depth::Ansi16 => TermProfile::Ansi16,
+            Depth::Ansi256 => TermProfile::Ansi256,
+            Depth::True => TermProfile::TrueColor,
+        };
+        for style in self.all() {
+            if depth == Depth::None {
+                let had_background = style.bg.is_some();
+                (style.fg, style.bg) = (None, None);
+                if had_background {
+                    *style = style.underlined();
+                }
+            } else {
+                let adapt = |c: Option<Color>| c.and_then(|c| profile.adapt_color(c));
+                (style.fg, style.bg) = (adapt(style.fg), adapt(style.bg));
+            }
+        }
+        self
+    }
+
+    fn all(&mut self) -> [&mut Style; 18] {
+        [
+            &mut self.title,
+            &mut self.text,
+            &mut self.dim,
+            &mut self.head,
+            &mut self.selected,
+            &mut self.hot,
+            &mut self.warm,
+            &mut self.bar,
+            &mut self.good,
+            &mut self.warning,
+            &mut self.error,
+            &mut self.found,
+            &mut self.key,
+            &mut self.kernel,
+            &mut self.user,
+            &mut self.library,
+            &mut self.jit,
+            &mut self.unknown,
+        ]
+    }
+
+    /// The style and letter of a kind of code; the letter says it without colour.
+    pub fn class(&self, kind: DsoKind, path: &str) -> (Style, char) {
+        match kind {
+            DsoKind::Kernel | DsoKind::Module => (self.kernel, 'k'),
+            DsoKind::Bpf => (self.kernel, 'b'),
+            DsoKind::Guest => (self.kernel, 'g'),
+            DsoKind::Vdso => (self.library, 'l'),
+            DsoKind::File if path.contains(".so") => (self.library, 'l'),
+            DsoKind::File => (self.user, 'u'),
+            DsoKind::Anon => (self.jit, 'j'),
+            DsoKind::Unknown => (self.unknown, '?'),
+        }
+    }
+
+    /// The style of a share: perf's thresholds, 5 % and 0.5 %.
+    pub fn share(&self, percent: f64) -> Style {
+        match percent {
+            p if p >= 5.0 => self.hot,
+            p if p >= 0.5 => self.warm,
+            _ => self.text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_theme_is_valid_and_the_selection_needs_no_colour() {
+        toml::from_str::<Theme>(DEFAULT).expect("valid");
+        let mut none = Theme::new(Depth::None);
+        assert_eq!(none.selected.add_modifier, ratatui::style::Modifier::REVERSED);
+        assert!(none.all().iter().all(|s| s.fg.is_none() && s.bg.is_none()));
+        assert!(!none.found.add_modifier.is_empty(), "a match is still seen");
+    }
+}

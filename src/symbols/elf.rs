@@ -6,7 +6,7 @@
 use std::fs::File;
 
 use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 
 use super::table::{Binding, Raw, SymbolTable};
 use crate::record::kinds::BuildId;
@@ -43,15 +43,15 @@ pub fn load<R: object::read::ReadCacheOps>(
             .find(|(start, size, _)| addr.wrapping_sub(*start) < *size)
             .map(|(start, _, offset)| addr - start + offset)
     };
-    let mut raw = functions(&file, file.symbols(), &to_offset);
+    let mut raw = functions(&file, ".symtab", &to_offset);
     let debug = if raw.is_empty() { build_id.as_ref().and_then(debug) } else { None };
     let debug_cache = debug.map(ReadCache::new);
     let debug_file = debug_cache.as_ref().and_then(|cache| object::File::parse(cache).ok());
     if let Some(debug_file) = &debug_file {
-        raw = functions(debug_file, debug_file.symbols(), &to_offset);
+        raw = functions(debug_file, ".symtab", &to_offset);
     }
     if raw.is_empty() {
-        raw = functions(&file, file.dynamic_symbols(), &to_offset);
+        raw = functions(&file, ".dynsym", &to_offset);
     }
     let plt_names = plt(&file, &to_offset);
     raw.extend(plt_names.iter().map(|(start, size, name)| Raw {
@@ -72,36 +72,50 @@ pub fn build_id(file: File) -> Option<BuildId> {
     object::File::parse(&cache).ok()?.build_id().ok().flatten().and_then(BuildId::new)
 }
 
-fn functions<'d, S: ObjectSymbol<'d>>(
-    file: &object::File<'d, &'d ReadCache<impl object::read::ReadCacheOps>>,
-    symbols: impl Iterator<Item = S>,
+/// The functions of one of a file's symbol tables (`SHT_SYMTAB` or `SHT_DYNSYM`). Table and names
+/// are read as two whole sections; going through one name at a time costs a system call each.
+fn functions<'d, R: object::read::ReadCacheOps>(
+    file: &object::File<'d, &'d ReadCache<R>>,
+    kind: &str,
     to_offset: &dyn Fn(u64) -> Option<u64>,
 ) -> Vec<Raw<'d>> {
-    let text: Vec<bool> =
-        file.sections().map(|s| s.name_bytes().is_ok_and(|n| memchr::memmem::find(n, b"text").is_some())).collect();
-    let first = file.sections().next().map_or(0, |s| s.index().0);
-    let one = |s: S| {
-        let name = s.name_bytes().ok().filter(|n| !n.is_empty())?;
-        let in_text = |index: object::SectionIndex| {
-            index.0.checked_sub(first).and_then(|i| text.get(i)).copied().unwrap_or(false)
-        };
-        let code = match s.kind() {
-            SymbolKind::Text => s.is_definition() || s.section_index().is_some(),
-            SymbolKind::Label | SymbolKind::Unknown => s.section_index().is_some_and(in_text),
+    let names_section = if kind == ".symtab" { ".strtab" } else { ".dynstr" };
+    let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
+    let (symbols, names) = (data(kind), data(names_section));
+    if !file.is_64() || !file.is_little_endian() {
+        return Vec::new();
+    }
+    let text: Vec<bool> = std::iter::once(false)
+        .chain(file.sections().map(|s| s.name_bytes().is_ok_and(|n| memchr::memmem::find(n, b"text").is_some())))
+        .collect();
+    let one = |sym: &[u8; 24]| {
+        let u64_at = |at: usize| u64::from_le_bytes(sym[at..at + 8].try_into().unwrap_or_default());
+        let section = u16::from_le_bytes([sym[6], sym[7]]);
+        let code = match sym[4] & 15 {
+            STT_FUNC | STT_GNU_IFUNC => section != SHN_UNDEF,
+            STT_NOTYPE => text.get(usize::from(section)).copied().unwrap_or(false),
             _ => false,
         };
-        if !code || s.is_undefined() {
-            return None;
-        }
-        let binding = match (s.is_weak(), s.is_global()) {
-            (true, _) => Binding::Weak,
-            (false, true) => Binding::Global,
-            (false, false) => Binding::Local,
+        let name = names.get(u32::from_le_bytes([sym[0], sym[1], sym[2], sym[3]]) as usize..).filter(|_| code)?;
+        let name = &name[..memchr::memchr(0, name)?];
+        let binding = match sym[4] >> 4 {
+            STB_WEAK => Binding::Weak,
+            STB_LOCAL => Binding::Local,
+            _ => Binding::Global,
         };
-        Some(Raw { start: to_offset(s.address())?, size: s.size(), name, binding })
+        (!name.is_empty()).then_some(())?;
+        Some(Raw { start: to_offset(u64_at(8))?, size: u64_at(16), name, binding })
     };
-    symbols.filter_map(one).collect()
+    symbols.as_chunks::<24>().0.iter().filter_map(one).collect()
 }
+
+/// `st_info` and `st_shndx` values, elf(5).
+const STT_NOTYPE: u8 = 0;
+const STT_FUNC: u8 = 2;
+const STT_GNU_IFUNC: u8 = 10;
+const STB_LOCAL: u8 = 0;
+const STB_WEAK: u8 = 2;
+const SHN_UNDEF: u16 = 0;
 
 /// `name@plt` for each entry of `.plt`, in the order of its relocations (System V ABI, AMD64
 /// supplement, "Procedure Linkage Table"): one header entry, then one of the same size each.

@@ -1,10 +1,11 @@
 //! /proc/kallsyms: the kernel's functions, and where modules and BPF programs lie
 //! (`kernel/kallsyms.c`; with kptr_restrict all addresses read as zero).
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
-use super::table::{Binding, Raw, SymbolTable};
+use super::table::{Binding, Builder, Raw, SymbolTable};
 
 /// The kernel's functions in one table, since they live in one address space.
 #[derive(Debug, Default)]
@@ -17,22 +18,64 @@ pub struct Kallsyms {
     pub restricted: bool,
 }
 
+/// Bytes read at once: the text of a kernel is 10 MB, and only its names are worth keeping.
+const PIECE: usize = 1 << 16;
+
 impl Kallsyms {
+    /// Reads a kallsyms file, piece by piece.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(Self::parse(&std::fs::read(path)?))
+        let mut file = File::open(path)?;
+        let mut reader = Reader::default();
+        let mut buffer = vec![0; PIECE];
+        let mut kept = 0;
+        loop {
+            if kept == buffer.len() {
+                // No line of a kernel is that long.
+                kept = 0;
+            }
+            let n = file.read(&mut buffer[kept..])?;
+            if n == 0 {
+                break;
+            }
+            let end = kept + n;
+            let whole = memchr::memrchr(b'\n', &buffer[..end]).map_or(0, |at| at + 1);
+            reader.text(&buffer[..whole]);
+            buffer.copy_within(whole..end, 0);
+            kept = end - whole;
+        }
+        reader.text(&buffer[..kept]);
+        Ok(reader.finish())
     }
 
     /// Reads the text of a kallsyms file.
     pub fn parse(text: &[u8]) -> Self {
-        let mut raw = Vec::with_capacity(text.len() / 40);
-        let mut kernel = Self { restricted: true, ..Self::default() };
-        for line in text.split(|b| *b == b'\n') {
-            let Some((address, kind, name)) = parse_line(line) else { continue };
-            kernel.restricted &= address == 0;
+        let mut reader = Reader::default();
+        reader.text(text);
+        reader.finish()
+    }
+}
+
+/// A kallsyms file being read.
+struct Reader {
+    known: Kallsyms,
+    table: Builder,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { known: Kallsyms { restricted: true, ..Kallsyms::default() }, table: Builder::default() }
+    }
+}
+
+impl Reader {
+    fn text(&mut self, text: &[u8]) {
+        let known = &mut self.known;
+        for (address, kind, name) in text.split(|b| *b == b'\n').filter_map(parse_line) {
+            known.restricted &= address == 0;
             match name {
-                b"_text" => kernel.text = Some(address),
-                b"_stext" if kernel.text.is_none() => kernel.text = Some(address),
-                b"_etext" => kernel.end = Some(address),
+                b"_text" => known.text = Some(address),
+                b"_stext" if known.text.is_none() => known.text = Some(address),
+                b"_etext" => known.end = Some(address),
                 _ => {}
             }
             let binding = match kind {
@@ -41,12 +84,15 @@ impl Kallsyms {
                 b't' | b'd' | b'b' => Binding::Local,
                 _ => continue,
             };
-            raw.push(Raw { start: address, size: 0, name, binding });
+            self.table.push(Raw { start: address, size: 0, name, binding });
         }
-        if !kernel.restricted {
-            kernel.table = SymbolTable::build(raw);
+    }
+
+    fn finish(mut self) -> Kallsyms {
+        if !self.known.restricted {
+            self.known.table = self.table.finish();
         }
-        kernel
+        self.known
     }
 }
 

@@ -40,29 +40,93 @@ pub struct SymbolTable {
 /// How far back a covering function is searched when the nearest one ends before the address.
 const NESTING: usize = 16;
 
+/// Builds a table from symbols that mostly come in order of address, without holding them twice.
+#[derive(Debug, Default)]
+pub struct Builder {
+    table: SymbolTable,
+    /// Size, binding and name of the last symbol, while another may claim its address.
+    last: Option<(u64, Binding, Vec<u8>)>,
+    /// Symbols that came out of order.
+    strays: Vec<(u64, u64, Binding, Vec<u8>)>,
+}
+
+impl Builder {
+    pub fn push(&mut self, raw: Raw<'_>) {
+        match self.table.starts.last() {
+            Some(last) if raw.start < *last => {
+                return self.strays.push((raw.start, raw.size, raw.binding, raw.name.to_vec()));
+            }
+            Some(last) if raw.start == *last => {
+                if let Some((size, binding, name)) = &self.last
+                    && better(&Raw { start: raw.start, size: *size, name, binding: *binding }, &raw).is_gt()
+                {
+                    let at = self.table.names_at.pop().unwrap_or(0);
+                    self.table.names.truncate(at as usize);
+                    self.table.starts.pop();
+                    self.table.ends.pop();
+                } else {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        let (size, binding) = (raw.size, raw.binding);
+        match &mut self.last {
+            Some((s, b, name)) => {
+                (*s, *b) = (size, binding);
+                name.clear();
+                name.extend_from_slice(raw.name);
+            }
+            None => self.last = Some((size, binding, raw.name.to_vec())),
+        }
+        self.table.starts.push(raw.start);
+        // The size stands here until the next start is known.
+        self.table.ends.push(raw.size);
+        self.table.names_at.push(self.table.names.len() as u32);
+        self.table.names.extend_from_slice(raw.name);
+        self.table.names.push(0);
+    }
+
+    pub fn finish(self) -> SymbolTable {
+        let Self { mut table, strays, .. } = self;
+        if !strays.is_empty() {
+            let sizes = std::mem::take(&mut table.ends);
+            let size = |i: usize| sizes[i];
+            let sorted = (0..table.len()).map(|i| {
+                let s = table.symbol(i, 0);
+                Raw { start: s.start, size: size(i), name: s.name, binding: Binding::Global }
+            });
+            let strays = strays.iter().map(|(start, size, binding, name)| Raw {
+                start: *start,
+                size: *size,
+                name,
+                binding: *binding,
+            });
+            return SymbolTable::build(sorted.chain(strays).collect());
+        }
+        let n = table.len();
+        for i in 0..n {
+            table.ends[i] = match (table.ends[i], table.starts.get(i + 1)) {
+                (0, Some(next)) => *next,
+                // perf gives the last one the rest of its page and the next page.
+                (0, None) => (table.starts[i] | 0xfff).saturating_add(1 + 0x1000),
+                (size, _) => table.starts[i].saturating_add(size),
+            };
+        }
+        table.starts.shrink_to_fit();
+        table.ends.shrink_to_fit();
+        table.names.shrink_to_fit();
+        table
+    }
+}
+
 impl SymbolTable {
     pub fn build(mut raw: Vec<Raw<'_>>) -> Self {
         raw.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| better(a, b)));
         raw.dedup_by_key(|s| s.start);
-        let mut table = Self::default();
-        table.starts.reserve_exact(raw.len());
-        table.ends.reserve_exact(raw.len());
-        table.names_at.reserve_exact(raw.len());
-        table.names.reserve_exact(raw.iter().map(|s| s.name.len() + 1).sum());
-        for (i, s) in raw.iter().enumerate() {
-            let end = match (s.size, raw.get(i + 1)) {
-                (0, Some(next)) => next.start,
-                // perf gives the last one the rest of its page and the next page.
-                (0, None) => (s.start | 0xfff).saturating_add(1 + 0x1000),
-                (size, _) => s.start.saturating_add(size),
-            };
-            table.starts.push(s.start);
-            table.ends.push(end);
-            table.names_at.push(table.names.len() as u32);
-            table.names.extend_from_slice(s.name);
-            table.names.push(0);
-        }
-        table
+        let mut builder = Builder::default();
+        raw.into_iter().for_each(|s| builder.push(s));
+        builder.finish()
     }
 
     pub fn len(&self) -> usize {
@@ -74,9 +138,13 @@ impl SymbolTable {
     }
 
     fn get(&self, i: usize) -> Symbol<'_> {
+        self.symbol(i, self.ends[i])
+    }
+
+    fn symbol(&self, i: usize, end: u64) -> Symbol<'_> {
         let from = self.names_at[i] as usize;
         let to = self.names_at.get(i + 1).map_or(self.names.len(), |n| *n as usize) - 1;
-        Symbol { start: self.starts[i], end: self.ends[i], name: &self.names[from..to] }
+        Symbol { start: self.starts[i], end, name: &self.names[from..to] }
     }
 
     /// The function that holds an address.
@@ -115,6 +183,19 @@ mod tests {
 
     fn name(table: &SymbolTable, addr: u64) -> Option<&str> {
         table.find(addr).map(|s| std::str::from_utf8(s.name).expect("utf8"))
+    }
+
+    #[test]
+    fn order_of_arrival_does_not_matter() {
+        let list = [
+            raw(0x300, 0, "c", Binding::Global),
+            raw(0x100, 0, "a", Binding::Global),
+            raw(0x200, 0, "b", Binding::Global),
+        ];
+        let mut builder = Builder::default();
+        list.into_iter().for_each(|s| builder.push(s));
+        let table = builder.finish();
+        assert_eq!((name(&table, 0x1ff), name(&table, 0x2ff), name(&table, 0x300)), (Some("a"), Some("b"), Some("c")));
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod dso;
 pub mod log;
 pub mod space;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -41,7 +42,17 @@ pub enum Origin {
 struct Thread {
     comm: Arc<str>,
     task: Option<TaskId>,
+    exited: bool,
 }
+
+impl Thread {
+    fn new(comm: Arc<str>) -> Self {
+        Self { comm, task: None, exited: false }
+    }
+}
+
+/// How long a thread that has ended is remembered.
+const LINGER_NS: u64 = 2_000_000_000;
 
 /// All threads, processes and mappings of one session.
 #[derive(Debug)]
@@ -54,6 +65,8 @@ pub struct Session {
     spaces: FxHashMap<i32, Space>,
     kernel: Space,
     generation: u32,
+    /// Threads that have ended, oldest first.
+    leaving: VecDeque<(u64, TaskRecord)>,
     names: HashMap<Arc<str>, ()>,
     pub log: SideLog,
 }
@@ -69,6 +82,7 @@ impl Session {
             spaces: FxHashMap::default(),
             kernel: Space::default(),
             generation: 0,
+            leaving: VecDeque::new(),
             names: HashMap::new(),
             log: SideLog::default(),
         }
@@ -130,7 +144,7 @@ impl Session {
             self.spaces.insert(pid, Space::empty(self.generation));
         }
         self.log.push(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
-        self.threads.insert(tid, Thread { comm, task: None });
+        self.threads.insert(tid, Thread::new(comm));
     }
 
     fn fork(&mut self, task: &TaskRecord, time: u64) {
@@ -147,15 +161,24 @@ impl Session {
             self.spaces.insert(task.pid, inherited.clone());
         }
         self.log.push(time, Side::Fork { task: *task, inherited });
-        self.threads.insert(task.tid, Thread { comm, task: None });
+        self.threads.insert(task.tid, Thread::new(comm));
     }
 
     fn exit(&mut self, task: &TaskRecord, time: u64) {
         self.log.push(time, Side::Exit(*task));
-        // The last samples of a thread carry its time of exit or less, so nothing follows for it.
-        self.threads.remove(&task.tid);
-        if task.pid == task.tid {
-            self.spaces.remove(&task.pid);
+        // The kernel tears a thread's memory down after this record, and that is sampled too.
+        self.leaving.push_back((time, *task));
+        while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
+            let Some((_, gone)) = self.leaving.pop_front() else { break };
+            if self.threads.get(&gone.tid).is_some_and(|t| t.exited) {
+                self.threads.remove(&gone.tid);
+            }
+            if gone.pid == gone.tid && !self.threads.contains_key(&gone.pid) {
+                self.spaces.remove(&gone.pid);
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&task.tid) {
+            thread.exited = true;
         }
     }
 
@@ -172,7 +195,7 @@ impl Session {
     /// Takes up a thread that was there before the first record.
     fn adopt(&mut self, tid: i32, pid: i32) {
         if tid == 0 {
-            self.threads.insert(0, Thread { comm: Arc::from("swapper"), task: None });
+            self.threads.insert(0, Thread::new(Arc::from("swapper")));
             return;
         }
         let live = self.origin == Origin::Live;
@@ -188,7 +211,7 @@ impl Session {
         if live {
             self.log.push(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
         }
-        self.threads.insert(tid, Thread { comm, task: None });
+        self.threads.insert(tid, Thread::new(comm));
     }
 
     fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
@@ -222,7 +245,7 @@ impl Session {
         if !self.threads.contains_key(&tid) {
             self.adopt(tid, pid);
         }
-        self.threads.entry(tid).or_insert_with(|| Thread { comm: unnamed(tid), task: None })
+        self.threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
     }
 
     /// Who the thread is at this moment.
@@ -318,6 +341,9 @@ mod tests {
         assert_ne!(before, after);
         assert_eq!(&*s.tasks()[after.0 as usize].comm, "ls");
         s.apply(&Record::Exit(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 9 }), 9);
+        assert_eq!(s.task(2, 2), after, "memory is torn down after the exit, by the same task");
+        let other = TaskRecord { pid: 3, ppid: 1, tid: 3, ptid: 1, time: 9 };
+        s.apply(&Record::Exit(other), 9 + LINGER_NS + 1);
         assert_eq!(dso(&s, 2, 0x4000), "[unknown]");
     }
 

@@ -63,7 +63,7 @@ struct Reader {
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { known: Kallsyms { restricted: true, ..Kallsyms::default() }, table: Builder::default() }
+        Self { known: Kallsyms { restricted: true, ..Kallsyms::default() }, table: Builder::last_wins() }
     }
 }
 

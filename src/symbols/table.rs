@@ -46,20 +46,30 @@ pub struct Builder {
     table: SymbolTable,
     /// Size, binding and name of the last symbol, while another may claim its address.
     last: Option<(u64, Binding, Vec<u8>)>,
+    /// Of symbols at one address the last is kept, instead of the best.
+    last_wins: bool,
     /// Symbols that came out of order.
     strays: Vec<(u64, u64, Binding, Vec<u8>)>,
 }
 
 impl Builder {
+    /// For kallsyms, whose symbols have no size: perf leaves all but the last at an address empty,
+    /// so that only the last can be found.
+    pub fn last_wins() -> Self {
+        Self { last_wins: true, ..Self::default() }
+    }
+
     pub fn push(&mut self, raw: Raw<'_>) {
         match self.table.starts.last() {
             Some(last) if raw.start < *last => {
                 return self.strays.push((raw.start, raw.size, raw.binding, raw.name.to_vec()));
             }
             Some(last) if raw.start == *last => {
-                if let Some((size, binding, name)) = &self.last
-                    && better(&Raw { start: raw.start, size: *size, name, binding: *binding }, &raw).is_gt()
-                {
+                let replaces = self.last_wins
+                    || self.last.as_ref().is_some_and(|(size, binding, name)| {
+                        better(&Raw { start: raw.start, size: *size, name, binding: *binding }, &raw).is_gt()
+                    });
+                if replaces {
                     let at = self.table.names_at.pop().unwrap_or(0);
                     self.table.names.truncate(at as usize);
                     self.table.starts.pop();

@@ -49,7 +49,7 @@ pub fn open(args: Open) -> anyhow::Result<u8> {
     let path = args.file.or(args.input).ok_or_else(|| Usage("a recording must be named".into()))?;
     let source = FileSource::open(&path)?;
     need_terminal("report")?;
-    let symbols = symbols(&args.names, args.view.no_demangle);
+    let symbols = symbols(&args.names, args.view.no_demangle, &source);
     let options = Options { symbols, memory: usize::MAX, own_pid: None, refresh: start.refresh, per_sample: None };
     session(Box::new(source), options, &args.view, start, None)
 }

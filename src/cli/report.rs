@@ -7,6 +7,7 @@ use crate::filter::Filter;
 use crate::panel;
 use crate::query::{Fold, Key, Order, Top, TopSpec};
 use crate::report::{doctor as checks, json};
+use crate::source::Source;
 use crate::source::file::FileSource;
 use crate::symbols::resolver::Options;
 
@@ -29,15 +30,22 @@ pub fn filter_of(text: Option<&str>) -> anyhow::Result<Option<Arc<Filter>>> {
     text.map(|t| Filter::parse(t).map(Arc::new).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
-/// Where the names of a recording come from.
-pub fn symbols(names: &Names, no_demangle: bool) -> Options {
-    let kallsyms = names.kallsyms.clone().unwrap_or_else(|| "/proc/kallsyms".into());
-    // Without --symfs the files of this machine are used, and each is checked by its identity.
+/// Where the names of a recording come from. The running kernel's names serve only when it is the
+/// kernel that was recorded.
+pub fn symbols(names: &Names, no_demangle: bool, source: &FileSource) -> Options {
+    let uname = rustix::system::uname();
+    let info = source.info();
+    let same_kernel = uname.release().to_string_lossy() == info.kernel && uname.nodename().to_string_lossy() == info.host;
+    let own = same_kernel.then(|| "/proc/kallsyms".into());
+    if own.is_none() && names.kallsyms.is_none() {
+        complain(&format!("recorded on {} {}: kernel functions have names only with --kallsyms", info.host, info.kernel));
+    }
     Options {
         demangle: !no_demangle,
-        live: names.symfs.is_none(),
+        live: false,
+        same_kernel: same_kernel && names.symfs.is_none(),
         symfs: names.symfs.clone(),
-        kallsyms: Some(kallsyms),
+        kallsyms: names.kallsyms.clone().or(own),
     }
 }
 
@@ -47,7 +55,8 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     let filter = filter_of(args.filter.as_deref())?;
     let path = args.file.or(args.input).ok_or_else(|| Usage("a recording must be named".into()))?;
     let mut source = FileSource::open(&path)?;
-    let loaded = offline::load(&mut source, symbols(&args.names, args.no_demangle))?;
+    let symbols = symbols(&args.names, args.no_demangle, &source);
+    let loaded = offline::load(&mut source, symbols)?;
     loaded.notes.iter().for_each(|note| complain(note));
     let children = !args.no_children
         && loaded.ingest.core().events.iter().any(|e| e.attr.sample_type & crate::kernel::attr::sample::CALLCHAIN != 0);

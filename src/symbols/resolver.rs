@@ -25,8 +25,10 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub demangle: bool,
-    /// Whether the machine that we run on is the one that was profiled.
+    /// Whether the profiled processes may still be there, so that /proc leads to their files.
     pub live: bool,
+    /// Whether the kernel that runs here is the one that was profiled, so that its vDSO is ours.
+    pub same_kernel: bool,
     /// A directory under which the profiled machine's files are laid out.
     pub symfs: Option<PathBuf>,
     /// The kernel's symbols; `None` for no kernel names.
@@ -35,7 +37,7 @@ pub struct Options {
 
 impl Options {
     pub fn live() -> Self {
-        Self { demangle: true, live: true, symfs: None, kallsyms: Some("/proc/kallsyms".into()) }
+        Self { demangle: true, live: true, same_kernel: true, symfs: None, kallsyms: Some("/proc/kallsyms".into()) }
     }
 }
 
@@ -115,7 +117,7 @@ impl Resolver {
 
     fn load_file(&self, dso: &Dso) -> Result<Loaded, String> {
         let elf = if dso.kind == DsoKind::Vdso {
-            if !self.options.live {
+            if !self.options.same_kernel {
                 return Err("the vDSO of the recorded machine is not here".into());
             }
             let bytes = files::vdso().map_err(|e| e.to_string())?;

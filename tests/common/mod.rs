@@ -1,0 +1,63 @@
+//! What several test programs share: the binary, recordings and the files that go with them.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program under test.
+pub fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_perfprof-tui"))
+}
+
+/// A file under tests/data.
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Lays the recorded programs out under the paths that they had.
+pub fn symfs() -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("dir");
+    let bin = root.path().join("tmp/research/perf-tui/w/a");
+    std::fs::create_dir_all(&bin).expect("mkdir");
+    for name in ["spin", "sysmix", "threads", "forker", "names"] {
+        std::fs::copy(data("bin").join(name), bin.join(name)).expect("copy");
+    }
+    root
+}
+
+/// Runs and insists on success.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+pub type Rows = BTreeMap<(String, String, String), u64>;
+
+/// Samples by (comm, dso, symbol) from our JSON, rows without own samples left out.
+pub fn our_rows(json: &[u8]) -> Rows {
+    let report: serde_json::Value = serde_json::from_slice(json).expect("json");
+    let mut rows = Rows::new();
+    for row in report["events"].as_array().expect("events").iter().flat_map(|e| e["rows"].as_array().expect("rows")) {
+        let field = |name: &str| row[name].as_str().unwrap_or_default().trim().to_owned();
+        let samples = row["samples"].as_u64().expect("samples");
+        if samples > 0 {
+            *rows.entry((field("comm"), field("dso"), field("sym"))).or_default() += samples;
+        }
+    }
+    rows
+}
+
+/// The same from `perf report -t TAB`, where columns are overhead, samples[, period], comm, dso, symbol.
+pub fn perf_rows(text: &str) -> Rows {
+    let mut rows = Rows::new();
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+        let [.., comm, dso, sym] = fields[..] else { continue };
+        let samples: u64 = fields[1].parse().expect("samples");
+        let sym = sym.split_once("] ").map_or(sym, |(_, s)| s);
+        *rows.entry((comm.to_owned(), dso.to_owned(), sym.to_owned())).or_default() += samples;
+    }
+    rows
+}

@@ -1,0 +1,120 @@
+//! The rules of the house, as a test: which folder may use which, where `unsafe` may be, and that
+//! generated parts of the README are up to date.
+
+use std::path::{Path, PathBuf};
+
+/// The folders in the order of a sample's life: each may use those before it.
+const ORDER: &[&str] = &[
+    "kernel", "record", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query", "panel",
+    "analysis", "engine", "ui", "report", "export", "cli",
+];
+
+/// Edges that the order would allow and the design forbids.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("record", "kernel"),
+    ("ui", "kernel"),
+    ("report", "ui"),
+    ("export", "ui"),
+    ("analysis", "kernel"),
+    ("query", "source"),
+    ("panel", "source"),
+];
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("dir").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn folder(path: &Path) -> Option<String> {
+    let below = path.strip_prefix(root().join("src")).ok()?;
+    let first = below.components().next()?.as_os_str().to_str()?.to_owned();
+    (!first.ends_with(".rs")).then_some(first)
+}
+
+#[test]
+fn arrows_run_downwards_only() {
+    let mut wrong = Vec::new();
+    for path in sources(&root().join("src")) {
+        let Some(from) = folder(&path) else { continue };
+        let at = ORDER.iter().position(|f| *f == from).unwrap_or_else(|| panic!("{from} has no place in the order"));
+        let text = std::fs::read_to_string(&path).expect("read");
+        for piece in text.split("crate::").skip(1) {
+            let to: String = piece.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            let Some(target) = ORDER.iter().position(|f| *f == to) else { continue };
+            let forbidden = FORBIDDEN.iter().any(|(a, b)| *a == from && *b == to);
+            if target > at || forbidden {
+                wrong.push(format!("{}: {from} uses {to}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_folder_has_its_floor() {
+    for name in ORDER {
+        let module = root().join("src").join(name).join("mod.rs");
+        assert!(module.is_file(), "{} is missing", module.display());
+    }
+}
+
+#[test]
+fn unsafe_lives_in_kernel_only_and_gives_its_reason() {
+    for path in sources(&root().join("src")) {
+        let text = std::fs::read_to_string(&path).expect("read");
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if !(code.contains("unsafe {") || code.contains("unsafe impl") || code.contains("unsafe fn")) {
+                continue;
+            }
+            assert_eq!(folder(&path).as_deref(), Some("kernel"), "{}:{}", path.display(), i + 1);
+            let above = &lines[i.saturating_sub(6)..i];
+            assert!(above.iter().any(|l| l.contains("SAFETY:")), "{}:{} gives no reason", path.display(), i + 1);
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_owns_and_is_one_idea() {
+    for path in sources(&root().join("src")) {
+        let text = std::fs::read_to_string(&path).expect("read");
+        assert!(text.starts_with("//!"), "{} does not say what it owns", path.display());
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines().count();
+        assert!(code <= 620, "{} has {code} lines", path.display());
+    }
+}
+
+#[test]
+fn the_terminal_is_known_to_the_interface_only_and_printing_to_the_command_line() {
+    for path in sources(&root().join("src")) {
+        let folder = folder(&path).unwrap_or_default();
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = || text.lines().filter(|l| !l.trim_start().starts_with("//"));
+        if folder != "ui" {
+            assert!(!code().any(|l| l.contains("ratatui") || l.contains("crossterm")), "{}", path.display());
+        }
+        let prints = |l: &str| ["println!", "eprintln!", "print!(", "dbg!", "todo!", "unimplemented!"].iter().any(|w| l.contains(w));
+        assert!(!code().any(prints), "{} prints", path.display());
+    }
+}
+
+#[test]
+fn the_readme_has_the_table_of_keys() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let table = perfprof_tui::ui::command::markdown();
+    assert!(readme.contains(table.trim()), "README.md: replace the table of keys by\n\n{table}");
+}

@@ -1,17 +1,71 @@
-pub mod analysis;
-pub mod cli;
-pub mod engine;
-pub mod event;
-pub mod export;
-pub mod filter;
+//! perfprof-tui samples a Linux machine and shows, live and in a terminal, what its CPUs do.
+//!
+//! This page is the map. The folders stand in the order of a sample's life, and each may use only
+//! those above it in this list (`tests/tidy.rs` holds them to that):
+//!
+//! ```text
+//!   kernel ring ─┐
+//!   perf.data  ──┴→ record ─→ session ─→ symbols ─→ profile ─→ query ─→ panel ─→ ui | report | export
+//!                   decode,   who/where  ip→frame   columns +  filter,  table
+//!                   order     at time t             stack trie  rows
+//! ```
+//!
+//! * [`kernel`]: perf_event_open, rings, /proc, /sys. All `unsafe` lives here.
+//! * [`record`]: the record types, decoded and put in order of time.
+//! * [`perfdata`]: the perf.data container, read and written.
+//! * [`event`]: event names and what they mean to the kernel.
+//! * [`filter`]: the filter language.
+//! * [`session`]: threads, processes and their mappings over time.
+//! * [`symbols`]: addresses to functions.
+//! * [`source`]: where records come from: the running machine or a file, behind one trait.
+//! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
+//! * [`query`]: questions to the profile and their answers.
+//! * [`panel`]: the vocabulary in which answers are shown.
+//! * [`analysis`]: analysis units, one file each.
+//! * [`engine`]: the threads between source and screen.
+//! * [`ui`]: the screen. Knows nothing of the kernel.
+//! * [`report`] and [`export`]: answers and profiles without a screen.
+//! * [`cli`]: arguments; the only place that prints.
+//!
+//! # Threads
+//!
+//! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
+//! and publishes answers by an atomic swap; `symbols` looks names up; the main thread runs the
+//! interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
+//! for the other. Questions go down, answers come up, nothing is shared but immutable values.
+//!
+//! # Invariants
+//!
+//! * A parent stack's id is less than its children's: inclusive values are one reverse pass.
+//! * A sample is 24 bytes and never touched again; what depends on its task and stack is decided
+//!   once for each distinct pair of them (a site).
+//! * Frames keep raw addresses with their mapping, so a snapshot holds what was sampled, exactly.
+//! * Ties are broken everywhere: the same input gives the same output, byte for byte.
+//! * Names from outside are cleaned where they are drawn or printed, and nowhere else.
+
 pub mod kernel;
-pub mod panel;
+pub mod record;
+
 pub mod perfdata;
+
+pub mod event;
+pub mod filter;
+pub mod session;
+pub mod symbols;
+
+pub mod source;
+
 pub mod profile;
 pub mod query;
-pub mod record;
-pub mod report;
-pub mod session;
-pub mod source;
-pub mod symbols;
+
+pub mod analysis;
+pub mod panel;
+
+pub mod engine;
+
 pub mod ui;
+
+pub mod export;
+pub mod report;
+
+pub mod cli;

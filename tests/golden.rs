@@ -136,6 +136,7 @@ fn hostile_names_are_made_harmless_in_text_and_kept_in_json() {
     let text = String::from_utf8(report("text")).expect("utf8");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     let json: serde_json::Value = serde_json::from_slice(&report("json")).expect("json");
-    let comms: Vec<&str> = json["events"][0]["rows"].as_array().expect("rows").iter().filter_map(|r| r["comm"].as_str()).collect();
+    let comms: Vec<&str> =
+        json["events"][0]["rows"].as_array().expect("rows").iter().filter_map(|r| r["comm"].as_str()).collect();
     assert!(comms.contains(&"new\nline"), "{comms:?}");
 }

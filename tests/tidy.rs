@@ -107,7 +107,9 @@ fn the_terminal_is_known_to_the_interface_only_and_printing_to_the_command_line(
         if folder != "ui" {
             assert!(!code().any(|l| l.contains("ratatui") || l.contains("crossterm")), "{}", path.display());
         }
-        let prints = |l: &str| ["println!", "eprintln!", "print!(", "dbg!", "todo!", "unimplemented!"].iter().any(|w| l.contains(w));
+        let prints = |l: &str| {
+            ["println!", "eprintln!", "print!(", "dbg!", "todo!", "unimplemented!"].iter().any(|w| l.contains(w))
+        };
         assert!(!code().any(prints), "{} prints", path.display());
     }
 }

@@ -35,10 +35,14 @@ pub fn filter_of(text: Option<&str>) -> anyhow::Result<Option<Arc<Filter>>> {
 pub fn symbols(names: &Names, no_demangle: bool, source: &FileSource) -> Options {
     let uname = rustix::system::uname();
     let info = source.info();
-    let same_kernel = uname.release().to_string_lossy() == info.kernel && uname.nodename().to_string_lossy() == info.host;
+    let same_kernel =
+        uname.release().to_string_lossy() == info.kernel && uname.nodename().to_string_lossy() == info.host;
     let own = same_kernel.then(|| "/proc/kallsyms".into());
     if own.is_none() && names.kallsyms.is_none() {
-        complain(&format!("recorded on {} {}: kernel functions have names only with --kallsyms", info.host, info.kernel));
+        complain(&format!(
+            "recorded on {} {}: kernel functions have names only with --kallsyms",
+            info.host, info.kernel
+        ));
     }
     Options {
         demangle: !no_demangle,

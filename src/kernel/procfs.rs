@@ -74,6 +74,13 @@ pub fn threads(pid: i32) -> Vec<i32> {
     numbers(&format!("/proc/{pid}/task"))
 }
 
+/// Whether a thread still runs: it is there, and no zombie that waits to be asked for its status.
+pub fn is_running(tid: i32) -> bool {
+    let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let state = memchr::memrchr(b')', &stat).and_then(|at| stat.get(at + 2)).copied();
+    state.is_some_and(|s| !matches!(s, b'Z' | b'X' | b'x'))
+}
+
 /// All processes, in order of pid.
 pub fn processes() -> Vec<i32> {
     numbers("/proc")
@@ -177,6 +184,13 @@ mod tests {
         assert!(exec_maps(pid).iter().any(|m| m.name == b"[vdso]"));
         assert_eq!(tgid(pid), Some(pid));
         assert!(uid(pid).is_some());
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let zombie = child.id() as i32;
+        while is_running(zombie) {
+            std::thread::yield_now();
+        }
+        assert!(!threads(zombie).is_empty(), "its entry stays until it is waited for");
+        child.wait().expect("wait");
         assert_eq!(user_id("root"), Some(0));
         assert_eq!(user_id("no such user"), None);
     }

@@ -18,7 +18,7 @@ pub const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP
 pub enum Ioctl<'a> {
     Enable,
     Disable,
-    /// New period (or frequency, see KERNEL notes in [`crate::source::live`]).
+    /// New period: a frequency for counting events with one, nanoseconds for clocks.
     Period(u64),
     /// Send this event's records into the other event's ring.
     SetOutput(BorrowedFd<'a>),

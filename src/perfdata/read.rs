@@ -112,9 +112,7 @@ impl Recording {
             let (ids_at, ids_size) = (word(0), word(8).min(MAX_IDS * 8));
             let ids = self.bytes(ids_at, ids_size).unwrap_or_default();
             let ids = crate::record::sample::words(&ids).collect();
-            let name = crate::event::names::name_of(attr.kind, attr.config)
-                .unwrap_or_else(|| format!("event {}:{:#x}", attr.kind, attr.config));
-            self.events.push(EventDesc { name, attr, ids });
+            self.events.push(EventDesc { name: String::new(), attr, ids });
         }
         Ok(())
     }

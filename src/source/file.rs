@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::event::names;
 use crate::kernel::attr::Flag;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{ReadError, Recording};
@@ -30,7 +31,11 @@ pub struct FileSource {
 impl FileSource {
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let wrap = |error: ReadError| SourceError::File { path: path.display().to_string(), error };
-        let recording = Recording::open(File::open(path).map_err(|e| wrap(e.into()))?).map_err(wrap)?;
+        let mut recording = Recording::open(File::open(path).map_err(|e| wrap(e.into()))?).map_err(wrap)?;
+        for event in recording.events.iter_mut().filter(|e| e.name.is_empty()) {
+            let (kind, config) = (event.attr.kind, event.attr.config);
+            event.name = names::name_of(kind, config).unwrap_or_else(|| format!("event {kind}:{config:#x}"));
+        }
         let first = recording.events.iter().find(|e| {
             e.attr.config != crate::kernel::attr::SW_DUMMY || e.attr.kind != crate::kernel::attr::TYPE_SOFTWARE
         });

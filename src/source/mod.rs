@@ -92,6 +92,8 @@ pub enum SourceError {
     Open(#[from] live::OpenError),
     #[error("{path}: {error}")]
     File { path: String, error: crate::perfdata::read::ReadError },
+    #[error("the command cannot be started: {0}")]
+    Command(std::io::Error),
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
 }

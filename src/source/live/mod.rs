@@ -201,20 +201,18 @@ impl LiveSource {
         Ok(())
     }
 
-    fn begin(&mut self, batch: &mut Batch) {
+    fn begin(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;
             self.attachment.enable_all();
         }
         if let Some(held) = self.held.take() {
-            match held.release() {
-                Ok(child) => self.child = Some(child),
-                Err(error) => self.stopping = Some(format!("the command cannot be started: {error}")),
-            }
+            self.child = Some(held.release().map_err(SourceError::Command)?);
         }
         batch.bytes.append(&mut self.first);
         batch.ids.append(&mut self.attachment.fresh_ids);
         batch.notes.append(&mut self.attachment.notes);
+        Ok(())
     }
 
     fn wait(&mut self) {
@@ -389,7 +387,7 @@ impl Source for LiveSource {
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
-        self.begin(batch);
+        self.begin(batch)?;
         if self.stopping.is_none() {
             self.wait();
             self.stopping = self.ended();

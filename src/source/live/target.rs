@@ -109,8 +109,8 @@ impl Target {
     /// Whether none of the named tasks is left.
     pub fn is_gone(&self) -> bool {
         match self {
-            Self::Processes(pids) => pids.iter().all(|pid| procfs::threads(*pid).is_empty()),
-            Self::Threads(tids) => tids.iter().all(|tid| procfs::tgid(*tid).is_none()),
+            Self::Processes(pids) => !pids.iter().flat_map(|pid| procfs::threads(*pid)).any(procfs::is_running),
+            Self::Threads(tids) => !tids.iter().copied().any(procfs::is_running),
             _ => false,
         }
     }

@@ -1,0 +1,201 @@
+//! The real kernel: what is recorded here and now, against perf and against what is known.
+//!
+//! Without the rights to sample the machine each test says so by its name and passes as skipped.
+
+mod common;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{our_rows, perf_rows, program, run};
+
+/// Whether this user may sample the whole machine; says why not.
+fn allowed(test: &str) -> bool {
+    let rights = perfprof_tui::kernel::limits::Rights::read();
+    let allowed = rights.blocked.is_none() && rights.system_wide() && rights.kernel();
+    if !allowed {
+        // Written past the harness's capture, so that a skipped test is seen to be one.
+        let said = format!("SKIPPED {test}: needs root, CAP_PERFMON or perf_event_paranoid -1\n");
+        let _ = std::fs::write("/dev/tty", &said).or_else(|_| std::fs::write("/dev/stderr", &said));
+    }
+    allowed
+}
+
+/// Busy work of bounded length: a shell loop.
+const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+
+fn record(dir: &Path, args: &[&str]) -> std::path::PathBuf {
+    let file = dir.join("live.data");
+    run(program().arg("record").args(["-q", "-o"]).arg(&file).args(args));
+    file
+}
+
+fn report(file: &Path, args: &[&str]) -> Vec<u8> {
+    run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
+}
+
+fn perf_is_here() -> bool {
+    Command::new("perf").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// The rows of a file that we wrote, by perf; it must not complain.
+fn perf_report(file: &Path) -> common::Rows {
+    let output = Command::new("perf")
+        .args([
+            "report",
+            "--stdio",
+            "--no-children",
+            "-g",
+            "none",
+            "-n",
+            "-s",
+            "comm,dso,sym",
+            "-t",
+            "\t",
+            "--no-demangle",
+            "-i",
+        ])
+        .arg(file)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    assert!(output.status.success() && said.is_empty(), "perf says: {said}");
+    perf_rows(&String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn a_command_is_followed_with_its_children() {
+    if !allowed("a_command_is_followed_with_its_children") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let script = format!("sh -c '{BUSY}'; exec -a renamed bash -c '{BUSY}'");
+    let file = record(dir.path(), &["-e", "cpu-clock", "--", "bash", "-c", &script]);
+    let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
+    let comms: std::collections::BTreeSet<&str> = rows.keys().map(|k| k.0.as_str()).collect();
+    assert!(comms.contains("sh") && (comms.contains("bash") || comms.contains("renamed")), "{comms:?}");
+    assert!(!comms.iter().any(|c| c.starts_with("perfprof")), "the profiler is in its own profile: {comms:?}");
+}
+
+#[test]
+fn perf_reads_a_recording_row_by_row() {
+    if !allowed("perf_reads_a_recording_row_by_row") {
+        return;
+    }
+    if !perf_is_here() {
+        return eprintln!("SKIPPED perf_reads_a_recording_row_by_row: perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", BUSY]);
+    let ours = our_rows(&report(&file, &["-s", "comm,dso,sym", "--no-demangle"]));
+    let perf = perf_report(&file);
+    assert!(ours.values().sum::<u64>() > 100);
+    assert_eq!(ours.values().sum::<u64>(), perf.values().sum::<u64>());
+    // Names differ where we know more (deleted files, PLT entries); what both name must agree.
+    let named = |rows: &common::Rows| -> u64 {
+        rows.iter().filter(|((_, dso, _), _)| dso == "[kernel.kallsyms]").map(|(_, n)| n).sum()
+    };
+    assert_eq!(named(&ours), named(&perf));
+    let kernel = |rows: &common::Rows| -> common::Rows {
+        rows.iter().filter(|(k, _)| k.1 == "[kernel.kallsyms]").map(|(k, n)| (k.clone(), *n)).collect()
+    };
+    assert_eq!(kernel(&ours), kernel(&perf));
+}
+
+#[test]
+fn several_events_and_a_tracepoint_group() {
+    if !allowed("several_events_and_a_tracepoint_group") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file =
+        record(dir.path(), &["-e", "{cpu-clock,page-faults:u}", "-e", "context-switches", "--", "sh", "-c", BUSY]);
+    let report: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "comm"])).expect("json");
+    let names: Vec<&str> =
+        report["events"].as_array().expect("events").iter().filter_map(|e| e["name"].as_str()).collect();
+    assert_eq!(names, ["cpu-clock", "page-faults:u", "context-switches"]);
+    assert!(report["events"][0]["samples"].as_u64() > Some(20), "{report}");
+    assert!(report["events"][1]["samples"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
+fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
+    if !allowed("a_running_process_is_attached_to_and_its_end_ends_the_recording") {
+        return;
+    }
+    let mut child = Command::new("sh").args(["-c", &BUSY.repeat(1).replace("150000", "600000")]).spawn().expect("sh");
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string()]);
+    child.wait().expect("wait");
+    let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
+    let total: u64 = rows.values().sum();
+    let own: u64 = rows.iter().filter(|(k, _)| k.0 == "sh").map(|(_, n)| n).sum();
+    assert!(total > 20 && own == total, "{rows:?}");
+}
+
+#[test]
+fn refusals_name_reason_and_remedy() {
+    let check = |args: &[&str], code: i32, words: &str| {
+        let output = program().arg("record").args(["-o", "/dev/null"]).args(args).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    };
+    check(&["-e", "cpu-clok"], 2, "nearest: cpu-clock");
+    check(&["-e", "cycles:z"], 2, "^");
+    check(&["-p", "2147483647"], 1, "there is no such process");
+    check(&["-p", "x"], 2, "not a process id");
+    check(&["-u", "nosuchuser"], 1, "there is no such user");
+    check(&["-C", "3-1"], 2, "no CPU or range");
+    check(&["-C", "4095", "--", "true"], 1, "not online");
+    check(&["-F", "0"], 2, "expected samples a second");
+    check(&["-F", "100000000", "--", "true"], 1, "perf_event_max_sample_rate");
+    check(&["-G", "no/such/group"], 1, "cgroup");
+    check(&["--call-graph", "magic", "--", "true"], 2, "fp or none");
+    if allowed("refusals_name_reason_and_remedy") {
+        check(&["-e", "cpu-clock", "--", "/no/such/program"], 1, "cannot be started");
+        let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written"));
+    }
+}
+
+#[test]
+fn without_a_terminal_the_screen_names_what_to_use() {
+    let mut child = program().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let mut said = String::new();
+    child.stderr.take().expect("stderr").read_to_string(&mut said).expect("read");
+    assert_eq!(child.wait().expect("wait").code(), Some(2));
+    assert!(said.contains("perfprof-tui record"), "{said}");
+}
+
+#[test]
+fn the_doctor_examines_this_machine() {
+    let output = run(program().args(["doctor", "--format", "json"]));
+    let items: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let items = items.as_array().expect("list");
+    assert!(items.len() >= 5);
+    for item in items {
+        let bad = item["state"] == "missing";
+        assert!(!bad || item["remedy"] != "", "{item}");
+    }
+}
+
+/// A closed pipe is an ordinary end.
+#[test]
+fn output_into_head() {
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "{} report {} --limit 3 | head -1",
+            env!("CARGO_BIN_EXE_perfprof-tui"),
+            common::data("fp-spin.data").display()
+        ))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("sh");
+    assert!(status.success());
+}

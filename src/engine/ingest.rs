@@ -37,6 +37,8 @@ pub struct Core {
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
     pub start: u64,
+    /// Header features that describe the recorded machine; none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 /// Seconds that [`Core::rates`] holds at most.
@@ -57,6 +59,7 @@ impl Ingest {
             own_pid,
             rates: Vec::new(),
             start: info.start,
+            machine: info.machine.clone(),
         };
         Self {
             orderer: Orderer::default(),

@@ -21,6 +21,8 @@ pub struct Moment {
     pub ledger: Ledger,
     /// Whether times are of this machine's CLOCK_MONOTONIC.
     pub live: bool,
+    /// Header features that describe the recorded machine; none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl super::ingest::Core {
@@ -36,6 +38,7 @@ impl super::ingest::Core {
             log: self.session.log.clone(),
             events: self.events.clone(),
             ledger: self.profile.ledger.clone(),
+            machine: self.machine.clone(),
             live: self.session.origin() == crate::session::Origin::Live,
         }
     }

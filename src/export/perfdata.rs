@@ -135,7 +135,7 @@ fn chain(moment: &Moment, stack: NodeId) -> (u16, u64, Vec<u8>) {
 }
 
 fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u64, u64)) -> Vec<Section> {
-    let mut sections = features::machine(cmdline);
+    let mut sections = if moment.live { features::machine(cmdline) } else { moment.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
     if moment.live {
@@ -152,7 +152,8 @@ fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u6
             e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.split(':').next().unwrap_or(n).to_owned()))
         })
         .collect();
-    if !tracepoints.is_empty()
+    if moment.live
+        && !tracepoints.is_empty()
         && let Ok(blob) = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))
     {
         sections.push((features::bit::TRACING_DATA, blob));

@@ -153,7 +153,7 @@ impl Dsos {
         let id = *self.ids.entry((raw_path.clone(), file)).or_insert(next);
         if id == next {
             let path: Arc<str> = String::from_utf8_lossy(name).into();
-            let short = short_name(&path);
+            let short = module_name(pid, &path).unwrap_or_else(|| short_name(&path));
             self.list.push(Dso { id, short, kind: kind_of(pid, &path), path, raw_path, file, via });
         } else if via.is_some() {
             // The newest process is the likeliest to be still there.
@@ -181,6 +181,13 @@ fn kind_of(pid: i32, path: &str) -> DsoKind {
         _ if path.starts_with('/') => DsoKind::File,
         _ => DsoKind::Unknown,
     }
+}
+
+/// A module's bracketed name, from the path of its object file; dashes are underscores in the kernel.
+fn module_name(pid: i32, path: &str) -> Option<Arc<str>> {
+    let base = path.rsplit('/').next().filter(|_| pid == -1)?;
+    let (name, _) = base.split_once(".ko")?;
+    Some(format!("[{}]", name.replace('-', "_")).into())
 }
 
 /// perf's short names: `[JIT] tid N` for a process's anonymous code, the bracketed name, else the
@@ -225,6 +232,7 @@ mod tests {
             (9, "//anon", "[JIT] tid 9", DsoKind::Anon),
             (-1, "[kernel.kallsyms]_text", "[kernel.kallsyms]", DsoKind::Kernel),
             (-1, "[ip_vs]", "[ip_vs]", DsoKind::Module),
+            (-1, "/lib/modules/6.1/kernel/net/nf-tables.ko.xz", "[nf_tables]", DsoKind::Module),
             (-1, "bpf_prog_6deef7357e7b4530_x", "bpf_prog_6deef7357e7b4530_x", DsoKind::Bpf),
         ] {
             let id = dsos.map(&map(pid, name));

@@ -18,6 +18,23 @@ const PIECE: usize = 1 << 20;
 const TRACING_DATA: u32 = 66;
 const AUXTRACE: u32 = 71;
 
+/// Features that stay true when samples are saved again.
+const MACHINE: &[u8] = &[
+    bit::TRACING_DATA,
+    bit::BUILD_ID,
+    bit::HOSTNAME,
+    bit::OSRELEASE,
+    bit::VERSION,
+    bit::ARCH,
+    bit::NRCPUS,
+    bit::CPUDESC,
+    bit::CPUID,
+    bit::TOTAL_MEM,
+    bit::CMDLINE,
+    bit::CLOCKID,
+    bit::CLOCK_DATA,
+];
+
 /// A perf.data file being read.
 #[derive(Debug)]
 pub struct FileSource {
@@ -52,6 +69,7 @@ impl FileSource {
             cpus: String::new(),
             target: path.display().to_string(),
             notes: recording.warnings.clone(),
+            machine: MACHINE.iter().filter_map(|b| Some((*b, recording.feature(*b)?))).collect(),
         };
         Ok(Self { path: path.to_owned(), at: recording.data.start, recording, info, first: true })
     }

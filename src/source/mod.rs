@@ -28,6 +28,8 @@ pub struct Info {
     /// The command or target in words, for the header.
     pub target: String,
     pub notes: Vec<String>,
+    /// Header features of a recording that describe its machine, as (bit, bytes); none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 /// A load of records and what happened beside them.

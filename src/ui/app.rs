@@ -649,13 +649,18 @@ impl App {
         self.screen.home();
     }
 
+    /// Goes to another event; dummies, which only carry side-band, are passed over.
     fn move_event(&mut self, step: isize) {
         let n = self.info.events.len() as isize;
-        if n < 2 {
-            return self.say("there is one event only; -e takes several");
+        let around = (1..n).map(|i| (self.event as isize + i * step).rem_euclid(n) as usize);
+        let next = around.into_iter().find(|i| !self.info.events[*i].name.starts_with("dummy"));
+        match next {
+            Some(event) => {
+                self.event = event;
+                self.screen.home();
+            }
+            None => self.say("there is one event only; -e takes several"),
         }
-        self.event = (self.event as isize + step).rem_euclid(n) as usize;
-        self.screen.home();
     }
 
     fn set_refresh(&mut self, refresh: Duration) {

@@ -37,20 +37,21 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 fn line_details(app: &App) -> Option<String> {
     let line = app.line()?;
-    let mut text = format!("{}  ", clean(&line.sym));
-    text.push_str(&format!("{}  ", clean(&line.dso_path)));
-    let parts = match line.depth {
-        0 => format!(
-            "self {} ({} samples)  total {} ({})",
-            percent(line.own_percent),
-            thousands(line.own.samples),
-            percent(line.children_percent),
-            thousands(line.children.samples)
-        ),
-        _ => format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples)),
-    };
-    let room = usize::from(app.size.0).saturating_sub(width(&parts) + 3);
-    Some(format!("{}  {parts}", fit(text.trim_end(), room)))
+    let room = usize::from(app.size.0).saturating_sub(2);
+    let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
+    let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
+    let here =
+        format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
+    // In order of importance: the name, the figures, the file.
+    let name = clean(&line.sym);
+    let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
+    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
+    let mut text = format!("{name}  {figures}");
+    let left = room.saturating_sub(width(&text) + 2);
+    if left >= 12 {
+        text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
+    }
+    Some(text)
 }
 
 fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {

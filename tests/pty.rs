@@ -1,0 +1,205 @@
+//! The real program in a pseudo-terminal: what its user sees, and how it leaves the terminal.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::data;
+
+/// A running program with its screen.
+struct Session {
+    pty: pty_process::blocking::Pty,
+    child: Child,
+    screen: Arc<Mutex<(vt100::Parser, Vec<u8>)>>,
+}
+
+fn cells(n: u16) -> std::num::NonZero<u16> {
+    std::num::NonZero::new(n).expect("not empty")
+}
+
+/// How long a screen may take to show something; generous, as nothing waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Session {
+    fn start(args: &[&str], rows: u16, cols: u16) -> Self {
+        let (pty, pts) = pty_process::blocking::open().expect("pty");
+        pty.resize(pty_process::Size::new(rows, cols)).expect("size");
+        let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
+        let child = command.args(args).env("TERM", "xterm-256color").env_remove("NO_COLOR").spawn(pts).expect("spawn");
+        let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
+        let screen = Arc::new(Mutex::new((parser, Vec::new())));
+        let shared = screen.clone();
+        let mut reader = std::fs::File::from(std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().expect("dup"));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            while let Ok(n) = reader.read(&mut buffer) {
+                let mut screen = shared.lock().expect("lock");
+                screen.0.process(&buffer[..n]);
+                screen.1.extend_from_slice(&buffer[..n]);
+                if n == 0 {
+                    return;
+                }
+            }
+        });
+        Self { pty, child, screen }
+    }
+
+    fn text(&self) -> String {
+        self.screen.lock().expect("lock").0.screen().contents()
+    }
+
+    /// All bytes that the program has written.
+    fn bytes(&self) -> Vec<u8> {
+        self.screen.lock().expect("lock").1.clone()
+    }
+
+    fn wait_for(&self, what: &str) -> &Self {
+        let start = Instant::now();
+        while !self.text().contains(what) {
+            assert!(start.elapsed() < PATIENCE, "no {what:?} on\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
+    fn keys(&mut self, keys: &str) -> &mut Self {
+        self.pty.write_all(keys.as_bytes()).expect("write");
+        self
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                std::thread::sleep(Duration::from_millis(50));
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn is_restored(&self) -> bool {
+        let bytes = self.bytes();
+        let contains = |needle: &[u8]| memchr::memmem::rfind(&bytes, needle);
+        contains(b"\x1b[?1049l") > contains(b"\x1b[?1049h") && contains(b"\x1b[?25h").is_some()
+    }
+
+    fn signal(&self, name: &str) {
+        let status = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn open(rows: u16, cols: u16) -> Session {
+    let file = data("ipvs-cpu32.data");
+    let kallsyms = data("ipvs-cpu32.kallsyms");
+    let session = Session::start(
+        &["open", file.to_str().expect("utf8"), "--kallsyms", kallsyms.to_str().expect("utf8")],
+        rows,
+        cols,
+    );
+    session.wait_for("_find_next_bit");
+    session
+}
+
+#[test]
+fn a_recording_is_walked_filtered_and_left() {
+    let mut session = open(24, 100);
+    session.keys("\r").wait_for("estimation_timer");
+    session.keys("fcomm == burn\r").wait_for("view: comm == burn");
+    session.keys("?").wait_for("Call chains");
+    session.keys("\x1b").wait_for("Symbol");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    assert!(session.is_restored());
+}
+
+#[test]
+fn signals_end_it_cleanly() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let mut session = open(24, 80);
+        session.signal(signal);
+        assert_eq!(session.end().code(), Some(0), "{signal}");
+        assert!(session.is_restored(), "{signal}");
+    }
+}
+
+#[test]
+fn a_resize_is_followed_and_an_idle_screen_is_silent() {
+    let session = open(24, 80);
+    session.pty.resize(pty_process::Size::new(40, 120)).expect("resize");
+    session.screen.lock().expect("lock").0.screen_mut().set_size(cells(40), cells(120));
+    session.wait_for("Comm");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = session.bytes().len();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(session.bytes().len(), before, "nothing changes, so nothing is written");
+}
+
+#[test]
+fn a_snapshot_of_a_recording_gives_the_same_report() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("snap.data");
+    let mut session = open(24, 100);
+    session.keys(&format!(":save {}\r", path.display())).wait_for("saved 8,971 samples");
+    session.keys(":save /no/such/dir/x\r").wait_for("was not saved");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let report = |file: &std::path::Path| {
+        let mut command = common::program();
+        command.arg("report").arg(file).args(["--format", "csv", "--kallsyms"]).arg(data("ipvs-cpu32.kallsyms"));
+        String::from_utf8(common::run(&mut command).stdout).expect("utf8")
+    };
+    assert_eq!(report(&path), report(&data("ipvs-cpu32.data")));
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("dir").collect();
+    assert_eq!(left.len(), 1, "nothing half-written stays: {left:?}");
+}
+
+#[test]
+fn live_numbers_come_and_the_view_freezes() {
+    let rights = perfprof_tui::kernel::limits::Rights::read();
+    if rights.blocked.is_some() || !rights.system_wide() {
+        eprintln!("SKIPPED live_numbers_come_and_the_view_freezes: needs the right to sample the machine");
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "500", "--", "sh", "-c", busy], 30, 120);
+    session.wait_for("● live").wait_for("sh ");
+    session.keys(" ").wait_for("‖ frozen");
+    session.keys(" ").wait_for("● live");
+    session.keys(":freq 99\r").wait_for("sampling at 99 Hz now");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    assert!(session.is_restored());
+}
+
+#[test]
+fn a_command_that_ends_is_reported_on_leaving() {
+    let rights = perfprof_tui::kernel::limits::Rights::read();
+    if rights.blocked.is_some() || !rights.system_wide() {
+        eprintln!("SKIPPED a_command_that_ends_is_reported_on_leaving: needs the right to sample");
+        return;
+    }
+    let mut session = Session::start(
+        &["-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 7"],
+        24,
+        100,
+    );
+    session.wait_for("■ ended");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let bytes = session.bytes();
+    let after = memchr::memmem::rfind(&bytes, b"\x1b[?1049l").expect("left");
+    assert!(String::from_utf8_lossy(&bytes[after..]).contains("exited with status 7"));
+}

@@ -125,7 +125,7 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
     if !allowed("a_running_process_is_attached_to_and_its_end_ends_the_recording") {
         return;
     }
-    let mut child = Command::new("sh").args(["-c", &BUSY.repeat(1).replace("150000", "600000")]).spawn().expect("sh");
+    let mut child = Command::new("sh").args(["-c", &BUSY.replace("150000", "600000")]).spawn().expect("sh");
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string()]);
     child.wait().expect("wait");

@@ -54,16 +54,13 @@ impl Sys for FakeSys {
         match request {
             Ioctl::Id => Ok(1000 + fd.as_raw_fd() as u64),
             other => {
-                self.note(format!(
-                    "{}",
-                    match other {
-                        Ioctl::Enable => "enable".to_owned(),
-                        Ioctl::Disable => "disable".to_owned(),
-                        Ioctl::Period(p) => format!("period {p}"),
-                        Ioctl::SetFilter(text) => format!("filter {}", text.to_string_lossy()),
-                        _ => "set_output".to_owned(),
-                    }
-                ));
+                self.note(match other {
+                    Ioctl::Enable => "enable".to_owned(),
+                    Ioctl::Disable => "disable".to_owned(),
+                    Ioctl::Period(p) => format!("period {p}"),
+                    Ioctl::SetFilter(text) => format!("filter {}", text.to_string_lossy()),
+                    _ => "set_output".to_owned(),
+                });
                 Ok(0)
             }
         }

@@ -45,7 +45,7 @@ const MAX_DEPTH: usize = 1024;
 const MAX_REMEMBERED: usize = 1 << 19;
 
 /// Samples, stacks and names of a session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Profile {
     sealed: VecDeque<Arc<Chunk>>,
     current: Chunk,
@@ -59,23 +59,6 @@ pub struct Profile {
     scratch: Vec<Frame>,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self {
-            sealed: VecDeque::new(),
-            current: Chunk::default(),
-            evicted: 0,
-            trie: Trie::default(),
-            frames: Frames::default(),
-            sites: Sites::default(),
-            ledger: Ledger::default(),
-            remembered: HashMap::default(),
-            scratch: Vec::new(),
-            epoch: 0,
-        }
-    }
 }
 
 impl Profile {

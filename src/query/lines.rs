@@ -1,6 +1,6 @@
 //! Rows and their unfolded call chains as the lines of a screen.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::profile::frames::State;
@@ -141,7 +141,5 @@ impl Builder<'_> {
 pub const CHAIN_LIMIT: f64 = 0.5;
 
 fn extend(path: u64, dso: &str, name: &str, start: u64) -> u64 {
-    let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
-    (path, dso, name, start).hash(&mut hasher);
-    hasher.finish()
+    rustc_hash::FxBuildHasher.hash_one((path, dso, name, start))
 }

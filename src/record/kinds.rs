@@ -66,8 +66,11 @@ pub enum RecordError {
     Short { kind: u32, field: &'static str },
 }
 
+/// A record's header and body, and the bytes after it.
+pub type Split<'a> = (Header, &'a [u8], &'a [u8]);
+
 /// Splits the first record off: its header and body (trailer included), and the bytes after it.
-pub fn split(bytes: &[u8]) -> Result<Option<(Header, &[u8], &[u8])>, RecordError> {
+pub fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, RecordError> {
     let Some(header) = Header::read(bytes) else { return Ok(None) };
     let size = usize::from(header.size);
     if size < HEADER {

@@ -1,0 +1,203 @@
+//! Figures of the hot paths, printed as ratios where that is possible: `cargo bench`.
+//!
+//! A generated profile of 10,000,000 samples over a trie of 1,000,000 nodes is filtered anew and
+//! drawn; records are taken in; each beside a bare loop of the same size in the same run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use perfprof_tui::filter::Filter;
+use perfprof_tui::panel::top::Field;
+use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
+use perfprof_tui::query::{Answer, Data, Fold, Key, Question, Top, TopSpec, lines};
+use perfprof_tui::record::Sample;
+use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
+use perfprof_tui::source::Info;
+use perfprof_tui::ui::app::{App, Start};
+use perfprof_tui::ui::run::{render, show};
+use perfprof_tui::ui::theme::{Depth, Theme};
+
+const SAMPLES: usize = 10_000_000;
+const NODES: usize = 1_000_000;
+const FUNCTIONS: u64 = 20_000;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn main() {
+    let (session, profile) = generate();
+    println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
+    println!("memory: {} MB", profile.memory() >> 20);
+    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
+    let bare = time(5, || {
+        let mut sum = 0u64;
+        for (chunk, range) in profile.between(0, u64::MAX) {
+            sum = sum.wrapping_add(chunk.weight[range].iter().sum::<u64>());
+        }
+        std::hint::black_box(sum);
+    });
+    println!("bare sum over the weights: {bare:.1?}");
+    for text in ["comm == nginx", "stack ~ \"*fn_77*\"", "cpu in 0-3 && time < 500s", "!idle"] {
+        refilter(data, text, bare);
+    }
+    frames(data);
+    ingest();
+}
+
+fn time(times: u32, mut work: impl FnMut()) -> Duration {
+    (0..times)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed()
+        })
+        .min()
+        .unwrap_or_default()
+}
+
+/// From a changed filter to the lines of a screen.
+fn refilter(data: Data<'_>, text: &str, bare: Duration) {
+    let filter = Arc::new(Filter::parse(text).expect("filter"));
+    let question =
+        Question { filter: Some(filter.clone()), top: TopSpec::default(), height: 60, ..Question::default() };
+    let mut lines_out = 0;
+    let took = time(3, || {
+        let mut fold = Fold::new(0, Some(filter.clone()), false);
+        fold.update(data, u64::MAX);
+        let top = Top::build(data, &fold, &question.top);
+        lines_out = lines::lines(data, &top, &question).len();
+    });
+    println!(
+        "re-filter {text:28} {took:8.1?}  {:5.1} × the bare sum, {lines_out} lines",
+        took.as_secs_f64() / bare.as_secs_f64()
+    );
+}
+
+/// Drawing of a large answer, and taking it in.
+fn frames(data: Data<'_>) {
+    let question = Arc::new(Question::default());
+    let mut fold = Fold::new(0, None, false);
+    fold.update(data, u64::MAX);
+    let top = Top::build(data, &fold, &question.top);
+    let lines = lines::lines(data, &top, &question);
+    let answer = Answer {
+        total: fold.total(),
+        unfiltered: fold.total(),
+        rows: top.rows.len(),
+        lines,
+        question,
+        ..Answer::default()
+    };
+    let columns = [
+        Field::Children,
+        Field::SelfTime,
+        Field::Samples,
+        Field::Key(Key::Comm),
+        Field::Key(Key::Dso),
+        Field::Key(Key::Sym),
+    ];
+    let start = Start {
+        columns: columns.to_vec(),
+        children: true,
+        filter: None,
+        limit: 0.0,
+        refresh: Duration::from_secs(1),
+        exec: Vec::new(),
+    };
+    let info = Info {
+        origin: Origin::Recorded,
+        host: "bench".into(),
+        kernel: String::new(),
+        events: Vec::new(),
+        event_notes: Vec::new(),
+        frequency: 999,
+        chains: true,
+        start: 0,
+        n_cpus: 1,
+        cpus: String::new(),
+        target: String::new(),
+        notes: Vec::new(),
+        machine: Vec::new(),
+    };
+    let mut app = App::new(info, start);
+    let theme = Theme::new(Depth::True);
+    let mut took: Vec<Duration> = (0..200)
+        .map(|i| {
+            let answer = answer.clone();
+            let start = Instant::now();
+            show(&mut app, answer, 200, 60);
+            app.screen.top = i * 40 % 9000;
+            std::hint::black_box(render(&app, &theme, 200, 60));
+            start.elapsed()
+        })
+        .collect();
+    took.sort();
+    println!("frame at 200×60 of {} lines: p50 {:.2?}, p99 {:.2?}", answer.lines.len(), took[100], took[198]);
+}
+
+/// Samples into the profile, all stacks seen before.
+fn ingest() {
+    let mut random = Random(7);
+    let chains: Vec<Vec<u8>> =
+        (0..2_000).map(|_| (0..25).flat_map(|_| (0x40_0000 + random.next(100_000)).to_le_bytes()).collect()).collect();
+    let (mut profile, mut session) = (Profile::default(), Session::new(Origin::Recorded));
+    let mut add = |n: usize| {
+        for i in 0..n {
+            let sample = Sample {
+                pid: 9,
+                tid: 9,
+                time: i as u64,
+                period: 1,
+                chain: &chains[i % chains.len()],
+                ..Sample::default()
+            };
+            profile.add(&mut session, &sample, 2, 0);
+        }
+    };
+    add(chains.len());
+    let n = 1_000_000;
+    let took = time(3, || add(n));
+    println!("taking in a sample with 25 frames, stack known: {:.0} ns", took.as_secs_f64() * 1e9 / n as f64);
+}
+
+fn generate() -> (Session, Profile) {
+    let mut random = Random(42);
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    let comms =
+        ["nginx", "java", "postgres", "node", "python3", "kworker", "swapper", "redis-server", "envoy", "mysqld"];
+    for (pid, comm) in (1000..).zip(comms) {
+        session.apply(&perfprof_tui::record::Record::Comm { pid, tid: pid, exec: false, name: comm.as_bytes() }, 0);
+    }
+    let dso: Dso = session.dsos.get(DsoId(0)).clone();
+    let frames: Vec<_> = (0..FUNCTIONS)
+        .map(|i| {
+            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: i });
+            profile.frames.set_named(frame, &dso, format!("fn_{i}_some_function_name").into());
+            frame
+        })
+        .collect();
+    let mut stacks = Vec::new();
+    while profile.trie.len() < NODES {
+        let mut node = NodeId::ROOT;
+        let mut f = random.next(60);
+        for depth in 0..12 + random.next(20) {
+            node = profile.trie.child(node, frames[(f % FUNCTIONS) as usize]);
+            f = f.wrapping_mul(31).wrapping_add(1 + random.next(if depth < 8 { 2 } else { 6 }));
+        }
+        stacks.push(node);
+    }
+    for i in 0..SAMPLES as u64 {
+        let pid = 1000 + (random.next(10) * random.next(10) / 10) as i32;
+        let task = session.task(pid, pid);
+        let stack = stacks[(random.next(stacks.len() as u64) * random.next(1000) / 1000) as usize];
+        let site = profile.sites.intern(Site { task, stack });
+        profile.push(i * 100_000, site, 1_000_000, random.next(32) as u16, 0);
+    }
+    (session, profile)
+}

@@ -1,0 +1,142 @@
+//! Engine and interface in one thread, for screens without a terminal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::data;
+use perfprof_tui::engine::offline::{self, Loaded};
+use perfprof_tui::panel::top::Field;
+use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::{Answer, Fold, Key, Question, Top, lines};
+use perfprof_tui::source::Source;
+use perfprof_tui::source::file::FileSource;
+use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::ui::app::{App, Effect, Start};
+use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::theme::{Depth, Theme};
+
+/// Engine and interface in one thread: questions are answered at once.
+pub struct Harness {
+    loaded: Loaded,
+    pub app: App,
+    pub size: (u16, u16),
+    /// Effects that are none of the engine's questions.
+    pub saved: Vec<String>,
+}
+
+impl Harness {
+    pub fn open(file: &str, kallsyms: &str, width: u16, height: u16) -> Self {
+        let mut source = FileSource::open(&data(file)).expect("open");
+        let mut info = source.info().clone();
+        let options = Options { live: false, same_kernel: false, kallsyms: Some(data(kallsyms)), ..Options::live() };
+        let loaded = offline::load(&mut source, options).expect("load");
+        // The same on every machine: the path of the checkout does not belong on a screen.
+        info.target = file.to_owned();
+        let columns = vec![
+            Field::Children,
+            Field::SelfTime,
+            Field::Samples,
+            Field::Key(Key::Comm),
+            Field::Key(Key::Pid),
+            Field::Key(Key::Dso),
+            Field::Key(Key::Sym),
+        ];
+        let refresh = Duration::from_secs(1);
+        let start = Start { columns, children: true, filter: None, limit: 0.0, refresh, exec: Vec::new() };
+        let mut harness = Self { loaded, app: App::new(info, start), size: (width, height), saved: Vec::new() };
+        harness.app.resize(width, height);
+        harness.settle();
+        harness
+    }
+
+    /// Answers questions until none is left.
+    pub fn settle(&mut self) {
+        while !self.app.effects.is_empty() {
+            for effect in std::mem::take(&mut self.app.effects) {
+                match effect {
+                    Effect::Ask(question) => {
+                        let answer = self.answer(question);
+                        self.app.set_answer(Arc::new(answer));
+                    }
+                    other => self.saved.push(format!("{other:?}")),
+                }
+            }
+        }
+    }
+
+    fn answer(&self, question: Arc<Question>) -> Answer {
+        let data = self.loaded.data();
+        let core = self.loaded.ingest.core();
+        let mut fold = Fold::new(question.event, question.filter.clone(), question.top.keys.contains(&Key::Cpu));
+        fold.update(data, u64::MAX);
+        let mut all = Fold::new(question.event, None, false);
+        all.update(data, u64::MAX);
+        let top = Top::build(data, &fold, &question.top);
+        let events = self.loaded.event_names.iter().map(|name| EventInfo {
+            name: name.clone(),
+            total: all.total(),
+            lost: 0,
+            note: None,
+        });
+        let span = core.profile.span().unwrap_or_default();
+        Answer {
+            elapsed_ns: span.1 - span.0,
+            events: events.collect(),
+            total: fold.total(),
+            unfiltered: all.total(),
+            lines: lines::lines(data, &top, &question),
+            rows: top.rows.len(),
+            ledger: core.profile.ledger.clone(),
+            rates: core.rates.clone(),
+            ended: Some("end of the file".into()),
+            notes: self.loaded.notes.clone(),
+            frequency: 999,
+            question,
+            ..Answer::default()
+        }
+    }
+
+    /// Types keys: single characters, or names in angle brackets.
+    pub fn keys(mut self, keys: &str) -> Self {
+        use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+        let mut rest = keys;
+        while let Some(c) = rest.chars().next() {
+            let (code, used) = match rest.strip_prefix('<').and_then(|r| r.split_once('>')) {
+                Some((name, _)) => {
+                    let code = match name {
+                        "ret" => KeyCode::Enter,
+                        "esc" => KeyCode::Esc,
+                        "bs" => KeyCode::Backspace,
+                        "tab" => KeyCode::Tab,
+                        "down" => KeyCode::Down,
+                        "home" => KeyCode::Home,
+                        other => panic!("no key is called {other}"),
+                    };
+                    (code, name.len() + 2)
+                }
+                None => (KeyCode::Char(c), c.len_utf8()),
+            };
+            rest = &rest[used..];
+            self.app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            self.settle();
+        }
+        self
+    }
+
+    /// The cells of the screen.
+    pub fn buffer(&self) -> ratatui::buffer::Buffer {
+        render(&self.app, &Theme::new(Depth::Ansi16), self.size.0, self.size.1)
+    }
+
+    /// The screen as text.
+    pub fn text(&self) -> String {
+        let buffer = self.buffer();
+        let mut out = String::new();
+        for y in 0..self.size.1 {
+            let row: String = (0..self.size.0).map(|x| buffer[(x, y)].symbol()).collect();
+            out.push_str(row.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}

@@ -1,0 +1,105 @@
+//! The README's pictures, drawn by the program from real recordings. `UPDATE_SCREENSHOTS=1 cargo
+//! test --test screenshots` makes them anew; without it they are checked to be up to date.
+
+mod common;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use common::harness::Harness;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+
+const CELL: (u16, u16) = (8, 17);
+const BACK: &str = "#16181d";
+const FORE: &str = "#d4d7dd";
+
+fn colour(color: Color, default: &'static str) -> &'static str {
+    match color {
+        Color::Black => "#16181d",
+        Color::Red => "#f2686a",
+        Color::Green => "#7fc77a",
+        Color::Yellow => "#e3b95c",
+        Color::Blue => "#5b93d8",
+        Color::Magenta => "#c792ea",
+        Color::Cyan => "#5fc1c9",
+        Color::DarkGray => "#7d828c",
+        _ => default,
+    }
+}
+
+/// Foreground and background of a cell.
+fn colours(cell: &Cell) -> (&'static str, &'static str) {
+    let (fore, back) = (colour(cell.fg, FORE), colour(cell.bg, BACK));
+    if cell.modifier.contains(Modifier::REVERSED) { (back, fore) } else { (fore, back) }
+}
+
+/// A screen as SVG: one rectangle and one text for each run of equal cells.
+fn svg(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let (width, height) = (area.width * CELL.0 + 16, area.height * CELL.1 + 16);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACK}\"/>\n"
+    );
+    for y in 0..area.height {
+        let mut x = 0;
+        while x < area.width {
+            let style = |x: u16| (colours(&buffer[(x, y)]), buffer[(x, y)].modifier);
+            let end = (x..area.width).find(|i| style(*i) != style(x)).unwrap_or(area.width);
+            let text: String = (x..end).map(|i| buffer[(i, y)].symbol()).collect();
+            let ((fore, back), modifier) = style(x);
+            let (left, top) = (8 + x * CELL.0, 8 + y * CELL.1);
+            let run = (end - x) * CELL.0;
+            if back != BACK {
+                let _ = writeln!(
+                    out,
+                    "<rect x=\"{left}\" y=\"{top}\" width=\"{run}\" height=\"{}\" fill=\"{back}\"/>",
+                    CELL.1
+                );
+            }
+            if !text.trim().is_empty() {
+                let bold = if modifier.contains(Modifier::BOLD) { " font-weight=\"bold\"" } else { "" };
+                let under = if modifier.contains(Modifier::UNDERLINED) { " text-decoration=\"underline\"" } else { "" };
+                let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+                let _ = writeln!(
+                    out,
+                    "<text x=\"{left}\" y=\"{}\" textLength=\"{run}\" fill=\"{fore}\"{bold}{under} xml:space=\"preserve\">{text}</text>",
+                    top + 13
+                );
+            }
+            x = end;
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn check(name: &str, harness: &Harness) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("screenshots").join(format!("{name}.svg"));
+    let now = svg(&harness.buffer());
+    if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
+        std::fs::create_dir_all(path.parent().expect("folder")).expect("mkdir");
+        std::fs::write(&path, &now).expect("write");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == now, "{} is out of date: UPDATE_SCREENSHOTS=1 cargo test --test screenshots", path.display());
+}
+
+fn incident() -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 22)
+}
+
+#[test]
+fn the_hot_leaf_and_its_callers() {
+    check("callers", &incident().keys("<ret>"));
+}
+
+#[test]
+fn a_filter_as_it_is_typed() {
+    check("filter", &incident().keys("fcomm == burn && stack ~ \"*timer*\" && "));
+}
+
+#[test]
+fn children_and_their_callees() {
+    check("children", &incident().keys("xx<home>").keys("/^estimation<ret>").keys("<ret>"));
+}

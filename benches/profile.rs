@@ -70,7 +70,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     let took = time(3, || {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
         fold.update(data, u64::MAX);
-        let top = Top::build(data, &fold, &question.top);
+        let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
         lines_out = lines::lines(data, &top, &question).len();
     });
     println!(
@@ -84,12 +84,12 @@ fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
     let mut fold = Fold::new(0, None, false);
     fold.update(data, u64::MAX);
-    let top = Top::build(data, &fold, &question.top);
+    let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
     let lines = lines::lines(data, &top, &question);
     let answer = Answer {
         total: fold.total(),
         unfiltered: fold.total(),
-        rows: top.rows.len(),
+        rows: top.n_rows,
         lines,
         question,
         ..Answer::default()

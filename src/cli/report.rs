@@ -104,7 +104,7 @@ fn events(loaded: &Loaded) -> Vec<usize> {
 fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec) -> Top {
     let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
     fold.update(loaded.data(), u64::MAX);
-    Top::build(loaded.data(), &fold, spec)
+    Top::build(loaded.data(), &fold, spec, usize::MAX)
 }
 
 fn print_text(

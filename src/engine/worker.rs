@@ -378,7 +378,7 @@ impl Worker {
         if self.fresh_data || top.is_none() {
             top = None;
         }
-        let top = top.unwrap_or_else(|| Top::build(self.data(), &fold, &question.top));
+        let top = top.unwrap_or_else(|| Top::build(self.data(), &fold, &question.top, lines::MAX_ROWS));
         let lines = lines::lines(self.data(), &top, &question);
         self.measure_cost(now);
         let ledger = self.ledger();
@@ -399,7 +399,7 @@ impl Worker {
             events: events.collect(),
             total: fold.total(),
             unfiltered: self.event_totals.get(question.event).copied().unwrap_or_default(),
-            rows: top.rows.len(),
+            rows: top.n_rows,
             lines,
             ledger,
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),

@@ -10,6 +10,7 @@ pub mod fold;
 pub mod judge;
 pub mod lines;
 pub mod question;
+pub mod rows;
 pub mod top;
 
 use crate::profile::Profile;

@@ -10,6 +10,7 @@ use crate::profile::{Acc, NodeId, Sym, SymId};
 use super::Data;
 use super::fold::Fold;
 use super::question::{Key, Order, TopSpec};
+use super::rows;
 
 /// The part of a row's identity that is about the task: only the chosen keys are set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -65,6 +66,8 @@ impl LabelMode {
 #[derive(Debug)]
 pub struct Top {
     pub rows: Vec<Row>,
+    /// How many rows there are, kept or not.
+    pub n_rows: usize,
     pub groups: Vec<Group>,
     pub mode: LabelMode,
     pub total: Acc,
@@ -76,7 +79,7 @@ pub struct Top {
     /// Which labels may be on the path of each node: a Bloom filter of one word.
     pub path_bits: Vec<u64>,
     /// Whether no ancestor of a node has the same label.
-    first: Vec<bool>,
+    pub(super) first: Vec<bool>,
 }
 
 /// Bits of the Bloom filter for a label.
@@ -85,13 +88,14 @@ pub fn path_bit(label: u32) -> u64 {
 }
 
 impl Top {
-    /// Projects a fold into sorted rows.
-    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
+    /// Projects a fold into sorted rows, of which the first `keep` are kept.
+    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: usize) -> Self {
         let mode = LabelMode::of(&spec.keys);
         let (groups, ranges, sites) = group(data, fold, &spec.keys);
         let labels = node_labels(data, mode);
         let mut top = Self {
             rows: Vec::new(),
+            n_rows: 0,
             groups,
             mode,
             total: fold.total(),
@@ -104,70 +108,9 @@ impl Top {
         if spec.children {
             (top.path_bits, top.first) = paths(data, &labels);
         }
-        top.add_rows(data, &labels, spec.children);
-        top.sort(data, spec);
+        top.rows = rows::all(data, &top, &labels, spec.children);
+        top.sort(data, spec, keep);
         top
-    }
-
-    fn add_rows(&mut self, data: Data<'_>, labels: &[u32], children: bool) {
-        let (parents, _) = data.profile.trie.columns();
-        let mut incl = vec![Acc::default(); if children { parents.len() } else { 0 }];
-        let mut stamp = vec![u32::MAX; incl.len()];
-        let mut row_of_label = vec![(u32::MAX, 0u32); self.sym_of_label.len() + 1];
-        let mut touched: Vec<u32> = Vec::new();
-        let mut rows = Vec::new();
-        for (g, range) in self.ranges.iter().enumerate() {
-            let g = g as u32;
-            let mut row = |label: u32, rows: &mut Vec<Row>| -> usize {
-                let slot = &mut row_of_label[label as usize];
-                if slot.0 != g {
-                    *slot = (g, rows.len() as u32);
-                    rows.push(Row { id: 0, group: g, label, own: Acc::default(), children: Acc::default() });
-                }
-                slot.1 as usize
-            };
-            touched.clear();
-            for (stack, acc) in &self.sites[range.clone()] {
-                let i = row(labels[*stack as usize], &mut rows);
-                rows[i].own += *acc;
-                if children {
-                    incl[*stack as usize] += *acc;
-                    let mut n = *stack;
-                    while stamp[n as usize] != g {
-                        stamp[n as usize] = g;
-                        touched.push(n);
-                        n = parents[n as usize];
-                    }
-                }
-            }
-            if touched.len() > parents.len() / 8 {
-                touched.clear();
-                touched.extend((0..parents.len() as u32).rev().filter(|n| stamp[*n as usize] == g));
-            } else {
-                touched.sort_unstable_by(|a, b| b.cmp(a));
-            }
-            for n in &touched {
-                let n = *n as usize;
-                let acc = std::mem::take(&mut incl[n]);
-                if n == 0 {
-                    continue;
-                }
-                if self.first[n] {
-                    let i = row(labels[n], &mut rows);
-                    rows[i].children += acc;
-                }
-                incl[parents[n] as usize] += acc;
-            }
-        }
-        if !children {
-            rows.iter_mut().for_each(|r| r.children = r.own);
-        }
-        // A sample without any frame has no node to be counted at.
-        rows.iter_mut().filter(|r| r.children.samples < r.own.samples).for_each(|r| r.children = r.own);
-        for row in &mut rows {
-            row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
-        }
-        self.rows = rows;
     }
 
     /// The symbol that stands for a label; `None` for samples without a frame.
@@ -176,8 +119,9 @@ impl Top {
         (sym != u32::MAX).then(|| data.profile.frames.sym(SymId(sym)))
     }
 
-    fn sort(&mut self, data: Data<'_>, spec: &TopSpec) {
+    fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: usize) {
         let mut rows = std::mem::take(&mut self.rows);
+        self.n_rows = rows.len();
         let name = |r: &Row| self.symbol(data, r.label).map(|s| (&*s.dso_name, &*s.name, s.start));
         let group = |r: &Row| {
             let g = &self.groups[r.group as usize];
@@ -185,7 +129,7 @@ impl Top {
         };
         let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| name(a).cmp(&name(b)));
         let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
-        rows.sort_unstable_by(|a, b| {
+        let order = |a: &Row, b: &Row| {
             let by = match spec.order {
                 Order::Children => b.children.period.cmp(&a.children.period).then_with(|| heavy(a, b)),
                 Order::SelfTime => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
@@ -199,7 +143,16 @@ impl Top {
             };
             let by = if spec.reversed { by.reverse() } else { by };
             by.then_with(|| ties(a, b))
-        });
+        };
+        // A screen shows the first rows of very many: those are picked before they are sorted.
+        if keep < rows.len() {
+            rows.select_nth_unstable_by(keep, order);
+            rows.truncate(keep);
+        }
+        rows.sort_unstable_by(order);
+        for row in &mut rows {
+            row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
+        }
         self.rows = rows;
     }
 }

@@ -71,7 +71,7 @@ impl Harness {
         fold.update(data, u64::MAX);
         let mut all = Fold::new(question.event, None, false);
         all.update(data, u64::MAX);
-        let top = Top::build(data, &fold, &question.top);
+        let top = Top::build(data, &fold, &question.top, usize::MAX);
         let events = self.loaded.event_names.iter().map(|name| EventInfo {
             name: name.clone(),
             total: all.total(),
@@ -85,7 +85,7 @@ impl Harness {
             total: fold.total(),
             unfiltered: all.total(),
             lines: lines::lines(data, &top, &question),
-            rows: top.rows.len(),
+            rows: top.n_rows,
             ledger: core.profile.ledger.clone(),
             rates: core.rates.clone(),
             ended: Some("end of the file".into()),

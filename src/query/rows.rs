@@ -1,0 +1,141 @@
+//! Adds sites up into rows, group by group: own weight at the leaf, children at the first occurrence
+//! of a function on each path. Groups are independent, so large profiles use several threads.
+
+use std::ops::Range;
+
+use crate::profile::Acc;
+
+use super::Data;
+use super::top::{Row, Top};
+
+/// Sites from which the work is shared among threads.
+const PARALLEL: usize = 50_000;
+
+/// The rows of all groups, in no particular order.
+pub fn all(data: Data<'_>, top: &Top, labels: &[u32], children: bool) -> Vec<Row> {
+    let groups = top.ranges.len();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    if top.sites.len() < PARALLEL || threads == 1 || groups < 2 {
+        return of_groups(data, top, labels, children, 0..groups);
+    }
+    std::thread::scope(|scope| {
+        let parts = balance(&top.ranges, threads);
+        let handles: Vec<_> =
+            parts.into_iter().map(|part| scope.spawn(move || of_groups(data, top, labels, children, part))).collect();
+        handles.into_iter().filter_map(|h| h.join().ok()).flatten().collect()
+    })
+}
+
+/// Cuts the groups into runs of about equal numbers of sites.
+fn balance(ranges: &[Range<usize>], parts: usize) -> Vec<Range<usize>> {
+    let total: usize = ranges.iter().map(Range::len).sum();
+    let share = total.div_ceil(parts).max(1);
+    let mut cuts = Vec::new();
+    let (mut from, mut sum) = (0, 0);
+    for (i, range) in ranges.iter().enumerate() {
+        sum += range.len();
+        if sum >= share {
+            cuts.push(from..i + 1);
+            (from, sum) = (i + 1, 0);
+        }
+    }
+    if from < ranges.len() {
+        cuts.push(from..ranges.len());
+    }
+    cuts
+}
+
+/// Scratch space for one thread, reused from group to group.
+struct Scratch {
+    /// Inclusive weights by node; zero between groups.
+    incl: Vec<Acc>,
+    /// The group that last touched a node.
+    stamp: Vec<u32>,
+    touched: Vec<u32>,
+    /// For each label, (group, row) of its row in the group at hand.
+    row_of_label: Vec<(u32, u32)>,
+    rows: Vec<Row>,
+}
+
+impl Scratch {
+    fn row(&mut self, group: u32, label: u32) -> &mut Row {
+        let slot = &mut self.row_of_label[label as usize];
+        if slot.0 != group {
+            *slot = (group, self.rows.len() as u32);
+            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default() });
+        }
+        &mut self.rows[slot.1 as usize]
+    }
+}
+
+fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: Range<usize>) -> Vec<Row> {
+    let (parents, _) = data.profile.trie.columns();
+    let nodes = if children { parents.len() } else { 0 };
+    let mut s = Scratch {
+        incl: vec![Acc::default(); nodes],
+        stamp: vec![u32::MAX; nodes],
+        touched: Vec::new(),
+        row_of_label: vec![(u32::MAX, 0); top.sym_of_label.len() + 1],
+        rows: Vec::new(),
+    };
+    for g in groups {
+        let group = g as u32;
+        s.touched.clear();
+        for (stack, acc) in &top.sites[top.ranges[g].clone()] {
+            s.row(group, labels[*stack as usize]).own += *acc;
+            if children {
+                s.incl[*stack as usize] += *acc;
+                let mut n = *stack;
+                while s.stamp[n as usize] != group {
+                    s.stamp[n as usize] = group;
+                    s.touched.push(n);
+                    n = parents[n as usize];
+                }
+            }
+        }
+        if children {
+            add_children(&mut s, top, labels, parents, group);
+        }
+    }
+    if !children {
+        s.rows.iter_mut().for_each(|r| r.children = r.own);
+    }
+    // A sample without any frame has no node to be counted at.
+    s.rows.iter_mut().filter(|r| r.children.samples < r.own.samples).for_each(|r| r.children = r.own);
+    s.rows
+}
+
+/// Adds inclusive weights, from the largest node id to the root: children come before parents.
+fn add_children(s: &mut Scratch, top: &Top, labels: &[u32], parents: &[u32], group: u32) {
+    if s.touched.len() > parents.len() / 8 {
+        s.touched.clear();
+        let stamp = &s.stamp;
+        s.touched.extend((0..parents.len() as u32).rev().filter(|n| stamp[*n as usize] == group));
+    } else {
+        s.touched.sort_unstable_by(|a, b| b.cmp(a));
+    }
+    for i in 0..s.touched.len() {
+        let n = s.touched[i] as usize;
+        let acc = std::mem::take(&mut s.incl[n]);
+        if n == 0 {
+            continue;
+        }
+        if top.first[n] {
+            s.row(group, labels[n]).children += acc;
+        }
+        s.incl[parents[n] as usize] += acc;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_shared_evenly_and_none_is_left_out() {
+        let ranges = [0..10, 10..12, 12..40, 40..41, 41..50];
+        let parts = balance(&ranges, 2);
+        assert_eq!(parts, [0..3, 3..5]);
+        assert!(balance(&[], 2).is_empty());
+    }
+}

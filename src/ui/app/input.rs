@@ -1,0 +1,208 @@
+//! What keys, mouse and paste do, depending on what is on top: a prompt, an overlay, the screen.
+
+use crossterm::event::{Event as Input, KeyEvent, MouseButton, MouseEvent, MouseEventKind};
+
+use super::App;
+use crate::ui::command::{self, Command, Lookup};
+use crate::ui::draw::layout;
+use crate::ui::keys;
+use crate::ui::overlay::{Overlay, Palette, column_menu};
+use crate::ui::prompt::{Ask, Prompt};
+
+impl App {
+    /// Takes in what the terminal sends.
+    pub fn input(&mut self, input: &Input) {
+        match input {
+            Input::Key(key) => self.key(*key),
+            Input::Mouse(mouse) => self.mouse(*mouse),
+            Input::Resize(width, height) => self.resize(*width, *height),
+            Input::Paste(text) => {
+                let answer = self.answer.clone();
+                if let Some(prompt) = &mut self.prompt {
+                    prompt.paste(text, &answer);
+                }
+            }
+            _ => {}
+        }
+        self.ask(false);
+    }
+
+    pub(super) fn key(&mut self, key: KeyEvent) {
+        let Some(name) = keys::name(&key) else { return };
+        if name == "ctrl-c" {
+            return self.run(Command::Quit);
+        }
+        if self.prompt.is_some() {
+            return self.prompt_key(key, &name);
+        }
+        if !self.overlays.is_empty() {
+            return self.overlay_key(key, &name);
+        }
+        self.status = None;
+        let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
+        match command::lookup(&keys) {
+            Lookup::Run(command) => {
+                self.chord.clear();
+                self.run(command);
+            }
+            Lookup::Prefix => self.chord = keys,
+            Lookup::Nothing => {
+                self.chord.clear();
+                if keys != "esc" {
+                    self.say(format!("{} means nothing here: ? for help", keys::shown(&keys)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
+        let Some(mut prompt) = self.prompt.take() else { return };
+        let answer = self.answer.clone();
+        match name {
+            "esc" => {
+                if prompt.ask == Ask::Search {
+                    self.screen.search = None;
+                }
+                return;
+            }
+            "enter" => return self.prompt_done(prompt),
+            "tab" => prompt.complete(&answer),
+            "down" => prompt.choose(1),
+            "up" | "backtab" => prompt.choose(-1),
+            _ => prompt.key(key, &answer),
+        }
+        if prompt.ask == Ask::Search {
+            // An unfinished pattern is shown as a fault by the prompt itself.
+            let _ = self.screen.search(prompt.text(), &answer);
+        }
+        self.prompt = Some(prompt);
+    }
+
+    pub(super) fn prompt_done(&mut self, prompt: Prompt) {
+        let text = prompt.text().trim().to_owned();
+        if prompt.fault.is_some() {
+            self.prompt = Some(prompt);
+            return;
+        }
+        let given = Some(text.clone());
+        match prompt.ask {
+            Ask::Filter if text.is_empty() => self.filter = None,
+            Ask::Search if text.is_empty() => self.screen.search = None,
+            _ if text.is_empty() => {}
+            Ask::Filter => self.run(Command::Filter(given)),
+            Ask::Search => self.run(Command::Search(given)),
+            Ask::Limit => self.run(Command::Limit(given)),
+            Ask::Refresh => self.run(Command::Refresh(given)),
+            Ask::Frequency => self.run(Command::Frequency(given)),
+            Ask::Cpus => self.run(Command::Cpus(given)),
+            Ask::ZoomCpu => self.run(Command::ZoomCpu(given)),
+            Ask::Save => self.run(Command::Save(given)),
+        }
+    }
+
+    pub(super) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
+        let Some(mut overlay) = self.overlays.pop() else { return };
+        let page = self.screen.height.max(1);
+        match &mut overlay {
+            Overlay::Help { scroll } | Overlay::Losses { scroll } => match name {
+                "up" | "k" => *scroll = scroll.saturating_sub(1),
+                "down" | "j" => *scroll += 1,
+                "pgup" => *scroll = scroll.saturating_sub(page),
+                "pgdn" | "space" => *scroll += page,
+                "home" => *scroll = 0,
+                _ => return,
+            },
+            Overlay::Palette(palette) => {
+                if !self.palette_key(palette, key, name) {
+                    return;
+                }
+            }
+            Overlay::Columns { cursor } => match name {
+                "esc" | "enter" | "q" | "s" => return,
+                _ => self.columns_key(cursor, name),
+            },
+        }
+        self.overlays.push(overlay);
+    }
+
+    /// Returns whether the palette stays.
+    pub(super) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
+        let matches = palette.matches();
+        match name {
+            "esc" => return false,
+            "up" => palette.cursor = palette.cursor.saturating_sub(1),
+            "down" => palette.cursor = (palette.cursor + 1).min(matches.len().saturating_sub(1)),
+            "tab" | "enter" => {
+                let typed = palette.input.value().trim().to_owned();
+                if name == "enter"
+                    && let Ok(command) = command::parse(&typed)
+                {
+                    self.run(command);
+                    return false;
+                }
+                let Some(row) = matches.get(palette.cursor) else {
+                    self.error(command::parse(&typed).err().unwrap_or_default());
+                    return true;
+                };
+                if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
+                    self.run(row.command(None));
+                    return false;
+                }
+                palette.input = tui_input::Input::new(format!("{} ", row.name));
+            }
+            _ => {
+                use tui_input::backend::crossterm::EventHandler;
+                palette.input.handle_event(&Input::Key(key));
+                palette.cursor = 0;
+            }
+        }
+        true
+    }
+
+    pub(super) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
+        let menu = column_menu(&self.columns);
+        let field = menu[(*cursor).min(menu.len() - 1)];
+        let at = self.columns.iter().position(|f| *f == field);
+        match (name, at) {
+            ("up", _) | ("k", _) => *cursor = cursor.saturating_sub(1),
+            ("down", _) | ("j", _) => *cursor = (*cursor + 1).min(menu.len() - 1),
+            ("space", Some(at)) if self.columns.len() > 1 => {
+                self.columns.remove(at);
+            }
+            ("space", None) => self.columns.push(field),
+            ("K" | "left", Some(at)) if at > 0 => {
+                self.columns.swap(at, at - 1);
+                *cursor -= 1;
+            }
+            ("J" | "right", Some(at)) if at + 1 < self.columns.len() => {
+                self.columns.swap(at, at + 1);
+                *cursor += 1;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
+        if !self.overlays.is_empty() || self.prompt.is_some() {
+            return;
+        }
+        let answer = self.answer.clone();
+        match mouse.kind {
+            MouseEventKind::ScrollDown => self.screen.step(3, &answer),
+            MouseEventKind::ScrollUp => self.screen.step(-3, &answer),
+            MouseEventKind::Down(MouseButton::Left) => match layout::hit(self, mouse.column, mouse.row) {
+                layout::Hit::Head(field) => self.order_by(field),
+                layout::Hit::Line(line, on_mark) => {
+                    let again = self.screen.selected == line;
+                    self.screen.go(line, &answer);
+                    if on_mark || again {
+                        self.run(Command::Toggle);
+                    }
+                }
+                layout::Hit::Nothing => {}
+            },
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            _ => {}
+        }
+    }
+}

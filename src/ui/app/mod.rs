@@ -1,0 +1,233 @@
+//! The model of the interface. No terminal and no engine here: what is to happen outside comes back
+//! as effects.
+
+mod input;
+mod narrow;
+mod update;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::filter::Filter;
+use crate::panel::top::Field;
+use crate::query::{Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
+use crate::source::{Control, Info};
+
+use super::command::{self};
+use super::draw::layout;
+use super::overlay::Overlay;
+use super::prompt::Prompt;
+use super::screen::Screen;
+
+/// Something to be done outside the model.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    Ask(Arc<Question>),
+    Control(Control),
+    Freeze(bool),
+    Clear,
+    Refresh(Duration),
+    /// Save under this name, or under one of the driver's choice.
+    Save(Option<PathBuf>),
+    Suspend,
+    Redraw,
+    Mouse(bool),
+    Quit,
+}
+
+/// How a message is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Info,
+    Error,
+}
+
+/// A step into the data that can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zoom {
+    /// For the breadcrumb.
+    pub label: String,
+    /// The filter that it adds.
+    pub expression: String,
+}
+
+/// How the interface starts.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub columns: Vec<Field>,
+    pub children: bool,
+    pub filter: Option<String>,
+    pub limit: f64,
+    pub refresh: Duration,
+    /// Commands to run, one after each answer.
+    pub exec: Vec<String>,
+}
+
+/// The model.
+#[derive(Debug)]
+pub struct App {
+    pub info: Info,
+    pub answer: Arc<Answer>,
+    pub screen: Screen,
+    pub columns: Vec<Field>,
+    pub order: Order,
+    pub reversed: bool,
+    pub children: bool,
+    pub direction: Direction,
+    pub chain_mode: ChainMode,
+    pub limit: f64,
+    pub event: usize,
+    pub filter: Option<String>,
+    pub zooms: Vec<Zoom>,
+    pub hide_idle: bool,
+    pub frozen: bool,
+    pub refresh: Duration,
+    pub overlays: Vec<Overlay>,
+    pub prompt: Option<Prompt>,
+    /// Keys of an unfinished chord.
+    pub chord: String,
+    pub status: Option<(Level, String)>,
+    pub size: (u16, u16),
+    mouse: bool,
+    toggled: hashbrown::HashSet<u64>,
+    expand_all: bool,
+    asked: Question,
+    exec: std::collections::VecDeque<String>,
+    pub effects: Vec<Effect>,
+}
+
+impl App {
+    pub fn new(info: Info, start: Start) -> Self {
+        let children = start.children && info.chains;
+        let mut columns = start.columns;
+        if !children {
+            columns.retain(|f| *f != Field::Children);
+        }
+        let mut app = Self {
+            info,
+            answer: Arc::default(),
+            screen: Screen::default(),
+            columns,
+            order: Order::SelfTime,
+            reversed: false,
+            children,
+            direction: Direction::Callers,
+            chain_mode: ChainMode::Graph,
+            limit: start.limit,
+            event: 0,
+            filter: start.filter,
+            zooms: Vec::new(),
+            hide_idle: true,
+            frozen: false,
+            refresh: start.refresh,
+            overlays: Vec::new(),
+            prompt: None,
+            chord: String::new(),
+            status: None,
+            size: (80, 24),
+            mouse: true,
+            toggled: hashbrown::HashSet::new(),
+            expand_all: false,
+            asked: Question { generation: 0, ..Question::default() },
+            exec: start.exec.into(),
+            effects: Vec::new(),
+        };
+        app.ask(true);
+        app
+    }
+
+    /// The size of the terminal.
+    pub fn resize(&mut self, width: u16, height: u16) {
+        self.size = (width, height);
+        self.screen.height = layout::table_height(self.size);
+        let answer = self.answer.clone();
+        self.screen.follow(&answer);
+        self.ask(false);
+    }
+
+    /// A new answer has come.
+    pub fn set_answer(&mut self, answer: Arc<Answer>) {
+        self.answer = answer.clone();
+        self.screen.follow(&answer);
+        if answer.question.generation == self.asked.generation
+            && let Some(text) = self.exec.pop_front()
+        {
+            self.exec_command(&text);
+        }
+        self.ask(false);
+    }
+
+    /// Whether commands given at the start still wait to be run.
+    pub fn has_exec(&self) -> bool {
+        !self.exec.is_empty()
+    }
+
+    fn exec_command(&mut self, text: &str) {
+        match command::parse(text) {
+            Ok(command) => self.run(command),
+            Err(error) => self.error(error),
+        }
+    }
+
+    pub fn error(&mut self, text: impl Into<String>) {
+        self.status = Some((Level::Error, text.into()));
+    }
+
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.status = Some((Level::Info, text.into()));
+    }
+
+    /// The line under the cursor.
+    pub fn line(&self) -> Option<&Line> {
+        self.answer.lines.get(self.screen.selected)
+    }
+
+    /// Everything that narrows the view, as one filter.
+    pub fn whole_filter(&self) -> Option<String> {
+        let mut parts: Vec<String> = self.zooms.iter().map(|z| z.expression.clone()).collect();
+        parts.extend(self.filter.clone());
+        if self.hide_idle {
+            parts.push("!idle".to_owned());
+        }
+        match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
+        }
+    }
+
+    /// Sends the question when it has changed.
+    fn ask(&mut self, always: bool) {
+        let text = self.whole_filter();
+        let same = self.asked.filter.as_ref().map(|f| f.text()) == text.as_deref();
+        let filter =
+            if same { self.asked.filter.clone() } else { text.and_then(|t| Filter::parse(&t).ok()).map(Arc::new) };
+        let keys: Vec<Key> = self
+            .columns
+            .iter()
+            .filter_map(|f| match f {
+                Field::Key(key) => Some(*key),
+                _ => None,
+            })
+            .collect();
+        let unfolded = self.expand_all || !self.toggled.is_empty();
+        let question = Question {
+            generation: self.asked.generation,
+            event: self.event,
+            filter,
+            top: TopSpec { keys, children: self.children, order: self.order, reversed: self.reversed },
+            direction: self.direction,
+            chain_mode: self.chain_mode,
+            limit_percent: self.limit,
+            toggled: self.toggled.clone(),
+            expand_all: self.expand_all,
+            first_line: if unfolded { self.screen.top } else { 0 },
+            height: self.screen.height.max(1),
+        };
+        if always || question != self.asked {
+            self.asked = Question { generation: self.asked.generation + 1, ..question };
+            self.effects.push(Effect::Ask(Arc::new(self.asked.clone())));
+        }
+    }
+}

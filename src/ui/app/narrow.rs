@@ -1,0 +1,166 @@
+//! Filters and zooms, columns and order: what rows there are and how they stand.
+
+use std::time::Duration;
+
+use super::{App, Effect, Zoom};
+use crate::filter::Filter;
+use crate::panel::top::Field;
+use crate::query::{Direction, Key, Order};
+use crate::ui::command::Command;
+use crate::ui::prompt::Ask;
+
+impl App {
+    pub(super) fn set_filter(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            let old = self.filter.clone().unwrap_or_default();
+            return self.ask_for(Ask::Filter, old);
+        };
+        match Filter::parse(&text) {
+            Ok(_) => self.filter = Some(text),
+            Err(fault) => self.error(fault.line()),
+        }
+    }
+
+    pub(super) fn back(&mut self) {
+        if self.zooms.pop().is_none() && self.filter.take().is_none() {
+            self.say("there is nothing to go back to");
+        }
+    }
+
+    pub(super) fn push_zoom(&mut self, label: String, expression: String) {
+        let zoom = Zoom { label, expression };
+        if self.zooms.contains(&zoom) {
+            return self.say("already zoomed in there: Backspace goes back");
+        }
+        self.zooms.push(zoom);
+        self.screen.home();
+    }
+
+    pub(super) fn zoom(&mut self, command: &Command) {
+        if *command == Command::ZoomKernel {
+            return self.push_zoom("kernel".into(), "kernel".into());
+        }
+        let Some(line) = self.line().cloned() else { return };
+        let group = &line.group;
+        let number = |field: &str, id: i32| (format!("{field} {id}"), format!("{field} == {id}"));
+        let comm = || group.comm.as_ref().map(|c| (format!("comm {c}"), equals("comm", c)));
+        let zoom = match command {
+            Command::ZoomDso => Some((line.dso.to_string(), equals("dso", &line.dso))),
+            Command::ZoomSymbol => Some((line.sym.to_string(), equals("stack", &line.sym))),
+            Command::ZoomComm => comm(),
+            Command::ZoomProcess => group.pid.map(|pid| number("pid", pid)),
+            _ => group.tid.map(|tid| number("tid", tid)).or_else(comm).or(group.pid.map(|pid| number("pid", pid))),
+        };
+        match zoom {
+            Some((label, expression)) => self.push_zoom(label, expression),
+            None => self.say("the table does not tell these apart: add the column with s"),
+        }
+    }
+
+    pub(super) fn zoom_cpu(&mut self, text: Option<String>) {
+        let own = self.line().and_then(|l| l.group.cpu).map(|cpu| cpu.to_string());
+        let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
+        let expression = format!("cpu in {text}");
+        match Filter::parse(&expression) {
+            Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
+            Err(fault) => self.error(fault.line()),
+        }
+    }
+
+    pub(super) fn sort(&mut self, text: Option<String>) {
+        let Some(text) = text else { return self.run(Command::Columns) };
+        match Key::parse_list(&text) {
+            Ok(keys) => {
+                self.columns.retain(|f| !matches!(f, Field::Key(_)));
+                self.columns.extend(keys.into_iter().map(Field::Key));
+            }
+            Err(word) => self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym")),
+        }
+    }
+
+    pub(super) fn order_by(&mut self, field: Field) {
+        let order = match field {
+            Field::Children => Order::Children,
+            Field::SelfTime | Field::Period => Order::SelfTime,
+            Field::Samples => Order::Samples,
+            Field::Key(key) => Order::By(key),
+        };
+        self.reversed = self.order == order && !self.reversed;
+        self.set_order(order);
+    }
+
+    /// Orders rows; call chains then lead where the figure comes from: from a function's own time
+    /// to its callers, from what it called to its callees.
+    pub(super) fn set_order(&mut self, order: Order) {
+        if (self.order == Order::Children) != (order == Order::Children) {
+            let inclusive = order == Order::Children;
+            self.direction = if inclusive { Direction::Callees } else { Direction::Callers };
+        }
+        self.order = order;
+    }
+
+    /// The column that rows are ordered by.
+    pub fn order_field(&self) -> Field {
+        match self.order {
+            Order::Children => Field::Children,
+            Order::SelfTime => Field::SelfTime,
+            Order::Samples => Field::Samples,
+            Order::By(key) => Field::Key(key),
+        }
+    }
+
+    pub(super) fn move_order(&mut self, step: isize) {
+        let n = self.columns.len() as isize;
+        let at = self.columns.iter().position(|f| *f == self.order_field()).unwrap_or(0) as isize;
+        let field = self.columns[(at + step).rem_euclid(n) as usize];
+        self.order_by(field);
+        self.reversed = false;
+    }
+
+    pub(super) fn toggle_children(&mut self) {
+        if !self.info.chains {
+            return self.say("no call chains were recorded (--call-graph none)");
+        }
+        self.children = !self.children;
+        self.toggled.clear();
+        if self.children {
+            self.columns.insert(0, Field::Children);
+            self.set_order(Order::Children);
+        } else {
+            self.columns.retain(|f| *f != Field::Children);
+            self.set_order(Order::SelfTime);
+        }
+        self.screen.home();
+    }
+
+    /// Goes to another event; dummies, which only carry side-band, are passed over.
+    pub(super) fn move_event(&mut self, step: isize) {
+        let n = self.info.events.len() as isize;
+        let around = (1..n).map(|i| (self.event as isize + i * step).rem_euclid(n) as usize);
+        let next = around.into_iter().find(|i| !self.info.events[*i].name.starts_with("dummy"));
+        match next {
+            Some(event) => {
+                self.event = event;
+                self.screen.home();
+            }
+            None => self.say("there is one event only; -e takes several"),
+        }
+    }
+
+    pub(super) fn set_refresh(&mut self, refresh: Duration) {
+        self.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
+        self.effects.push(Effect::Refresh(self.refresh));
+        self.say(format!("up to date every {} s", self.refresh.as_secs_f64()));
+    }
+}
+
+/// A clause that a field equals a text, whatever quotes the text has.
+fn equals(field: &str, value: &str) -> String {
+    if !value.contains('"') {
+        format!("{field} == \"{value}\"")
+    } else if !value.contains('\'') {
+        format!("{field} == '{value}'")
+    } else {
+        format!("{field} ~ \"{}\"", value.replace('"', "?"))
+    }
+}

@@ -1,0 +1,171 @@
+//! What commands do to the model.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{App, Effect};
+use crate::filter::Filter;
+use crate::query::{ChainMode, Direction};
+use crate::source::Control;
+use crate::ui::command::Command;
+use crate::ui::overlay::{Overlay, Palette};
+use crate::ui::prompt::{Ask, Prompt};
+
+impl App {
+    /// Runs a command.
+    pub fn run(&mut self, command: Command) {
+        let answer = self.answer.clone();
+        let page = self.screen.height.max(1) as isize;
+        match command {
+            Command::Quit => self.effects.push(Effect::Quit),
+            Command::Help => self.overlays.push(Overlay::Help { scroll: 0 }),
+            Command::Losses => self.overlays.push(Overlay::Losses { scroll: 0 }),
+            Command::Palette => self.overlays.push(Overlay::Palette(Palette::default())),
+            Command::Columns => self.overlays.push(Overlay::Columns { cursor: 0 }),
+            Command::Up => self.screen.step(-1, &answer),
+            Command::Down => self.screen.step(1, &answer),
+            Command::PageUp => self.screen.step(-page, &answer),
+            Command::PageDown => self.screen.step(page, &answer),
+            Command::Home => self.screen.home(),
+            Command::End => self.screen.go(usize::MAX, &answer),
+            Command::Toggle => self.toggle(),
+            Command::ExpandRow => self.toggle_row(),
+            Command::ExpandAll | Command::CollapseAll => {
+                self.expand_all = command == Command::ExpandAll;
+                self.toggled.clear();
+            }
+            Command::Search(text) => self.search(text),
+            Command::NextMatch => self.screen.next(1, &answer),
+            Command::PreviousMatch => self.screen.next(-1, &answer),
+            Command::Filter(text) => self.set_filter(text),
+            Command::Back => self.back(),
+            Command::ZoomThread
+            | Command::ZoomProcess
+            | Command::ZoomComm
+            | Command::ZoomDso
+            | Command::ZoomSymbol
+            | Command::ZoomKernel => self.zoom(&command),
+            Command::ZoomCpu(text) => self.zoom_cpu(text),
+            Command::ShowIdle => {
+                self.hide_idle = !self.hide_idle;
+                self.say(if self.hide_idle { "idle CPUs are hidden" } else { "idle CPUs are shown" });
+            }
+            Command::Sort(text) => self.sort(text),
+            Command::OrderRight => self.move_order(1),
+            Command::OrderLeft => self.move_order(-1),
+            Command::Reverse => self.reversed = !self.reversed,
+            Command::Children => self.toggle_children(),
+            Command::Direction => {
+                self.direction =
+                    if self.direction == Direction::Callers { Direction::Callees } else { Direction::Callers };
+                self.say(match self.direction {
+                    Direction::Callers => "call chains lead to callers",
+                    Direction::Callees => "call chains lead to callees",
+                });
+            }
+            Command::Fractal => {
+                self.chain_mode =
+                    if self.chain_mode == ChainMode::Graph { ChainMode::Fractal } else { ChainMode::Graph };
+                self.say(match self.chain_mode {
+                    ChainMode::Graph => "percentages in call chains are of everything",
+                    ChainMode::Fractal => "percentages in call chains are of the entry above",
+                });
+            }
+            Command::NextEvent => self.move_event(1),
+            Command::PreviousEvent => self.move_event(-1),
+            other => self.run_session(other),
+        }
+        self.ask(false);
+    }
+
+    /// Commands that act on the session or the program rather than on the table.
+    pub(super) fn run_session(&mut self, command: Command) {
+        match command {
+            Command::Limit(None) => self.ask_for(Ask::Limit, format!("{}", self.limit)),
+            Command::Limit(Some(text)) => match text.trim_end_matches('%').trim().parse::<f64>() {
+                Ok(percent) if (0.0..100.0).contains(&percent) => self.limit = percent,
+                _ => self.error(format!("{text} is no percentage below 100")),
+            },
+            Command::Freeze => {
+                self.frozen = !self.frozen;
+                self.effects.push(Effect::Freeze(self.frozen));
+            }
+            Command::Clear => {
+                self.effects.push(Effect::Clear);
+                self.say("all samples so far are forgotten");
+            }
+            Command::Faster => self.set_refresh(self.refresh.div_f64(2.0)),
+            Command::Slower => self.set_refresh(self.refresh.mul_f64(2.0)),
+            Command::Refresh(None) => self.ask_for(Ask::Refresh, String::new()),
+            Command::Refresh(Some(text)) => match text.trim_end_matches('s').parse::<f64>() {
+                Ok(s) if s.is_finite() && s > 0.0 => self.set_refresh(Duration::from_secs_f64(s.min(3600.0))),
+                _ => self.error(format!("{text} is no number of seconds")),
+            },
+            Command::Frequency(None) => self.ask_for(Ask::Frequency, String::new()),
+            Command::Frequency(Some(text)) => match text.trim_end_matches("Hz").trim().parse() {
+                Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
+                Err(_) => self.error(format!("{text} is no number of samples a second")),
+            },
+            Command::Cpus(None) => self.ask_for(Ask::Cpus, self.answer.cpus.clone()),
+            Command::Cpus(Some(text)) => match cpu_list(&text) {
+                Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
+                Err(error) => self.error(error),
+            },
+            Command::Save(path) => self.effects.push(Effect::Save(path.map(PathBuf::from))),
+            Command::Suspend => self.effects.push(Effect::Suspend),
+            Command::Redraw => self.effects.push(Effect::Redraw),
+            Command::Mouse => {
+                self.mouse = !self.mouse;
+                self.effects.push(Effect::Mouse(self.mouse));
+                self.say(if self.mouse { "the mouse is ours" } else { "the mouse is the terminal's" });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn ask_for(&mut self, ask: Ask, text: String) {
+        let answer = self.answer.clone();
+        self.prompt = Some(Prompt::new(ask, text, &answer));
+    }
+
+    pub(super) fn toggle(&mut self) {
+        let Some(id) = self.line().map(|l| l.id) else { return };
+        if !self.info.chains {
+            return self.say("no call chains were recorded (--call-graph none)");
+        }
+        if !self.toggled.remove(&id) {
+            self.toggled.insert(id);
+        }
+        self.screen.item = Some(id);
+    }
+
+    pub(super) fn toggle_row(&mut self) {
+        let answer = self.answer.clone();
+        let row = (0..=self.screen.selected).rev().find(|i| answer.lines.get(*i).is_some_and(|l| l.depth == 0));
+        if let Some(row) = row {
+            self.screen.go(row, &answer);
+            self.toggle();
+        }
+    }
+
+    pub(super) fn search(&mut self, text: Option<String>) {
+        let answer = self.answer.clone();
+        let Some(text) = text else { return self.ask_for(Ask::Search, String::new()) };
+        match self.screen.search(&text, &answer) {
+            Ok(()) if self.screen.search.as_ref().is_some_and(|s| s.matches == 0) => {
+                self.say(format!("{text} matches nothing"))
+            }
+            Ok(()) => {}
+            Err(error) => self.error(error),
+        }
+    }
+}
+
+/// Parses a list of CPUs.
+fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+    use crate::filter::Test;
+    let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
+    let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };
+    let list: Vec<u32> = ranges.iter().flat_map(|(a, b)| (*a..=(*b).min(1 << 16)).map(|c| c as u32)).collect();
+    if list.is_empty() { Err("no CPU was named".into()) } else { Ok(list) }
+}

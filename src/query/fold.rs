@@ -134,37 +134,55 @@ impl Fold {
     }
 
     fn pass(&self, data: Data<'_>, chunk: &Chunk, range: Range<usize>, sums: &mut Sums, take_out: bool) {
-        let verdicts = self.judge.as_ref().map(Judge::verdicts);
-        let rows = chunk.site[range.clone()].iter().zip(&chunk.weight[range.clone()]).zip(&chunk.event[range.clone()]);
-        let start = range.start;
-        for (i, ((site, weight), event)) in rows.enumerate() {
-            if *event != self.event {
-                continue;
+        match &mut sums.lanes {
+            Lanes::One(accs) => {
+                let mut add = |_, site: u32, one: Acc| {
+                    let slot = &mut accs[site as usize];
+                    if take_out { *slot -= one } else { *slot += one }
+                };
+                self.each(data, chunk, range, &mut sums.total, take_out, &mut add);
             }
-            let passes = match verdicts.map(|v| v[*site as usize]) {
-                None | Some(Verdict::Yes) => true,
-                Some(Verdict::No) => false,
-                Some(Verdict::Open) => self
-                    .judge
-                    .as_ref()
-                    .is_some_and(|j| j.sample(data, *site, chunk.time[start + i], chunk.cpu[start + i], *event)),
-            };
-            if !passes {
-                continue;
-            }
-            let one = Acc::one(*weight);
-            let slot = match &mut sums.lanes {
-                Lanes::One(accs) => &mut accs[*site as usize],
-                Lanes::ByCpu(accs) => accs.entry((chunk.cpu[start + i], *site)).or_default(),
-            };
-            if take_out {
-                *slot -= one;
-                sums.total -= one;
-            } else {
-                *slot += one;
-                sums.total += one;
+            Lanes::ByCpu(accs) => {
+                let mut add = |cpu, site, one: Acc| {
+                    let slot = accs.entry((cpu, site)).or_default();
+                    if take_out { *slot -= one } else { *slot += one }
+                };
+                self.each(data, chunk, range, &mut sums.total, take_out, &mut add);
             }
         }
+    }
+
+    /// Hands every sample that passes to `add`, as (CPU, site, weight).
+    fn each(
+        &self,
+        data: Data<'_>,
+        chunk: &Chunk,
+        range: Range<usize>,
+        total: &mut Acc,
+        take_out: bool,
+        add: &mut impl FnMut(u16, u32, Acc),
+    ) {
+        let mut passed = Acc::default();
+        for i in range {
+            let (site, event) = (chunk.site[i], chunk.event[i]);
+            if event != self.event {
+                continue;
+            }
+            let passes = match &self.judge {
+                None => true,
+                Some(judge) => match judge.verdicts()[site as usize] {
+                    Verdict::Yes => true,
+                    Verdict::No => false,
+                    Verdict::Open => judge.sample(data, site, chunk.time[i], chunk.cpu[i], event),
+                },
+            };
+            if passes {
+                let one = Acc::one(chunk.weight[i]);
+                passed += one;
+                add(chunk.cpu[i], site, one);
+            }
+        }
+        if take_out { *total -= passed } else { *total += passed }
     }
 
     /// The sum over all samples that pass.

@@ -29,6 +29,12 @@ pub struct Judge {
     names: u64,
     /// For each `stack` atom, whether any frame of a node's path matches.
     nodes: Vec<(u8, Vec<bool>)>,
+    /// Bits of the clauses about the CPU, by CPU, and about the event, by event.
+    by_cpu: Vec<u64>,
+    by_event: Vec<u64>,
+    time_atoms: Vec<u8>,
+    /// The verdict for every combination of few atoms.
+    table: Vec<bool>,
     by_sym: Vec<FxHashMap<SymId, bool>>,
     by_task: Vec<FxHashMap<TaskId, bool>>,
 }
@@ -63,6 +69,9 @@ pub const IDLE: &[&str] = &[
     "pv_native_safe_halt",
 ];
 
+/// Filters of up to so many clauses are decided by a table.
+const TABLE_ATOMS: usize = 10;
+
 impl Judge {
     pub fn new(filter: Arc<Filter>) -> Self {
         let nodes = filter
@@ -74,6 +83,10 @@ impl Judge {
             .collect();
         let n = filter.atoms().len();
         Self {
+            table: (0..if n > TABLE_ATOMS { 0 } else { 1u64 << n }).map(|bits| filter.eval(bits)).collect(),
+            by_cpu: Vec::new(),
+            by_event: Vec::new(),
+            time_atoms: (0u8..).zip(filter.atoms()).filter(|(_, a)| a.field == Field::Time).map(|(i, _)| i).collect(),
             sample_mask: filter.per_sample_mask(),
             filter,
             verdicts: Vec::new(),
@@ -101,6 +114,9 @@ impl Judge {
             self.nodes.iter_mut().for_each(|(_, nodes)| nodes.clear());
         }
         self.extend_nodes(data);
+        if self.sample_mask != 0 {
+            self.tabulate(data);
+        }
         let known = self.verdicts.len();
         let mut changed = false;
         for i in if renamed { 0 } else { known }..profile.sites.len() {
@@ -125,18 +141,28 @@ impl Judge {
         &self.verdicts
     }
 
+    /// Decides the clauses about CPU and event for every value at once, as [`Self::sample`] needs
+    /// them.
+    fn tabulate(&mut self, data: Data<'_>) {
+        let bits = |holds: &dyn Fn(&Atom) -> bool, field: Field| {
+            let atoms = self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field == field);
+            atoms.fold(0u64, |bits, (i, a)| bits | u64::from(holds(a)) << i)
+        };
+        if self.by_cpu.is_empty() {
+            self.by_cpu = (0..=u16::MAX).map(|cpu| bits(&|a| a.number(u64::from(cpu)), Field::Cpu)).collect();
+        }
+        self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
+    }
+
     /// The verdict on one sample of an open site.
     pub fn sample(&self, data: Data<'_>, site: u32, time: u64, cpu: u16, event: u16) -> bool {
-        let mut bits = self.bits[site as usize];
-        for (i, atom) in self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field.per_sample()) {
-            let holds = match atom.field {
-                Field::Cpu => atom.number(u64::from(cpu)),
-                Field::Time => atom.number(time.saturating_sub(data.start)),
-                _ => data.events.get(usize::from(event)).is_some_and(|name| atom.text(name)),
-            };
+        let mut bits = self.bits[site as usize] | self.by_cpu[usize::from(cpu)];
+        bits |= self.by_event.get(usize::from(event)).copied().unwrap_or(0);
+        for i in &self.time_atoms {
+            let holds = self.filter.atoms()[usize::from(*i)].number(time.saturating_sub(data.start));
             bits |= u64::from(holds) << i;
         }
-        self.filter.eval(bits)
+        self.table.get(bits as usize).copied().unwrap_or_else(|| self.filter.eval(bits))
     }
 
     fn extend_nodes(&mut self, data: Data<'_>) {
@@ -199,5 +225,67 @@ fn leaf(data: Data<'_>, stack: NodeId, atom: &Atom, memo: &mut FxHashMap<SymId, 
         }
         Field::Dso => *memo.entry(id).or_insert_with(|| atom.text(&sym.dso_name)),
         _ => *memo.entry(id).or_insert_with(|| atom.text(&sym.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Frame, Profile, Site};
+    use crate::session::{MapId, Origin, Session};
+
+    /// A small profile: two tasks on three stacks, four samples, two events.
+    fn count(text: &str) -> u64 {
+        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let name = |pid, name| crate::record::Record::Comm { pid, tid: pid, exec: false, name };
+        session.apply(&name(1, b"one"), 0);
+        session.apply(&name(2, b"two"), 0);
+        let dso = session.dsos.of_map(MapId::KERNEL).clone();
+        let mut node = NodeId::ROOT;
+        let mut stacks = Vec::new();
+        for (ip, function) in (1..).zip(["start", "tcp_send", "native_safe_halt"]) {
+            let frame = profile.frames.intern(Frame { map: MapId::KERNEL, caller: false, ip });
+            profile.frames.set_named(frame, &dso, function.into());
+            node = profile.trie.child(node, frame);
+            stacks.push(node);
+        }
+        for (i, (pid, stack, cpu, event)) in [(1, 0, 0, 0), (1, 1, 1, 0), (2, 1, 2, 0), (2, 2, 3, 1)].iter().enumerate()
+        {
+            let task = session.task(*pid, *pid);
+            let site = profile.sites.intern(Site { task, stack: stacks[*stack] });
+            profile.push(i as u64 * 1_000_000_000, site, 1, *cpu, *event);
+        }
+        let events = ["cycles".to_owned(), "faults".to_owned()];
+        let data = Data { session: &session, profile: &profile, events: &events, start: 0 };
+        let filter = Arc::new(Filter::parse(text).expect("filter"));
+        let folds = [0, 1].map(|event| {
+            let mut fold = super::super::Fold::new(event, Some(filter.clone()), event == 1);
+            fold.update(data, 2);
+            fold.update(data, u64::MAX);
+            fold.total().samples
+        });
+        folds.iter().sum()
+    }
+
+    #[test]
+    fn every_field_decides() {
+        for (text, want) in [
+            ("comm == one", 2),
+            ("pid == 2", 2),
+            ("tid != 2", 2),
+            ("cpu in 1-2", 2),
+            ("sym == tcp_send", 2),
+            ("stack ~ \"tcp_*\"", 3),
+            ("!(stack ~ tcp_*)", 1),
+            ("dso == \"[kernel.kallsyms]\"", 4),
+            ("kernel && !user", 4),
+            ("event == faults", 1),
+            ("time >= 1 && time < 2500ms", 2),
+            ("comm == one && cpu == 1 || event == faults", 2),
+            ("idle", 0),
+            (&["cpu == 0"; 12].join(" || "), 1),
+        ] {
+            assert_eq!(count(text), want, "{text}");
+        }
     }
 }

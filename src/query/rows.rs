@@ -66,7 +66,38 @@ impl Scratch {
         }
         &mut self.rows[slot.1 as usize]
     }
+
+    /// Lists the nodes of a group's paths, children before their parents.
+    fn touch(&mut self, sites: &[(u32, Acc)], parents: &[u32], group: u32) {
+        self.touched.clear();
+        for (stack, _) in sites {
+            let mut n = *stack;
+            while n != 0 && self.stamp[n as usize] != group {
+                self.stamp[n as usize] = group;
+                self.touched.push(n);
+                n = parents[n as usize];
+            }
+        }
+        self.touched.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// Counts a node's inclusive weight for its row and hands it on to its parent. Called from the
+    /// largest id down, since a parent's id is less than its children's.
+    fn pass_up(&mut self, top: &Top, labels: &[u32], parents: &[u32], group: u32, n: usize) {
+        if self.incl[n].is_zero() {
+            return;
+        }
+        let acc = std::mem::take(&mut self.incl[n]);
+        if top.first[n] {
+            self.row(group, labels[n]).children += acc;
+        }
+        self.incl[parents[n] as usize] += acc;
+    }
 }
+
+/// A group with more sites than this part of all nodes is added up over all nodes in one sweep,
+/// without looking for those that it touches.
+const DENSE: usize = 32;
 
 fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: Range<usize>) -> Vec<Row> {
     let (parents, _) = data.profile.trie.columns();
@@ -81,20 +112,22 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
     for g in groups {
         let group = g as u32;
         s.touched.clear();
-        for (stack, acc) in &top.sites[top.ranges[g].clone()] {
+        let sites = &top.sites[top.ranges[g].clone()];
+        for (stack, acc) in sites {
             s.row(group, labels[*stack as usize]).own += *acc;
             if children {
                 s.incl[*stack as usize] += *acc;
-                let mut n = *stack;
-                while s.stamp[n as usize] != group {
-                    s.stamp[n as usize] = group;
-                    s.touched.push(n);
-                    n = parents[n as usize];
-                }
             }
         }
-        if children {
-            add_children(&mut s, top, labels, parents, group);
+        if children && sites.len() > nodes / DENSE {
+            (1..nodes).rev().for_each(|n| s.pass_up(top, labels, parents, group, n));
+            s.incl[0] = Acc::default();
+        } else if children {
+            s.touch(sites, parents, group);
+            for i in 0..s.touched.len() {
+                s.pass_up(top, labels, parents, group, s.touched[i] as usize);
+            }
+            s.incl[0] = Acc::default();
         }
     }
     if !children {
@@ -103,28 +136,6 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
     // A sample without any frame has no node to be counted at.
     s.rows.iter_mut().filter(|r| r.children.samples < r.own.samples).for_each(|r| r.children = r.own);
     s.rows
-}
-
-/// Adds inclusive weights, from the largest node id to the root: children come before parents.
-fn add_children(s: &mut Scratch, top: &Top, labels: &[u32], parents: &[u32], group: u32) {
-    if s.touched.len() > parents.len() / 8 {
-        s.touched.clear();
-        let stamp = &s.stamp;
-        s.touched.extend((0..parents.len() as u32).rev().filter(|n| stamp[*n as usize] == group));
-    } else {
-        s.touched.sort_unstable_by(|a, b| b.cmp(a));
-    }
-    for i in 0..s.touched.len() {
-        let n = s.touched[i] as usize;
-        let acc = std::mem::take(&mut s.incl[n]);
-        if n == 0 {
-            continue;
-        }
-        if top.first[n] {
-            s.row(group, labels[n]).children += acc;
-        }
-        s.incl[parents[n] as usize] += acc;
-    }
 }
 
 #[cfg(test)]

@@ -125,6 +125,13 @@ fn a_filter_from_the_command_line_and_csv() {
     assert_eq!(text.lines().count(), 2 * 3);
 }
 
+#[test]
+fn each_cpu_against_its_rate() {
+    let output = run(program().arg("report").arg(data("ipvs-cpu32.data")).arg("--coverage"));
+    let text = String::from_utf8(output.stdout).expect("utf8");
+    assert!(text.contains("  32") && text.contains("8,971"), "{text}");
+}
+
 /// Names from the profiled processes do not reach the terminal as they are.
 #[test]
 fn hostile_names_are_made_harmless_in_text_and_kept_in_json() {

@@ -212,6 +212,9 @@ pub struct Report {
     /// Only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
     pub filter: Option<String>,
+    /// Print instead how many samples each CPU gave, and how many it would have given when busy
+    #[arg(long, conflicts_with = "filter")]
+    pub coverage: bool,
     /// Only this many rows of each event
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<usize>,

@@ -62,6 +62,9 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     let symbols = symbols(&args.names, args.no_demangle, &source);
     let loaded = offline::load(&mut source, symbols)?;
     loaded.notes.iter().for_each(|note| complain(note));
+    if args.coverage {
+        return coverage(&loaded, args.format);
+    }
     let children = !args.no_children
         && loaded.ingest.core().events.iter().any(|e| e.attr.sample_type & crate::kernel::attr::sample::CALLCHAIN != 0);
     let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false };
@@ -84,6 +87,23 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         }
         Format::Text => {
             tops.iter().try_for_each(|(event, top)| print_text(&loaded, *event, top, &keys, children, limit))?
+        }
+    }
+    Ok(0)
+}
+
+/// Samples of each CPU against what its rate would give.
+fn coverage(loaded: &Loaded, format: Format) -> anyhow::Result<u8> {
+    for event in events(loaded) {
+        let attr = &loaded.ingest.core().events[event].attr;
+        let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
+        let table = crate::analysis::coverage::table(loaded.data(), event, hz);
+        match format {
+            Format::Text => {
+                print(&format!("# event {}\n{}\n", panel::text::clean(&loaded.event_names[event]), table.to_text()))?
+            }
+            Format::Csv => print(&table.to_csv())?,
+            Format::Json => return Err(Usage("--coverage prints text or csv".into()).into()),
         }
     }
     Ok(0)

@@ -8,6 +8,7 @@ use crate::ui::draw::layout;
 use crate::ui::keys;
 use crate::ui::overlay::{Overlay, Palette, column_menu};
 use crate::ui::prompt::{Ask, Prompt};
+use crate::ui::screen::Screen;
 
 impl App {
     /// Takes in what the terminal sends.
@@ -60,8 +61,8 @@ impl App {
         let answer = self.answer.clone();
         match name {
             "esc" => {
-                if prompt.ask == Ask::Search {
-                    self.screen.search = None;
+                if let Some(before) = self.before_search.take() {
+                    self.screen = Screen { search: None, height: self.screen.height, ..before };
                 }
                 return;
             }
@@ -71,7 +72,8 @@ impl App {
             "up" | "backtab" => prompt.choose(-1),
             _ => prompt.key(key, &answer),
         }
-        if prompt.ask == Ask::Search {
+        if let Some(before) = &self.before_search {
+            self.screen = Screen { height: self.screen.height, ..before.clone() };
             // An unfinished pattern is shown as a fault by the prompt itself.
             let _ = self.screen.search(prompt.text(), &answer);
         }
@@ -84,6 +86,7 @@ impl App {
             self.prompt = Some(prompt);
             return;
         }
+        self.before_search = None;
         let given = Some(text.clone());
         match prompt.ask {
             Ask::Filter if text.is_empty() => self.filter = None,

@@ -85,6 +85,8 @@ pub struct App {
     pub refresh: Duration,
     pub overlays: Vec<Overlay>,
     pub prompt: Option<Prompt>,
+    /// The screen before a search began to be typed, so that each letter searches from there.
+    before_search: Option<Screen>,
     /// Keys of an unfinished chord.
     pub chord: String,
     pub status: Option<(Level, String)>,
@@ -123,6 +125,7 @@ impl App {
             refresh: start.refresh,
             overlays: Vec::new(),
             prompt: None,
+            before_search: None,
             chord: String::new(),
             status: None,
             size: (80, 24),

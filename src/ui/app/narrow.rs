@@ -87,6 +87,8 @@ impl App {
         };
         self.reversed = self.order == order && !self.reversed;
         self.set_order(order);
+        // Who orders anew wants to see what comes first.
+        self.screen.home();
     }
 
     /// Orders rows; call chains then lead where the figure comes from: from a function's own time

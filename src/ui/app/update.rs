@@ -53,7 +53,10 @@ impl App {
             Command::Sort(text) => self.sort(text),
             Command::OrderRight => self.move_order(1),
             Command::OrderLeft => self.move_order(-1),
-            Command::Reverse => self.reversed = !self.reversed,
+            Command::Reverse => {
+                self.reversed = !self.reversed;
+                self.screen.home();
+            }
             Command::Children => self.toggle_children(),
             Command::Direction => {
                 self.direction =
@@ -150,7 +153,10 @@ impl App {
 
     pub(super) fn search(&mut self, text: Option<String>) {
         let answer = self.answer.clone();
-        let Some(text) = text else { return self.ask_for(Ask::Search, String::new()) };
+        let Some(text) = text else {
+            self.before_search = Some(self.screen.clone());
+            return self.ask_for(Ask::Search, String::new());
+        };
         match self.screen.search(&text, &answer) {
             Ok(()) if self.screen.search.as_ref().is_some_and(|s| s.matches == 0) => {
                 self.say(format!("{text} matches nothing"))

@@ -129,7 +129,7 @@ fn a_filter_from_the_command_line_and_csv() {
 fn each_cpu_against_its_rate() {
     let output = run(program().arg("report").arg(data("ipvs-cpu32.data")).arg("--coverage"));
     let text = String::from_utf8(output.stdout).expect("utf8");
-    assert!(text.contains("  32") && text.contains("8,971"), "{text}");
+    assert!(text.contains(" 32    8,971   11,267   79.6 %"), "{text}");
 }
 
 /// Names from the profiled processes do not reach the terminal as they are.

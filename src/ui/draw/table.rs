@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
@@ -93,7 +93,9 @@ fn draw_line(app: &App, theme: &Theme, spans: &[Span], line: &Line, selected: bo
     }
     if selected {
         for x in row.x..row.x + row.width {
-            let style = buffer[(x, row.y)].style().patch(theme.selected);
+            // One even bar: colours under the cursor would show as patches of it.
+            let plain = buffer[(x, row.y)].style().fg(Color::Reset).bg(Color::Reset);
+            let style = plain.patch(theme.selected);
             buffer[(x, row.y)].set_style(style);
         }
     }

@@ -120,6 +120,23 @@ fn several_events_and_a_tracepoint_group() {
     assert!(report["events"][1]["samples"].as_u64() > Some(0), "{report}");
 }
 
+/// The tracing data that goes with tracepoints must be what perf's own parser expects.
+#[test]
+fn perf_reads_a_recording_of_tracepoints() {
+    if !allowed("perf_reads_a_recording_of_tracepoints") {
+        return;
+    }
+    let tracefs = perfprof_tui::event::tracepoint::root().is_ok();
+    if !tracefs || !perf_is_here() {
+        return eprintln!("SKIPPED perf_reads_a_recording_of_tracepoints: no tracefs, or no perf");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-a", "-e", "sched:sched_switch", "--", "sh", "-c", "sleep 0.1; sleep 0.1"]);
+    let ours: u64 = our_rows(&report(&file, &["-s", "comm,dso,sym"])).values().sum();
+    assert!(ours > 0);
+    assert_eq!(perf_report(&file).values().sum::<u64>(), ours);
+}
+
 #[test]
 fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
     if !allowed("a_running_process_is_attached_to_and_its_end_ends_the_recording") {

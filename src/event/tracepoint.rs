@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::kernel::procfs;
+
 /// The mounted tracefs, or the reason why there is none to read.
 pub fn root() -> io::Result<PathBuf> {
     let places = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -29,7 +31,8 @@ pub fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
 
 /// The format description of a tracepoint, as perf.data files carry it.
 pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
-    fs::read_to_string(root.join("events").join(system).join(name).join("format"))
+    let text = procfs::read_at_once(&root.join("events").join(system).join(name).join("format"))?;
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 /// All tracepoints as (system, name), sorted.
@@ -62,7 +65,7 @@ pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<
     for name in ["header_page", "header_event"] {
         out.extend_from_slice(name.as_bytes());
         out.push(0);
-        let text = fs::read(root.join("events").join(name))?;
+        let text = procfs::read_at_once(&root.join("events").join(name))?;
         out.extend_from_slice(&(text.len() as u64).to_le_bytes());
         out.extend_from_slice(&text);
     }

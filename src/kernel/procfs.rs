@@ -154,6 +154,26 @@ pub fn sysctl(name: &str) -> Option<i64> {
     fs::read_to_string(PathBuf::from("/proc/sys").join(name)).ok()?.trim().parse().ok()
 }
 
+/// The whole of a small tracefs file. Some of them give all they have to the first read and nothing
+/// to the next, so it must be a large one; the standard library begins with 32 bytes.
+pub fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut file = fs::File::open(path)?;
+    let mut bytes = vec![0; 1 << 16];
+    let mut used = 0;
+    loop {
+        match file.read(&mut bytes[used..])? {
+            0 => break,
+            n => used += n,
+        }
+        if used == bytes.len() {
+            bytes.resize(2 * used, 0);
+        }
+    }
+    bytes.truncate(used);
+    Ok(bytes)
+}
+
 /// One line of text from a small file, without its newline.
 pub fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())

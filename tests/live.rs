@@ -8,19 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{our_rows, perf_rows, program, run};
-
-/// Whether this user may sample the whole machine; says why not.
-fn allowed(test: &str) -> bool {
-    let rights = perfprof_tui::kernel::limits::Rights::read();
-    let allowed = rights.blocked.is_none() && rights.system_wide() && rights.kernel();
-    if !allowed {
-        // Written past the harness's capture, so that a skipped test is seen to be one.
-        let said = format!("SKIPPED {test}: needs root, CAP_PERFMON or perf_event_paranoid -1\n");
-        let _ = std::fs::write("/dev/tty", &said).or_else(|_| std::fs::write("/dev/stderr", &said));
-    }
-    allowed
-}
+use common::{allowed, our_rows, perf_rows, program, run, skipped};
 
 /// Busy work of bounded length: a shell loop.
 const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
@@ -85,7 +73,7 @@ fn perf_reads_a_recording_row_by_row() {
         return;
     }
     if !perf_is_here() {
-        return eprintln!("SKIPPED perf_reads_a_recording_row_by_row: perf is not installed");
+        return skipped("perf_reads_a_recording_row_by_row", "perf is not installed");
     }
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", BUSY]);
@@ -128,7 +116,7 @@ fn perf_reads_a_recording_of_tracepoints() {
     }
     let tracefs = perfprof_tui::event::tracepoint::root().is_ok();
     if !tracefs || !perf_is_here() {
-        return eprintln!("SKIPPED perf_reads_a_recording_of_tracepoints: no tracefs, or no perf");
+        return skipped("perf_reads_a_recording_of_tracepoints", "no tracefs, or no perf");
     }
     let dir = tempfile::tempdir().expect("dir");
     let file = record(dir.path(), &["-a", "-e", "sched:sched_switch", "--", "sh", "-c", "sleep 0.1; sleep 0.1"]);

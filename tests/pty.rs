@@ -168,9 +168,7 @@ fn a_snapshot_of_a_recording_gives_the_same_report() {
 
 #[test]
 fn live_numbers_come_and_the_view_freezes() {
-    let rights = perfprof_tui::kernel::limits::Rights::read();
-    if rights.blocked.is_some() || !rights.system_wide() {
-        eprintln!("SKIPPED live_numbers_come_and_the_view_freezes: needs the right to sample the machine");
+    if !common::allowed("live_numbers_come_and_the_view_freezes") {
         return;
     }
     let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
@@ -186,9 +184,7 @@ fn live_numbers_come_and_the_view_freezes() {
 
 #[test]
 fn a_command_that_ends_is_reported_on_leaving() {
-    let rights = perfprof_tui::kernel::limits::Rights::read();
-    if rights.blocked.is_some() || !rights.system_wide() {
-        eprintln!("SKIPPED a_command_that_ends_is_reported_on_leaving: needs the right to sample");
+    if !common::allowed("a_command_that_ends_is_reported_on_leaving") {
         return;
     }
     let mut session = Session::start(

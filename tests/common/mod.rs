@@ -63,3 +63,22 @@ pub fn perf_rows(text: &str) -> Rows {
     }
     rows
 }
+
+/// Says by name that a test is skipped, past the harness's capture, so that it never passes silently.
+pub fn skipped(test: &str, why: &str) {
+    use std::io::Write;
+    if let Ok(mut out) = std::fs::OpenOptions::new().append(true).open("/dev/stderr") {
+        let _ = writeln!(out, "SKIPPED {test}: {why}");
+    }
+}
+
+/// Whether this user may sample the whole machine, its kernel included; says that `test` is skipped
+/// when not.
+pub fn allowed(test: &str) -> bool {
+    let rights = perfprof_tui::kernel::limits::Rights::read();
+    let allowed = rights.blocked.is_none() && rights.system_wide() && rights.kernel();
+    if !allowed {
+        skipped(test, "needs root, CAP_PERFMON or perf_event_paranoid -1");
+    }
+    allowed
+}

@@ -18,7 +18,7 @@ pub mod worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
@@ -158,6 +158,13 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
     std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
+/// A live batch is handed over once it has so many bytes, or is so old: each hand-over wakes the
+/// profile's thread, which costs more than what a quiet tick brings.
+const HOLD_BYTES: usize = 128 << 10;
+const HOLD: Duration = Duration::from_millis(300);
+/// In this time after the start every tick is handed over at once.
+const EAGER: Duration = Duration::from_secs(2);
+
 /// The source's thread: carries batches and controls, decodes nothing.
 struct Feeder {
     source: Box<dyn Source>,
@@ -179,6 +186,8 @@ pub enum Feed {
 impl Feeder {
     fn run(mut self) {
         let mut replies = Vec::new();
+        let start = Instant::now();
+        let mut held: Option<(Batch, Instant)> = None;
         while !self.stop.load(Ordering::Relaxed) {
             let mut changed = None;
             for control in self.controls.try_iter() {
@@ -188,9 +197,21 @@ impl Feeder {
                 }
                 replies.push(reply);
             }
-            let mut batch = Batch { bytes: self.recycle.try_recv().unwrap_or_default(), changed, ..Batch::default() };
+            let (mut batch, since) = held.take().unwrap_or_else(|| {
+                let bytes = self.recycle.try_recv().unwrap_or_default();
+                (Batch { bytes, ..Batch::default() }, Instant::now())
+            });
+            batch.changed = changed.or(batch.changed);
             let step = self.source.next(&mut batch);
             batch.replies.append(&mut replies);
+            if matches!(step, Ok(Step::More))
+                && batch.may_wait(HOLD_BYTES)
+                && start.elapsed() > EAGER
+                && since.elapsed() < HOLD
+            {
+                held = Some((batch, since));
+                continue;
+            }
             if !self.deliver(Feed::Batch(batch)) {
                 return;
             }

@@ -53,6 +53,13 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether it holds nothing but less than so many bytes of live records, which a later call of
+    /// [`Source::next`] may add to.
+    pub fn may_wait(&self, bytes: usize) -> bool {
+        let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
+        quiet && self.changed.is_none() && self.progress.is_none() && self.bytes.len() < bytes
+    }
+
     /// Empties it, keeping its buffer.
     pub fn clear(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -104,7 +111,7 @@ pub enum SourceError {
 pub trait Source: Send {
     fn info(&self) -> &Info;
 
-    /// Waits for records, a tenth of a second at most, and fills the batch.
+    /// Waits for records, a tenth of a second at most, and adds them to the batch.
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError>;
 
     /// What is sampled now, where controls can change it.

@@ -114,21 +114,7 @@ fn frames(data: Data<'_>) {
         refresh: Duration::from_secs(1),
         exec: Vec::new(),
     };
-    let info = Info {
-        origin: Origin::Recorded,
-        host: "bench".into(),
-        kernel: String::new(),
-        events: Vec::new(),
-        event_notes: Vec::new(),
-        frequency: 999,
-        chains: true,
-        start: 0,
-        n_cpus: 1,
-        cpus: String::new(),
-        target: String::new(),
-        notes: Vec::new(),
-        machine: Vec::new(),
-    };
+    let info = Info { host: "bench".into(), frequency: 999, n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);
     let theme = Theme::new(Depth::True);
     let mut took: Vec<Duration> = (0..200)
@@ -200,7 +186,7 @@ fn generate() -> (Session, Profile) {
         let pid = 1000 + (random.next(10) * random.next(10) / 10) as i32;
         let task = session.task(pid, pid);
         let stack = stacks[(random.next(stacks.len() as u64) * random.next(1000) / 1000) as usize];
-        let site = profile.sites.intern(Site { task, stack });
+        let site = profile.sites.intern(Site { task, stack, trace: Default::default() });
         profile.push(i * 100_000, site, 1_000_000, random.next(32) as u16, 0);
     }
     (session, profile)

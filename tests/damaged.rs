@@ -44,8 +44,8 @@ fn damage_is_named_with_its_place() {
     assert!(code == 0 && samples > 0 && said.contains("damaged at byte"), "{said}");
     for (name, words) in [
         ("zero-length.data", "is empty"),
-        ("text.data", "is not a perf.data file"),
-        ("elf.data", "is not a perf.data file"),
+        ("text.data", "is no recording"),
+        ("elf.data", "is no recording"),
         ("trunc-attr.data", "outside the file"),
         ("attr-size-zero.data", "impossible"),
     ] {

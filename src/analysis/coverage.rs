@@ -58,7 +58,7 @@ mod tests {
     fn each_cpu_against_the_rate() {
         let (mut profile, mut session) = (Profile::default(), Session::new(Origin::Recorded));
         let task = session.task(1, 1);
-        let site = profile.sites.intern(Site { task, stack: NodeId::ROOT });
+        let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
         for i in 0..=100u64 {
             profile.push(i * 10_000_000, site, 1, 0, 0);
         }

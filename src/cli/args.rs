@@ -31,6 +31,10 @@ pub enum Command {
     Record(Record),
     /// Print a recording's table as text, JSON or CSV
     Report(Report),
+    /// Print a recording's samples, one block each, as perf script does
+    Script(Script),
+    /// Write a recording in another tool's format
+    Export(Export),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
 }
@@ -149,14 +153,8 @@ pub struct Live {
 
 #[derive(Debug, ClapArgs)]
 pub struct Open {
-    /// The recording
-    #[arg(required_unless_present = "input")]
-    pub file: Option<PathBuf>,
-    /// The recording, in perf's spelling
-    #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "file")]
-    pub input: Option<PathBuf>,
     #[command(flatten)]
-    pub names: Names,
+    pub recording: Recording,
     #[command(flatten)]
     pub view: View,
 }
@@ -176,15 +174,64 @@ pub struct Record {
     pub cmd: Vec<OsString>,
 }
 
-/// Where the names of a recording come from.
+/// What is opened, and where its names come from.
 #[derive(Debug, ClapArgs)]
-pub struct Names {
+pub struct Recording {
+    /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
+    /// gzip or zstd; several files of one recording together; - for standard input
+    #[arg(required_unless_present = "input", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The recording, in perf's spelling
+    #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
+    pub input: Option<PathBuf>,
     /// A directory with the recorded machine's files under their paths
     #[arg(long, value_name = "DIR")]
     pub symfs: Option<PathBuf>,
     /// The recorded machine's /proc/kallsyms
     #[arg(long, value_name = "FILE")]
     pub kallsyms: Option<PathBuf>,
+    /// The recorded kernel's image with its symbols
+    #[arg(short = 'k', long, value_name = "FILE")]
+    pub vmlinux: Option<PathBuf>,
+    /// Files by build id, laid out as perf's cache [default: ~/.debug, unless --symfs is given]
+    #[arg(long, value_name = "DIR")]
+    pub buildid_dir: Option<PathBuf>,
+    /// The tarball that perf archive made of the recorded machine's files
+    #[arg(long, value_name = "FILE")]
+    pub archive: Option<PathBuf>,
+}
+
+/// Which samples count. Each option is a clause; all must hold.
+#[derive(Debug, Default, ClapArgs)]
+pub struct Which {
+    /// Only samples that match, e.g. 'comm == nginx && !idle'
+    #[arg(long = "where", value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Only these commands
+    #[arg(short = 'c', long = "comms", alias = "comm", value_name = "NAMES")]
+    pub comms: Option<String>,
+    /// Only samples in these DSOs
+    #[arg(long = "dsos", alias = "dso", value_name = "NAMES")]
+    pub dsos: Option<String>,
+    /// Only samples in these functions
+    #[arg(short = 'S', long = "symbols", alias = "symbol", value_name = "NAMES")]
+    pub symbols: Option<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PIDS")]
+    pub pid: Option<String>,
+    /// Only these threads
+    #[arg(long, value_name = "TIDS")]
+    pub tid: Option<String>,
+    /// Only these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub cpu: Option<String>,
+    /// Only this part of the recording: START,STOP in seconds of its clock (either may be left out),
+    /// 10%-20%, or 3%/2 as perf has it
+    #[arg(long, value_name = "RANGE")]
+    pub time: Option<String>,
+    /// Only this event, by its name or its beginning
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -196,31 +243,101 @@ pub enum Format {
 
 #[derive(Debug, ClapArgs)]
 pub struct Report {
-    /// The recording
-    #[arg(required_unless_present = "input")]
-    pub file: Option<PathBuf>,
-    /// The recording, in perf's spelling
-    #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "file")]
-    pub input: Option<PathBuf>,
     #[command(flatten)]
-    pub names: Names,
+    pub recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym
+    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym [default: comm,dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "comm,dso,sym")]
     pub sort: String,
-    /// Only samples that match, e.g. 'comm == nginx && !idle'
-    #[arg(long = "where", value_name = "FILTER")]
-    pub filter: Option<String>,
+    #[command(flatten)]
+    pub which: Which,
     /// Print instead how many samples each CPU gave, and how many it would have given when busy
     #[arg(long, conflicts_with = "filter")]
     pub coverage: bool,
+    /// Print only what the head of the recording says
+    #[arg(long, visible_alias = "header-only")]
+    pub header: bool,
     /// Only this many rows of each event
     #[arg(long, value_name = "ROWS")]
     pub limit: Option<usize>,
+    /// Leave rows below this share out
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true)]
+    pub percent_limit: f64,
+    /// Plain text, as perf spells it (the default here)
+    #[arg(long)]
+    pub stdio: bool,
+    /// Count what functions called, too (the default where there are call chains)
+    #[arg(long, overrides_with = "no_children")]
+    pub children: bool,
     /// Count only the functions themselves, not what they call
     #[arg(long)]
     pub no_children: bool,
+    /// Print call chains below each row: caller, callee or none
+    #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "caller")]
+    pub call_graph: Option<String>,
+    /// Print a column of sample counts (always here)
+    #[arg(short = 'n', long = "show-nr-samples")]
+    pub samples: bool,
+    /// Print the keys as levels of a tree
+    #[arg(long, conflicts_with = "call_graph")]
+    pub hierarchy: bool,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
+}
+
+/// Options of `script`.
+#[derive(Debug, ClapArgs)]
+pub struct Script {
+    #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
+    pub which: Which,
+    /// Fields to print: comm, pid, tid, cpu, time, period, event, trace, ip, sym, symoff, dso, addr;
+    /// +FIELD and -FIELD change the default
+    #[arg(short = 'F', long = "fields", value_name = "FIELDS")]
+    pub fields: Option<String>,
+    /// Times with nine digits
+    #[arg(long)]
+    pub ns: bool,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
+}
+
+/// Formats of `export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// Folded stacks, for FlameGraph and its kin
+    Folded,
+    /// A flame graph for browsers
+    Svg,
+    /// pprof (Go tool pprof), gzip
+    Pprof,
+    /// profiler.firefox.com
+    Firefox,
+    /// speedscope.app
+    Speedscope,
+    /// perf.data
+    Perfdata,
+}
+
+/// Options of `export`.
+#[derive(Debug, ClapArgs)]
+pub struct Export {
+    #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
+    pub which: Which,
+    #[arg(long, value_enum)]
+    pub to: Target,
+    /// The file to write; - for standard output
+    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    pub output: PathBuf,
+    /// Mark kernel, JIT and inlined frames in folded stacks: _[k] _[j] _[i]
+    #[arg(long)]
+    pub annotate: bool,
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,

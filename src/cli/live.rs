@@ -10,14 +10,14 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use crate::engine::{Engine, Moment, Options, Request};
+use crate::engine::{Engine, Moment, Options, Request, Wants};
 use crate::export::perfdata;
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;
 use crate::panel::unit;
+use crate::query::Key;
 use crate::source::Source;
-use crate::source::file::FileSource;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::ui::run::{Driver, Outside};
 use crate::ui::theme::{Depth, Theme};
@@ -25,8 +25,10 @@ use crate::ui::{App, Start, run as interface, term};
 
 use super::Usage;
 use super::args::{Live, Open, View};
+use super::export::save_again;
+use super::input::{self, filter_of};
 use super::output::complain;
-use super::report::{filter_of, keys_of, symbols};
+use super::report::keys_of;
 use super::setup;
 
 /// The live screen.
@@ -39,19 +41,29 @@ pub fn run(args: Live) -> anyhow::Result<u8> {
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols = SymbolOptions { demangle: !args.view.no_demangle, ..SymbolOptions::live() };
     let memory = memory(&args.view)?;
-    let options = Options { symbols, memory, own_pid, refresh, per_sample: started.per_sample };
-    session(Box::new(started.source), options, &args.view, start, started.warning)
+    let options =
+        Options { symbols, memory, own_pid, wants: Wants::default(), refresh, per_sample: started.per_sample };
+    session(Box::new(started.source), options, &args.view, start, started.warning, None)
 }
 
 /// The same screen on a recording.
 pub fn open(args: Open) -> anyhow::Result<u8> {
     let start = start(&args.view, Duration::from_millis(100))?;
-    let path = args.file.or(args.input).ok_or_else(|| Usage("a recording must be named".into()))?;
-    let source = FileSource::open(&path)?;
-    need_terminal("report")?;
-    let symbols = symbols(&args.names, args.view.no_demangle, &source);
-    let options = Options { symbols, memory: usize::MAX, own_pid: None, refresh: start.refresh, per_sample: None };
-    session(Box::new(source), options, &args.view, start, None)
+    let from_stdin = args.recording.paths().iter().any(|p| p.as_os_str() == "-");
+    if !std::io::stdout().is_terminal() || !from_stdin && !std::io::stdin().is_terminal() {
+        need_terminal("report")?;
+    }
+    let opened = input::open(&args.recording, args.view.no_demangle)?;
+    let options = Options {
+        symbols: opened.symbols.clone(),
+        memory: usize::MAX,
+        own_pid: None,
+        wants: Wants { chains: true, traces: start.columns.contains(&Field::Key(Key::Trace)) },
+        refresh: start.refresh,
+        per_sample: None,
+    };
+    let again = (!from_stdin).then(|| args.recording.paths());
+    session(opened.source, options, &args.view, start, None, again)
 }
 
 fn need_terminal(instead: &str) -> anyhow::Result<()> {
@@ -89,6 +101,7 @@ fn session(
     view: &View,
     start: Start,
     warning: Option<String>,
+    recording: Option<Vec<PathBuf>>,
 ) -> anyhow::Result<u8> {
     let depth = match &view.color {
         Some(text) => Depth::parse(text).map_err(Usage)?,
@@ -105,7 +118,7 @@ fn session(
     term::restore_on_panic();
     term::enter()?;
     let watched = watch_hangup();
-    let mut saver = Saver { outside: outside_tx, name: view.output.clone() };
+    let mut saver = Saver { outside: outside_tx, name: view.output.clone(), recording };
     let result = interface::run(&mut app, &theme, &engine, &outside, &mut saver);
     term::leave();
     watched.store(true, Ordering::Relaxed);
@@ -158,18 +171,26 @@ static SUSPENDED: std::sync::LazyLock<Arc<Mutex<bool>>> = std::sync::LazyLock::n
 struct Saver {
     outside: Sender<Outside>,
     name: Option<PathBuf>,
+    /// A recording's own files: it is saved from them, with all that its samples carry.
+    recording: Option<Vec<PathBuf>>,
 }
 
 impl Driver for Saver {
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(snapshot_name);
         let (reply, moments) = crossbeam_channel::bounded(1);
-        engine.send(Request::Save(reply));
+        let recording = self.recording.clone();
+        if recording.is_none() {
+            engine.send(Request::Save(reply));
+        }
         let outside = self.outside.clone();
         let work = move || {
-            let saved = match moments.recv() {
-                Ok(moment) => save(&moment, &path),
-                Err(_) => Err("the session has ended".to_owned()),
+            let saved = match recording {
+                Some(files) => save_again(&files, &path),
+                None => match moments.recv() {
+                    Ok(moment) => save(&moment, &path),
+                    Err(_) => Err("the session has ended".to_owned()),
+                },
             };
             let _ = outside.send(Outside::Saved(saved));
         };

@@ -2,10 +2,13 @@
 //! only folder that prints, and the only one that sees both engine and screen.
 
 pub mod args;
+pub mod export;
+pub mod input;
 pub mod live;
 pub mod output;
 pub mod record;
 pub mod report;
+pub mod script;
 pub mod setup;
 
 use std::process::ExitCode;
@@ -32,6 +35,8 @@ pub fn main() -> ExitCode {
         Some(Command::Open(open)) => live::open(open),
         Some(Command::Record(record)) => record::run(record),
         Some(Command::Report(options)) => report::run(options),
+        Some(Command::Script(options)) => script::run(options),
+        Some(Command::Export(options)) => export::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
     };
     match result {

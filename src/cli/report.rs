@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::engine::offline::{self, Loaded};
+use crate::engine::Wants;
+use crate::engine::offline::Loaded;
 use crate::filter::Filter;
+use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
-use crate::query::{Fold, Key, Order, Top, TopSpec};
+use crate::perfdata::EventDesc;
+use crate::query::chains::Tree;
+use crate::query::lines::CHAIN_LIMIT;
+use crate::query::{Direction, Fold, Key, Order, Top, TopSpec};
 use crate::report::{doctor as checks, json};
-use crate::source::Source;
-use crate::source::file::FileSource;
-use crate::symbols::resolver::Options;
 
 use super::Usage;
-use super::args::{Doctor, Format, Names, Report};
-use super::output::{complain, print};
+use super::args::{Doctor, Format, Report, Which};
+use super::input::{self, filter_of};
+use super::output::print;
 
 /// Sort keys as typed.
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
@@ -25,69 +28,100 @@ pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
     })
 }
 
-/// A filter as typed.
-pub fn filter_of(text: Option<&str>) -> anyhow::Result<Option<Arc<Filter>>> {
-    text.map(|t| Filter::parse(t).map(Arc::new).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
-}
-
-/// Where the names of a recording come from. The running kernel's names serve only when it is the
-/// kernel that was recorded.
-pub fn symbols(names: &Names, no_demangle: bool, source: &FileSource) -> Options {
-    let uname = rustix::system::uname();
-    let info = source.info();
-    let same_kernel =
-        uname.release().to_string_lossy() == info.kernel && uname.nodename().to_string_lossy() == info.host;
-    let own = same_kernel.then(|| "/proc/kallsyms".into());
-    if own.is_none() && names.kallsyms.is_none() {
-        complain(&format!(
-            "recorded on {} {}: kernel functions have names only with --kallsyms",
-            info.host, info.kernel
-        ));
-    }
-    Options {
-        demangle: !no_demangle,
-        live: false,
-        same_kernel: same_kernel && names.symfs.is_none(),
-        symfs: names.symfs.clone(),
-        kallsyms: names.kallsyms.clone().or(own),
-    }
+/// What a report prints of each event.
+struct Shape {
+    keys: Vec<Key>,
+    children: bool,
+    limit: usize,
+    percent: f64,
+    chains: Option<Direction>,
+    hierarchy: bool,
 }
 
 /// `perfprof-tui report`.
 pub fn run(args: Report) -> anyhow::Result<u8> {
-    let keys = keys_of(&args.sort)?;
-    let filter = filter_of(args.filter.as_deref())?;
-    let path = args.file.or(args.input).ok_or_else(|| Usage("a recording must be named".into()))?;
-    let mut source = FileSource::open(&path)?;
-    let symbols = symbols(&args.names, args.no_demangle, &source);
-    let loaded = offline::load(&mut source, symbols)?;
-    loaded.notes.iter().for_each(|note| complain(note));
+    let mut keys = keys_of(&args.sort)?;
+    filter_of(args.which.filter.as_deref())?;
+    let opened = input::open(&args.recording, args.no_demangle)?;
+    if args.header {
+        return header(&opened);
+    }
+    let info = opened.source.info();
+    if args.sort == "comm,dso,sym" && only_tracepoints(&info.events) {
+        // perf's choice for such recordings, too: their addresses say little.
+        keys = vec![Key::Comm, Key::Trace];
+    }
+    let chains = direction(args.call_graph.as_deref())?;
+    let children = !args.no_children && info.chains;
+    let by_stack = args.which.filter.as_deref().is_some_and(|f| f.contains("stack"));
+    let wants = Wants { chains: children || chains.is_some() || by_stack, traces: keys.contains(&Key::Trace) };
+    let name = opened.name.clone();
+    let loaded = opened.load(wants)?;
     if args.coverage {
         return coverage(&loaded, args.format);
     }
-    let children = !args.no_children
-        && loaded.ingest.core().events.iter().any(|e| e.attr.sample_type & crate::kernel::attr::sample::CALLCHAIN != 0);
+    let filter = args.which.filter(&loaded)?;
     let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false };
     let limit = args.limit.unwrap_or(usize::MAX);
-    let tops: Vec<(usize, Top)> =
-        events(&loaded).into_iter().map(|event| (event, top(&loaded, event, filter.clone(), &spec))).collect();
+    let shape = Shape { keys, children, limit, percent: args.percent_limit, chains, hierarchy: args.hierarchy };
+    let tops: Vec<(usize, Top)> = chosen_events(&loaded, &args.which)?
+        .into_iter()
+        .map(|event| (event, top(&loaded, event, filter.clone(), &spec, args.percent_limit)))
+        .collect();
     match args.format {
         Format::Json => {
             let lost = loaded.ingest.core().profile.ledger.lost_records;
             let list = tops
                 .iter()
-                .map(|(event, top)| json::event(loaded.data(), &loaded.event_names[*event], lost, top, &keys, limit))
+                .map(|(event, top)| {
+                    json::event(loaded.data(), &loaded.event_names[*event], lost, top, &shape.keys, limit)
+                })
                 .collect();
-            print(&format!("{}\n", serde_json::to_string_pretty(&json::report(&path.display().to_string(), list))?))?;
+            print(&format!("{}\n", serde_json::to_string_pretty(&json::report(&name, list))?))?;
         }
         Format::Csv => {
             for (_, top) in &tops {
-                print(&panel::top::table(loaded.data(), top, &keys, children, limit).to_csv())?;
+                print(&panel::top::table(loaded.data(), top, &shape.keys, children, limit).to_csv())?;
             }
         }
-        Format::Text => {
-            tops.iter().try_for_each(|(event, top)| print_text(&loaded, *event, top, &keys, children, limit))?
+        Format::Text => tops.iter().try_for_each(|(event, top)| print_text(&loaded, *event, top, &shape))?,
+    }
+    let code = loaded.exit_code();
+    // Taking millions of small pieces of memory apart would only delay the prompt.
+    std::mem::forget((loaded, tops));
+    Ok(code)
+}
+
+/// `-g` as typed: perf's words for the order, or `none`; other words of perf's are accepted.
+fn direction(text: Option<&str>) -> anyhow::Result<Option<Direction>> {
+    let Some(text) = text else { return Ok(None) };
+    let mut found = Some(Direction::Callers);
+    for word in text.split(',') {
+        match word {
+            "caller" => found = Some(Direction::Callees),
+            "callee" | "graph" | "fractal" | "" => {}
+            "none" => found = None,
+            number if number.parse::<f64>().is_ok() => {}
+            "function" | "address" | "percent" => {}
+            other => return Err(Usage(format!("-g {text}: {other} is neither caller, callee nor none")).into()),
         }
+    }
+    Ok(found)
+}
+
+fn only_tracepoints(events: &[EventDesc]) -> bool {
+    let mut real = events.iter().filter(|e| !is_dummy(e)).peekable();
+    real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT || e.attr.sample_type & sample::RAW != 0)
+}
+
+fn is_dummy(event: &EventDesc) -> bool {
+    event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
+}
+
+/// What the head of a recording says.
+fn header(opened: &input::Opened) -> anyhow::Result<u8> {
+    for (what, value) in &opened.source.info().facts {
+        print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;
     }
     Ok(0)
 }
@@ -110,31 +144,37 @@ fn coverage(loaded: &Loaded, format: Format) -> anyhow::Result<u8> {
 }
 
 /// Events that have samples, or all when none has: side-band dummies are not worth a table.
-fn events(loaded: &Loaded) -> Vec<usize> {
+pub fn events(loaded: &Loaded) -> Vec<usize> {
     let core = loaded.ingest.core();
-    let is_dummy = |i: &usize| {
-        core.events[*i].attr.kind == crate::kernel::attr::TYPE_SOFTWARE
-            && core.events[*i].attr.config == crate::kernel::attr::SW_DUMMY
-    };
     let all: Vec<usize> = (0..core.events.len()).collect();
-    let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(i)).collect();
+    let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
     if real.is_empty() { all } else { real }
 }
 
-fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec) -> Top {
-    let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
-    fold.update(loaded.data(), u64::MAX);
-    Top::build(loaded.data(), &fold, spec, usize::MAX)
+/// The events that `--event` chooses of those.
+pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize>> {
+    let all = events(loaded);
+    let chosen: Vec<usize> = all.iter().copied().filter(|i| which.wants_event(&loaded.event_names[*i])).collect();
+    if chosen.is_empty() && !all.is_empty() {
+        let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
+        let want = which.event.as_deref().unwrap_or_default();
+        return Err(Usage(format!("--event {want}: the recording has {}", names.join(", "))).into());
+    }
+    Ok(chosen)
 }
 
-fn print_text(
-    loaded: &Loaded,
-    event: usize,
-    top: &Top,
-    keys: &[Key],
-    children: bool,
-    limit: usize,
-) -> anyhow::Result<()> {
+fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
+    let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
+    fold.update(loaded.data(), u64::MAX);
+    let mut top = Top::build(loaded.data(), &fold, spec, usize::MAX);
+    let total = top.total;
+    if percent > 0.0 {
+        top.rows.retain(|row| row.children.percent_of(&total) >= percent);
+    }
+    top
+}
+
+fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow::Result<()> {
     let lost = loaded.ingest.core().profile.ledger.lost_records;
     let name = panel::text::clean(&loaded.event_names[event]).into_owned();
     let head = format!(
@@ -144,7 +184,22 @@ fn print_text(
         panel::unit::thousands(lost)
     );
     print(&head)?;
-    print(&panel::top::table(loaded.data(), top, keys, children, limit).to_text())?;
+    if shape.hierarchy {
+        print(&panel::tree::hierarchy(loaded.data(), top, &shape.keys, shape.percent))?;
+        return print("\n");
+    }
+    let table = panel::top::table(loaded.data(), top, &shape.keys, shape.children, shape.limit).to_text();
+    let Some(direction) = shape.chains else {
+        print(&table)?;
+        return print("\n");
+    };
+    let mut lines = table.lines();
+    print(&format!("{}\n", lines.next().unwrap_or_default()))?;
+    for (line, row) in lines.zip(&top.rows) {
+        print(&format!("{line}\n"))?;
+        let tree = Tree::build(loaded.data(), top, row, direction, shape.children);
+        print(&panel::tree::chain(loaded.data(), &tree, &top.total, shape.percent.max(CHAIN_LIMIT)))?;
+    }
     print("\n")
 }
 

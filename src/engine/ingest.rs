@@ -1,15 +1,32 @@
-//! From batches of bytes to session and profile: decode, order, apply. The one path for live
-//! sessions and recordings.
+//! From batches to session and profile: decode, order, apply. The one path for live sessions and
+//! recordings.
 
 use rustc_hash::FxHashMap;
 
+use crate::event::format::Formats;
+use crate::kernel::attr::{Flag, TYPE_TRACEPOINT};
 use crate::perfdata::EventDesc;
-use crate::profile::Profile;
+use crate::profile::{FrameId, Profile, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
-use crate::record::{Header, Layout, Record};
+use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session};
-use crate::source::{Batch, Info};
+use crate::source::{Batch, Info, NamedFrame, NamedSample};
+
+/// What of a recording is wanted: less is quicker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Whole call chains, not just the sampled functions.
+    pub chains: bool,
+    /// The texts of tracepoints' samples.
+    pub traces: bool,
+}
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self { chains: true, traces: false }
+    }
+}
 
 /// Decodes what a source delivers.
 #[derive(Debug)]
@@ -18,9 +35,29 @@ pub struct Ingest {
     core: Core,
     index: Vec<(u64, usize)>,
     spare: Vec<Vec<u8>>,
-    /// Largest time at the FINISHED_ROUND before the last, for recordings.
-    round_newest: u64,
+    rounds: Vec<Round>,
     recorded: bool,
+}
+
+/// How far an input of a recording can be trusted to be complete: at a FINISHED_ROUND, up to the
+/// largest time that had come at the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    newest: u64,
+    complete: u64,
+    at_last_round: u64,
+}
+
+/// How records of one input are read.
+#[derive(Debug, Default)]
+struct Decoder {
+    layouts: Vec<Layout>,
+    /// Which of the session's events each is.
+    events: Vec<u16>,
+    /// Index into `layouts` by id.
+    ids: FxHashMap<u64, u16>,
+    /// Whether the time stands at the same place in records of all events.
+    uniform: bool,
 }
 
 /// What records are applied to.
@@ -29,110 +66,37 @@ pub struct Core {
     pub session: Session,
     pub profile: Profile,
     pub events: Vec<EventDesc>,
-    layouts: Vec<Layout>,
-    /// The event of each id.
-    ids: FxHashMap<u64, u16>,
-    uniform: bool,
+    decoders: Vec<Decoder>,
     own_pid: Option<i32>,
+    wants: Wants,
+    formats: Formats,
+    /// The frame of each named frame of a text.
+    named: Vec<FrameId>,
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
     pub start: u64,
     /// Header features that describe the recorded machine; none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
+    /// How many records of each type came.
+    pub kinds: FxHashMap<u32, u64>,
 }
 
 /// Seconds that [`Core::rates`] holds at most.
 const MAX_SECONDS: usize = 7 * 24 * 3600;
 
-impl Ingest {
-    pub fn new(info: &Info, own_pid: Option<i32>) -> Self {
-        let layouts: Vec<Layout> = info.events.iter().map(EventDesc::layout).collect();
+impl Decoder {
+    fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
+        let layouts: Vec<Layout> = descs.iter().map(EventDesc::layout).collect();
         let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
         let uniform = layouts.windows(2).all(|w| trailer(&w[0]) == trailer(&w[1]));
-        let core = Core {
-            session: Session::new(info.origin),
-            profile: Profile::default(),
-            events: info.events.clone(),
-            layouts,
-            ids: FxHashMap::default(),
-            uniform,
-            own_pid,
-            rates: Vec::new(),
-            start: info.start,
-            machine: info.machine.clone(),
-        };
-        Self {
-            orderer: Orderer::default(),
-            core,
-            index: Vec::new(),
-            spare: Vec::new(),
-            round_newest: 0,
-            recorded: info.origin == Origin::Recorded,
-        }
+        let ids = (0u16..).zip(descs).flat_map(|(i, d)| d.ids.iter().map(move |id| (*id, i))).collect();
+        Self { layouts, events, ids, uniform }
     }
 
-    pub fn core(&self) -> &Core {
-        &self.core
-    }
-
-    pub fn core_mut(&mut self) -> &mut Core {
-        &mut self.core
-    }
-
-    /// A used-up buffer to be filled again.
-    pub fn spare(&mut self) -> Option<Vec<u8>> {
-        self.spare.pop()
-    }
-
-    /// Takes in a batch's records and applies those that are due.
-    pub fn feed(&mut self, batch: &mut Batch) {
-        self.core.ids.extend(batch.ids.drain(..));
-        let bytes = std::mem::take(&mut batch.bytes);
-        let mut until = batch.complete_until;
-        let mut newest = self.orderer.newest();
-        self.index.clear();
-        let mut at = 0;
-        loop {
-            let (header, body) = match split(&bytes[at..]) {
-                Ok(Some((header, body, _))) => (header, body),
-                Ok(None) => break,
-                Err(_) => {
-                    self.core.profile.ledger.malformed += 1;
-                    break;
-                }
-            };
-            if header.kind < types::USER_START {
-                let time = self.core.time(header, body);
-                newest = newest.max(time);
-                self.index.push((time, at));
-            } else if header.kind == types::FINISHED_ROUND && self.recorded {
-                until = until.max(Some(self.round_newest));
-                self.round_newest = newest;
-            }
-            at += usize::from(header.size);
-        }
-        self.orderer.push(bytes, self.index.drain(..));
-        if let Some(until) = until {
-            let Self { orderer, core, spare, .. } = self;
-            orderer.release(
-                until,
-                |time, record| core.apply(time, record),
-                |mut buffer| {
-                    buffer.clear();
-                    if spare.len() < 8 {
-                        spare.push(buffer);
-                    }
-                },
-            );
-        }
-    }
-}
-
-impl Core {
     /// The event and layout of a record, by the id that it carries.
     fn event_of(&self, header: Header, body: &[u8]) -> (u16, Layout) {
         let first = self.layouts.first().copied().unwrap_or_default();
-        if self.layouts.len() == 1 && self.ids.len() <= 1 {
+        if self.layouts.len() == 1 {
             return (0, first);
         }
         let has_identifier = first.sample_type & 1 << 16 != 0;
@@ -160,36 +124,156 @@ impl Core {
             _ => layout.trailer(body).map_or(0, |t| t.time),
         }
     }
+}
 
-    fn apply(&mut self, time: u64, record: &[u8]) {
-        let Ok(Some((header, body, _))) = split(record) else { return };
-        if header.kind == types::SAMPLE {
-            return self.sample(time, header, body);
+impl Ingest {
+    pub fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+        let decoders: Vec<Decoder> = if info.inputs.is_empty() {
+            vec![Decoder::new((0..info.events.len() as u16).collect(), &info.events)]
+        } else {
+            info.inputs.iter().map(|(events, descs)| Decoder::new(events.clone(), descs)).collect()
+        };
+        let mut core = Core {
+            session: Session::new(info.origin),
+            profile: Profile::default(),
+            events: info.events.clone(),
+            own_pid,
+            wants,
+            formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
+            named: Vec::new(),
+            rates: Vec::new(),
+            start: info.start,
+            machine: info.machine.clone(),
+            kinds: FxHashMap::default(),
+            decoders,
+        };
+        for (kernel, id, path) in &info.build_ids {
+            core.session.dsos.learn_build_id(*kernel, path, *id);
         }
-        match Record::decode(header, body) {
-            Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => self.profile.ledger.lost_records += lost,
-            Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
-            Ok(side) => self.session.apply(&side, time),
-            Err(_) => self.profile.ledger.malformed += 1,
+        Self {
+            orderer: Orderer::default(),
+            index: Vec::new(),
+            spare: Vec::new(),
+            rounds: vec![Round::default(); core.decoders.len()],
+            core,
+            recorded: info.origin == Origin::Recorded,
         }
     }
 
-    fn sample(&mut self, time: u64, header: Header, body: &[u8]) {
-        let (event, layout) = self.event_of(header, body);
-        let Ok(mut sample) = layout.sample(header, body) else {
-            self.profile.ledger.malformed += 1;
-            return;
-        };
-        if self.own_pid == Some(sample.pid) {
-            self.profile.ledger.own += 1;
-            return;
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub fn core_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// A used-up buffer to be filled again.
+    pub fn spare(&mut self) -> Option<Vec<u8>> {
+        self.spare.pop()
+    }
+
+    /// Takes in a batch's records and applies those that are due.
+    pub fn feed(&mut self, batch: &mut Batch) {
+        self.feed_to(batch, Core::apply);
+    }
+
+    /// Takes in a batch's records and hands those that are due, in order of time, to `apply` with
+    /// their input and time.
+    pub fn feed_to(&mut self, batch: &mut Batch, mut apply: impl FnMut(&mut Core, usize, u64, &[u8])) {
+        self.core.learn(batch);
+        let input = usize::from(batch.input).min(self.rounds.len() - 1);
+        let bytes = std::mem::take(&mut batch.bytes);
+        self.index(input, &bytes);
+        self.orderer.push(input as u16, bytes, self.index.drain(..));
+        if batch.input_done {
+            self.rounds[input].complete = u64::MAX;
         }
-        if sample.period == 0
-            && let Some(e) = self.events.get(usize::from(event))
-            && !e.attr.has(crate::kernel::attr::Flag::Freq)
-        {
-            sample.period = e.attr.period_or_freq;
+        let rounds = self.recorded.then(|| self.rounds.iter().map(|r| r.complete).min()).flatten();
+        if let Some(until) = batch.complete_until.max(rounds.filter(|u| *u > 0)) {
+            let Self { orderer, core, spare, .. } = self;
+            orderer.release(
+                until,
+                |input, time, record| apply(core, usize::from(input), time, record),
+                |mut buffer| {
+                    buffer.clear();
+                    if spare.len() < 8 {
+                        spare.push(buffer);
+                    }
+                },
+            );
         }
+    }
+
+    /// Finds the records in a buffer and their times.
+    fn index(&mut self, input: usize, bytes: &[u8]) {
+        self.index.clear();
+        let (decoder, round) = (&self.core.decoders[input], &mut self.rounds[input]);
+        let mut at = 0;
+        loop {
+            let (header, body) = match split(&bytes[at..]) {
+                Ok(Some((header, body, _))) => (header, body),
+                Ok(None) => break,
+                Err(_) => {
+                    self.core.profile.ledger.malformed += 1;
+                    break;
+                }
+            };
+            if header.kind < types::USER_START {
+                let time = decoder.time(header, body);
+                round.newest = round.newest.max(time);
+                self.index.push((time, at));
+            } else {
+                *self.core.kinds.entry(header.kind).or_default() += 1;
+                if header.kind == types::FINISHED_ROUND {
+                    round.complete = round.complete.max(round.at_last_round);
+                    round.at_last_round = round.newest;
+                }
+            }
+            at += usize::from(header.size);
+        }
+    }
+}
+
+impl Core {
+    /// What a batch brings beside records.
+    fn learn(&mut self, batch: &mut Batch) {
+        if let Some(first) = self.decoders.first_mut() {
+            first.ids.extend(batch.ids.drain(..));
+        }
+        self.events.append(&mut batch.events);
+        for (kernel, id, path) in batch.build_ids.drain(..) {
+            self.session.dsos.learn_build_id(kernel, &path, id);
+        }
+        for name in batch.names.drain(..) {
+            self.name(&name);
+        }
+        for sample in batch.stacks.drain(..) {
+            self.named_sample(&sample);
+        }
+    }
+
+    fn name(&mut self, name: &NamedFrame) {
+        let dso = self.session.dsos.named(&name.dso, name.kind);
+        let frame = self.profile.frames.intern_named(self.named.len() as u64);
+        match name.ip {
+            Some(ip) => self.profile.frames.set_unknown(frame, &dso, ip),
+            None => self.profile.frames.set_named(frame, &dso, name.name.clone()),
+        }
+        self.named.push(frame);
+    }
+
+    fn named_sample(&mut self, sample: &NamedSample) {
+        let task = self.session.named_task(sample.pid, sample.tid, &sample.comm);
+        let frames = sample.frames.iter().rev().filter_map(|f| self.named.get(*f as usize)).copied();
+        let stack = self.profile.trie.path(frames);
+        let site = self.profile.sites.intern(crate::profile::Site { task, stack, trace: TraceId::default() });
+        self.count(sample.time);
+        self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
+    }
+
+    /// Counts a sample for the ledger and the rate.
+    fn count(&mut self, time: u64) {
         if self.start == 0 {
             self.start = time;
         }
@@ -201,6 +285,97 @@ impl Core {
             self.rates[second] += 1;
         }
         self.profile.ledger.received += 1;
-        self.profile.add(&mut self.session, &sample, header.misc & misc::CPUMODE_MASK, event);
     }
+
+    fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
+        let Ok(Some((header, body, _))) = split(record) else { return };
+        if header.kind == types::SAMPLE {
+            return self.sample(input, time, header, body);
+        }
+        *self.kinds.entry(header.kind).or_default() += 1;
+        match Record::decode(header, body) {
+            Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => self.profile.ledger.lost_records += lost,
+            Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
+            Ok(side) => self.session.apply(&side, time),
+            Err(_) => self.profile.ledger.malformed += 1,
+        }
+    }
+
+    /// Which event a record of an input belongs to, and its sample.
+    pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
+        let decoder = &self.decoders[input];
+        let (own, layout) = decoder.event_of(header, body);
+        let mut sample = layout.sample(header, body).ok()?;
+        let event = decoder.events.get(usize::from(own)).copied().unwrap_or(0);
+        if sample.period == 0
+            && let Some(e) = self.events.get(usize::from(event))
+            && !e.attr.has(Flag::Freq)
+        {
+            sample.period = e.attr.period_or_freq;
+        }
+        Some((event, sample))
+    }
+
+    fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
+        let Some((event, mut sample)) = self.decode(input, header, body) else {
+            self.profile.ledger.malformed += 1;
+            return;
+        };
+        if self.own_pid == Some(sample.pid) {
+            self.profile.ledger.own += 1;
+            return;
+        }
+        let trace = self.trace(event, &sample);
+        if !self.wants.chains {
+            sample.chain = leaf(sample.chain);
+        }
+        self.count(time);
+        self.profile.add_traced(&mut self.session, &sample, header.misc & misc::CPUMODE_MASK, event, trace);
+    }
+
+    fn trace(&mut self, event: u16, sample: &Sample<'_>) -> TraceId {
+        let attr = &self.events[usize::from(event)].attr;
+        if !self.wants.traces || attr.kind != TYPE_TRACEPOINT && sample.raw.is_empty() {
+            return TraceId::default();
+        }
+        let Some(format) = self.formats.by_id.get(&attr.config) else { return TraceId::default() };
+        self.profile.sites.trace(&format.text(sample.raw))
+    }
+
+    /// Wall-clock time of the session's start in nanoseconds since 1970, where the recording says how
+    /// its clock stands to the wall's; else 0.
+    pub fn wall_start(&self) -> u64 {
+        let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
+        let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
+        let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
+        wall.wrapping_add(self.start).wrapping_sub(clock)
+    }
+
+    /// What is wrong with the records so far, in words.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let malformed = self.profile.ledger.malformed;
+        if malformed > 0 {
+            out.push(format!("{malformed} records could not be decoded and were left out"));
+        }
+        let sum =
+            |which: &dyn Fn(u32) -> bool| self.kinds.iter().filter(|(k, _)| which(**k)).map(|(_, n)| *n).sum::<u64>();
+        let unknown = sum(&|kind| types::name(kind).is_none());
+        if unknown > 0 {
+            out.push(format!("{unknown} records of unknown types were stepped over"));
+        }
+        let aux = sum(&|kind| kind == types::AUX);
+        if aux > 0 {
+            out.push(format!("{aux} AUX records (hardware traces) were stepped over: they are not decoded here"));
+        }
+        out
+    }
+}
+
+/// The first address of a chain with the marker before it.
+fn leaf(chain: &[u8]) -> &[u8] {
+    let at = crate::record::sample::words(chain)
+        .position(|w| w < crate::record::sample::CONTEXT_MAX && w != 0)
+        .map_or(chain.len(), |i| 8 * (i + 1));
+    &chain[..at.min(chain.len())]
 }

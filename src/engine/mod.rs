@@ -26,6 +26,8 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 use crate::query::{Answer, Question};
 use crate::source::{Batch, Control, Info, Source, Step};
 use crate::symbols::resolver::Options as SymbolOptions;
+
+pub use ingest::Wants;
 pub use moment::Moment;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
@@ -39,6 +41,8 @@ pub struct Options {
     pub memory: usize,
     /// Whose samples are dropped: ours, unless asked to keep them.
     pub own_pid: Option<i32>,
+    /// What of a recording is kept.
+    pub wants: Wants,
     /// How often a live view is brought up to date.
     pub refresh: Duration,
     /// What one sample costs the machine, for the header.
@@ -178,7 +182,7 @@ struct Feeder {
 /// What the source's thread sends.
 #[derive(Debug)]
 pub enum Feed {
-    Batch(Batch),
+    Batch(Box<Batch>),
     /// The source is over; why, in words, and whether that was a failure.
     End(Result<String, String>),
 }
@@ -212,7 +216,7 @@ impl Feeder {
                 held = Some((batch, since));
                 continue;
             }
-            if !self.deliver(Feed::Batch(batch)) {
+            if !self.deliver(Feed::Batch(Box::new(batch))) {
                 return;
             }
             let end = match step {

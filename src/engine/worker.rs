@@ -86,7 +86,7 @@ impl Worker {
         let now = monotonic_ns();
         let n = info.events.len();
         Self {
-            ingest: Ingest::new(info, options.own_pid),
+            ingest: Ingest::new(info, options.own_pid, options.wants),
             links,
             options,
             event_names: info.events.iter().map(|e| e.name.clone()).collect(),
@@ -118,7 +118,7 @@ impl Worker {
     pub fn run(mut self) {
         loop {
             match self.wait() {
-                Event::Feed(Feed::Batch(batch)) => self.batch(batch),
+                Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
                 Event::Feed(Feed::End(end)) => self.end(end),
                 Event::Request(Request::Stop) | Event::Gone => return,
                 Event::Request(request) => self.request(request),
@@ -155,6 +155,7 @@ impl Worker {
     fn batch(&mut self, mut batch: crate::source::Batch) {
         self.count_expected();
         let had = self.ingest.core().profile.end();
+        self.more_events(&batch);
         for note in batch.notes.drain(..) {
             self.note(note);
         }
@@ -176,6 +177,16 @@ impl Worker {
         self.seek_names();
         self.keep_budget();
         self.fresh_data |= self.ingest.core().profile.end() != had;
+    }
+
+    /// Makes room for events that came up in a text.
+    fn more_events(&mut self, batch: &crate::source::Batch) {
+        for event in &batch.events {
+            self.event_names.push(event.name.clone());
+            self.event_notes.push(None);
+            self.event_totals.push(Acc::default());
+            self.event_lost.push(0);
+        }
     }
 
     fn note(&mut self, note: String) {

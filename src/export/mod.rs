@@ -1,5 +1,11 @@
-//! Profiles in the formats of other tools. Each works on a [`crate::engine::Moment`], so a live
-//! session goes on while it is written.
+//! Profiles in the formats of other tools. Saving works on a [`crate::engine::Moment`], so a live
+//! session goes on while it is written; the others work on what queries read.
 
+pub mod copy;
+pub mod firefox;
+pub mod folded;
 pub mod perfdata;
+pub mod pprof;
 pub mod side;
+pub mod speedscope;
+pub mod svg;

@@ -146,6 +146,37 @@ impl Attr {
         out
     }
 
+    /// Reads an attr that a big-endian machine wrote. Bit fields count from the other end of each
+    /// byte there.
+    pub fn decode_big(bytes: &[u8]) -> Option<Self> {
+        const NUMBERS: &[(usize, usize)] = &[
+            (0, 4),
+            (8, 8),
+            (16, 8),
+            (24, 8),
+            (32, 8),
+            (48, 4),
+            (52, 4),
+            (56, 8),
+            (64, 8),
+            (72, 8),
+            (80, 8),
+            (88, 4),
+            (92, 4),
+            (96, 8),
+            (104, 4),
+            (108, 2),
+        ];
+        let mut turned = bytes.to_vec();
+        for (at, size) in NUMBERS {
+            if let Some(number) = turned.get_mut(*at..at + size) {
+                number.reverse();
+            }
+        }
+        turned.get_mut(40..48)?.iter_mut().for_each(|flags| *flags = flags.reverse_bits());
+        Self::decode(&turned)
+    }
+
     /// Reads an attr of any size from [`MIN_SIZE`] up; bytes that a short one lacks count as zero,
     /// bytes past what we know are ignored. `None` when shorter than that.
     pub fn decode(bytes: &[u8]) -> Option<Self> {

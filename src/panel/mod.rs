@@ -4,6 +4,7 @@
 pub mod table;
 pub mod text;
 pub mod top;
+pub mod tree;
 pub mod unit;
 
 pub use table::{Align, Cell, Column, Table};

@@ -27,6 +27,7 @@ impl Field {
             Self::Key(Key::Cpu) => of("cpu", "CPU", 4),
             Self::Key(Key::Pid) => of("pid", "PID", 7),
             Self::Key(Key::Tid) => of("tid", "TID", 7),
+            Self::Key(Key::Trace) => Column { name: "trace", title: "Trace output", align: Align::Left, width: 40 },
             Self::Key(Key::Comm) => Column { name: "comm", title: "Comm", align: Align::Left, width: 15 },
             Self::Key(Key::Dso) => Column { name: "dso", title: "DSO", align: Align::Left, width: 18 },
             Self::Key(Key::Sym) => Column { name: "sym", title: "Symbol", align: Align::Left, width: 0 },
@@ -36,7 +37,7 @@ impl Field {
     /// The cell of a line. Task columns are left empty inside call chains, where they repeat.
     pub fn cell(self, line: &Line) -> Cell {
         let row = line.depth == 0;
-        let id = |v: Option<i32>| v.filter(|_| row).map_or(Cell::Empty, |v| Cell::Id(v.into()));
+        let id = |v: Option<i32>| v.filter(|v| row && *v >= 0).map_or(Cell::Empty, |v| Cell::Id(v.into()));
         match self {
             Self::Children => Cell::Percent(line.children_percent),
             Self::SelfTime if row => Cell::Percent(line.own_percent),
@@ -48,6 +49,7 @@ impl Field {
             Self::Key(Key::Pid) => id(line.group.pid),
             Self::Key(Key::Tid) => id(line.group.tid),
             Self::Key(Key::Comm) => line.group.comm.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
+            Self::Key(Key::Trace) => line.group.trace.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
             Self::Key(Key::Dso) => Cell::Text(line.dso.clone()),
             Self::Key(Key::Sym) => Cell::Text(line.sym.clone()),
         }
@@ -79,7 +81,13 @@ fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
         Field::Key(Key::Pid) => id(group.pid),
         Field::Key(Key::Tid) => id(group.tid),
         Field::Key(Key::Comm) => group.comm.clone().map_or(Cell::Empty, Cell::Text),
+        Field::Key(Key::Trace) => group.trace.clone().map_or(Cell::Empty, Cell::Text),
         Field::Key(Key::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
-        Field::Key(Key::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.name.clone())),
+        Field::Key(Key::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
     }
+}
+
+/// A key's value in a row, in words.
+pub fn key_text(data: Data<'_>, top: &Top, row: &Row, key: Key) -> String {
+    row_cell(data, top, row, Field::Key(key)).text()
 }

@@ -4,6 +4,7 @@ use crate::kernel::{self, cpus};
 use crate::record::kinds::{BuildId, misc};
 
 use super::EventDesc;
+use super::bytes::Bytes;
 
 /// Feature bits that we write or read.
 pub mod bit {
@@ -27,6 +28,110 @@ pub mod bit {
 /// A section to write: (bit, bytes).
 pub type Section = (u8, Vec<u8>);
 
+/// All feature bits with their names, as perf spells them (`HEADER_*` in tools/perf/util/header.h).
+pub const NAMES: &[(u8, &str)] = &[
+    (1, "TRACING_DATA"),
+    (2, "BUILD_ID"),
+    (3, "HOSTNAME"),
+    (4, "OSRELEASE"),
+    (5, "VERSION"),
+    (6, "ARCH"),
+    (7, "NRCPUS"),
+    (8, "CPUDESC"),
+    (9, "CPUID"),
+    (10, "TOTAL_MEM"),
+    (11, "CMDLINE"),
+    (12, "EVENT_DESC"),
+    (13, "CPU_TOPOLOGY"),
+    (14, "NUMA_TOPOLOGY"),
+    (15, "BRANCH_STACK"),
+    (16, "PMU_MAPPINGS"),
+    (17, "GROUP_DESC"),
+    (18, "AUXTRACE"),
+    (19, "STAT"),
+    (20, "CACHE"),
+    (21, "SAMPLE_TIME"),
+    (22, "MEM_TOPOLOGY"),
+    (23, "CLOCKID"),
+    (24, "DIR_FORMAT"),
+    (25, "BPF_PROG_INFO"),
+    (26, "BPF_BTF"),
+    (27, "COMPRESSED"),
+    (28, "CPU_PMU_CAPS"),
+    (29, "CLOCK_DATA"),
+    (30, "HYBRID_TOPOLOGY"),
+    (31, "PMU_CAPS"),
+    (32, "CPU_DOMAIN_INFO"),
+    (33, "E_MACHINE"),
+    (34, "CLN_SIZE"),
+];
+
+/// The features of a recording, in the recorded machine's byte order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    pub list: Vec<Section>,
+}
+
+impl Features {
+    pub fn get(&self, bit: u8) -> Option<&[u8]> {
+        self.list.iter().find(|(b, _)| *b == bit).map(|(_, bytes)| &bytes[..])
+    }
+
+    /// A feature that is one string.
+    pub fn text(&self, bit: u8, big: bool) -> Option<String> {
+        Bytes::new(self.get(bit)?, big).string()
+    }
+
+    /// Adds or replaces one.
+    pub fn set(&mut self, bit: u8, bytes: Vec<u8>) {
+        self.list.retain(|(b, _)| *b != bit);
+        self.list.push((bit, bytes));
+    }
+
+    /// The features that stay true when samples are saved again, in this machine's byte order.
+    pub fn carried(&self, big: bool) -> Vec<Section> {
+        let keep = |bit: &u8| ![bit::EVENT_DESC, bit::SAMPLE_TIME, 18, 19, 24, 27].contains(bit);
+        let kept = self.list.iter().filter(|(b, _)| keep(b));
+        if !big {
+            return kept.cloned().collect();
+        }
+        let turned = |(b, bytes): &Section| {
+            let mut rest = Bytes::new(bytes, true);
+            let out = match *b {
+                3..=6 | 8 | 9 => string(&rest.string()?),
+                bit::NRCPUS => [rest.u32()?.to_le_bytes(), rest.u32()?.to_le_bytes()].concat(),
+                bit::TOTAL_MEM => rest.u64()?.to_le_bytes().to_vec(),
+                bit::TRACING_DATA => bytes.clone(),
+                _ => return None,
+            };
+            Some((*b, out))
+        };
+        kept.filter_map(turned).collect()
+    }
+
+    /// Build ids by (kernel, path).
+    pub fn build_ids(&self, big: bool) -> Vec<(bool, BuildId, String)> {
+        let mut list = Vec::new();
+        let mut rest = self.get(bit::BUILD_ID).unwrap_or_default();
+        while let Some(head) = rest.first_chunk::<8>() {
+            let mut header = Bytes::new(head, big);
+            let (_, mode, size) = (header.u32(), header.u16().unwrap_or(0), header.u16().unwrap_or(0));
+            let Some(record) = rest.get(8..usize::from(size)) else { break };
+            list.extend(build_id_record(mode, record));
+            rest = &rest[usize::from(size)..];
+        }
+        list
+    }
+}
+
+/// Reads the body of a BUILD_ID record: pid, 24 bytes of id, file name.
+pub fn build_id_record(mode: u16, body: &[u8]) -> Option<(bool, BuildId, String)> {
+    let (id, name) = (body.get(4..28)?, body.get(28..)?);
+    let len = if mode & 1 << 15 != 0 { usize::from(id[20]).min(20) } else { 20 };
+    let kernel = matches!(mode & misc::CPUMODE_MASK, misc::KERNEL | misc::GUEST_KERNEL);
+    Some((kernel, BuildId::new(&id[..len])?, super::bytes::text(name)))
+}
+
 /// A string as the header stores it: length padded to 64, then the bytes and zeros.
 pub fn string(text: &str) -> Vec<u8> {
     let padded = (text.len() + 1).next_multiple_of(64);
@@ -34,14 +139,6 @@ pub fn string(text: &str) -> Vec<u8> {
     out.extend_from_slice(text.as_bytes());
     out.resize(4 + padded, 0);
     out
-}
-
-/// Reads a header string from the front; `None` when it does not fit.
-pub fn read_string(bytes: &[u8]) -> Option<(String, &[u8])> {
-    let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
-    let text = bytes.get(4..4usize.checked_add(len)?)?;
-    let end = memchr::memchr(0, text).unwrap_or(text.len());
-    Some((String::from_utf8_lossy(&text[..end]).into_owned(), &bytes[4 + len..]))
 }
 
 /// The facts of this machine and of this command line.
@@ -154,9 +251,19 @@ mod tests {
     fn strings_round_trip_and_bad_lengths_do_not() {
         let bytes = string("x86_64");
         assert_eq!(bytes.len(), 68);
-        assert_eq!(read_string(&bytes), Some(("x86_64".to_owned(), &[][..])));
-        assert_eq!(read_string(&[255, 255, 255, 255, 1]), None);
-        assert_eq!(read_string(&[1]), None);
+        assert_eq!(Bytes::new(&bytes, false).string().as_deref(), Some("x86_64"));
+        assert_eq!(Bytes::new(&[255, 255, 255, 255, 1], false).string(), None);
+        assert_eq!(Bytes::new(&[1], false).string(), None);
+    }
+
+    #[test]
+    fn build_ids_round_trip_and_damage_ends_the_list() {
+        let id = BuildId::new(&[7; 16]).expect("id");
+        let (bit, mut bytes) = build_ids(&[(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
+        let list = |bytes: &[u8]| Features { list: vec![(bit, bytes.to_vec())] }.build_ids(false);
+        assert_eq!(list(&bytes), [(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
+        bytes.truncate(bytes.len() - 5);
+        assert_eq!(list(&bytes).len(), 1);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/
 //! perf.data-file-format.txt.
 
+pub mod bytes;
 pub mod features;
+pub mod info;
 pub mod read;
+pub mod swap;
 pub mod write;
 
 use crate::kernel::attr::Attr;

@@ -1,10 +1,11 @@
 //! Frames (an address in a mapping) and the symbols that they turn out to belong to.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashTable};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Found;
@@ -33,13 +34,39 @@ pub struct Sym {
     pub kind: DsoKind,
     /// Short name of the DSO.
     pub dso_name: Arc<str>,
-    /// The function; `0x…` (16 digits) when it is unknown for good, `dso+0x…` while it is sought.
-    pub name: Arc<str>,
+    /// The function, when it is known. [`Sym::name`] has words for the others.
+    pub function: Option<Arc<str>>,
     /// Where it starts in the DSO; the address itself for an unknown one.
     pub start: u64,
     pub state: State,
     /// A small number for each distinct DSO name, for grouping.
     pub dso_label: u32,
+}
+
+impl Sym {
+    /// The function; `0x…` (16 digits) when it is unknown for good, `dso+0x…` while it is sought.
+    pub fn name(&self) -> Cow<'_, str> {
+        match &self.function {
+            Some(name) => Cow::Borrowed(name),
+            None if self.state == State::Sought => Cow::Owned(format!("{}+{:#x}", self.dso_name, self.start)),
+            None => Cow::Owned(format!("{:#018x}", self.start)),
+        }
+    }
+
+    /// The same to keep.
+    pub fn shared_name(&self) -> Arc<str> {
+        self.function.clone().unwrap_or_else(|| self.name().into())
+    }
+
+    /// Compares by DSO, name and start, without making names up.
+    pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        let names = match (&self.function, &other.function) {
+            (Some(a), Some(b)) => a.cmp(b),
+            (None, None) if self.state == other.state => self.start.cmp(&other.start),
+            _ => self.name().cmp(&other.name()),
+        };
+        self.dso_name.cmp(&other.dso_name).then(names).then(self.start.cmp(&other.start))
+    }
 }
 
 /// How much is known of a symbol.
@@ -58,7 +85,7 @@ pub struct Wanted {
     pub ip: u64,
 }
 
-type SymKey = (Arc<str>, u64, Arc<str>, State);
+type SymKey = (u32, u64, Arc<str>);
 
 /// All frames, and the symbols behind them.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +95,10 @@ pub struct Frames {
     sym: Vec<u32>,
     syms: Vec<Sym>,
     sym_ids: HashMap<SymKey, SymId>,
+    /// Symbols without a function, by DSO label, address, and whether one is still sought.
+    nameless: FxHashMap<(u32, u64, bool), SymId>,
+    /// The label of each DSO that had one.
+    label_of: Vec<u32>,
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
     generation: u64,
@@ -145,8 +176,7 @@ impl Frames {
                 let frame = self.list[i];
                 let ip = frame.ip - u64::from(frame.caller);
                 let (dso, at) = describe(frame.map, ip);
-                let name = format!("{}+{at:#x}", dso.short).into();
-                self.sym[i] = self.intern_sym(&dso, at, name, State::Sought).0;
+                self.sym[i] = self.nameless(&dso, at, State::Sought).0;
                 Wanted { frame: FrameId(i as u32), map: frame.map, ip }
             })
             .collect()
@@ -155,15 +185,27 @@ impl Frames {
     /// Gives a frame its function, or the certainty that there is none.
     pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Found>) {
         let id = match found {
-            Some(f) => self.intern_sym(dso, f.start, f.name, State::Known),
-            None => self.intern_sym(dso, at, format!("{at:#018x}").into(), State::Unknown),
+            Some(f) => self.named(dso, f.start, f.name),
+            None => self.nameless(dso, at, State::Unknown),
         };
         self.give(frame, id);
     }
 
+    /// A frame that is a name of a text, by the name's number.
+    pub fn intern_named(&mut self, number: u64) -> FrameId {
+        self.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: number })
+    }
+
+    /// Gives a frame of a text its address, for want of a name.
+    pub fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
+        let id = self.nameless(dso, ip, State::Unknown);
+        self.give(frame, id);
+        self.asked = self.asked.max(frame.0 as usize + 1);
+    }
+
     /// Gives a frame a symbol by name alone, for sources that carry no addresses.
     pub fn set_named(&mut self, frame: FrameId, dso: &Dso, name: Arc<str>) {
-        let id = self.intern_sym(dso, 0, name, State::Known);
+        let id = self.named(dso, 0, name);
         self.give(frame, id);
         self.asked = self.asked.max(frame.0 as usize + 1);
     }
@@ -176,17 +218,56 @@ impl Frames {
         }
     }
 
-    fn intern_sym(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: State) -> SymId {
-        let key = (dso.short.clone(), start, name.clone(), state);
-        if let Some(id) = self.sym_ids.get(&key) {
-            return *id;
+    fn named(&mut self, dso: &Dso, start: u64, name: Arc<str>) -> SymId {
+        let label = self.label(dso);
+        let next = self.syms.len() as u32;
+        let id = *self.sym_ids.entry((label, start, name.clone())).or_insert(SymId(next));
+        if id.0 == next {
+            self.push(dso, label, start, Some(name), State::Known);
         }
-        let next_label = self.dso_labels.len() as u32;
-        let dso_label = *self.dso_labels.entry(dso.short.clone()).or_insert(next_label);
-        let id = SymId(self.syms.len() as u32);
-        self.syms.push(Sym { dso: dso.id, kind: dso.kind, dso_name: dso.short.clone(), name, start, state, dso_label });
-        self.sym_ids.insert(key, id);
         id
+    }
+
+    fn nameless(&mut self, dso: &Dso, at: u64, state: State) -> SymId {
+        let label = self.label(dso);
+        let next = self.syms.len() as u32;
+        let id = *self.nameless.entry((label, at, state == State::Sought)).or_insert(SymId(next));
+        if id.0 == next {
+            self.push(dso, label, at, None, state);
+        }
+        id
+    }
+
+    fn push(&mut self, dso: &Dso, dso_label: u32, start: u64, function: Option<Arc<str>>, state: State) {
+        self.syms.push(Sym {
+            dso: dso.id,
+            kind: dso.kind,
+            dso_name: dso.short.clone(),
+            function,
+            start,
+            state,
+            dso_label,
+        });
+    }
+
+    fn label(&mut self, dso: &Dso) -> u32 {
+        let slot = dso.id.0 as usize;
+        if self.label_of.len() <= slot {
+            self.label_of.resize(slot + 1, NONE);
+        }
+        if self.label_of[slot] == NONE {
+            let next = self.dso_labels.len() as u32;
+            self.label_of[slot] = *self.dso_labels.entry(dso.short.clone()).or_insert(next);
+        }
+        self.label_of[slot]
+    }
+
+    /// Frames that have no symbol at all, in order, for those who name them at once and without a
+    /// provisional one.
+    pub fn unnamed(&mut self) -> impl Iterator<Item = FrameId> + use<> {
+        let from = std::mem::replace(&mut self.asked, self.list.len());
+        let list: Vec<u32> = (from..self.list.len()).filter(|i| self.sym[*i] == NONE).map(|i| i as u32).collect();
+        list.into_iter().map(FrameId)
     }
 
     /// Copies a frame over while a profile is compacted; its symbol keeps its id.
@@ -202,12 +283,14 @@ impl Frames {
         self.syms = old.syms.clone();
         self.sym_ids = old.sym_ids.clone();
         self.dso_labels = old.dso_labels.clone();
+        self.nameless = old.nameless.clone();
+        self.label_of = old.label_of.clone();
         self.generation = old.generation + 1;
         let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;
         self.asked = self.sym.iter().position(sought).unwrap_or(self.list.len());
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.list.capacity() * (size_of::<Frame>() + 4) + self.index.capacity() * 5 + self.syms.len() * 160
+        self.list.capacity() * (size_of::<Frame>() + 4) + self.index.capacity() * 5 + self.syms.len() * 120
     }
 }

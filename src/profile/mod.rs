@@ -36,7 +36,7 @@ use crate::session::{MapId, Session};
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::Ledger;
-pub use sites::{Site, SiteId, Sites};
+pub use sites::{Site, SiteId, Sites, TraceId};
 pub use trie::{NodeId, Trie};
 
 /// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
@@ -64,9 +64,14 @@ pub struct Profile {
 impl Profile {
     /// Adds one sample of the event with index `event`; `mode` is the record's CPU mode.
     pub fn add(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16) {
+        self.add_traced(session, sample, mode, event, TraceId::default());
+    }
+
+    /// The same, with the text of the tracepoint's sample.
+    pub fn add_traced(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) {
         let task = session.task(sample.pid, sample.tid);
         let stack = self.stack(session, sample, mode);
-        let site = self.sites.intern(Site { task, stack });
+        let site = self.sites.intern(Site { task, stack, trace });
         self.push(sample.time, site, sample.period.max(1), sample.cpu as u16, event);
     }
 
@@ -205,6 +210,7 @@ impl Profile {
         let mut new_node = vec![u32::MAX; self.trie.len()];
         let mut new_frame = vec![u32::MAX; self.frames.len()];
         new_node[0] = 0;
+        sites.take_traces(&self.sites);
         let mut path = Vec::new();
         let (old_sites, old_trie, old_frames) = (&self.sites, &self.trie, &self.frames);
         let mut renumber = |old: SiteId| -> SiteId {
@@ -227,7 +233,7 @@ impl Profile {
                     new_node[node.0 as usize] = trie.child(parent, FrameId(*slot)).0;
                 }
                 let stack = NodeId(new_node[site.stack.0 as usize]);
-                new_site[slot] = sites.intern(Site { task: site.task, stack }).0;
+                new_site[slot] = sites.intern(Site { task: site.task, stack, trace: site.trace }).0;
             }
             SiteId(new_site[slot])
         };

@@ -2,8 +2,9 @@
 //! on the single sample is decided once for each site.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
 use crate::session::TaskId;
@@ -19,13 +20,21 @@ pub struct SiteId(pub u32);
 pub struct Site {
     pub task: TaskId,
     pub stack: NodeId,
+    pub trace: TraceId,
 }
+
+/// The text of a tracepoint's sample, where such texts are kept. Index into [`Sites::traces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct TraceId(pub u32);
 
 /// All sites that were ever sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     list: Vec<Site>,
     index: HashTable<u32>,
+    /// The first is empty: no text.
+    traces: Vec<Arc<str>>,
+    trace_ids: HashMap<Arc<str>, u32>,
 }
 
 impl Sites {
@@ -47,6 +56,31 @@ impl Sites {
         SiteId(id)
     }
 
+    /// The id of a trace text.
+    pub fn trace(&mut self, text: &str) -> TraceId {
+        if self.traces.is_empty() {
+            self.traces.push("".into());
+        }
+        if let Some(id) = self.trace_ids.get(text) {
+            return TraceId(*id);
+        }
+        let (id, text) = (self.traces.len() as u32, Arc::<str>::from(text));
+        self.traces.push(text.clone());
+        self.trace_ids.insert(text, id);
+        TraceId(id)
+    }
+
+    /// All trace texts; none when they are not kept.
+    pub fn traces(&self) -> &[Arc<str>] {
+        &self.traces
+    }
+
+    /// Takes over the texts of a profile that is compacted.
+    pub(super) fn take_traces(&mut self, old: &Self) {
+        self.traces = old.traces.clone();
+        self.trace_ids = old.trace_ids.clone();
+    }
+
     pub fn get(&self, id: SiteId) -> Site {
         self.list[id.0 as usize]
     }
@@ -64,6 +98,6 @@ impl Sites {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.list.capacity() * 8 + self.index.capacity() * 5
+        self.list.capacity() * size_of::<Site>() + self.traces.len() * 100 + self.index.capacity() * 5
     }
 }

@@ -17,34 +17,56 @@ impl NodeId {
     pub const ROOT: Self = Self(0);
 }
 
-/// The trie as two columns and an index.
+/// The trie as columns and an index. Most nodes have one child: each knows its first, and only the
+/// others are in the index.
 #[derive(Clone, Debug)]
 pub struct Trie {
     parent: Vec<u32>,
     frame: Vec<u32>,
+    /// 0 for none: the root is nobody's child.
+    first_child: Vec<u32>,
     index: HashTable<u32>,
 }
 
 impl Default for Trie {
     fn default() -> Self {
-        Self { parent: vec![0], frame: vec![u32::MAX], index: HashTable::new() }
+        Self { parent: vec![0], frame: vec![u32::MAX], first_child: vec![0], index: HashTable::new() }
     }
 }
 
 impl Trie {
     /// The stack of `parent` with one more frame.
     pub fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
+        let next = self.parent.len() as u32;
+        let first = self.first_child[parent.0 as usize];
+        if first == 0 {
+            self.first_child[parent.0 as usize] = next;
+            self.push(parent, frame);
+            return NodeId(next);
+        }
+        if self.frame[first as usize] == frame.0 {
+            return NodeId(first);
+        }
         let hash = |parent: u32, frame: u32| FxBuildHasher.hash_one(u64::from(parent) << 32 | u64::from(frame));
         let (parents, frames) = (&self.parent, &self.frame);
         let same = |n: &u32| parents[*n as usize] == parent.0 && frames[*n as usize] == frame.0;
         let rehash = |n: &u32| hash(parents[*n as usize], frames[*n as usize]);
-        let next = self.parent.len() as u32;
         let node = *self.index.entry(hash(parent.0, frame.0), same, rehash).or_insert(next).get();
         if node == next {
-            self.parent.push(parent.0);
-            self.frame.push(frame.0);
+            self.push(parent, frame);
         }
         NodeId(node)
+    }
+
+    /// The stack of these frames, root first.
+    pub fn path(&mut self, frames: impl Iterator<Item = FrameId>) -> NodeId {
+        frames.fold(NodeId::ROOT, |node, frame| self.child(node, frame))
+    }
+
+    fn push(&mut self, parent: NodeId, frame: FrameId) {
+        self.parent.push(parent.0);
+        self.frame.push(frame.0);
+        self.first_child.push(0);
     }
 
     pub fn parent(&self, node: NodeId) -> NodeId {
@@ -83,7 +105,7 @@ impl Trie {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.parent.capacity() * 8 + self.index.capacity() * 5
+        self.parent.capacity() * 12 + self.index.capacity() * 5
     }
 }
 

@@ -82,11 +82,11 @@ impl Tree {
 
     fn sort(&mut self, data: Data<'_>) {
         let keys: Vec<(u64, u32)> = self.nodes.iter().map(|n| (n.acc.period, n.sym)).collect();
-        let name = |sym: u32| &data.profile.frames.sym(crate::profile::SymId(sym)).name;
+        let sym = |sym: u32| data.profile.frames.sym(crate::profile::SymId(sym));
         for node in &mut self.nodes {
             node.children.sort_by(|a, b| {
                 let (a, b) = (keys[*a as usize], keys[*b as usize]);
-                b.0.cmp(&a.0).then_with(|| name(a.1).cmp(name(b.1))).then(a.1.cmp(&b.1))
+                b.0.cmp(&a.0).then_with(|| sym(a.1).compare(sym(b.1))).then(a.1.cmp(&b.1))
             });
         }
     }

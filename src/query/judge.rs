@@ -175,7 +175,7 @@ impl Judge {
                 let inherited = n > 0 && nodes[parents[n] as usize];
                 let own = n > 0 && !inherited && {
                     let sym = SymId(profile.frames.syms()[frames[n] as usize]);
-                    *memo.entry(sym).or_insert_with(|| atom.text(&profile.frames.sym(sym).name))
+                    *memo.entry(sym).or_insert_with(|| atom.text(&profile.frames.sym(sym).name()))
                 };
                 nodes.push(inherited || own);
             }
@@ -221,10 +221,10 @@ fn leaf(data: Data<'_>, stack: NodeId, atom: &Atom, memo: &mut FxHashMap<SymId, 
         Field::Kernel => sym.kind.is_kernel(),
         Field::User => !sym.kind.is_kernel(),
         Field::Idle => {
-            pid == 0 && sym.kind.is_kernel() && *memo.entry(id).or_insert_with(|| IDLE.contains(&&*sym.name))
+            pid == 0 && sym.kind.is_kernel() && *memo.entry(id).or_insert_with(|| IDLE.contains(&&*sym.name()))
         }
         Field::Dso => *memo.entry(id).or_insert_with(|| atom.text(&sym.dso_name)),
-        _ => *memo.entry(id).or_insert_with(|| atom.text(&sym.name)),
+        _ => *memo.entry(id).or_insert_with(|| atom.text(&sym.name())),
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
         for (i, (pid, stack, cpu, event)) in [(1, 0, 0, 0), (1, 1, 1, 0), (2, 1, 2, 0), (2, 2, 3, 1)].iter().enumerate()
         {
             let task = session.task(*pid, *pid);
-            let site = profile.sites.intern(Site { task, stack: stacks[*stack] });
+            let site = profile.sites.intern(Site { task, stack: stacks[*stack], trace: Default::default() });
             profile.push(i as u64 * 1_000_000_000, site, 1, *cpu, *event);
         }
         let events = ["cycles".to_owned(), "faults".to_owned()];

@@ -66,7 +66,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, groups: &[Arc<Group>], open: b
         children: row.children,
         own_percent: row.own.percent_of(&top.total),
         children_percent: row.children.percent_of(&top.total),
-        sym: sym.map_or_else(|| empty.clone(), |s| s.name.clone()),
+        sym: sym.map_or_else(|| empty.clone(), |s| s.shared_name()),
         dso: sym.map_or_else(|| empty.clone(), |s| s.dso_name.clone()),
         dso_path: dso.map_or(empty, |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
@@ -101,7 +101,7 @@ impl Builder<'_> {
             self.left -= 1;
             let entry = &self.tree.nodes[*child as usize];
             let sym = self.data.profile.frames.sym(SymId(entry.sym));
-            let id = extend(path, &sym.dso_name, &sym.name, sym.start);
+            let id = extend(path, &sym.dso_name, &sym.name(), sym.start);
             let has_more = !self.shown(*child).is_empty();
             // A chain without a branch is one thing to read, so it unfolds as a whole.
             let default = self.question.expand_all || shown.len() == 1;
@@ -124,7 +124,7 @@ impl Builder<'_> {
                 children: entry.acc,
                 own_percent: 0.0,
                 children_percent: entry.acc.percent_of(whole),
-                sym: sym.name.clone(),
+                sym: sym.shared_name(),
                 dso: sym.dso_name.clone(),
                 dso_path: dso.path.clone(),
                 kind: sym.kind,

@@ -9,6 +9,7 @@ pub mod chains;
 pub mod fold;
 pub mod judge;
 pub mod lines;
+pub mod named;
 pub mod question;
 pub mod rows;
 pub mod top;

@@ -13,6 +13,8 @@ pub enum Key {
     Comm,
     Pid,
     Tid,
+    /// The text of a tracepoint's sample.
+    Trace,
     Dso,
     Sym,
 }
@@ -24,6 +26,7 @@ impl Key {
         (Self::Comm, &["comm"], "Comm"),
         (Self::Pid, &["pid", "tgid"], "PID"),
         (Self::Tid, &["tid"], "TID"),
+        (Self::Trace, &["trace"], "Trace output"),
         (Self::Dso, &["dso"], "DSO"),
         (Self::Sym, &["sym", "symbol"], "Symbol"),
     ];

@@ -19,6 +19,7 @@ pub struct Group {
     pub comm: Option<Arc<str>>,
     pub pid: Option<i32>,
     pub tid: Option<i32>,
+    pub trace: Option<Arc<str>>,
 }
 
 /// One row. Ids are good for the [`Top`] that holds it.
@@ -122,12 +123,16 @@ impl Top {
     fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: usize) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
-        let name = |r: &Row| self.symbol(data, r.label).map(|s| (&*s.dso_name, &*s.name, s.start));
+        let symbol = |r: &Row| self.symbol(data, r.label);
+        let by_name = |a: &Row, b: &Row| match (symbol(a), symbol(b)) {
+            (Some(a), Some(b)) => a.compare(b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        };
         let group = |r: &Row| {
             let g = &self.groups[r.group as usize];
-            (g.cpu, g.comm.as_deref(), g.pid, g.tid)
+            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref())
         };
-        let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| name(a).cmp(&name(b)));
+        let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| by_name(a, b));
         let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
         let order = |a: &Row, b: &Row| {
             let by = match spec.order {
@@ -138,8 +143,13 @@ impl Top {
                 Order::By(Key::Comm) => group(a).1.cmp(&group(b).1).then_with(|| heavy(a, b)),
                 Order::By(Key::Pid) => group(a).2.cmp(&group(b).2).then_with(|| heavy(a, b)),
                 Order::By(Key::Tid) => group(a).3.cmp(&group(b).3).then_with(|| heavy(a, b)),
-                Order::By(Key::Dso) => name(a).map(|n| n.0).cmp(&name(b).map(|n| n.0)).then_with(|| heavy(a, b)),
-                Order::By(Key::Sym) => name(a).map(|n| n.1).cmp(&name(b).map(|n| n.1)).then_with(|| heavy(a, b)),
+                Order::By(Key::Dso) => {
+                    symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(|| heavy(a, b))
+                }
+                Order::By(Key::Trace) => group(a).4.cmp(&group(b).4).then_with(|| heavy(a, b)),
+                Order::By(Key::Sym) => {
+                    symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(|| heavy(a, b))
+                }
             };
             let by = if spec.reversed { by.reverse() } else { by };
             by.then_with(|| ties(a, b))
@@ -164,18 +174,21 @@ fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
     let has = |key| keys.contains(&key);
     let mut groups: Vec<Group> = Vec::new();
     let mut ids: FxHashMap<Group, u32> = FxHashMap::default();
-    let mut of_task: FxHashMap<(u16, u32), u32> = FxHashMap::default();
+    let mut of_task: FxHashMap<(u16, u32, u32), u32> = FxHashMap::default();
     let weighted = fold.sites();
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
     for (cpu, site, acc) in weighted {
         let site = data.profile.sites.all()[site as usize];
-        let id = *of_task.entry((cpu, site.task.0)).or_insert_with(|| {
+        let trace = if has(Key::Trace) { site.trace.0 } else { 0 };
+        let id = *of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let group = Group {
                 cpu: has(Key::Cpu).then_some(cpu),
                 comm: has(Key::Comm).then(|| task.comm.clone()),
                 pid: has(Key::Pid).then_some(task.pid),
                 tid: has(Key::Tid).then_some(task.tid),
+                trace: has(Key::Trace)
+                    .then(|| data.profile.sites.traces().get(trace as usize).cloned().unwrap_or_default()),
             };
             let next = groups.len() as u32;
             *ids.entry(group).or_insert_with_key(|group| {
@@ -263,7 +276,7 @@ fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     group.hash(&mut hasher);
     if let Some(sym) = sym {
-        (&sym.dso_name, &sym.name, sym.start).hash(&mut hasher);
+        (&sym.dso_name, &sym.function, sym.start).hash(&mut hasher);
     }
     hasher.finish()
 }

@@ -20,20 +20,29 @@ struct Waiting {
     at: u32,
 }
 
+/// A buffer with waiting records.
+#[derive(Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Records in it that still wait.
+    left: usize,
+    tag: u16,
+}
+
 /// Sorts records by time and hands them out once nothing older can come. Records of one time keep
 /// the order in which they arrived.
 #[derive(Debug, Default)]
 pub struct Orderer {
     waiting: Vec<Waiting>,
-    buffers: std::collections::VecDeque<(Vec<u8>, usize)>,
+    buffers: std::collections::VecDeque<Buffer>,
     first_buffer: u32,
     ready: usize,
     newest: u64,
 }
 
 impl Orderer {
-    /// Adds a buffer and the records in it, each as (time, offset).
-    pub fn push(&mut self, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
+    /// Adds a buffer and the records in it, each as (time, offset). The tag comes back with them.
+    pub fn push(&mut self, tag: u16, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
         let number = self.first_buffer.wrapping_add(self.buffers.len() as u32);
         let before = self.waiting.len();
         let newest = &mut self.newest;
@@ -41,7 +50,7 @@ impl Orderer {
             *newest = (*newest).max(time);
             Waiting { time, buffer: number, at: at as u32 }
         }));
-        self.buffers.push_back((buffer, self.waiting.len() - before));
+        self.buffers.push_back(Buffer { bytes: buffer, left: self.waiting.len() - before, tag });
     }
 
     /// The largest time that has come in.
@@ -60,22 +69,22 @@ impl Orderer {
 
     /// Hands out, in order of time, every record not younger than `until`, and gives used-up
     /// buffers to `recycle`.
-    pub fn release(&mut self, until: u64, mut apply: impl FnMut(u64, &[u8]), mut recycle: impl FnMut(Vec<u8>)) {
+    pub fn release(&mut self, until: u64, mut apply: impl FnMut(u16, u64, &[u8]), mut recycle: impl FnMut(Vec<u8>)) {
         // Stable: runs of one ring are already sorted, so this merges more than it sorts.
         self.waiting.sort_by_key(|w| w.time);
         self.ready = self.waiting.partition_point(|w| w.time <= until);
         for w in &self.waiting[..self.ready] {
             let slot = w.buffer.wrapping_sub(self.first_buffer) as usize;
-            if let Some((bytes, left)) = self.buffers.get_mut(slot) {
-                *left -= 1;
-                apply(w.time, &bytes[w.at as usize..]);
+            if let Some(buffer) = self.buffers.get_mut(slot) {
+                buffer.left -= 1;
+                apply(buffer.tag, w.time, &buffer.bytes[w.at as usize..]);
             }
         }
         self.waiting.drain(..self.ready);
-        while self.buffers.front().is_some_and(|(_, left)| *left == 0) {
-            if let Some((bytes, _)) = self.buffers.pop_front() {
+        while self.buffers.front().is_some_and(|b| b.left == 0) {
+            if let Some(buffer) = self.buffers.pop_front() {
                 self.first_buffer = self.first_buffer.wrapping_add(1);
-                recycle(bytes);
+                recycle(buffer.bytes);
             }
         }
     }
@@ -89,14 +98,14 @@ mod tests {
     #[test]
     fn nothing_younger_is_released_and_ties_keep_their_order() {
         let mut order = Orderer::default();
-        order.push(vec![10, 11, 12], [(5, 0), (7, 1), (9, 2)].into_iter());
-        order.push(vec![20, 21], [(5, 0), (8, 1)].into_iter());
+        order.push(0, vec![10, 11, 12], [(5, 0), (7, 1), (9, 2)].into_iter());
+        order.push(1, vec![20, 21], [(5, 0), (8, 1)].into_iter());
         let mut out = Vec::new();
         let mut freed = 0;
-        order.release(7, |t, b| out.push((t, b[0])), |_| freed += 1);
+        order.release(7, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out, [(5, 10), (5, 20), (7, 11)]);
         assert_eq!((order.len(), freed, order.newest()), (2, 0, 9));
-        order.release(u64::MAX, |t, b| out.push((t, b[0])), |_| freed += 1);
+        order.release(u64::MAX, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out[3..], [(8, 21), (9, 12)]);
         assert_eq!(freed, 2);
     }
@@ -115,12 +124,12 @@ mod tests {
                 for ring in &mut rings {
                     let n = ring.partition_point(|t| *t <= now);
                     let part: Vec<u64> = ring.drain(..n).collect();
-                    order.push(vec![0; part.len()], part.into_iter().enumerate().map(|(i, t)| (t, i)));
+                    order.push(0, vec![0; part.len()], part.into_iter().enumerate().map(|(i, t)| (t, i)));
                 }
-                order.release(before, |t, _| out.push(t), |_| ());
+                order.release(before, |_, t, _| out.push(t), |_| ());
                 (before, now) = (now, now + step);
             }
-            order.release(u64::MAX, |t, _| out.push(t), |_| ());
+            order.release(u64::MAX, |_, t, _| out.push(t), |_| ());
             prop_assert!(out.is_sorted());
             prop_assert_eq!(out.len(), total);
         }

@@ -21,12 +21,13 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
             Key::Comm => json!(group.comm.as_deref()),
             Key::Pid => json!(group.pid),
             Key::Tid => json!(group.tid),
+            Key::Trace => json!(group.trace.as_deref()),
             Key::Dso => {
                 out.insert("dso".into(), json!(sym.map(|s| &*s.dso_name)));
                 out.insert("dso_path".into(), json!(sym.map(|s| &*data.session.dsos.get(s.dso).path)));
                 continue;
             }
-            Key::Sym => json!(sym.map(|s| &*s.name)),
+            Key::Sym => json!(sym.map(|s| s.name())),
         };
         out.insert(key.name().into(), value);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::record::kinds::{FileId, Mmap};
+use crate::record::kinds::{BuildId, FileId, Mmap};
 
 /// Index into [`Dsos`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +56,10 @@ pub struct Dso {
     pub short: Arc<str>,
     pub kind: DsoKind,
     pub file: FileId,
+    /// What the recording says of the file's build id.
+    pub build_id: Option<BuildId>,
+    /// For the kernel, where its text began while it was recorded: it is moved at each boot.
+    pub text: Option<u64>,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
 }
@@ -83,11 +87,19 @@ pub struct Dsos {
     ids: HashMap<(Arc<[u8]>, FileId), DsoId>,
     maps: Vec<Map>,
     map_ids: HashMap<Map, MapId>,
+    /// Build ids by path, from a recording's table.
+    build_ids: HashMap<Arc<[u8]>, BuildId>,
 }
 
 impl Default for Dsos {
     fn default() -> Self {
-        let mut dsos = Self { list: Vec::new(), ids: HashMap::new(), maps: Vec::new(), map_ids: HashMap::new() };
+        let mut dsos = Self {
+            list: Vec::new(),
+            ids: HashMap::new(),
+            maps: Vec::new(),
+            map_ids: HashMap::new(),
+            build_ids: HashMap::new(),
+        };
         for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
             dsos.map_id(Map { start: 0, len: u64::MAX, pgoff: 0, dso });
@@ -134,7 +146,30 @@ impl Dsos {
             (name, pgoff)
         };
         let dso = self.intern(map.pid, name, map.file, via);
+        if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
+            self.list[dso.0 as usize].text = Some(map.pgoff);
+        }
         self.map_id(Map { start: map.start, len: map.len, pgoff, dso })
+    }
+
+    /// Takes a path's build id from a recording's table, for files that are known and that will be.
+    pub fn learn_build_id(&mut self, kernel: bool, path: &str, id: BuildId) {
+        let path: Arc<[u8]> = if kernel && path.starts_with("[kernel.kallsyms]") {
+            b"[kernel.kallsyms]"[..].into()
+        } else {
+            path.as_bytes().into()
+        };
+        for dso in self.list.iter_mut().filter(|d| d.raw_path == path && d.build_id.is_none()) {
+            dso.build_id = Some(id);
+        }
+        self.build_ids.insert(path, id);
+    }
+
+    /// A DSO that a text names.
+    pub fn named(&mut self, path: &str, kind: DsoKind) -> Dso {
+        let id = self.intern(if kind.is_kernel() { -1 } else { 1 }, path.as_bytes(), FileId::None, None);
+        self.list[id.0 as usize].kind = kind;
+        self.list[id.0 as usize].clone()
     }
 
     fn map_id(&mut self, map: Map) -> MapId {
@@ -154,7 +189,21 @@ impl Dsos {
         if id == next {
             let path: Arc<str> = String::from_utf8_lossy(name).into();
             let short = module_name(pid, &path).unwrap_or_else(|| short_name(&path));
-            self.list.push(Dso { id, short, kind: kind_of(pid, &path), path, raw_path, file, via });
+            let build_id = match file {
+                FileId::BuildId(id) => Some(id),
+                _ => self.build_ids.get(&raw_path).copied(),
+            };
+            self.list.push(Dso {
+                id,
+                short,
+                kind: kind_of(pid, &path),
+                path,
+                raw_path,
+                file,
+                build_id,
+                text: None,
+                via,
+            });
         } else if via.is_some() {
             // The newest process is the likeliest to be still there.
             self.list[id.0 as usize].via = via;

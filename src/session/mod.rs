@@ -266,6 +266,17 @@ impl Session {
         id
     }
 
+    /// A thread that a text names.
+    pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
+        let task = Task { pid, tid, comm: comm.clone() };
+        let next = TaskId(self.tasks.len() as u32);
+        let id = *self.task_ids.entry(task.clone()).or_insert(next);
+        if id == next {
+            self.tasks.push(task);
+        }
+        id
+    }
+
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {

@@ -1,10 +1,14 @@
 //! Where records come from: one trait and its kinds. After [`Source::next`] nothing knows which.
 
-pub mod file;
 pub mod live;
+pub mod recording;
+pub mod text;
+
+use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
-use crate::session::Origin;
+use crate::record::kinds::BuildId;
+use crate::session::{DsoKind, Origin};
 
 /// What a source says of itself before the first record.
 #[derive(Clone, Debug)]
@@ -12,6 +16,8 @@ pub struct Info {
     pub origin: Origin,
     pub host: String,
     pub kernel: String,
+    /// The recorded machine's architecture as uname says it; empty when unknown.
+    pub arch: String,
     pub events: Vec<EventDesc>,
     /// For each event, what the user should know: a fallback, a refusal.
     pub event_notes: Vec<Option<String>>,
@@ -30,6 +36,41 @@ pub struct Info {
     pub notes: Vec<String>,
     /// Header features of a recording that describe its machine, as (bit, bytes); none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
+    /// What the head of a recording says, for the Info screen.
+    pub facts: Vec<(String, String)>,
+    /// The tracing data of a recording: the formats of its tracepoints.
+    pub tracing: Vec<u8>,
+    /// Build ids of files by (kernel, path), from a recording's head.
+    pub build_ids: Vec<(bool, BuildId, String)>,
+    /// For each input its events, and which of `events` each is; empty for a single input with
+    /// just `events`.
+    pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
+}
+
+impl Info {
+    /// A source of which nothing is known.
+    pub fn new(origin: Origin) -> Self {
+        Self {
+            origin,
+            host: String::new(),
+            kernel: String::new(),
+            arch: String::new(),
+            events: Vec::new(),
+            event_notes: Vec::new(),
+            frequency: 0,
+            chains: true,
+            start: 0,
+            n_cpus: 0,
+            cpus: String::new(),
+            target: String::new(),
+            notes: Vec::new(),
+            machine: Vec::new(),
+            facts: Vec::new(),
+            tracing: Vec::new(),
+            build_ids: Vec::new(),
+            inputs: Vec::new(),
+        }
+    }
 }
 
 /// A load of records and what happened beside them.
@@ -37,6 +78,18 @@ pub struct Info {
 pub struct Batch {
     /// Whole records, ring after ring.
     pub bytes: Vec<u8>,
+    /// Which of the source's inputs they are from.
+    pub input: u16,
+    /// That input has nothing more.
+    pub input_done: bool,
+    /// Samples that carry names, for sources without addresses.
+    pub stacks: Vec<NamedSample>,
+    /// Frames that they use; their ids count on from batch to batch.
+    pub names: Vec<NamedFrame>,
+    /// Events that came up, after those in [`Info::events`].
+    pub events: Vec<EventDesc>,
+    /// Build ids that came up, as (kernel, id, path).
+    pub build_ids: Vec<(bool, BuildId, String)>,
     /// Everything up to this time has now been delivered.
     pub complete_until: Option<u64>,
     /// Ids that began to be used, with the index of their event.
@@ -50,6 +103,34 @@ pub struct Batch {
     pub progress: Option<(u64, u64)>,
     /// Replies to controls.
     pub replies: Vec<Result<String, String>>,
+}
+
+/// A frame that is known by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFrame {
+    pub name: Arc<str>,
+    /// Path of the DSO, or its bracketed name.
+    pub dso: Arc<str>,
+    pub kind: DsoKind,
+    /// The address of a frame whose function is unknown.
+    pub ip: Option<u64>,
+}
+
+/// A sample whose frames are names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSample {
+    pub comm: Arc<str>,
+    /// -1 when unknown.
+    pub pid: i32,
+    pub tid: i32,
+    pub cpu: u32,
+    pub time: u64,
+    pub period: u64,
+    pub event: u16,
+    /// Ids of [`Batch::names`], leaf first.
+    pub frames: Vec<u32>,
+    /// Nothing more belongs to it.
+    pub closed: bool,
 }
 
 impl Batch {

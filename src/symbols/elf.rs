@@ -83,7 +83,7 @@ fn functions<'d, R: object::read::ReadCacheOps>(
     let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
     let (symbols, names) = (data(kind), data(names_section));
     if !file.is_64() || !file.is_little_endian() {
-        return Vec::new();
+        return other_functions(file, kind, to_offset);
     }
     let text: Vec<bool> = std::iter::once(false)
         .chain(file.sections().map(|s| s.name_bytes().is_ok_and(|n| memchr::memmem::find(n, b"text").is_some())))
@@ -107,6 +107,46 @@ fn functions<'d, R: object::read::ReadCacheOps>(
         Some(Raw { start: to_offset(u64_at(8))?, size: u64_at(16), name, binding })
     };
     symbols.as_chunks::<24>().0.iter().filter_map(one).collect()
+}
+
+/// The same for 32-bit and big-endian files, which are rare here: by the library's own walk.
+fn other_functions<'d, R: object::read::ReadCacheOps>(
+    file: &object::File<'d, &'d ReadCache<R>>,
+    kind: &str,
+    to_offset: &dyn Fn(u64) -> Option<u64>,
+) -> Vec<Raw<'d>> {
+    let one = |sym: object::Symbol<'d, '_, &'d ReadCache<R>>| {
+        let code = sym.kind() == object::SymbolKind::Text && !sym.is_undefined();
+        let name = sym.name_bytes().ok().filter(|n| code && !n.is_empty())?;
+        let binding = match (sym.is_weak(), sym.is_local()) {
+            (true, _) => Binding::Weak,
+            (_, true) => Binding::Local,
+            _ => Binding::Global,
+        };
+        // Bit 0 of an ARM function's address says that it is Thumb code.
+        let thumb = u64::from(file.architecture() == object::Architecture::Arm);
+        Some(Raw { start: to_offset(sym.address() & !thumb)?, size: sym.size(), name, binding })
+    };
+    if kind == ".symtab" {
+        file.symbols().filter_map(one).collect()
+    } else {
+        file.dynamic_symbols().filter_map(one).collect()
+    }
+}
+
+/// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
+pub fn load_kernel(file: File) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
+    let cache = ReadCache::new(file);
+    let file = object::File::parse(&cache)?;
+    let build_id = file.build_id().ok().flatten().and_then(BuildId::new);
+    let raw = functions(&file, ".symtab", &Some);
+    if raw.is_empty() {
+        return Err(ElfError::NoSymbols);
+    }
+    let start = |name: &[u8]| raw.iter().find(|s| s.name == name).map(|s| s.start);
+    let text =
+        start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
+    Ok((SymbolTable::build(raw), text, build_id))
 }
 
 /// `st_info` and `st_shndx` values, elf(5).

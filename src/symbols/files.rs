@@ -48,6 +48,18 @@ pub fn debug(id: &BuildId, symfs: Option<&Path>) -> Option<File> {
     regular(&root.join(name)).ok()
 }
 
+/// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
+/// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)).
+pub fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
+    let hex = id.to_string();
+    let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
+    caches.iter().find_map(|dir| {
+        let entry = dir.join(".build-id").join(head).join(tail);
+        let inside = entry.join(kind);
+        if inside.is_file() { Some(inside) } else { (kind != "debug" && entry.is_file()).then_some(entry) }
+    })
+}
+
 /// Opens a regular file without blocking on what is none (a FIFO named like a library).
 fn regular(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;

@@ -8,6 +8,7 @@ pub mod demangle;
 pub mod elf;
 pub mod files;
 pub mod kallsyms;
+pub mod perfmap;
 pub mod resolver;
 pub mod table;
 

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use super::demangle::demangle;
 use super::kallsyms::Kallsyms;
 use super::table::SymbolTable;
-use super::{elf, files};
-use crate::record::kinds::FileId;
+use super::{elf, files, perfmap};
+use crate::record::kinds::{BuildId, FileId};
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// A function that holds an address.
@@ -33,11 +33,23 @@ pub struct Options {
     pub symfs: Option<PathBuf>,
     /// The kernel's symbols; `None` for no kernel names.
     pub kallsyms: Option<PathBuf>,
+    /// The recorded kernel's image, which goes before its kallsyms.
+    pub vmlinux: Option<PathBuf>,
+    /// Directories of files by build id, laid out as perf's cache is (`~/.debug`).
+    pub caches: Vec<PathBuf>,
 }
 
 impl Options {
     pub fn live() -> Self {
-        Self { demangle: true, live: true, same_kernel: true, symfs: None, kallsyms: Some("/proc/kallsyms".into()) }
+        Self {
+            demangle: true,
+            live: true,
+            same_kernel: true,
+            symfs: None,
+            kallsyms: Some("/proc/kallsyms".into()),
+            vmlinux: None,
+            caches: Vec::new(),
+        }
     }
 }
 
@@ -46,6 +58,14 @@ impl Options {
 struct Loaded {
     table: SymbolTable,
     shown: FxHashMap<u64, Arc<str>>,
+    /// What is to be added to the table's addresses to get the recorded ones.
+    moved: u64,
+}
+
+impl Loaded {
+    fn new(table: SymbolTable) -> Self {
+        Self { table, shown: FxHashMap::default(), moved: 0 }
+    }
 }
 
 /// The chain of name sources. Not shared: one thread owns it.
@@ -66,11 +86,13 @@ impl Resolver {
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
         let readable = self.options.demangle;
         let loaded = self.table_of(dso)?;
-        let symbol = loaded.table.find(addr)?;
+        // Modules are not moved together with the kernel's own text.
+        let moved = if dso.kind == DsoKind::Kernel { loaded.moved } else { 0 };
+        let symbol = loaded.table.find(addr.wrapping_sub(moved))?;
         let name = loaded.shown.entry(symbol.start).or_insert_with(|| {
             if readable { demangle(symbol.name).into() } else { String::from_utf8_lossy(symbol.name).into() }
         });
-        Some(Found { start: symbol.start, end: symbol.end, name: name.clone() })
+        Some(Found { start: symbol.start.wrapping_add(moved), end: symbol.end.wrapping_add(moved), name: name.clone() })
     }
 
     /// Takes what went wrong since the last call: DSOs without names, and why.
@@ -82,40 +104,73 @@ impl Resolver {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => {
                 if self.kernel.is_none() {
-                    self.kernel = Some(self.load_kernel(dso.id));
+                    self.kernel = Some(self.load_kernel(dso));
                 }
                 self.kernel.as_mut()
             }
-            DsoKind::File | DsoKind::Vdso => {
+            DsoKind::File | DsoKind::Vdso | DsoKind::Anon => {
                 if !self.files.contains_key(&dso.id) {
                     let loaded = self.load_file(dso).map_err(|why| self.problems.push((dso.id, why))).ok();
                     self.files.insert(dso.id, loaded);
                 }
                 self.files.get_mut(&dso.id)?.as_mut()
             }
-            DsoKind::Unknown | DsoKind::Guest | DsoKind::Anon => None,
+            DsoKind::Unknown | DsoKind::Guest => None,
         }
     }
 
-    fn load_kernel(&mut self, id: DsoId) -> Loaded {
-        let read = self.options.kallsyms.as_ref().map(|path| Kallsyms::read(path));
-        let table = match read {
+    fn load_kernel(&mut self, dso: &Dso) -> Loaded {
+        if let Some(path) = self.options.vmlinux.clone() {
+            match std::fs::File::open(&path)
+                .map_err(|e| e.to_string())
+                .and_then(|f| elf::load_kernel(f).map_err(|e| e.to_string()))
+            {
+                Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
+                    .problems
+                    .push((dso.id, format!("{} is another kernel's: its build id is {have}", path.display()))),
+                Ok((table, text, _)) => return moved(table, text, dso),
+                Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()))),
+            }
+        }
+        let cached = || files::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
+        let path = self.options.kallsyms.clone().or_else(cached);
+        match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
-                self.problems
-                    .push((id, "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".into()));
-                SymbolTable::default()
+                self.problems.push((
+                    dso.id,
+                    "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".into(),
+                ));
+                Loaded::new(SymbolTable::default())
             }
-            Some(Ok(kernel)) => kernel.table,
+            Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
             Some(Err(e)) => {
-                self.problems.push((id, format!("the kernel's symbols cannot be read: {e}")));
-                SymbolTable::default()
+                self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}")));
+                Loaded::new(SymbolTable::default())
             }
-            None => SymbolTable::default(),
-        };
-        Loaded { table, shown: FxHashMap::default() }
+            None => Loaded::new(SymbolTable::default()),
+        }
     }
 
     fn load_file(&self, dso: &Dso) -> Result<Loaded, String> {
+        if dso.kind == DsoKind::Anon {
+            return self.load_jit(dso);
+        }
+        let debug = |id: &BuildId| {
+            files::debug(id, self.options.symfs.as_deref())
+                .or_else(|| std::fs::File::open(files::in_cache(&self.options.caches, id, "debug")?).ok())
+        };
+        let read = |file: std::fs::File| elf::load(file, &debug).map_err(|e| e.to_string());
+        // What a cache holds under the build id is the file itself, whatever lies at its path now.
+        if let Some(id) = &dso.build_id {
+            let name = if dso.kind == DsoKind::Vdso { "vdso" } else { "elf" };
+            let cached =
+                files::in_cache(&self.options.caches, id, name).and_then(|path| std::fs::File::open(path).ok());
+            if let Some(elf) =
+                cached.and_then(|f| read(f).ok()).filter(|elf| elf.build_id.is_none_or(|have| have == *id))
+            {
+                return Ok(Loaded::new(elf.table));
+            }
+        }
         let elf = if dso.kind == DsoKind::Vdso {
             if !self.options.same_kernel {
                 return Err("the vDSO of the recorded machine is not here".into());
@@ -123,18 +178,33 @@ impl Resolver {
             let bytes = files::vdso().map_err(|e| e.to_string())?;
             elf::load(std::io::Cursor::new(bytes), &|_| None).map_err(|e| e.to_string())?
         } else {
-            let file = self.open(dso).map_err(|e| e.to_string())?;
-            elf::load(file, &|id| files::debug(id, self.options.symfs.as_deref())).map_err(|e| e.to_string())?
+            read(self.open(dso).map_err(|e| e.to_string())?)?
         };
-        match (dso.file, elf.build_id) {
-            (FileId::BuildId(want), Some(have)) if want != have => {
+        match (dso.build_id, elf.build_id) {
+            (Some(want), Some(have)) if want != have => {
                 Err(format!("the file has build id {have}, but {want} was mapped"))
             }
-            _ => Ok(Loaded { table: elf.table, shown: FxHashMap::default() }),
+            _ => Ok(Loaded::new(elf.table)),
+        }
+    }
+
+    /// What a JIT told of its functions, for recordings: a live one is still being written.
+    fn load_jit(&self, dso: &Dso) -> Result<Loaded, String> {
+        if self.options.live {
+            return Ok(Loaded::new(SymbolTable::default()));
+        }
+        let root = self.options.symfs.as_deref().unwrap_or(std::path::Path::new("/"));
+        let path = root.join(dso.path.trim_start_matches('/'));
+        match perfmap::read(&path) {
+            Ok(table) => Ok(Loaded::new(table)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Loaded::new(SymbolTable::default())),
+            Err(e) => Err(e.to_string()),
         }
     }
 
     fn open(&self, dso: &Dso) -> std::io::Result<std::fs::File> {
+        // A build id says more than an inode, and is compared once the file is read.
+        let file = if dso.build_id.is_some() && !self.options.live { FileId::None } else { dso.file };
         match &self.options.symfs {
             Some(root) => {
                 use std::os::unix::ffi::OsStrExt;
@@ -146,9 +216,18 @@ impl Resolver {
                 };
                 files::open(&moved, false)
             }
-            None => files::open(dso, self.options.live),
+            None => files::open(&Dso { file, ..dso.clone() }, self.options.live),
         }
     }
+}
+
+/// A kernel's table with the distance between where its text was then and in the table.
+fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> Loaded {
+    let moved = match (dso.text, text) {
+        (Some(then), Some(here)) => then.wrapping_sub(here),
+        _ => 0,
+    };
+    Loaded { moved, ..Loaded::new(table) }
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::data;
+use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::{Answer, Fold, Key, Question, Top, lines};
-use perfprof_tui::source::Source;
-use perfprof_tui::source::file::FileSource;
+use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::run::render;
@@ -26,10 +26,16 @@ pub struct Harness {
 
 impl Harness {
     pub fn open(file: &str, kallsyms: &str, width: u16, height: u16) -> Self {
-        let mut source = FileSource::open(&data(file)).expect("open");
+        let mut source = recording::open(&[data(file)]).expect("open");
         let mut info = source.info().clone();
-        let options = Options { live: false, same_kernel: false, kallsyms: Some(data(kallsyms)), ..Options::live() };
-        let loaded = offline::load(&mut source, options).expect("load");
+        let options = Options {
+            live: false,
+            same_kernel: false,
+            symfs: Some(data("bin")),
+            kallsyms: Some(data(kallsyms)),
+            ..Options::live()
+        };
+        let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
         // The same on every machine: the path of the checkout does not belong on a screen.
         info.target = file.to_owned();
         let columns = vec![

@@ -464,6 +464,6 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
         target: target.words(),
         notes: Vec::new(),
-        machine: Vec::new(),
+        ..Info::new(Origin::Live)
     }
 }

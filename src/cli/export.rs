@@ -1,0 +1,123 @@
+//! `export`: a recording in another tool's format.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::engine::Wants;
+use crate::engine::offline::Loaded;
+use crate::export::{copy, firefox, folded, pprof, speedscope, svg};
+use crate::kernel::attr::Flag;
+use crate::panel::unit;
+use crate::perfdata::write::Atomic;
+use crate::query::named;
+use crate::source::recording;
+
+use super::Usage;
+use super::args::{Export, Target};
+use super::input;
+use super::output::complain;
+use super::report::chosen_events;
+
+/// `perfprof-tui export`.
+pub fn run(args: Export) -> anyhow::Result<u8> {
+    input::filter_of(args.which.filter.as_deref())?;
+    let opened = input::open(&args.recording, args.no_demangle)?;
+    let name = opened.name.clone();
+    if args.to == Target::Perfdata {
+        return perfdata(&args, opened);
+    }
+    let loaded = opened.load(Wants::default())?;
+    let events = chosen_events(&loaded, &args.which)?;
+    let Some(&event) = events.first() else { return Err(anyhow::anyhow!("{name} has no event")) };
+    if events.len() > 1 {
+        let rest: Vec<&str> = events[1..].iter().map(|i| loaded.event_names[*i].as_str()).collect();
+        complain(&format!(
+            "exported is {}; choose another with --event: {}",
+            loaded.event_names[event],
+            rest.join(", ")
+        ));
+    }
+    if args.output.as_os_str() == "-" {
+        let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+        write(&args, &loaded, event, &name, &mut out)?;
+        out.flush()?;
+    } else {
+        let fail = |e: std::io::Error| anyhow::anyhow!("{} was not written: {e}", args.output.display());
+        let (atomic, file) = Atomic::create(&args.output).map_err(fail)?;
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        write(&args, &loaded, event, &name, &mut out)?;
+        out.flush().map_err(fail)?;
+        atomic.commit().map_err(fail)?;
+    }
+    // Taking millions of small pieces of memory apart would only delay the prompt.
+    std::mem::forget(loaded);
+    Ok(0)
+}
+
+fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (data, filter) = (loaded.data(), args.which.filter(loaded)?);
+    let attr = &loaded.ingest.core().events[event].attr;
+    let frequency = if attr.has(Flag::Freq) { attr.period_or_freq } else { 0 };
+    let title = Path::new(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
+    match args.to {
+        Target::Folded => folded::write(data, event, filter, args.annotate, out)?,
+        Target::Svg => svg::write(data, event, filter, &title, out)?,
+        Target::Pprof => pprof::write(data, event, filter, if frequency == 0 { attr.period_or_freq } else { 0 }, out)?,
+        Target::Speedscope => speedscope::write(data, event, filter, &title, out)?,
+        Target::Firefox => {
+            let when = firefox::When { wall_ns: loaded.ingest.core().wall_start(), frequency };
+            firefox::write(data, event, filter, &title, when, out)?;
+        }
+        Target::Perfdata => {}
+    }
+    Ok(())
+}
+
+/// perf.data to perf.data: the first pass decides which samples stay, the second copies them.
+fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
+    let paths = args.recording.paths();
+    if args.output.as_os_str() == "-" {
+        return Err(Usage("perf.data needs a file: name one with -o".into()).into());
+    }
+    let w = &args.which;
+    let all = [&w.filter, &w.comms, &w.dsos, &w.symbols, &w.pid, &w.tid, &w.cpu, &w.time, &w.event]
+        .iter()
+        .all(|o| o.is_none());
+    let mut kept: Option<Vec<bool>> = None;
+    let mut opened = opened;
+    if !all {
+        if paths.iter().any(|p| p.as_os_str() == "-") {
+            return Err(Usage(
+                "standard input can be read only once: save it whole first, then filter the file".into(),
+            )
+            .into());
+        }
+        let loaded = opened.load(Wants::default())?;
+        let events = chosen_events(&loaded, &args.which)?;
+        let mut list = vec![false; loaded.ingest.core().profile.len()];
+        named::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
+            list[row.at as usize] = events.contains(&usize::from(row.event));
+        });
+        kept = Some(list);
+        opened = input::open(&args.recording, args.no_demangle)?;
+    }
+    let keep = |at: u64| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
+    let written = copy::copy(&mut *opened.source, &keep, &args.output)
+        .map_err(|e| anyhow::anyhow!("{} was not written: {e}", args.output.display()))?;
+    complain(&format!(
+        "wrote {} samples, {} to {}",
+        unit::thousands(written.samples as u64),
+        unit::bytes(written.bytes),
+        args.output.display()
+    ));
+    Ok(0)
+}
+
+/// Saves a whole recording again, for the screen's own saving.
+pub fn save_again(paths: &[std::path::PathBuf], path: &Path) -> Result<String, String> {
+    let fail = |e: &dyn std::fmt::Display| format!("{} was not saved: {e}", path.display());
+    let mut source = recording::open(paths).map_err(|e| fail(&e))?;
+    let written = copy::copy(&mut *source, &|_| true, path).map_err(|e| fail(&e))?;
+    let samples = unit::thousands(written.samples as u64);
+    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
+}

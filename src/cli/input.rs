@@ -1,0 +1,200 @@
+//! What `open`, `report`, `script` and `export` have in common: opening a recording, finding its
+//! names, choosing its samples.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::engine::Wants;
+use crate::engine::offline::{self, Loaded};
+use crate::filter::Filter;
+use crate::perfdata::features::kernel_build_id;
+use crate::source::{Info, Source, recording};
+use crate::symbols::resolver::Options;
+
+use super::Usage;
+use super::args::{Recording, Which};
+use super::output::complain;
+
+/// An opened recording, not read yet.
+pub struct Opened {
+    pub source: Box<dyn Source>,
+    pub symbols: Options,
+    /// As the user named it.
+    pub name: String,
+    /// Unpacked files that are wanted until the end.
+    _unpacked: Option<tempfile::TempDir>,
+}
+
+impl Recording {
+    /// The files that were named.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.input.iter().chain(&self.files).cloned().collect()
+    }
+}
+
+/// Opens what the arguments name.
+pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
+    let paths = args.paths();
+    let source = recording::open(&paths)?;
+    let unpacked = args.archive.as_deref().map(unpack).transpose()?;
+    // With --symfs the user has said where names come from; what perf left in the home does not count.
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.symfs.is_none());
+    let caches = unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.buildid_dir.clone().or(home)).collect();
+    let symbols = symbols(args, no_demangle, source.info(), caches);
+    let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    Ok(Opened { source, symbols, name, _unpacked: unpacked })
+}
+
+impl Opened {
+    /// Reads it to the end, complaining of what is wrong.
+    pub fn load(mut self, wants: Wants) -> anyhow::Result<Loaded> {
+        let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
+        loaded.notes.iter().for_each(|note| complain(note));
+        Ok(loaded)
+    }
+}
+
+/// Where the names of a recording come from. The running kernel's names serve only when it is the
+/// kernel that was recorded.
+fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> Options {
+    let uname = rustix::system::uname();
+    let same_host = uname.nodename().to_string_lossy() == info.host;
+    let recorded = info.build_ids.iter().find(|(kernel, _, path)| *kernel && path.starts_with("[kernel.kallsyms]"));
+    let same_kernel = match recorded {
+        Some((_, id, _)) => kernel_build_id() == Some(*id),
+        None => same_host && uname.release().to_string_lossy() == info.kernel,
+    };
+    let own = same_kernel.then(|| "/proc/kallsyms".into());
+    let is_text = info.inputs.is_empty();
+    if own.is_none() && args.kallsyms.is_none() && args.vmlinux.is_none() && !is_text {
+        let host = if info.host.is_empty() { "an unnamed machine" } else { &info.host };
+        complain(&format!(
+            "recorded on {host} {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
+            info.kernel
+        ));
+    }
+    Options {
+        demangle: !no_demangle,
+        live: false,
+        same_kernel: same_kernel && args.symfs.is_none(),
+        symfs: args.symfs.clone(),
+        kallsyms: args.kallsyms.clone().or(own),
+        vmlinux: args.vmlinux.clone(),
+        caches,
+    }
+}
+
+/// Unpacks a tarball of `perf archive` into a directory of our own. Names that lead out of it are
+/// not followed.
+fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
+    use std::io::Read;
+    let fail = |e: std::io::Error| anyhow::anyhow!("--archive {}: {e}", path.display());
+    let mut file = std::fs::File::open(path).map_err(fail)?;
+    let mut magic = [0; 4];
+    file.read_exact(&mut magic).map_err(fail)?;
+    let file = std::io::BufReader::new(std::fs::File::open(path).map_err(fail)?);
+    let reader: Box<dyn Read> = match magic {
+        [b'B', b'Z', b'h', _] => Box::new(bzip2::read::MultiBzDecoder::new(file)),
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file).map_err(fail)?),
+        _ => Box::new(file),
+    };
+    let dir = tempfile::tempdir()?;
+    tar::Archive::new(reader).unpack(dir.path()).map_err(fail)?;
+    Ok(dir)
+}
+
+/// A filter as typed.
+pub fn filter_of(text: Option<&str>) -> anyhow::Result<Option<Arc<Filter>>> {
+    text.map(|t| Filter::parse(t).map(Arc::new).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
+}
+
+impl Which {
+    /// All options as one filter. `span` is the time of the first and last sample, `start` the
+    /// session's start, from which filters count.
+    pub fn filter(&self, loaded: &Loaded) -> anyhow::Result<Option<Arc<Filter>>> {
+        let mut clauses: Vec<String> = Vec::new();
+        for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
+            if let Some(list) = list {
+                let one = |name: &str| format!("{field} == {}", quote(name.trim()));
+                clauses.push(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")));
+            }
+        }
+        for (field, list) in [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu)] {
+            clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
+        }
+        if let Some(time) = &self.time {
+            let core = loaded.ingest.core();
+            let (first, last) = core.profile.span().unwrap_or((core.start, core.start));
+            clauses.push(
+                time_clause(time, core.start, first, last)
+                    .ok_or_else(|| Usage(format!("--time {time}: expected START,STOP in seconds, A%-B% or A%/N")))?,
+            );
+        }
+        if clauses.is_empty() {
+            return filter_of(self.filter.as_deref());
+        }
+        clauses.extend(self.filter.as_ref().map(|f| format!("({f})")));
+        filter_of(self.filter.as_deref())?;
+        filter_of(Some(&clauses.join(" && ")))
+    }
+
+    /// Whether an event was asked for.
+    pub fn wants_event(&self, name: &str) -> bool {
+        self.event
+            .as_ref()
+            .is_none_or(|want| name == want || name.split(':').next() == Some(want) || name.starts_with(&**want))
+    }
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// perf's time ranges (perf-report(1), `--time`) in the filter language, which counts from the start
+/// of the session in nanoseconds.
+fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Option<String> {
+    let range = |from: u64, to: u64| {
+        format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
+    };
+    let percent = |p: &str| p.trim().strip_suffix('%')?.parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
+    let at = |p: f64| first + ((last - first) as f64 * p / 100.0) as u64;
+    if text.contains('%') {
+        let one = |part: &str| {
+            if let Some((share, n)) = part.split_once('/') {
+                let (share, n) = (percent(share)?, n.trim().parse::<u32>().ok().filter(|n| *n > 0)?);
+                return Some(range(at(share * f64::from(n - 1)), at((share * f64::from(n)).min(100.0))));
+            }
+            let (from, to) = part.split_once('-')?;
+            Some(range(at(percent(from)?), at(percent(to)?)))
+        };
+        let list: Vec<String> = text.split(',').map(one).collect::<Option<_>>()?;
+        return Some(format!("({})", list.join(" || ")));
+    }
+    let (from, to) = text.split_once(',')?;
+    let ns = |t: &str, other: u64| {
+        let t = t.trim();
+        if t.is_empty() {
+            Some(other)
+        } else {
+            t.parse::<f64>().ok().filter(|t| *t >= 0.0).map(|t| (t * 1e9).round() as u64)
+        }
+    };
+    Some(range(ns(from, first)?, ns(to, last)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_ranges_in_perf_spelling() {
+        let clause = |text| time_clause(text, 1_000, 2_000, 12_000);
+        assert_eq!(clause("10%-20%").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("10%/2").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("0.000003,").as_deref(), Some("(time >= 2000ns && time <= 11000ns)"));
+        for bad in ["x", "5%", "10%/0", "1-2"] {
+            assert_eq!(clause(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `script`: each sample as text, in perf script's layout.
+
+use crate::engine::Wants;
+use crate::report::script::{Fields, Printer};
+
+use super::Usage;
+use super::args::Script;
+use super::input;
+use super::report::chosen_events;
+
+/// `perfprof-tui script`.
+pub fn run(args: Script) -> anyhow::Result<u8> {
+    input::filter_of(args.which.filter.as_deref())?;
+    let fields = args
+        .fields
+        .as_deref()
+        .map(Fields::parse)
+        .transpose()
+        .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
+    let opened = input::open(&args.recording, args.no_demangle)?;
+    let loaded = opened.load(Wants { chains: true, traces: true })?;
+    let events = chosen_events(&loaded, &args.which)?;
+    let filter = args.which.filter(&loaded)?;
+    let core = loaded.ingest.core();
+    let mut printer = Printer::new(loaded.data(), &core.events, fields.unwrap_or_default(), args.ns);
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    printer.print(filter, &events, &mut out)?;
+    drop(out);
+    let code = loaded.exit_code();
+    std::mem::forget(loaded);
+    Ok(code)
+}

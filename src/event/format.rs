@@ -1,0 +1,291 @@
+//! What a tracepoint's raw bytes mean: its `format` file (Documentation/trace/events.rst), and the
+//! formats that a recording carries as tracing data (trace.dat(5) shares its shape).
+
+use rustc_hash::FxHashMap;
+
+use super::print::Printer;
+
+/// How a field's bytes are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One number.
+    Number,
+    /// Numbers of so many bytes each.
+    Array(usize),
+    /// Text up to a NUL.
+    Text,
+    /// A word that says offset (low half) and length (high half) of text or bytes.
+    Located { text: bool, relative: bool, element: usize },
+}
+
+/// A field of a tracepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub name: String,
+    /// As in C.
+    pub kind: String,
+    pub offset: usize,
+    pub size: usize,
+    pub signed: bool,
+    pub shape: Shape,
+}
+
+/// A tracepoint's description.
+#[derive(Clone, Debug)]
+pub struct Format {
+    pub system: String,
+    pub name: String,
+    pub id: u64,
+    pub fields: Vec<Field>,
+    pub printer: Printer,
+    pub big: bool,
+}
+
+impl Format {
+    /// Reads a `format` file. `None` when it has no id.
+    pub fn parse(system: &str, text: &str, big: bool) -> Option<Self> {
+        let mut format = Self {
+            system: system.to_owned(),
+            name: String::new(),
+            id: 0,
+            fields: Vec::new(),
+            printer: Printer::default(),
+            big,
+        };
+        let mut id = None;
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("name: ") {
+                format.name = name.trim().to_owned();
+            } else if let Some(number) = line.strip_prefix("ID: ") {
+                id = number.trim().parse().ok();
+            } else if let Some(field) = line.trim_start().strip_prefix("field:") {
+                format.fields.extend(parse_field(field));
+            } else if let Some(print) = line.strip_prefix("print fmt: ") {
+                format.printer = Printer::parse(print);
+            }
+        }
+        format.id = id?;
+        Some(format)
+    }
+
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// The sample's own text, as the kernel's `print fmt` puts it; where that cannot be followed,
+    /// all fields by name.
+    pub fn text(&self, raw: &[u8]) -> String {
+        self.printer.print(self, raw).unwrap_or_else(|| {
+            let own = self.fields.iter().filter(|f| !f.name.starts_with("common_"));
+            own.map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")
+        })
+    }
+}
+
+impl Field {
+    /// The bytes of the field, followed to where they lie.
+    pub fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
+        let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
+        let Shape::Located { relative, .. } = self.shape else { return Some(own) };
+        let word = number(own, false, big) as u32;
+        let (mut at, len) = ((word & 0xffff) as usize, (word >> 16) as usize);
+        if relative {
+            at += self.offset + self.size;
+        }
+        raw.get(at..at.checked_add(len)?)
+    }
+
+    /// The number that the field holds, or its first.
+    pub fn number(&self, raw: &[u8], big: bool) -> Option<i64> {
+        let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
+        Some(number(&own[..own.len().min(8)], self.signed, big))
+    }
+
+    /// As text for people.
+    pub fn text(&self, raw: &[u8], big: bool) -> String {
+        let Some(bytes) = self.bytes(raw, big) else { return String::new() };
+        let list = |element: usize| {
+            let numbers: Vec<String> =
+                bytes.chunks_exact(element.max(1)).map(|b| format!("{:#x}", number(b, false, big))).collect();
+            format!("{{{}}}", numbers.join(", "))
+        };
+        match self.shape {
+            Shape::Text | Shape::Located { text: true, .. } => text(bytes),
+            Shape::Array(element) | Shape::Located { element, .. } => list(element),
+            Shape::Number if self.signed => number(bytes, true, big).to_string(),
+            Shape::Number => (number(bytes, false, big) as u64).to_string(),
+        }
+    }
+}
+
+/// A number of 1, 2, 4 or 8 bytes.
+pub fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
+    let fold = |n: u64, b: &u8| n << 8 | u64::from(*b);
+    let raw = if big { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) };
+    let unused = 64 - 8 * bytes.len().clamp(1, 8) as u32;
+    if signed { (raw << unused) as i64 >> unused } else { raw as i64 }
+}
+
+/// Text up to a NUL.
+pub fn text(bytes: &[u8]) -> String {
+    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// `unsigned long args[6]; offset:16; size:48; signed:0;`
+fn parse_field(text: &str) -> Option<Field> {
+    let mut parts = text.split(';').map(str::trim);
+    let declaration = parts.next()?;
+    let mut value = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
+    let (offset, size) = (value("offset:")?, value("size:")?);
+    let signed = value("signed:").unwrap_or(0) != 0;
+    let (kind, name) = declaration.rsplit_once([' ', '*'])?;
+    let (name, count) = match name.split_once('[') {
+        Some((name, rest)) => (name, rest.trim_end_matches(']').parse::<usize>().ok()),
+        None => (name, None),
+    };
+    let located = kind.contains("__data_loc") || kind.contains("__rel_loc");
+    let is_text = kind.split_whitespace().any(|w| w == "char" || w == "char[]");
+    let shape = if located {
+        let element = element_size(kind);
+        Shape::Located { text: is_text, relative: kind.contains("__rel_loc"), element }
+    } else if is_text && (count.is_some() || size > 1) {
+        Shape::Text
+    } else if let Some(n) = count.filter(|n| *n > 0) {
+        Shape::Array(size / n)
+    } else if size > 8 {
+        Shape::Array(element_size(kind))
+    } else {
+        Shape::Number
+    };
+    Some(Field { name: name.to_owned(), kind: kind.trim().to_owned(), offset, size, signed, shape })
+}
+
+fn element_size(kind: &str) -> usize {
+    let has = |words: &[&str]| words.iter().any(|w| kind.contains(w));
+    if has(&["long", "64", "size_t", "*"]) {
+        8
+    } else if has(&["short", "16"]) {
+        2
+    } else if has(&["char", "8", "bool"]) {
+        1
+    } else {
+        4
+    }
+}
+
+/// The formats of a recording by tracepoint id.
+#[derive(Clone, Debug, Default)]
+pub struct Formats {
+    pub by_id: FxHashMap<u64, Format>,
+}
+
+/// More formats, or longer ones, are damage.
+const MAX_FORMATS: u32 = 100_000;
+
+impl Formats {
+    /// Reads tracing data as perf.data carries it: as far as it is whole.
+    pub fn parse(blob: &[u8]) -> Self {
+        let mut formats = Self::default();
+        let _ = formats.read(blob);
+        formats
+    }
+
+    fn read(&mut self, blob: &[u8]) -> Option<()> {
+        let rest = blob.strip_prefix(&[23, 8, 68])?.strip_prefix(b"tracing")?;
+        let (_version, rest) = rest.split_at(memchr::memchr(0, rest)? + 1);
+        let big = *rest.first()? != 0;
+        let mut b = Blob { rest: rest.get(6..)?, big };
+        for name in [&b"header_page\0"[..], b"header_event\0"] {
+            b.rest = b.rest.strip_prefix(name)?;
+            let size = b.number(8)?;
+            b.take(size)?;
+        }
+        // Formats of ftrace's own events.
+        for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
+            let size = b.number(8)?;
+            b.take(size)?;
+        }
+        for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
+            let end = memchr::memchr(0, b.rest)?;
+            let system = String::from_utf8_lossy(b.take(end)?).into_owned();
+            b.take(1)?;
+            for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
+                let size = b.number(8)?;
+                let text = String::from_utf8_lossy(b.take(size)?);
+                if let Some(format) = Format::parse(&system, &text, big) {
+                    self.by_id.insert(format.id, format);
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+struct Blob<'a> {
+    rest: &'a [u8],
+    big: bool,
+}
+
+impl<'a> Blob<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.rest.split_at_checked(n)?;
+        self.rest = tail;
+        Some(head)
+    }
+
+    fn number(&mut self, size: usize) -> Option<usize> {
+        let big = self.big;
+        Some(number(self.take(size)?, false, big) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub const SYS_ENTER: &str = "name: sys_enter\nID: 19\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n\tfield:unsigned long args[2];\toffset:16;\tsize:16;\tsigned:0;\n\tfield:__data_loc char[] name;\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: \"NR %ld (%lx, %lx) %s\", REC->id, REC->args[0], REC->args[1], __get_str(name)\n";
+
+    pub fn raw() -> Vec<u8> {
+        let mut raw = vec![19, 0, 0, 0, 0, 0, 0, 0];
+        for word in [-3i64 as u64, 0xab, 0xcd] {
+            raw.extend(word.to_le_bytes());
+        }
+        raw.extend((36u32 | 3 << 16).to_le_bytes());
+        raw.extend(b"hi\0");
+        raw
+    }
+
+    #[test]
+    fn fields_and_text() {
+        let f = Format::parse("raw_syscalls", SYS_ENTER, false).expect("format");
+        assert_eq!((f.id, f.fields.len()), (19, 4));
+        assert_eq!(f.field("id").and_then(|id| id.number(&raw(), false)), Some(-3));
+        assert_eq!(f.field("args").map(|a| a.text(&raw(), false)).as_deref(), Some("{0xab, 0xcd}"));
+        assert_eq!(f.text(&raw()), "NR -3 (ab, cd) hi");
+        assert_eq!(f.text(&raw()[..20]), "id=-3 args= name=");
+    }
+
+    #[test]
+    fn tracing_data_of_our_own_making_is_read_back() {
+        let mut blob = vec![23, 8, 68];
+        blob.extend(b"tracing0.6\0");
+        blob.extend([0, 8]);
+        blob.extend(4096u32.to_le_bytes());
+        for name in [&b"header_page\0"[..], b"header_event\0"] {
+            blob.extend(name);
+            blob.extend(0u64.to_le_bytes());
+        }
+        blob.extend(0u32.to_le_bytes());
+        blob.extend(1u32.to_le_bytes());
+        blob.extend(b"raw_syscalls\0");
+        blob.extend(1u32.to_le_bytes());
+        blob.extend((SYS_ENTER.len() as u64).to_le_bytes());
+        blob.extend(SYS_ENTER.as_bytes());
+        let formats = Formats::parse(&blob);
+        assert_eq!(formats.by_id.get(&19).map(|f| f.name.as_str()), Some("sys_enter"));
+        for cut in 0..blob.len() {
+            let _ = Formats::parse(&blob[..cut]);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A recording as a perf.data file, record by record: whatever samples carry is kept, samples are
+//! in order of time, and any form of input (stream, directory, compressed, foreign byte order)
+//! becomes a plain file.
+
+use std::io;
+use std::path::Path;
+
+use crate::engine::offline;
+use crate::perfdata::EventDesc;
+use crate::perfdata::features::{self, Section, bit};
+use crate::perfdata::write::{Atomic, Writer};
+use crate::record::kinds::{BuildId, Header, split, types};
+use crate::source::{Info, Source, SourceError};
+
+use super::perfdata::Written;
+
+const FLUSH: usize = 1 << 18;
+/// Records between two marks that tell readers what they may sort.
+const ROUND: usize = 1 << 16;
+
+/// Why a recording could not be written anew.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("it carries names instead of addresses, which perf.data cannot hold; --to folded can")]
+    NoAddresses,
+    #[error("its files use one id for different events, so they cannot become one file")]
+    Ids,
+}
+
+/// Copies the samples for which `keep` holds (by their place in the order of time), and all other
+/// records. The file appears under its name only when it is complete.
+pub fn copy(source: &mut dyn Source, keep: &dyn Fn(u64) -> bool, path: &Path) -> Result<Written, CopyError> {
+    let info = source.info().clone();
+    let events = events(&info)?;
+    let (atomic, file) = Atomic::create(path)?;
+    let mut out = Output { writer: Writer::start(file, &events)?, bytes: Vec::new(), since_round: 0, error: None };
+    let (mut place, mut samples) = (0u64, 0usize);
+    let mut span: Option<(u64, u64)> = None;
+    let build_ids = offline::replay(source, |core, input, record| {
+        let Ok(Some((header, body, _))) = split(record) else { return };
+        if header.kind == types::SAMPLE {
+            let Some((_, sample)) = core.decode(input, header, body) else { return };
+            place += 1;
+            if !keep(place - 1) {
+                return;
+            }
+            samples += 1;
+            span = Some((span.map_or(sample.time, |s| s.0), sample.time));
+        }
+        out.record(header, record);
+    })?;
+    out.flush();
+    if let Some(error) = out.error {
+        return Err(error.into());
+    }
+    let bytes = out.writer.finish(sections(&info, &events, &build_ids, span.unwrap_or_default()))?;
+    atomic.commit()?;
+    Ok(Written { samples, bytes })
+}
+
+/// The events with the ids of all inputs.
+fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
+    if info.inputs.is_empty() {
+        return Err(CopyError::NoAddresses);
+    }
+    let mut events = info.events.clone();
+    events.iter_mut().for_each(|e| e.ids.clear());
+    let mut owner = std::collections::HashMap::new();
+    for (places, descs) in &info.inputs {
+        for (place, desc) in places.iter().zip(descs) {
+            for id in &desc.ids {
+                if *owner.entry(*id).or_insert(*place) != *place {
+                    return Err(CopyError::Ids);
+                }
+                if !events[usize::from(*place)].ids.contains(id) {
+                    events[usize::from(*place)].ids.push(*id);
+                }
+            }
+        }
+    }
+    Ok(events)
+}
+
+fn sections(
+    info: &Info,
+    events: &[EventDesc],
+    build_ids: &[(bool, BuildId, String)],
+    span: (u64, u64),
+) -> Vec<Section> {
+    let mut sections = info.machine.clone();
+    sections.retain(|(b, _)| *b != bit::BUILD_ID);
+    if !build_ids.is_empty() {
+        sections.push(features::build_ids(build_ids));
+    }
+    sections.push(features::event_desc(events));
+    sections.push(features::sample_time(span.0, span.1));
+    sections
+}
+
+struct Output {
+    writer: Writer,
+    bytes: Vec<u8>,
+    since_round: usize,
+    error: Option<io::Error>,
+}
+
+impl Output {
+    fn record(&mut self, header: Header, record: &[u8]) {
+        self.bytes.extend_from_slice(&record[..usize::from(header.size)]);
+        self.since_round += 1;
+        if self.bytes.len() >= FLUSH {
+            self.flush();
+        }
+        if self.since_round >= ROUND && self.error.is_none() {
+            self.flush();
+            self.since_round = 0;
+            self.error = self.writer.finish_round().err();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.error.is_none() {
+            self.error = self.writer.records(&self.bytes).err();
+        }
+        self.bytes.clear();
+    }
+}

@@ -1,0 +1,130 @@
+//! The processed profile format of profiler.firefox.com, by the fxprof-processed-profile crate.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fxprof_processed_profile::{
+    CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp,
+    SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+};
+use hashbrown::HashMap;
+
+use crate::filter::Filter;
+use crate::profile::NodeId;
+use crate::query::Data;
+use crate::query::named::{Named, samples};
+use crate::session::DsoKind;
+
+/// What a recording says of when and how often.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct When {
+    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.
+    pub wall_ns: u64,
+    /// 0 for a fixed period.
+    pub frequency: u64,
+}
+
+struct Builder<'a> {
+    data: Data<'a>,
+    named: Named,
+    out: Profile,
+    categories: [CategoryHandle; 3],
+    threads: HashMap<(i32, i32), ThreadHandle>,
+    processes: HashMap<i32, fxprof_processed_profile::ProcessHandle>,
+    stacks: HashMap<(ThreadHandle, NodeId), StackHandle>,
+}
+
+impl Builder<'_> {
+    fn thread(&mut self, pid: i32, tid: i32, comm: &str) -> ThreadHandle {
+        if let Some(thread) = self.threads.get(&(pid, tid)) {
+            return *thread;
+        }
+        let start = Timestamp::from_nanos_since_reference(0);
+        let number = |n: i32| u32::try_from(n).unwrap_or(0);
+        let out = &mut self.out;
+        let process =
+            *self.processes.entry(pid).or_insert_with(|| out.add_process(&format!("{comm} {pid}"), number(pid), start));
+        let thread = out.add_thread(process, number(tid), start, pid == tid);
+        out.set_thread_name(thread, comm);
+        self.threads.insert((pid, tid), thread);
+        thread
+    }
+
+    /// The stack of a node: its parents' first, each made once.
+    fn stack(&mut self, thread: ThreadHandle, node: NodeId) -> Option<StackHandle> {
+        let mut path = Vec::new();
+        let mut at = node;
+        let mut handle = None;
+        while at != NodeId::ROOT {
+            if let Some(known) = self.stacks.get(&(thread, at)) {
+                handle = Some(*known);
+                break;
+            }
+            path.push(at);
+            at = self.named.trie.parent(at);
+        }
+        for at in path.into_iter().rev() {
+            let name = &self.named.names[self.named.trie.frame(at).0 as usize];
+            let label = self.out.intern_string(&name.text);
+            let category = match name.kind {
+                kind if kind.is_kernel() => self.categories[0],
+                DsoKind::Anon => self.categories[2],
+                _ => self.categories[1],
+            };
+            let info =
+                FrameInfo { frame: Frame::Label(label), category_pair: category.into(), flags: FrameFlags::empty() };
+            let frame = self.out.intern_frame(thread, info);
+            let next = self.out.intern_stack(thread, handle, frame);
+            self.stacks.insert((thread, at), next);
+            handle = Some(next);
+        }
+        handle
+    }
+}
+
+/// Writes one event's samples.
+pub fn write(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    title: &str,
+    when: When,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let interval = match when.frequency {
+        0 => SamplingInterval::from_millis(1),
+        hz => SamplingInterval::from_nanos(1_000_000_000 / hz),
+    };
+    let reference = ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_nanos(when.wall_ns));
+    let mut profile = Profile::new(title, reference, interval);
+    let categories = [("Kernel", CategoryColor::Orange), ("User", CategoryColor::Blue), ("JIT", CategoryColor::Green)]
+        .map(|(name, color)| profile.add_category(name, color));
+    profile.set_os_name("Linux");
+    profile.set_symbolicated(true);
+    let mut b = Builder {
+        data,
+        named: Named::build(data),
+        out: profile,
+        categories,
+        threads: HashMap::new(),
+        processes: HashMap::new(),
+        stacks: HashMap::new(),
+    };
+    let mut before: HashMap<ThreadHandle, u64> = HashMap::new();
+    samples(data, filter, |row| {
+        if usize::from(row.event) != event {
+            return;
+        }
+        let site = b.data.profile.sites.all()[row.site as usize];
+        let task = &b.data.session.tasks()[site.task.0 as usize];
+        let thread = b.thread(task.pid, task.tid, &task.comm);
+        let stack = b.stack(thread, b.named.node_of[site.stack.0 as usize]);
+        let time = row.time.saturating_sub(b.data.start);
+        let since = time.saturating_sub(before.insert(thread, time).unwrap_or(time));
+        let cpu = CpuDelta::from_nanos(since.min(row.period));
+        b.out.add_sample(thread, Timestamp::from_nanos_since_reference(time), stack, cpu, 1);
+    });
+    serde_json::to_writer(&mut *out, &b.out)?;
+    out.flush()
+}

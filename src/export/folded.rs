@@ -1,0 +1,108 @@
+//! Folded stacks: `comm;root;…;leaf PERIOD`, sorted, as FlameGraph's collapsers write them and its
+//! many readers want them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use crate::filter::Filter;
+use crate::panel::text::clean;
+use crate::profile::NodeId;
+use crate::query::named::{Name, Named, stacks};
+use crate::query::{Data, Fold};
+use crate::session::DsoKind;
+
+/// Calls `each` with every line's stack and weight, sorted by stack.
+pub fn lines(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    annotate: bool,
+    mut each: impl FnMut(&str, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut fold = Fold::new(event, filter, false);
+    fold.update(data, u64::MAX);
+    let named = Named::build(data);
+    let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
+    // Names that differ may be written alike, so equal lines are put together by their text.
+    let mut merged: BTreeMap<String, u64> = BTreeMap::new();
+    let mut comm_now: Option<Arc<str>> = None;
+    for (comm, node, acc) in stacks(data, &named, &fold) {
+        if comm_now.as_ref().is_some_and(|now| *now != comm) {
+            std::mem::take(&mut merged).iter().try_for_each(|(line, n)| each(line, *n))?;
+        }
+        let mut line = clean(&comm).replace(';', ":").replace(' ', "_");
+        path(&named, node, &texts, &mut line);
+        *merged.entry(line).or_default() += acc.period;
+        comm_now = Some(comm);
+    }
+    merged.iter().try_for_each(|(line, n)| each(line, *n))
+}
+
+fn path(named: &Named, node: NodeId, texts: &[String], line: &mut String) {
+    let mut frames: Vec<u32> = named.trie.walk(node).map(|f| f.0).collect();
+    frames.reverse();
+    for frame in frames {
+        line.push(';');
+        line.push_str(&texts[frame as usize]);
+    }
+}
+
+/// A frame's text: no separator, no quotes, no arguments after a name (but `(anonymous namespace)`
+/// and Go's receivers stay), as readers of the format expect; marks on request.
+fn frame(name: &Name, annotate: bool) -> String {
+    let mut text = tidy(&clean(&name.text)).into_owned();
+    if annotate {
+        text.push_str(match name.kind {
+            kind if kind.is_kernel() => "_[k]",
+            DsoKind::Anon => "_[j]",
+            _ => "",
+        });
+    }
+    text
+}
+
+fn tidy(name: &str) -> Cow<'_, str> {
+    if !name.contains(['(', ';', '"', '\'']) {
+        return Cow::Borrowed(name);
+    }
+    let name = name.replace(';', ":").replace(['"', '\''], "");
+    let is_go = name.find(".(").is_some_and(|at| name[at..].contains(")."));
+    let end = if is_go {
+        None
+    } else {
+        name.match_indices('(').map(|(at, _)| at).find(|at| !name[*at..].starts_with("(anonymous namespace)"))
+    };
+    Cow::Owned(name[..end.unwrap_or(name.len())].to_owned())
+}
+
+/// Writes all lines.
+pub fn write(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    annotate: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    lines(data, event, filter, annotate, |line, n| writeln!(out, "{line} {n}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_break_a_line() {
+        for (name, want) in [
+            ("main", "main"),
+            ("f(int, char)", "f"),
+            ("a;b", "a:b"),
+            ("(anonymous namespace)::g(int)", "(anonymous namespace)::g"),
+            ("net/http.(*Client).Do", "net/http.(*Client).Do"),
+            ("operator\"\" _s", "operator _s"),
+        ] {
+            assert_eq!(tidy(name), want);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto). Messages are declared
+//! here by hand, with the field numbers of that file.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use prost::Message;
+
+use crate::filter::Filter;
+use crate::profile::{Acc, Frame, FrameId, SymId};
+use crate::query::{Data, Fold};
+use crate::session::DsoId;
+
+/// `message ValueType`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ValueType {
+    #[prost(int64, tag = "1")]
+    pub kind: i64,
+    #[prost(int64, tag = "2")]
+    pub unit: i64,
+}
+
+/// `message Label`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Label {
+    #[prost(int64, tag = "1")]
+    pub key: i64,
+    #[prost(int64, tag = "2")]
+    pub text: i64,
+    #[prost(int64, tag = "3")]
+    pub number: i64,
+}
+
+/// `message Sample`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    pub location: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub label: Vec<Label>,
+}
+
+/// `message Mapping`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Mapping {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub start: u64,
+    #[prost(uint64, tag = "3")]
+    pub limit: u64,
+    #[prost(uint64, tag = "4")]
+    pub offset: u64,
+    #[prost(int64, tag = "5")]
+    pub filename: i64,
+    #[prost(int64, tag = "6")]
+    pub build_id: i64,
+    #[prost(bool, tag = "7")]
+    pub has_functions: bool,
+}
+
+/// `message Line`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Line {
+    #[prost(uint64, tag = "1")]
+    pub function: u64,
+    #[prost(int64, tag = "2")]
+    pub line: i64,
+}
+
+/// `message Location`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Location {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub mapping: u64,
+    #[prost(uint64, tag = "3")]
+    pub address: u64,
+    #[prost(message, repeated, tag = "4")]
+    pub line: Vec<Line>,
+}
+
+/// `message Function`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Function {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(int64, tag = "2")]
+    pub name: i64,
+    #[prost(int64, tag = "3")]
+    pub system_name: i64,
+    #[prost(int64, tag = "4")]
+    pub filename: i64,
+}
+
+/// `message Profile`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    pub sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    pub sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    pub mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    pub location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    pub function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    pub strings: Vec<String>,
+    #[prost(int64, tag = "9")]
+    pub time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    pub duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    pub period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    pub period: i64,
+    #[prost(int64, tag = "14")]
+    pub default_sample_type: i64,
+}
+
+/// A profile under construction.
+struct Builder<'a> {
+    data: Data<'a>,
+    out: Profile,
+    strings: HashMap<String, i64>,
+    mappings: HashMap<DsoId, u64>,
+    functions: HashMap<SymId, u64>,
+    locations: HashMap<FrameId, u64>,
+}
+
+impl Builder<'_> {
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(id) = self.strings.get(text) {
+            return *id;
+        }
+        let id = self.out.strings.len() as i64;
+        self.out.strings.push(text.to_owned());
+        self.strings.insert(text.to_owned(), id);
+        id
+    }
+
+    /// One mapping a DSO: addresses inside it are those of its file, so that processes with the same
+    /// file share locations.
+    fn mapping(&mut self, dso: DsoId) -> u64 {
+        if let Some(id) = self.mappings.get(&dso) {
+            return *id;
+        }
+        let of = self.data.session.dsos.get(dso);
+        let (path, build_id) = (of.path.clone(), of.build_id.map(|id| id.to_string()).unwrap_or_default());
+        let id = self.out.mapping.len() as u64 + 1;
+        let (filename, build_id) = (self.string(&path), self.string(&build_id));
+        self.out.mapping.push(Mapping {
+            id,
+            start: 0,
+            limit: u64::MAX,
+            offset: 0,
+            filename,
+            build_id,
+            has_functions: true,
+        });
+        self.mappings.insert(dso, id);
+        id
+    }
+
+    fn function(&mut self, sym: SymId) -> u64 {
+        if let Some(id) = self.functions.get(&sym) {
+            return *id;
+        }
+        let of = self.data.profile.frames.sym(sym);
+        let (name, file) = (of.name().into_owned(), self.data.session.dsos.get(of.dso).path.clone());
+        let id = self.out.function.len() as u64 + 1;
+        let (name, filename) = (self.string(&name), self.string(&file));
+        self.out.function.push(Function { id, name, system_name: name, filename });
+        self.functions.insert(sym, id);
+        id
+    }
+
+    fn location(&mut self, frame: FrameId) -> u64 {
+        if let Some(id) = self.locations.get(&frame) {
+            return *id;
+        }
+        let Frame { map, ip, caller } = self.data.profile.frames.get(frame);
+        let map = self.data.session.dsos.map_of(map);
+        let sym = self.data.profile.frames.sym_of(frame);
+        let dso = self.data.profile.frames.sym(sym).dso;
+        let mapping = self.mapping(dso);
+        let function = self.function(sym);
+        let id = self.out.location.len() as u64 + 1;
+        let address = map.to_dso(ip.wrapping_sub(u64::from(caller)));
+        self.out.location.push(Location { id, mapping, address, line: vec![Line { function, line: 0 }] });
+        self.locations.insert(frame, id);
+        id
+    }
+}
+
+/// The profile of one event: a value for samples and one for the period.
+pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: u64) -> Profile {
+    let mut fold = Fold::new(event, filter, false);
+    fold.update(data, u64::MAX);
+    let mut b = Builder {
+        data,
+        out: Profile::default(),
+        strings: HashMap::new(),
+        mappings: HashMap::new(),
+        functions: HashMap::new(),
+        locations: HashMap::new(),
+    };
+    b.string("");
+    let name = data.events[event].split(':').next().unwrap_or_default().to_owned();
+    let unit = if name.contains("clock") { "nanoseconds" } else { "count" };
+    let (samples, count, name, unit) = (b.string("samples"), b.string("count"), b.string(&name), b.string(unit));
+    b.out.sample_type = vec![ValueType { kind: samples, unit: count }, ValueType { kind: name, unit }];
+    b.out.period_type = Some(ValueType { kind: name, unit });
+    b.out.period = period as i64;
+    b.out.default_sample_type = name;
+    if let Some((first, last)) = data.profile.span() {
+        b.out.duration_nanos = last.saturating_sub(first) as i64;
+    }
+    let keys = ["comm", "pid", "tid"].map(|key| b.string(key));
+    for (_, site, acc) in fold.sites() {
+        let site = data.profile.sites.all()[site as usize];
+        let task = &data.session.tasks()[site.task.0 as usize];
+        let comm = b.string(&task.comm);
+        let label = vec![
+            Label { key: keys[0], text: comm, number: 0 },
+            Label { key: keys[1], text: 0, number: task.pid.into() },
+            Label { key: keys[2], text: 0, number: task.tid.into() },
+        ];
+        let location = data.profile.trie.walk(site.stack).map(|frame| b.location(frame)).collect();
+        let Acc { samples, period } = acc;
+        b.out.sample.push(Sample { location, value: vec![samples as i64, period as i64], label });
+    }
+    b.out
+}
+
+/// Writes it, compressed.
+pub fn write(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    period: u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut gzip = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
+    gzip.write_all(&build(data, event, filter, period).encode_to_vec())?;
+    gzip.finish()?.flush()
+}

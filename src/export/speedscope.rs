@@ -1,0 +1,89 @@
+//! speedscope's JSON (speedscope.app/file-format-schema.json): a sampled profile for each thread, in
+//! order of time. Written as it goes: a recording may have millions of samples.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::filter::Filter;
+use crate::profile::NodeId;
+use crate::query::Data;
+use crate::query::named::{Named, samples};
+use crate::session::TaskId;
+
+/// A thread's samples; neighbours with one stack are one entry.
+#[derive(Default)]
+struct Thread {
+    stacks: Vec<(NodeId, u64)>,
+}
+
+/// Writes one event's samples.
+pub fn write(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    title: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let named = Named::build(data);
+    let mut threads: BTreeMap<TaskId, Thread> = BTreeMap::new();
+    samples(data, filter, |row| {
+        if usize::from(row.event) != event {
+            return;
+        }
+        let site = data.profile.sites.all()[row.site as usize];
+        let stacks = &mut threads.entry(site.task).or_default().stacks;
+        let node = named.node_of[site.stack.0 as usize];
+        match stacks.last_mut() {
+            Some((last, period)) if *last == node => *period += row.period,
+            _ => stacks.push((node, row.period)),
+        }
+    });
+    let unit = if data.events[event].contains("clock") { "nanoseconds" } else { "none" };
+    out.write_all(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":")?;
+    serde_json::to_writer(&mut *out, concat!("perfprof-tui ", env!("CARGO_PKG_VERSION")))?;
+    out.write_all(b",\"name\":")?;
+    serde_json::to_writer(&mut *out, title)?;
+    out.write_all(b",\"activeProfileIndex\":0,\"shared\":{\"frames\":[")?;
+    for (i, name) in named.names.iter().enumerate() {
+        if i > 0 {
+            out.write_all(b",")?;
+        }
+        serde_json::to_writer(&mut *out, &json!({ "name": &*name.text, "file": &*name.dso }))?;
+    }
+    out.write_all(b"]},\"profiles\":[")?;
+    for (i, (task, thread)) in threads.iter().enumerate() {
+        if i > 0 {
+            out.write_all(b",")?;
+        }
+        let task = &data.session.tasks()[task.0 as usize];
+        one(&format!("{} {}/{}", task.comm, task.pid, task.tid), unit, thread, &named, out)?;
+    }
+    out.write_all(b"]}\n")?;
+    out.flush()
+}
+
+fn one(name: &str, unit: &str, thread: &Thread, named: &Named, out: &mut dyn Write) -> io::Result<()> {
+    let total: u64 = thread.stacks.iter().map(|(_, period)| period).sum();
+    out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
+    serde_json::to_writer(&mut *out, name)?;
+    write!(out, ",\"unit\":\"{unit}\",\"startValue\":0,\"endValue\":{total},\"samples\":[")?;
+    for (i, (node, _)) in thread.stacks.iter().enumerate() {
+        if i > 0 {
+            out.write_all(b",")?;
+        }
+        let mut frames: Vec<u32> = named.trie.walk(*node).map(|f| f.0).collect();
+        frames.reverse();
+        serde_json::to_writer(&mut *out, &frames)?;
+    }
+    out.write_all(b"],\"weights\":[")?;
+    for (i, (_, period)) in thread.stacks.iter().enumerate() {
+        if i > 0 {
+            out.write_all(b",")?;
+        }
+        write!(out, "{period}")?;
+    }
+    out.write_all(b"]}")
+}

@@ -1,0 +1,33 @@
+//! A flame graph as SVG, by the inferno crate.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use inferno::flamegraph::{Options, from_lines};
+
+use crate::filter::Filter;
+use crate::query::Data;
+
+/// Writes the graph of one event.
+pub fn write(
+    data: Data<'_>,
+    event: usize,
+    filter: Option<Arc<Filter>>,
+    title: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut lines = Vec::new();
+    super::folded::lines(data, event, filter, true, |line, n| {
+        lines.push(format!("{line} {n}"));
+        Ok(())
+    })?;
+    if lines.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no sample is left: there is nothing to draw"));
+    }
+    let mut options = Options::default();
+    title.clone_into(&mut options.title);
+    data.events[event].clone_into(&mut options.count_name);
+    options.deterministic = true;
+    options.colors = inferno::flamegraph::color::Palette::Multi(inferno::flamegraph::color::MultiPalette::Perl);
+    from_lines(&mut options, lines.iter().map(String::as_str), out)
+}

@@ -1,0 +1,70 @@
+//! Reads numbers and strings of either byte order from the front of a byte string.
+
+/// A byte string being read. Every method is `None` past its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    pub rest: &'a [u8],
+    /// Whether numbers are big-endian.
+    pub big: bool,
+}
+
+impl<'a> Bytes<'a> {
+    pub fn new(rest: &'a [u8], big: bool) -> Self {
+        Self { rest, big }
+    }
+
+    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.rest.split_at_checked(n)?;
+        self.rest = tail;
+        Some(head)
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        let bytes = *self.take(2)?.first_chunk()?;
+        Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        let bytes = *self.take(4)?.first_chunk()?;
+        Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        let bytes = *self.take(8)?.first_chunk()?;
+        Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+    }
+
+    /// A string as the header stores it: a length, then bytes padded with zeros.
+    pub fn string(&mut self) -> Option<String> {
+        let len = self.u32()? as usize;
+        Some(text(self.take(len)?))
+    }
+
+    /// The bytes up to a NUL, which is stepped over.
+    pub fn until_nul(&mut self) -> Option<&'a [u8]> {
+        let end = memchr::memchr(0, self.rest)?;
+        let (head, tail) = self.rest.split_at(end);
+        self.rest = &tail[1..];
+        Some(head)
+    }
+}
+
+/// The text before the first NUL.
+pub fn text(bytes: &[u8]) -> String {
+    let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_orders_and_nothing_past_the_end() {
+        let mut b = Bytes::new(&[0, 0, 0, 2, b'h', b'i', 9], true);
+        assert_eq!((b.string().as_deref(), b.u16(), b.take(1)), (Some("hi"), None, Some(&[9][..])));
+        let mut b = Bytes::new(&[2, 0, 0, 0, b'h', 0, 1, 0], false);
+        assert_eq!((b.string().as_deref(), b.u16(), b.u64()), (Some("h"), Some(1), None));
+        assert_eq!(Bytes::new(b"ab", false).until_nul(), None);
+    }
+}

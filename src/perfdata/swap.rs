@@ -1,0 +1,253 @@
+//! Turns records of the other byte order into ours, in place, so that nothing after this knows of
+//! it. Which bytes form a number is each record type's layout (perf_event_open(2)).
+
+use rustc_hash::FxHashMap;
+
+use crate::record::Layout;
+use crate::record::kinds::{HEADER, misc, types};
+
+/// Swaps the records of one recording.
+#[derive(Clone, Debug, Default)]
+pub struct Swapper {
+    layouts: Vec<Layout>,
+    /// The event of each id.
+    ids: FxHashMap<u64, usize>,
+}
+
+/// `PERF_SAMPLE_*` bits in the order of their fields; only those that need care by name.
+mod bit {
+    pub const TID: u64 = 1 << 1;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const CPU: u64 = 1 << 7;
+    pub const RAW: u64 = 1 << 10;
+    pub const IDENTIFIER: u64 = 1 << 16;
+    /// One word each, up to the variable part: identifier, ip, tid, time, addr, id, stream, cpu, period.
+    pub const HEAD: [u64; 9] = [1 << 16, 1, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 9, 1 << 7, 1 << 8];
+    /// The same for the sample id at the end of other records: tid, time, id, stream, cpu, identifier.
+    pub const TRAILER: [u64; 6] = [1 << 1, 1 << 2, 1 << 6, 1 << 9, 1 << 7, 1 << 16];
+}
+
+/// A body whose numbers are swapped from the front.
+struct Turn<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> Turn<'a> {
+    fn part(&mut self, n: usize) -> &'a mut [u8] {
+        let rest = std::mem::take(&mut self.rest);
+        let n = n.min(rest.len());
+        let (head, tail) = rest.split_at_mut(n);
+        self.rest = tail;
+        head
+    }
+
+    /// Swaps `n` numbers of `size` bytes; returns the last one's value.
+    fn numbers(&mut self, n: usize, size: usize) -> u64 {
+        let part = self.part(n.saturating_mul(size));
+        let mut value = 0;
+        for number in part.chunks_exact_mut(size) {
+            number.reverse();
+            value = number.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+        }
+        value
+    }
+
+    fn u16s(&mut self, n: usize) -> u64 {
+        self.numbers(n, 2)
+    }
+
+    fn u32s(&mut self, n: usize) -> u64 {
+        self.numbers(n, 4)
+    }
+
+    fn u64s(&mut self, n: usize) -> u64 {
+        self.numbers(n, 8)
+    }
+}
+
+impl Swapper {
+    pub fn new(events: impl Iterator<Item = (Layout, Vec<u64>)>) -> Self {
+        let mut swapper = Self::default();
+        for (i, (layout, ids)) in events.enumerate() {
+            swapper.layouts.push(layout);
+            swapper.ids.extend(ids.into_iter().map(|id| (id, i)));
+        }
+        swapper
+    }
+
+    /// Swaps one whole record whose header is in our order already.
+    pub fn body(&self, kind: u32, misc_bits: u16, record: &mut [u8]) {
+        let Some(body) = record.get_mut(HEADER..) else { return };
+        if kind == types::SAMPLE {
+            let layout = self.layout_of(body, true);
+            return sample(&layout, &mut Turn { rest: body });
+        }
+        let layout = self.layout_of(body, false);
+        let trailer = if kind < types::USER_START { layout.trailer_len().min(body.len()) } else { 0 };
+        let (fields, end) = body.split_at_mut(body.len() - trailer);
+        let mut t = Turn { rest: fields };
+        match kind {
+            types::MMAP => {
+                t.u32s(2);
+                t.u64s(3);
+            }
+            types::MMAP2 => {
+                t.u32s(2);
+                t.u64s(3);
+                if misc_bits & misc::MMAP_BUILD_ID != 0 {
+                    t.part(24);
+                } else {
+                    t.u32s(2);
+                    t.u64s(2);
+                }
+                t.u32s(2);
+            }
+            types::COMM | types::SWITCH_CPU_WIDE | types::ITRACE_START => {
+                t.u32s(2);
+            }
+            types::FORK | types::EXIT => {
+                t.u32s(4);
+                t.u64s(1);
+            }
+            types::READ => {
+                t.u32s(2);
+                t.u64s(usize::MAX / 8);
+            }
+            types::LOST | types::LOST_SAMPLES | types::THROTTLE | types::UNTHROTTLE | types::AUX => {
+                t.u64s(usize::MAX / 8);
+            }
+            types::NAMESPACES => {
+                t.u32s(2);
+                t.u64s(usize::MAX / 8);
+            }
+            types::KSYMBOL => {
+                t.u64s(1);
+                t.u32s(1);
+                t.u16s(2);
+            }
+            types::BPF_EVENT => {
+                t.u16s(2);
+                t.u32s(1);
+            }
+            types::CGROUP => {
+                t.u64s(1);
+            }
+            types::TEXT_POKE => {
+                t.u64s(1);
+                t.u16s(2);
+            }
+            _ => {}
+        }
+        let mut t = Turn { rest: end };
+        for bit in bit::TRAILER.into_iter().filter(|b| layout.sample_type & b != 0) {
+            if bit == bit::TID || bit == bit::CPU {
+                t.u32s(2)
+            } else {
+                t.u64s(1)
+            };
+        }
+    }
+
+    fn layout_of(&self, body: &[u8], is_sample: bool) -> Layout {
+        let first = self.layouts.first().copied().unwrap_or_default();
+        if self.layouts.len() < 2 || first.sample_type & bit::IDENTIFIER == 0 {
+            return first;
+        }
+        let at = if is_sample { Some(0) } else { body.len().checked_sub(8) };
+        let id = at.and_then(|at| body.get(at..at + 8)?.try_into().ok()).map(u64::from_be_bytes);
+        id.and_then(|id| self.ids.get(&id)).map_or(first, |i| self.layouts[*i])
+    }
+}
+
+fn sample(layout: &Layout, t: &mut Turn<'_>) {
+    for bit in bit::HEAD.into_iter().filter(|b| layout.sample_type & b != 0) {
+        if bit == bit::TID || bit == bit::CPU {
+            t.u32s(2)
+        } else {
+            t.u64s(1)
+        };
+    }
+    let has = |bit: u64| layout.sample_type & bit != 0;
+    if has(bit::READ) {
+        let f = layout.read_format;
+        let times = (f & 1) + (f >> 1 & 1);
+        let member = 1 + (f >> 2 & 1) + (f >> 4 & 1);
+        if f & 8 != 0 {
+            let n = t.u64s(1);
+            t.u64s(n.saturating_mul(member).saturating_add(times).min(1 << 16) as usize);
+        } else {
+            t.u64s((times + member) as usize);
+        }
+    }
+    if has(bit::CALLCHAIN) {
+        let n = t.u64s(1);
+        t.u64s(n.min(1 << 16) as usize);
+    }
+    if has(bit::RAW) {
+        let n = t.u32s(1);
+        // The traced bytes stay as they are: only their format says what they are.
+        t.part(n as usize);
+    }
+    // Branch stacks, registers and data addresses are words; stack dumps are not read from
+    // foreign machines.
+    t.u64s(usize::MAX / 8);
+}
+
+/// Whether this machine and a recording whose magic is `magic` differ in byte order.
+pub fn is_foreign(magic: &[u8]) -> bool {
+    magic.iter().rev().eq(super::MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::{Header, Mmap, split};
+
+    /// A record as a big-endian machine writes it, by hand.
+    #[test]
+    fn a_mapping_from_a_big_endian_machine() {
+        let mut big = Vec::new();
+        big.extend_from_slice(&[0u8; HEADER]);
+        for word in [7u32, 8] {
+            big.extend(word.to_be_bytes());
+        }
+        for word in [0x1000u64, 0x2000, 0x30] {
+            big.extend(word.to_be_bytes());
+        }
+        big.extend_from_slice(b"/bin/a\0\0");
+        big.extend(7u32.to_be_bytes());
+        big.extend(8u32.to_be_bytes());
+        big.extend(99u64.to_be_bytes());
+        let size = big.len() as u16;
+        big[..4].copy_from_slice(&types::MMAP.to_le_bytes());
+        big[6..8].copy_from_slice(&size.to_le_bytes());
+        let layout = Layout { sample_type: 0b110, read_format: 0, id_all: true };
+        Swapper::new([(layout, vec![])].into_iter()).body(types::MMAP, 2, &mut big);
+        let (header, body, _) = split(&big).expect("record").expect("one");
+        let Ok(Record::Mmap(Mmap { pid, tid, start, len, pgoff, name, .. })) = Record::decode(header, body) else {
+            panic!()
+        };
+        assert_eq!((pid, tid, start, len, pgoff, name), (7, 8, 0x1000, 0x2000, 0x30, &b"/bin/a"[..]));
+        assert_eq!(layout.trailer(body).map(|t| (t.pid, t.time)), Some((7, 99)));
+    }
+
+    #[test]
+    fn a_sample_with_a_chain_and_raw_bytes() {
+        let layout = Layout { sample_type: 0b110 | bit::CALLCHAIN | bit::RAW, read_format: 0, id_all: false };
+        let mut big = vec![0; HEADER];
+        big.extend(1u32.to_be_bytes());
+        big.extend(2u32.to_be_bytes());
+        for word in [5u64, 2, 0xaa, 0xbb] {
+            big.extend(word.to_be_bytes());
+        }
+        big.extend(4u32.to_be_bytes());
+        big.extend([1, 2, 3, 4]);
+        Swapper::new([(layout, vec![])].into_iter()).body(types::SAMPLE, 2, &mut big);
+        let header = Header { kind: types::SAMPLE, misc: 2, size: 0 };
+        let s = layout.sample(header, &big[HEADER..]).expect("sample");
+        assert_eq!((s.pid, s.tid, s.time, s.raw), (1, 2, 5, &[1, 2, 3, 4][..]));
+        assert_eq!(s.chain().collect::<Vec<_>>(), [0xaa, 0xbb]);
+    }
+}

@@ -1,0 +1,455 @@
+//! One stream of records: stepped through from header to header, with what only recordings have
+//! taken out of it: the head of a pipe, compressed and swapped records, payloads outside records,
+//! damage.
+
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+use crate::perfdata::bytes::Bytes;
+use crate::perfdata::features::build_id_record;
+use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, numbers};
+use crate::perfdata::swap::Swapper;
+use crate::perfdata::{EventDesc, features};
+use crate::record::kinds::{BuildId, HEADER, Header, types};
+
+use super::reader::{Filled, PIECE, Reader};
+
+/// One record of compressed data may not become more than this.
+const MAX_PLAIN: usize = 256 << 20;
+/// Records in a row that must look right for reading to go on after damage.
+const PROOF: usize = 4;
+
+/// What is beside records.
+#[derive(Debug, Default)]
+pub struct Beside {
+    pub notes: Vec<String>,
+    pub build_ids: Vec<(bool, BuildId, String)>,
+}
+
+/// What [`Input::next`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Records,
+    NotYet,
+    End,
+}
+
+/// A stream of records being read.
+pub struct Input {
+    pub rec: Recording,
+    reader: Reader,
+    /// Bytes that were read and not stepped over yet.
+    carry: Vec<u8>,
+    /// Bytes to be thrown away before the next record.
+    skip: u64,
+    ended: bool,
+    swapper: Option<Swapper>,
+    zstd: Option<Decoder<'static>>,
+    /// Decompressed bytes that hold no whole record yet.
+    plain: Vec<u8>,
+    /// The compressed data is damaged: what follows of it is lost.
+    broken: bool,
+    /// Where damage began, while its end is looked for.
+    damage: Option<u64>,
+    /// The damage may be no more than the file's early end.
+    cut: bool,
+    /// Nothing came of what is here: more must be read, however much that is.
+    stuck: bool,
+    /// The time of the newest sample, near enough to choose between inputs.
+    pub newest: u64,
+    time_offset: Option<usize>,
+}
+
+impl Input {
+    pub fn new(rec: Recording, reader: Reader) -> Self {
+        let mut input = Self {
+            rec,
+            reader,
+            carry: Vec::new(),
+            skip: 0,
+            ended: false,
+            swapper: None,
+            zstd: None,
+            plain: Vec::new(),
+            broken: false,
+            damage: None,
+            cut: false,
+            stuck: false,
+            newest: 0,
+            time_offset: None,
+        };
+        input.events_known();
+        input
+    }
+
+    fn events_known(&mut self) {
+        self.rec.name_events();
+        let layouts = self.rec.events.iter().map(|e| (e.layout(), e.ids.clone()));
+        self.swapper = self.rec.big.then(|| Swapper::new(layouts));
+        self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
+    }
+
+    /// Bytes behind us, and in all (0 when unknown).
+    pub fn progress(&self) -> (u64, u64) {
+        (self.reader.at() - self.carry.len() as u64, self.reader.end())
+    }
+
+    /// Reads the head of a stream: everything before its first real record.
+    pub fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
+        loop {
+            while self.special(beside) {}
+            let next = Header::read(&self.carry).map(|h| self.header(h));
+            let whole = next.is_some_and(|h| self.carry.len() >= usize::from(h.size));
+            if self.ended || (whole && self.damage.is_none() && !self.rec.events.is_empty()) {
+                break;
+            }
+            if whole && self.rec.events.is_empty() && next.is_some_and(|h| h.kind == types::SAMPLE) {
+                break;
+            }
+            if whole && !next.is_some_and(|h| is_special(h.kind)) {
+                // A record before any event is described: it cannot be read, and is none of ours.
+                let size = next.map_or(HEADER, |h| usize::from(h.size)).max(HEADER);
+                self.carry.drain(..size.min(self.carry.len()));
+                continue;
+            }
+            self.ended = self.reader.fill(&mut self.carry)? == Filled::End;
+        }
+        self.events_known();
+        Ok(())
+    }
+
+    /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
+    pub fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> std::io::Result<Found> {
+        loop {
+            if !self.plain.is_empty() {
+                let used = self.whole_records();
+                if used > 0 {
+                    let from = out.len();
+                    out.extend_from_slice(&self.plain[..used]);
+                    self.plain.drain(..used);
+                    self.finish(&mut out[from..]);
+                    return Ok(Found::Records);
+                }
+            }
+            if (self.carry.len() < PIECE || self.stuck) && !self.ended {
+                self.stuck = false;
+                match self.reader.fill(&mut self.carry)? {
+                    Filled::End => self.ended = true,
+                    Filled::NotYet if self.carry.is_empty() => return Ok(Found::NotYet),
+                    _ => {}
+                }
+            }
+            if self.drop_skipped() {
+                if self.ended && self.carry.is_empty() {
+                    return Ok(self.end(beside));
+                }
+                continue;
+            }
+            if self.damage.is_some() && !self.resume(beside) {
+                if self.ended {
+                    return Ok(self.end(beside));
+                }
+                continue;
+            }
+            let used = self.step();
+            if used > 0 {
+                self.hand_over(used, out);
+                return Ok(Found::Records);
+            }
+            if self.damage.is_some() || self.special(beside) || !self.plain.is_empty() && !self.ended {
+                continue;
+            }
+            if self.ended {
+                return Ok(self.end(beside));
+            }
+            self.stuck = true;
+            if matches!(self.reader, Reader::Pipe { .. }) {
+                return Ok(Found::NotYet);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, used: usize, out: &mut Vec<u8>) {
+        let from = out.len();
+        if out.is_empty() {
+            let rest = self.carry.split_off(used);
+            std::mem::swap(out, &mut self.carry);
+            self.carry.clear();
+            self.carry.extend_from_slice(&rest);
+        } else {
+            out.extend_from_slice(&self.carry[..used]);
+            self.carry.drain(..used);
+        }
+        self.finish(&mut out[from..]);
+    }
+
+    /// Turns records into our byte order.
+    fn finish(&mut self, records: &mut [u8]) {
+        let Some(swapper) = &self.swapper else { return };
+        let mut rest = records;
+        while rest.len() >= HEADER {
+            rest[..4].reverse();
+            rest[4..6].reverse();
+            rest[6..8].reverse();
+            let Some(header) = Header::read(rest) else { return };
+            let size = usize::from(header.size).clamp(HEADER, rest.len());
+            let (record, tail) = rest.split_at_mut(size);
+            swapper.body(header.kind, header.misc, record);
+            rest = tail;
+        }
+    }
+
+    fn header(&self, header: Header) -> Header {
+        if !self.rec.big {
+            return header;
+        }
+        Header { kind: header.kind.swap_bytes(), misc: header.misc.swap_bytes(), size: header.size.swap_bytes() }
+    }
+
+    /// How many bytes of ordinary whole records are at the front.
+    fn step(&mut self) -> usize {
+        let mut used = 0;
+        while let Some(header) = Header::read(&self.carry[used..]).map(|h| self.header(h)) {
+            let size = usize::from(header.size);
+            if size < HEADER {
+                self.damaged(used);
+                break;
+            }
+            if used + size > self.carry.len() {
+                // A record may be cut by the end of what is here, or its size may be damaged.
+                if self.ended && self.carry.len() - used > 2 * HEADER {
+                    self.cut = true;
+                    self.damaged(used);
+                }
+                break;
+            }
+            if is_special(header.kind) {
+                break;
+            }
+            if header.kind > 256 {
+                self.damaged(used);
+                break;
+            }
+            if header.kind == types::SAMPLE
+                && let Some(time) = self.time_offset.and_then(|at| self.carry[used + HEADER..].get(at..at + 8))
+            {
+                self.newest = u64::from_le_bytes(time.try_into().unwrap_or_default());
+            }
+            used += size;
+        }
+        used
+    }
+
+    /// Bytes of whole records at the front of decompressed data.
+    fn whole_records(&self) -> usize {
+        let mut used = 0;
+        while let Some(header) = Header::read(&self.plain[used..]).map(|h| self.header(h)) {
+            let size = usize::from(header.size).max(HEADER);
+            if used + size > self.plain.len() {
+                break;
+            }
+            used += size;
+        }
+        used
+    }
+
+    fn offset(&self, used: usize) -> u64 {
+        self.reader.at() - self.carry.len() as u64 + used as u64
+    }
+
+    /// Notes where damage begins; its end is looked for once what is before it has been handed over.
+    fn damaged(&mut self, used: usize) {
+        self.damage = Some(self.offset(used));
+    }
+
+    /// Looks for the next run of plausible records. `false` when none is here.
+    fn resume(&mut self, beside: &mut Beside) -> bool {
+        let Some(began) = self.damage else { return true };
+        let from = if self.offset(0) == began { 8 } else { 0 };
+        let found = (from..self.carry.len()).step_by(8).find(|at| self.plausible(&self.carry[*at..]));
+        match found {
+            Some(at) => {
+                beside.notes.push(format!(
+                    "damaged at byte {began}: {} bytes are not readable and were stepped over",
+                    self.offset(at) - began
+                ));
+                self.carry.drain(..at);
+                (self.damage, self.cut) = (None, false);
+                true
+            }
+            None => {
+                // The last bytes may begin what the next piece proves.
+                let keep = if self.ended { 0 } else { self.carry.len() % 8 + (64 << 10) };
+                let gone = self.carry.len().saturating_sub(keep) / 8 * 8;
+                self.carry.drain(..if self.ended { self.carry.len() } else { gone });
+                false
+            }
+        }
+    }
+
+    fn plausible(&self, mut bytes: &[u8]) -> bool {
+        for seen in 0..PROOF {
+            let Some(header) = Header::read(bytes).map(|h| self.header(h)) else {
+                return self.ended && seen > 0 && bytes.is_empty();
+            };
+            let size = usize::from(header.size);
+            let known = types::name(header.kind).is_some() && header.misc & 7 <= 5;
+            if !known || size < HEADER || (size % 8 != 0 && !is_special(header.kind)) || size > bytes.len() {
+                return false;
+            }
+            bytes = &bytes[size..];
+        }
+        true
+    }
+
+    fn drop_skipped(&mut self) -> bool {
+        let n = self.skip.min(self.carry.len() as u64);
+        self.carry.drain(..n as usize);
+        self.skip -= n;
+        if self.skip > 0
+            && let Reader::File { at, end, .. } = &mut self.reader
+        {
+            let jump = self.skip.min(*end - *at);
+            *at += jump;
+            self.skip -= jump;
+            self.ended |= self.skip > 0;
+        }
+        n > 0 || self.skip > 0 && !self.ended
+    }
+
+    /// Takes a record that is not for the profile off the front. `false` when there is none, or
+    /// not all of it yet.
+    fn special(&mut self, beside: &mut Beside) -> bool {
+        let Some(header) = Header::read(&self.carry).map(|h| self.header(h)) else { return false };
+        let size = usize::from(header.size);
+        if !is_special(header.kind) || size < HEADER || self.carry.len() < size {
+            return false;
+        }
+        let body = self.carry[HEADER..size].to_vec();
+        let mut b = Bytes::new(&body, self.rec.big);
+        let mut payload = 0;
+        match header.kind {
+            types::HEADER_ATTR => self.event(&body),
+            types::HEADER_FEATURE => {
+                if let Some(bit) = b.u64().and_then(|bit| u8::try_from(bit).ok()).filter(|_| !b.rest.is_empty()) {
+                    self.rec.features.set(bit, b.rest.to_vec());
+                }
+            }
+            types::EVENT_UPDATE => {
+                let (kind, id) = (b.u64(), b.u64().unwrap_or(0));
+                if kind == Some(2)
+                    && let Some(event) = self.rec.events.iter_mut().find(|e| e.ids.contains(&id))
+                {
+                    event.name = crate::perfdata::bytes::text(b.rest);
+                }
+            }
+            types::BUILD_ID => beside.build_ids.extend(build_id_record(header.misc, &body)),
+            types::TRACING_DATA => {
+                payload = u64::from(b.u32().unwrap_or(0)).next_multiple_of(8);
+                if payload <= MAX_FEATURE {
+                    let Some(blob) = self.carry.get(size..size + payload as usize) else {
+                        return self.ended && self.give_up(beside);
+                    };
+                    self.rec.features.set(features::bit::TRACING_DATA, blob.to_vec());
+                }
+            }
+            types::AUXTRACE => payload = b.u64().unwrap_or(0),
+            _ => self.decompress(header.kind, &body, beside),
+        }
+        self.carry.drain(..size);
+        self.skip = payload;
+        self.drop_skipped();
+        true
+    }
+
+    fn give_up(&mut self, beside: &mut Beside) -> bool {
+        beside.notes.push(format!("cut short at byte {}: the tracing data is incomplete", self.offset(0)));
+        self.carry.clear();
+        true
+    }
+
+    /// A HEADER_ATTR record: an attr that says its own size, then ids.
+    fn event(&mut self, body: &[u8]) {
+        let size = body.get(4..8).and_then(|b| Bytes::new(b, self.rec.big).u32()).unwrap_or(0) as usize;
+        let Some((attr, ids)) = body.split_at_checked(size) else { return };
+        let Some(attr) = decode_attr(attr, self.rec.big) else { return };
+        let mut ids = numbers(ids, self.rec.big);
+        ids.truncate(MAX_IDS as usize);
+        if self.rec.events.len() < 4096 {
+            self.rec.events.push(EventDesc { name: String::new(), attr, ids });
+        }
+    }
+
+    fn decompress(&mut self, kind: u32, body: &[u8], beside: &mut Beside) {
+        let data = if kind == types::COMPRESSED2 {
+            let mut b = Bytes::new(body, self.rec.big);
+            let n = b.u64().unwrap_or(0) as usize;
+            &b.rest[..n.min(b.rest.len())]
+        } else {
+            body
+        };
+        if self.broken {
+            return;
+        }
+        if let Err(why) = self.inflate(data) {
+            beside.notes.push(format!(
+                "damaged at byte {}: the compressed data cannot be read on from there ({why})",
+                self.offset(0)
+            ));
+            self.broken = true;
+        }
+    }
+
+    fn inflate(&mut self, data: &[u8]) -> Result<(), String> {
+        let decoder = match &mut self.zstd {
+            Some(decoder) => decoder,
+            none => none.insert(Decoder::new().map_err(|e| e.to_string())?),
+        };
+        let mut input = InBuffer::around(data);
+        let mut chunk = vec![0; 128 << 10];
+        loop {
+            let mut output = OutBuffer::around(&mut chunk[..]);
+            decoder.run(&mut input, &mut output).map_err(|e| e.to_string())?;
+            let n = output.pos();
+            self.plain.extend_from_slice(&chunk[..n]);
+            if self.plain.len() > MAX_PLAIN {
+                return Err("it grows beyond all measure".to_owned());
+            }
+            if n < chunk.len() && input.pos() == data.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn end(&mut self, beside: &mut Beside) -> Found {
+        if let Some(began) = self.damage.take_if(|_| self.cut) {
+            beside.notes.push(format!("cut short at byte {began}: the last record is incomplete"));
+        } else if let Some(began) = self.damage.take() {
+            beside.notes.push(format!("damaged at byte {began}: nothing after it is readable"));
+        } else if !self.carry.is_empty() {
+            beside.notes.push(format!("cut short at byte {}: the last record is incomplete", self.offset(0)));
+        } else if !self.plain.is_empty() {
+            beside.notes.push("cut short: the last compressed record is incomplete".to_owned());
+        } else if self.skip > 0 {
+            beside.notes.push(format!("cut short at byte {}: {} bytes are missing", self.reader.at(), self.skip));
+        }
+        self.carry.clear();
+        self.plain.clear();
+        self.skip = 0;
+        Found::End
+    }
+}
+
+/// Records that are no news for the profile, or carry bytes outside their size.
+fn is_special(kind: u32) -> bool {
+    matches!(
+        kind,
+        types::HEADER_ATTR
+            | types::HEADER_FEATURE
+            | types::EVENT_UPDATE
+            | types::BUILD_ID
+            | types::TRACING_DATA
+            | types::AUXTRACE
+            | types::COMPRESSED
+            | types::COMPRESSED2
+    )
+}

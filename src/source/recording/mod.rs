@@ -1,0 +1,124 @@
+//! Recordings: perf.data files, directories, streams, and several files of one recording together.
+
+pub mod input;
+pub mod open;
+pub mod reader;
+
+use crate::event::names;
+use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, sample};
+use crate::perfdata::features::bit;
+use crate::perfdata::{EventDesc, info};
+use crate::session::Origin;
+
+use super::{Batch, Info, Source, SourceError, Step};
+use input::{Beside, Found, Input};
+
+pub use open::open;
+
+/// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
+pub struct RecordingSource {
+    name: String,
+    inputs: Vec<Input>,
+    done: Vec<bool>,
+    info: Info,
+    beside: Beside,
+}
+
+impl RecordingSource {
+    /// Puts inputs together: equal events of several files become one. Inputs that begin with
+    /// `shared` have no head of their own and carry the first one's events.
+    pub fn new(name: String, mut inputs: Vec<Input>) -> Result<Self, SourceError> {
+        let mut beside = Beside::default();
+        let mut events: Vec<EventDesc> = Vec::new();
+        let mut places = Vec::new();
+        for input in &mut inputs {
+            for event in input.rec.events.iter_mut().filter(|e| e.name.is_empty()) {
+                let (kind, config) = (event.attr.kind, event.attr.config);
+                event.name = names::name_of(kind, config).unwrap_or_else(|| format!("event {kind}:{config:#x}"));
+            }
+            let place =
+                |e: &EventDesc| match events.iter().position(|known| known.name == e.name && known.attr == e.attr) {
+                    Some(i) => i as u16,
+                    None => {
+                        events.push(e.clone());
+                        events.len() as u16 - 1
+                    }
+                };
+            let place: Vec<u16> = input.rec.events.iter().map(place).collect();
+            places.push((place, input.rec.events.clone()));
+            beside.notes.append(&mut input.rec.warnings);
+            beside.build_ids.extend(input.rec.features.build_ids(input.rec.big));
+        }
+        let info = describe(&name, &inputs, events, places, &mut beside);
+        Ok(Self { name, done: vec![false; inputs.len()], inputs, info, beside })
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        let one = |(done, all): (u64, u64), input: &Input| {
+            let (d, a) = input.progress();
+            (done + d, if a == 0 { 0 } else { all + a })
+        };
+        self.inputs.iter().fold((0, 0), one)
+    }
+}
+
+fn describe(
+    name: &str,
+    inputs: &[Input],
+    events: Vec<EventDesc>,
+    inputs_events: Vec<(Vec<u16>, Vec<EventDesc>)>,
+    beside: &mut Beside,
+) -> Info {
+    let rec = &inputs[0].rec;
+    let real = events.iter().find(|e| e.attr.config != SW_DUMMY || e.attr.kind != TYPE_SOFTWARE);
+    let text = |bit| rec.features.text(bit, rec.big).unwrap_or_default();
+    Info {
+        origin: Origin::Recorded,
+        host: text(bit::HOSTNAME),
+        kernel: text(bit::OSRELEASE),
+        arch: text(bit::ARCH),
+        event_notes: vec![None; events.len()],
+        frequency: real.filter(|e| e.attr.has(Flag::Freq)).map_or(0, |e| e.attr.period_or_freq),
+        chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
+        start: 0,
+        n_cpus: 0,
+        cpus: String::new(),
+        target: name.to_owned(),
+        notes: std::mem::take(&mut beside.notes),
+        machine: rec.features.carried(rec.big),
+        facts: info::lines(rec),
+        tracing: rec.features.get(bit::TRACING_DATA).map(<[u8]>::to_vec).unwrap_or_default(),
+        build_ids: std::mem::take(&mut beside.build_ids),
+        inputs: inputs_events,
+        events,
+    }
+}
+
+impl Source for RecordingSource {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+        let behind = (0..self.inputs.len()).filter(|i| !self.done[*i]).min_by_key(|i| self.inputs[*i].newest);
+        let Some(i) = behind else {
+            batch.complete_until = Some(u64::MAX);
+            return Ok(Step::End(format!("end of {}", self.name)));
+        };
+        batch.input = i as u16;
+        match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
+            Ok(Found::Records | Found::NotYet) => {}
+            end => {
+                self.done[i] = true;
+                batch.input_done = true;
+                if let Err(error) = end {
+                    batch.notes.push(format!("reading ends at byte {}: {error}", self.inputs[i].progress().0));
+                }
+            }
+        }
+        batch.notes.append(&mut self.beside.notes);
+        batch.build_ids.append(&mut self.beside.build_ids);
+        batch.progress = Some(self.progress());
+        Ok(Step::More)
+    }
+}

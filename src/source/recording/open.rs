@@ -1,0 +1,203 @@
+//! Finds out what a file is, whatever its name: perf.data as a file, stream or directory, text,
+//! each plain or compressed by gzip or zstd.
+
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
+use crate::source::text::{self, TextSource};
+use crate::source::{Source, SourceError};
+
+use super::RecordingSource;
+use super::input::{Beside, Input};
+use super::reader::{Filled, PIECE, Reader};
+
+/// As much of a file's beginning as is needed to know what it is.
+const HEAD: usize = 64 << 10;
+/// A pipe that has brought so much is known well enough.
+const ENOUGH: usize = 512;
+
+/// Opens one recording: a file, a directory, `-` for standard input, or several files of one
+/// recording, such as those of `--switch-output`.
+pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
+    let mut inputs = Vec::new();
+    for path in paths {
+        let wrap = |error: ReadError| SourceError::File { path: path.display().to_string(), error };
+        match open_one(path).map_err(wrap)? {
+            Kind::Records(more) => inputs.extend(more),
+            Kind::Text(_) if paths.len() > 1 => {
+                return Err(wrap(ReadError::Holds("samples that could be put together with other files (it is text)")));
+            }
+            Kind::Text(source) => return Ok(source),
+        }
+    }
+    let name = match paths {
+        [one] if one.as_os_str() == "-" => "standard input".to_owned(),
+        [one] => one.display().to_string(),
+        [first, .., last] => format!("{} to {}", first.display(), last.display()),
+        [] => String::new(),
+    };
+    if inputs.is_empty() {
+        return Err(SourceError::File { path: name, error: ReadError::Empty });
+    }
+    Ok(Box::new(RecordingSource::new(name, inputs)?))
+}
+
+enum Kind {
+    Records(Vec<Input>),
+    Text(Box<dyn Source>),
+}
+
+fn open_one(path: &Path) -> Result<Kind, ReadError> {
+    if path.as_os_str() == "-" {
+        let stdin = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from)?);
+        if stdin.metadata()?.is_file() {
+            return from_file(stdin, path);
+        }
+        return from_pipe(stdin, path);
+    }
+    let meta = std::fs::metadata(path)?;
+    if meta.is_dir() {
+        return directory(path).map(Kind::Records);
+    }
+    let file = File::open(path)?;
+    if meta.is_file() { from_file(file, path) } else { from_pipe(file, path) }
+}
+
+fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
+    let mut head = vec![0; HEAD];
+    let mut reader = Reader::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
+    head.clear();
+    reader.fill(&mut head)?;
+    if head.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if is_perf(&head) && !is_stream(&head) {
+        return Ok(Kind::Records(vec![records(file)?]));
+    }
+    if is_stream(&head) {
+        let end = file.metadata()?.len();
+        let rec = Recording::open(&file)?;
+        return Ok(Kind::Records(vec![stream(rec, Reader::File { file, at: PIPE_HEADER, end })?]));
+    }
+    let mut file = file;
+    file.seek(SeekFrom::Start(0))?;
+    let size = file.metadata()?.len();
+    from_bytes(Box::new(file), head, size, path)
+}
+
+/// A pipe's first bytes say what it is; if it is a recording that needs seeking, it is kept in an
+/// unnamed temporary file.
+fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
+    let mut reader = Reader::Pipe { pipe, ahead: Vec::new(), at: 0 };
+    let mut head = Vec::new();
+    loop {
+        let filled = reader.fill(&mut head)?;
+        let known = is_stream(&head) || head.len() >= ENOUGH && is_perf(&head) || head.len() >= HEAD / 4;
+        if known || filled == Filled::End || head.len() >= ENOUGH && filled == Filled::NotYet {
+            break;
+        }
+    }
+    let Reader::Pipe { pipe, .. } = reader else { return Err(ReadError::Empty) };
+    if head.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if is_stream(&head) {
+        let big = crate::perfdata::swap::is_foreign(&head[..8]);
+        let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
+        let ahead = head.split_off(PIPE_HEADER as usize);
+        return Ok(Kind::Records(vec![stream(rec, Reader::Pipe { pipe, ahead, at: PIPE_HEADER })?]));
+    }
+    let sniff = head.clone();
+    from_bytes(Box::new(Cursor::new(head).chain(pipe)), sniff, 0, path)
+}
+
+/// Anything that is read from front to back: compressed, or text. `size` is 0 when unknown.
+fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path) -> Result<Kind, ReadError> {
+    let plain: Box<dyn Read + Send> = if head.starts_with(&[0x1f, 0x8b]) {
+        Box::new(flate2::read::MultiGzDecoder::new(bytes))
+    } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        Box::new(zstd::stream::read::Decoder::new(bytes)?)
+    } else if is_perf(&head) {
+        return spool(bytes).and_then(|file| Ok(Kind::Records(vec![records(file)?])));
+    } else {
+        let format = text::sniff(&head).ok_or_else(|| foreign(&head))?;
+        let reader = BufReader::with_capacity(PIECE, bytes);
+        return Ok(Kind::Text(Box::new(TextSource::new(path.display().to_string(), format, Box::new(reader), size)?)));
+    };
+    let mut plain = plain;
+    let mut inner = Vec::new();
+    plain.by_ref().take(HEAD as u64).read_to_end(&mut inner)?;
+    if inner.is_empty() {
+        return Err(ReadError::Empty);
+    }
+    if is_stream(&inner) {
+        let big = crate::perfdata::swap::is_foreign(&inner[..8]);
+        let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
+        let rest = inner.split_off(PIPE_HEADER as usize);
+        let reader = Reader::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER };
+        return Ok(Kind::Records(vec![stream(rec, reader)?]));
+    }
+    let sniff = inner.clone();
+    let chained = Box::new(Cursor::new(inner).chain(plain));
+    if sniff.starts_with(&[0x1f, 0x8b]) || sniff.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return Err(ReadError::Holds("recording but another compressed file"));
+    }
+    from_bytes(chained, sniff, 0, path)
+}
+
+fn foreign(head: &[u8]) -> ReadError {
+    if head.starts_with(b"PERFFILE") {
+        return ReadError::Version1;
+    }
+    ReadError::Magic(String::from_utf8_lossy(&head[..head.len().min(12)]).into_owned())
+}
+
+/// Keeps what cannot be sought in a temporary file that has no name.
+fn spool(mut bytes: Box<dyn Read + Send>) -> Result<File, ReadError> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut bytes, &mut file)?;
+    Ok(file)
+}
+
+fn records(file: File) -> Result<Input, ReadError> {
+    let rec = Recording::open(&file)?;
+    let reader = Reader::File { file, at: rec.data.start, end: rec.data.end };
+    Ok(Input::new(rec, reader))
+}
+
+fn stream(rec: Recording, reader: Reader) -> Result<Input, ReadError> {
+    let mut input = Input::new(rec, reader);
+    let mut beside = Beside::default();
+    input.head(&mut beside)?;
+    input.rec.warnings.append(&mut beside.notes);
+    if input.rec.events.is_empty() {
+        return Err(ReadError::Holds("event: the stream ended before any was described"));
+    }
+    Ok(input)
+}
+
+/// `perf record --threads`: DIR/data has the head and what perf itself wrote, DIR/data.N the rings.
+fn directory(path: &Path) -> Result<Vec<Input>, ReadError> {
+    let main = path.join("data");
+    if !main.is_file() {
+        return Err(ReadError::Holds("file named data, which a directory of `perf record --threads` has"));
+    }
+    let head = records(File::open(main)?)?;
+    let mut rings: Vec<(u32, PathBuf)> = std::fs::read_dir(path)?
+        .flatten()
+        .filter_map(|e| Some((e.file_name().to_str()?.strip_prefix("data.")?.parse().ok()?, e.path())))
+        .collect();
+    rings.sort();
+    let mut inputs = Vec::new();
+    for (_, ring) in rings {
+        let file = File::open(ring)?;
+        let end = file.metadata()?.len();
+        let rec =
+            Recording { events: head.rec.events.clone(), data: 0..end, big: head.rec.big, ..Recording::default() };
+        inputs.push(Input::new(rec, Reader::File { file, at: 0, end }));
+    }
+    inputs.insert(0, head);
+    Ok(inputs)
+}

@@ -1,0 +1,109 @@
+//! Bytes of a recording, from a file at any offset or from a stream that may still be written.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+/// How much is read at once.
+pub const PIECE: usize = 1 << 20;
+/// How long a stream is waited for.
+const WAIT_NS: i64 = 100_000_000;
+
+/// Where bytes come from.
+pub enum Reader {
+    /// A part of a file.
+    File { file: File, at: u64, end: u64 },
+    /// Bytes in order, until their end.
+    Stream { stream: Box<dyn Read + Send>, at: u64 },
+    /// A pipe: bytes come when its writer has some. `ahead` was read before.
+    Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
+}
+
+/// What a call of [`Reader::fill`] brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    Some,
+    /// Nothing yet, more may come.
+    NotYet,
+    End,
+}
+
+impl Reader {
+    /// Appends up to [`PIECE`] bytes to `out`.
+    pub fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<Filled> {
+        match self {
+            Self::File { file, at, end } => {
+                let want = (*end - *at).min(PIECE as u64) as usize;
+                let before = out.len();
+                out.resize(before + want, 0);
+                let n = read_at(file, &mut out[before..], *at)?;
+                out.truncate(before + n);
+                *at += n as u64;
+                Ok(if n == 0 { Filled::End } else { Filled::Some })
+            }
+            Self::Stream { stream, at } => {
+                let n = stream.by_ref().take(PIECE as u64).read_to_end(out)?;
+                *at += n as u64;
+                Ok(if n == 0 { Filled::End } else { Filled::Some })
+            }
+            Self::Pipe { pipe, ahead, at } => {
+                if !ahead.is_empty() {
+                    *at += ahead.len() as u64;
+                    out.append(ahead);
+                    return Ok(Filled::Some);
+                }
+                if !ready(pipe)? {
+                    return Ok(Filled::NotYet);
+                }
+                let before = out.len();
+                out.resize(before + (PIECE >> 4), 0);
+                let n = pipe.read(&mut out[before..])?;
+                out.truncate(before + n);
+                *at += n as u64;
+                Ok(if n == 0 { Filled::End } else { Filled::Some })
+            }
+        }
+    }
+
+    /// Offset after the last byte that was read.
+    pub fn at(&self) -> u64 {
+        match self {
+            Self::File { at, .. } | Self::Stream { at, .. } | Self::Pipe { at, .. } => *at,
+        }
+    }
+
+    /// Bytes from the start of a file to the end of its records; 0 when nobody knows.
+    pub fn end(&self) -> u64 {
+        match self {
+            Self::File { end, .. } => *end,
+            _ => 0,
+        }
+    }
+}
+
+fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut n = 0;
+    while n < out.len() {
+        match file.read_at(&mut out[n..], at + n as u64) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(n)
+}
+
+fn ready(pipe: &File) -> io::Result<bool> {
+    let fd = pipe.as_fd();
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: WAIT_NS })) {
+        Ok(n) => Ok(n > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}

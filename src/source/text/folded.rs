@@ -1,0 +1,117 @@
+//! Folded stacks: `comm;root;…;leaf COUNT`, one a line, as FlameGraph's collapsers write them.
+
+use crate::session::DsoKind;
+use crate::source::{Batch, NamedFrame, NamedSample};
+
+use super::Names;
+
+/// Marks at the end of a frame (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
+const MARKS: &[(&[u8], &str, DsoKind)] = &[
+    (b"_[k]", "[kernel.kallsyms]", DsoKind::Kernel),
+    (b"_[j]", "[jit]", DsoKind::Anon),
+    (b"_[i]", "[inlined]", DsoKind::File),
+    (b"_[w]", "[waker]", DsoKind::Unknown),
+];
+
+/// A line's stack and its count.
+pub fn split(line: &[u8]) -> Option<(&[u8], u64)> {
+    let line = line.trim_ascii_end();
+    let at = memchr::memrchr(b' ', line)?;
+    let text = std::str::from_utf8(&line[at + 1..]).ok()?;
+    let count = text.parse::<u64>().ok().or_else(|| {
+        // Some writers weigh by fractions (milliseconds, bytes a second).
+        text.parse::<f64>().ok().filter(|c| c.is_finite() && *c >= 0.0).map(|c| c.round() as u64)
+    })?;
+    let stack = line[..at].trim_ascii_end();
+    (!stack.is_empty()).then_some((stack, count))
+}
+
+/// Takes in a line; `false` when it is none.
+pub fn line(text: &[u8], names: &mut Names, batch: &mut Batch) -> bool {
+    let Some((stack, period)) = split(text) else { return false };
+    let (time, stack) = timestamp(stack);
+    let mut parts = stack.split(|b| *b == b';');
+    let comm = names.comm(parts.next().unwrap_or_default());
+    let pid = if comm.starts_with("swapper") { 0 } else { -1 };
+    let mut frames: Vec<u32> =
+        parts.filter(|p| !p.is_empty()).map(|part| names.frame(part, batch, || describe(part))).collect();
+    frames.reverse();
+    batch.stacks.push(NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event: 0, frames, closed: true });
+    true
+}
+
+fn describe(part: &[u8]) -> NamedFrame {
+    let mark = MARKS.iter().find(|(mark, _, _)| part.ends_with(mark) && part.len() > mark.len());
+    let (name, dso, kind) = match mark {
+        Some((mark, dso, kind)) => (&part[..part.len() - mark.len()], *dso, *kind),
+        None => (part, "[unknown]", DsoKind::Unknown),
+    };
+    NamedFrame { name: String::from_utf8_lossy(name).into(), dso: dso.into(), kind, ip: None }
+}
+
+/// A leading date and time, each as a frame of its own, or seconds with a fraction; in nanoseconds.
+fn timestamp(stack: &[u8]) -> (u64, &[u8]) {
+    let first = |s: &[u8]| s.iter().position(|b| *b == b';');
+    let Some(end) = first(stack) else { return (0, stack) };
+    let (head, rest) = (&stack[..end], &stack[end + 1..]);
+    if let Some(day) = date(head)
+        && let Some(next) = first(rest)
+        && let Some(time) = clock(&rest[..next])
+    {
+        return (day * 86_400_000_000_000 + time, &rest[next + 1..]);
+    }
+    if let Some(time) = clock(head) {
+        return (time, rest);
+    }
+    match super::script::seconds(head) {
+        Some(time) => (time, rest),
+        None => (0, stack),
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    let digits = !bytes.is_empty() && bytes.len() < 19 && bytes.iter().all(u8::is_ascii_digit);
+    digits.then(|| bytes.iter().fold(0, |n, b| n * 10 + u64::from(b - b'0')))
+}
+
+/// Days since 1970 of `YYYY-MM-DD` (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+/// days_from_civil).
+fn date(text: &[u8]) -> Option<u64> {
+    let [y, m, d] = text.split(|b| *b == b'-').map(number).collect::<Option<Vec<_>>>()?[..] else { return None };
+    if !(1970..=9999).contains(&y) || !(1..=12).contains(&m) || !(1..=31).contains(&d) {
+        return None;
+    }
+    let y = if m <= 2 { y - 1 } else { y };
+    let (era, yoe) = (y / 400, y % 400);
+    let doy = (153 * (if m > 2 { m - 3 } else { m + 9 }) + 2) / 5 + d - 1;
+    (era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy).checked_sub(719_468)
+}
+
+/// Nanoseconds of `HH:MM:SS` with an optional fraction.
+fn clock(text: &[u8]) -> Option<u64> {
+    let [h, m, s] = text.split(|b| *b == b':').collect::<Vec<_>>()[..] else { return None };
+    let (h, m) = (number(h)?, number(m)?);
+    let s = super::script::seconds(s).or_else(|| number(s)?.checked_mul(1_000_000_000))?;
+    (h < 24 && m < 60).then_some((h * 3600 + m * 60) * 1_000_000_000 + s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_what_is_no_line() {
+        assert_eq!(split(b"a;b c 12"), Some((&b"a;b c"[..], 12)));
+        assert_eq!(split(b"a;b 1.6"), Some((&b"a;b"[..], 2)));
+        assert_eq!((split(b"12"), split(b"a;b"), split(b" 7"), split(b"a -1")), (None, None, None, None));
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(date(b"1970-01-02"), Some(1));
+        assert_eq!(date(b"2026-11-21"), Some(20_778));
+        assert_eq!(timestamp(b"12.5;a;b"), (12_500_000_000, &b"a;b"[..]));
+        assert_eq!(timestamp(b"a;b"), (0, &b"a;b"[..]));
+        assert_eq!(timestamp(b"00:00:01;a"), (1_000_000_000, &b"a"[..]));
+    }
+}

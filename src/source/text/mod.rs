@@ -1,0 +1,298 @@
+//! Profiles as text: `perf script` output and folded stacks. They carry names instead of addresses.
+
+pub mod folded;
+pub mod script;
+
+use std::io::BufRead;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::kernel::attr::Attr;
+use crate::perfdata::EventDesc;
+use crate::perfdata::read::ReadError;
+use crate::session::Origin;
+
+use super::{Batch, Info, NamedFrame, NamedSample, Source, SourceError, Step};
+
+/// Which text it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Script,
+    Folded,
+}
+
+/// Samples in one batch.
+const BATCH: usize = 8192;
+/// Lines of a foreign file that are looked at.
+const LINES: usize = 50;
+/// A longer line is damage.
+const MAX_LINE: usize = 1 << 20;
+
+/// What the beginning of a file is; `None` when it is no profile.
+pub fn sniff(head: &[u8]) -> Option<Format> {
+    if head.contains(&0) {
+        return None;
+    }
+    let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
+    let lines = || head[..end].split(|b| *b == b'\n').filter(|l| !l.is_empty() && l[0] != b'#').take(LINES);
+    if lines().any(|line| script::header(line).is_some()) {
+        return Some(Format::Script);
+    }
+    let (good, all) = lines().fold((0, 0), |(g, n), l| (g + usize::from(folded::split(l).is_some()), n + 1));
+    // One line that ends with a number proves little, so a stack or a second line must show too.
+    let shape = lines().any(|l| l.contains(&b';')) || all > 1;
+    (good > 0 && good * 10 >= all * 9 && shape).then_some(Format::Folded)
+}
+
+/// Text being read.
+pub struct TextSource {
+    name: String,
+    format: Format,
+    reader: Box<dyn BufRead + Send>,
+    info: Info,
+    line: Vec<u8>,
+    number: u64,
+    done: u64,
+    size: u64,
+    bad: u64,
+    first_bad: Option<u64>,
+    names: Names,
+}
+
+/// Names that were met, each told once.
+#[derive(Default)]
+pub struct Names {
+    frames: HashMap<Box<[u8]>, u32>,
+    comms: HashMap<Box<[u8]>, Arc<str>>,
+    events: HashMap<Box<[u8]>, u16>,
+}
+
+impl Names {
+    /// The id of a frame; a new one is described by `describe` and put into the batch.
+    pub fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
+        if let Some(id) = self.frames.get(key) {
+            return *id;
+        }
+        let id = self.frames.len() as u32;
+        batch.names.push(describe());
+        self.frames.insert(key.into(), id);
+        id
+    }
+
+    pub fn comm(&mut self, name: &[u8]) -> Arc<str> {
+        if let Some(comm) = self.comms.get(name) {
+            return comm.clone();
+        }
+        let comm: Arc<str> = String::from_utf8_lossy(name).into();
+        self.comms.insert(name.into(), comm.clone());
+        comm
+    }
+
+    /// The index of an event; a new one is put into the batch.
+    pub fn event(&mut self, name: &[u8], batch: &mut Batch) -> u16 {
+        if let Some(id) = self.events.get(name) {
+            return *id;
+        }
+        let id = self.events.len() as u16;
+        batch.events.push(event(&String::from_utf8_lossy(name)));
+        self.events.insert(name.into(), id);
+        id
+    }
+}
+
+fn event(name: &str) -> EventDesc {
+    let attr = Attr { sample_type: crate::kernel::attr::sample::CALLCHAIN, ..Attr::default() };
+    EventDesc { name: name.to_owned(), attr, ids: Vec::new() }
+}
+
+impl TextSource {
+    /// `size` is that of the whole text, 0 when unknown.
+    pub fn new(name: String, format: Format, reader: Box<dyn BufRead + Send>, size: u64) -> Result<Self, ReadError> {
+        let what = match format {
+            Format::Script => "text of perf script",
+            Format::Folded => "folded stacks: the counts in the file are the periods here, and each line is one sample",
+        };
+        let mut source = Self {
+            info: Info {
+                target: name.clone(),
+                facts: vec![("format".into(), what.into())],
+                ..Info::new(Origin::Recorded)
+            },
+            name,
+            format,
+            reader,
+            line: Vec::new(),
+            number: 0,
+            done: 0,
+            size,
+            bad: 0,
+            first_bad: None,
+            names: Names::default(),
+        };
+        if format == Format::Folded {
+            source.names.events.insert(b"samples"[..].into(), 0);
+            source.info.events.push(event("samples"));
+            source.info.event_notes.push(None);
+        }
+        Ok(source)
+    }
+
+    /// Reads the next line without its end into `self.line`; `false` at the end.
+    fn read_line(&mut self) -> std::io::Result<bool> {
+        self.line.clear();
+        let n = std::io::Read::take(&mut self.reader, MAX_LINE as u64).read_until(b'\n', &mut self.line)?;
+        self.done += n as u64;
+        self.number += 1;
+        while self.line.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
+            self.line.pop();
+        }
+        Ok(n > 0)
+    }
+
+    fn bad_line(&mut self) {
+        self.bad += 1;
+        self.first_bad.get_or_insert(self.number);
+    }
+
+    fn folded(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
+        while batch.stacks.len() < BATCH {
+            if !self.read_line()? {
+                return Ok(false);
+            }
+            let line = std::mem::take(&mut self.line);
+            if !line.is_empty() && line[0] != b'#' && !folded::line(&line, &mut self.names, batch) {
+                self.bad_line();
+            }
+            self.line = line;
+        }
+        Ok(true)
+    }
+
+    fn script(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
+        let mut open: Option<NamedSample> = None;
+        // Samples are not cut by batches: a full batch ends with an empty line.
+        loop {
+            let more = self.read_line()?;
+            let line = std::mem::take(&mut self.line);
+            if line.is_empty() || !more {
+                if let Some(sample) = open.take() {
+                    batch.stacks.push(sample);
+                }
+                if !more || batch.stacks.len() >= BATCH {
+                    self.line = line;
+                    return Ok(more);
+                }
+            } else if line[0].is_ascii_whitespace() && open.as_ref().is_some_and(|s| !s.closed) {
+                let Some(sample) = &mut open else { continue };
+                match script::frame(&line, &mut self.names, batch) {
+                    Some(id) => sample.frames.push(id),
+                    None => self.bad_line(),
+                }
+            } else if line[0] != b'#' {
+                if let Some(sample) = open.take() {
+                    batch.stacks.push(sample);
+                }
+                match script::header(&line) {
+                    Some(header) => open = Some(script::sample(&header, &mut self.names, batch)),
+                    None => self.bad_line(),
+                }
+            }
+            self.line = line;
+        }
+    }
+}
+
+impl Source for TextSource {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+        let more = match self.format {
+            Format::Folded => self.folded(batch),
+            Format::Script => self.script(batch),
+        };
+        let more = more.unwrap_or_else(|error| {
+            batch.notes.push(format!("reading ends at line {}: {error}", self.number));
+            false
+        });
+        batch.progress = Some((self.done, self.size));
+        if more {
+            return Ok(Step::More);
+        }
+        if let Some(line) = self.first_bad {
+            batch
+                .notes
+                .push(format!("{} lines are not understood and were left out, the first is line {line}", self.bad));
+        }
+        batch.complete_until = Some(u64::MAX);
+        Ok(Step::End(format!("end of {}", self.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All samples as (comm, event, period, time, frames root first).
+    pub fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
+        let format = sniff(text.as_bytes()).expect("a profile");
+        let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+        let mut source = TextSource::new("t".into(), format, reader, 0).expect("source");
+        let (mut names, mut out) = (Vec::new(), Vec::new());
+        loop {
+            let mut batch = Batch::default();
+            let step = source.next(&mut batch).expect("reads");
+            names.extend(batch.names.iter().map(|n| format!("{}@{}", n.name, n.dso)));
+            for s in &batch.stacks {
+                let frames = s.frames.iter().rev().map(|f| names[*f as usize].clone()).collect();
+                out.push((s.comm.to_string(), s.event, s.period, s.time, frames));
+            }
+            if matches!(step, Step::End(_)) {
+                return out;
+            }
+        }
+    }
+
+    #[test]
+    fn folded_stacks_with_marks_and_times() {
+        let text = "# a comment\nnginx;main;tcp_send_[k] 12\n2026-11-21;03:04:05;a b;f;g_[j] 3\nx;inl_[i] 1\n";
+        let got = read(text);
+        assert_eq!(
+            got[0],
+            ("nginx".into(), 0, 12, 0, vec!["main@[unknown]".into(), "tcp_send@[kernel.kallsyms]".into()])
+        );
+        assert_eq!((&*got[1].0, got[1].4[1].as_str()), ("a b", "g@[jit]"));
+        assert_eq!(got[1].3 % (86_400 * 1_000_000_000), (3 * 3600 + 4 * 60 + 5) * 1_000_000_000);
+        assert_eq!(got[2].4, ["inl@[inlined]"]);
+    }
+
+    #[test]
+    fn perf_script_as_perf_prints_it() {
+        let text = "\
+spin x 17520/17521 [001]  2024.627136880:    1001001 cpu-clock:ppp: 
+\t            1224 burn_alpha+0x24 (/tmp/w/spin)
+\tffffffff8175328f elf_load(int, char const*)+0x1af ([kernel.kallsyms])
+\t           2724a [unknown] (/usr/lib/libc.so.6)
+
+:12 12  1.5: page-faults:  ffffffff8175336a elf_load+0x28a ([kernel.kallsyms])
+a 7 [000] 3.000000: sched:sched_switch: prev_comm=a (x)
+
+";
+        let got = read(text);
+        assert_eq!(got.len(), 3);
+        assert_eq!((&*got[0].0, got[0].2, got[0].3), ("spin x", 1_001_001, 2_024_627_136_880));
+        assert_eq!(got[0].4[0], "[unknown]@/usr/lib/libc.so.6");
+        assert_eq!(got[0].4[1..], ["elf_load(int, char const*)@[kernel.kallsyms]", "burn_alpha@/tmp/w/spin"]);
+        assert_eq!((&*got[1].0, got[1].1, got[1].3, got[1].4.len()), (":12", 1, 1_500_000_000, 1));
+        assert_eq!((got[2].1, got[2].4.len()), (2, 0));
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        for text in ["hello world\n", "#!/bin/sh\nexit 1\n", "", "42\n", "{\"a\": 1}\n"] {
+            assert_eq!(sniff(text.as_bytes()), None, "{text:?}");
+        }
+    }
+}

@@ -325,6 +325,9 @@ impl Core {
             self.profile.ledger.own += 1;
             return;
         }
+        if header.misc & misc::CPUMODE_MASK == misc::USER {
+            self.session.ran(sample.pid);
+        }
         let trace = self.trace(event, &sample);
         if !self.wants.chains {
             sample.chain = leaf(sample.chain);
@@ -375,7 +378,7 @@ impl Core {
 /// The first address of a chain with the marker before it.
 fn leaf(chain: &[u8]) -> &[u8] {
     let at = crate::record::sample::words(chain)
-        .position(|w| w < crate::record::sample::CONTEXT_MAX && w != 0)
+        .position(|w| w < crate::record::sample::CONTEXT_MAX)
         .map_or(chain.len(), |i| 8 * (i + 1));
     &chain[..at.min(chain.len())]
 }

@@ -16,6 +16,7 @@
 pub mod columns;
 pub mod frames;
 pub mod ledger;
+mod memory;
 pub mod sites;
 pub mod trie;
 
@@ -23,8 +24,9 @@ use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use rustc_hash::{FxBuildHasher, FxHasher};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use memory::Memory;
 
 use crate::record::Sample;
 use crate::record::kinds::misc;
@@ -41,8 +43,8 @@ pub use trie::{NodeId, Trie};
 
 /// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
 const MAX_DEPTH: usize = 1024;
-/// Remembered call chains; beyond this the memory of them starts anew.
-const MAX_REMEMBERED: usize = 1 << 19;
+/// Threads whose last chain is kept; beyond this they start anew.
+const MAX_LAST: usize = 1 << 12;
 
 /// Samples, stacks and names of a session.
 #[derive(Debug, Default)]
@@ -55,8 +57,10 @@ pub struct Profile {
     pub frames: Frames,
     pub sites: Sites,
     pub ledger: Ledger,
-    remembered: HashMap<(u64, u64), NodeId, FxBuildHasher>,
-    scratch: Vec<Frame>,
+    memory: Memory,
+    /// The last chain of each thread, by tid: the next one mostly begins alike.
+    last: FxHashMap<i32, Last>,
+    scratch: Vec<Word>,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
 }
@@ -86,45 +90,53 @@ impl Profile {
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
         let single = sample.ip.to_le_bytes();
         let chain = if sample.chain.is_empty() { &single[..] } else { sample.chain };
-        let key = fingerprint(chain, session.space_generation(sample.pid), session.kernel_generation(), mode);
-        if let Some(node) = self.remembered.get(&key) {
-            return *node;
+        let generations = (session.space_generation(sample.pid), session.kernel_generation());
+        if !self.memory.is_worth_it() {
+            return self.path(session, sample, chain, mode, generations);
         }
+        let key = fingerprint(chain, generations.0, generations.1, mode);
+        if let Some(node) = self.memory.get(&key) {
+            return node;
+        }
+        let node = self.path(session, sample, chain, mode, generations);
+        self.memory.insert(key, node);
+        node
+    }
+
+    /// Walks a chain into the trie, from where it leaves the thread's last one.
+    fn path(
+        &mut self,
+        session: &Session,
+        sample: &Sample<'_>,
+        chain: &[u8],
+        mode: u16,
+        generations: (u32, u32),
+    ) -> NodeId {
         self.scratch.clear();
-        let mut context = match mode {
-            misc::USER => CONTEXT_USER,
-            misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
-            _ => CONTEXT_KERNEL,
-        };
-        let mut caller = false;
-        for word in crate::record::sample::words(chain) {
-            if word >= CONTEXT_MAX {
-                context = word;
-                // The first address of each context is exact; those after it are return addresses.
-                caller = false;
-                continue;
-            }
-            if word == 0 || self.scratch.len() == MAX_DEPTH {
-                continue;
-            }
-            let map = match context {
-                CONTEXT_KERNEL => session.kernel_map(word),
-                CONTEXT_USER => session.user_map(sample.pid, word),
+        words_of(chain, mode, &mut self.scratch);
+        self.scratch.reverse();
+        if self.last.len() > MAX_LAST {
+            self.last.clear();
+        }
+        let last = self.last.entry(sample.tid).or_default();
+        if last.generations != generations || last.pid != sample.pid {
+            last.words.clear();
+            (last.generations, last.pid) = (generations, sample.pid);
+        }
+        let same = last.words.iter().zip(&self.scratch).take_while(|((a, _), b)| a == *b).count();
+        last.words.truncate(same);
+        let mut node = last.words.last().map_or(NodeId::ROOT, |(_, node)| *node);
+        for word in &self.scratch[same..] {
+            let map = match word.context {
+                CONTEXT_KERNEL => session.kernel_map(word.ip),
+                CONTEXT_USER => session.user_map(sample.pid, word.ip),
                 CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => MapId::GUEST,
                 _ => MapId::UNKNOWN,
             };
-            self.scratch.push(Frame { map, caller, ip: word });
-            caller = true;
-        }
-        let mut node = NodeId::ROOT;
-        for frame in self.scratch.iter().rev() {
-            let frame = self.frames.intern(*frame);
+            let frame = self.frames.intern(Frame { map, caller: word.caller, ip: word.ip });
             node = self.trie.child(node, frame);
+            last.words.push((*word, node));
         }
-        if self.remembered.len() >= MAX_REMEMBERED {
-            self.remembered.clear();
-        }
-        self.remembered.insert(key, node);
         node
     }
 
@@ -181,7 +193,7 @@ impl Profile {
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
         let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.current.memory();
-        columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.remembered.capacity() * 21
+        columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
     }
 
     /// Drops the oldest chunk and returns it, for whoever has it counted. `None` when only the
@@ -243,8 +255,48 @@ impl Profile {
         self.current.renumber(&mut renumber);
         frames.finish_taking(old_frames);
         (self.sites, self.trie, self.frames) = (sites, trie, frames);
-        self.remembered = HashMap::default();
+        self.memory = Memory::default();
+        self.last.clear();
         self.epoch += 1;
+    }
+}
+
+/// An address of a chain and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    ip: u64,
+    context: u64,
+    caller: bool,
+}
+
+/// A thread's last chain, root first, with the node of each step.
+#[derive(Debug, Default)]
+struct Last {
+    pid: i32,
+    generations: (u32, u32),
+    words: Vec<(Word, NodeId)>,
+}
+
+/// Reads a raw chain: leaf first, markers taken out.
+fn words_of(chain: &[u8], mode: u16, out: &mut Vec<Word>) {
+    let mut context = match mode {
+        misc::USER => CONTEXT_USER,
+        misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
+        _ => CONTEXT_KERNEL,
+    };
+    let mut caller = false;
+    for ip in crate::record::sample::words(chain) {
+        if ip >= CONTEXT_MAX {
+            context = ip;
+            // The first address of each context is exact; those after it are return addresses.
+            caller = false;
+            continue;
+        }
+        if out.len() == MAX_DEPTH {
+            break;
+        }
+        out.push(Word { ip, context, caller });
+        caller = true;
     }
 }
 

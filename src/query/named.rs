@@ -68,12 +68,13 @@ impl Named {
     }
 }
 
-/// perf has `[unknown]` and the DSO; collapsers put the DSO in brackets instead.
+/// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
+/// one that has some already.
 fn name(data: Data<'_>, sym: SymId) -> Name {
     let sym = data.profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),
-        None if sym.dso_name.starts_with('[') => sym.dso_name.clone(),
+        None if &*sym.dso_name == "[unknown]" => sym.dso_name.clone(),
         None => format!("[{}]", sym.dso_name).into(),
     };
     Name { text, kind: sym.kind, dso: sym.dso_name.clone() }

@@ -65,6 +65,8 @@ pub struct Session {
     spaces: FxHashMap<i32, Space>,
     kernel: Space,
     generation: u32,
+    /// Spaces that may still be inside an exec; 0 saves looking.
+    in_exec: usize,
     /// Threads that have ended, oldest first.
     leaving: VecDeque<(u64, TaskRecord)>,
     names: HashMap<Arc<str>, ()>,
@@ -82,6 +84,7 @@ impl Session {
             spaces: FxHashMap::default(),
             kernel: Space::default(),
             generation: 0,
+            in_exec: 0,
             leaving: VecDeque::new(),
             names: HashMap::new(),
             log: SideLog::default(),
@@ -141,7 +144,9 @@ impl Session {
         let comm = self.intern(name);
         if exec {
             self.generation += 1;
-            self.spaces.insert(pid, Space::empty(self.generation));
+            let space = Space::after_exec(self.spaces.get(&pid), self.generation);
+            self.in_exec += usize::from(space.is_in_exec());
+            self.spaces.insert(pid, space);
         }
         self.log.push(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
         self.threads.insert(tid, Thread::new(comm));
@@ -248,6 +253,18 @@ impl Session {
         self.threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
     }
 
+    /// A process was seen running its own code, so that an exec of it is over.
+    pub fn ran(&mut self, pid: i32) {
+        if self.in_exec == 0 {
+            return;
+        }
+        if let Some(space) = self.spaces.get_mut(&pid).filter(|s| s.is_in_exec()) {
+            self.generation += 1;
+            self.in_exec -= 1;
+            space.settle(self.generation);
+        }
+    }
+
     /// Who the thread is at this moment.
     pub fn task(&mut self, pid: i32, tid: i32) -> TaskId {
         let thread = self.thread(tid, pid);
@@ -345,6 +362,8 @@ mod tests {
         let before = s.task(2, 2);
         assert_eq!(&*s.tasks()[before.0 as usize].comm, "sh");
         s.apply(&Record::Comm { pid: 2, tid: 2, exec: true, name: b"ls" }, 6);
+        assert_eq!(dso(&s, 2, 0x1800), "sh", "the system call was made by the old program");
+        s.ran(2);
         assert_eq!(dso(&s, 2, 0x1800), "[unknown]");
         s.apply(&map(2, 0x4000, 0x1000, "/bin/ls"), 6);
         assert_eq!(dso(&s, 2, 0x4000), "ls");

@@ -16,12 +16,31 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     entries: Arc<Vec<Entry>>,
+    /// What an exec has replaced, while its system call still runs: until then the call's user
+    /// address is one of the old program.
+    before: Option<Arc<Vec<Entry>>>,
     generation: u32,
 }
 
 impl Space {
     pub fn empty(generation: u32) -> Self {
-        Self { entries: Arc::default(), generation }
+        Self { entries: Arc::default(), before: None, generation }
+    }
+
+    /// The space of a program that takes another's place.
+    pub fn after_exec(old: Option<&Self>, generation: u32) -> Self {
+        Self { before: old.map(|s| s.entries.clone()), ..Self::empty(generation) }
+    }
+
+    /// Whether an exec is still under way.
+    pub fn is_in_exec(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The new program runs: the old one's mappings are gone.
+    pub fn settle(&mut self, generation: u32) {
+        self.before = None;
+        self.generation = generation;
     }
 
     pub fn generation(&self) -> u32 {
@@ -29,9 +48,7 @@ impl Space {
     }
 
     pub fn find(&self, ip: u64) -> Option<MapId> {
-        let after = self.entries.partition_point(|e| e.start <= ip);
-        let entry = self.entries.get(after.checked_sub(1)?)?;
-        (ip < entry.end).then_some(entry.map)
+        find(&self.entries, ip).or_else(|| find(self.before.as_ref()?, ip))
     }
 
     /// The mappings, each once, in address order.
@@ -55,6 +72,12 @@ impl Space {
         }
         entries.splice(first..last.max(first), fresh);
     }
+}
+
+fn find(entries: &[Entry], ip: u64) -> Option<MapId> {
+    let after = entries.partition_point(|e| e.start <= ip);
+    let entry = entries.get(after.checked_sub(1)?)?;
+    (ip < entry.end).then_some(entry.map)
 }
 
 #[cfg(test)]

@@ -30,8 +30,7 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
     if events.len() > 1 {
-        let rest: Vec<&str> =
-            events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
+        let rest: Vec<&str> = events.iter().filter(|i| **i != event).map(|i| loaded.event_names[*i].as_str()).collect();
         complain(&format!(
             "exported is {}; choose another with --event: {}",
             loaded.event_names[event],
@@ -58,9 +57,9 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
 /// The event of the first sample, as collapsers of perf script's text choose it.
 fn first_event(loaded: &Loaded, events: &[usize]) -> Option<usize> {
     let profile = &loaded.ingest.core().profile;
-    let sampled = profile.between(0, u64::MAX).find_map(|(chunk, range)| {
-        chunk.event[range].iter().map(|e| usize::from(*e)).find(|e| events.contains(e))
-    });
+    let sampled = profile
+        .between(0, u64::MAX)
+        .find_map(|(chunk, range)| chunk.event[range].iter().map(|e| usize::from(*e)).find(|e| events.contains(e)));
     sampled.or(events.first().copied())
 }
 

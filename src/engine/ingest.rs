@@ -294,7 +294,10 @@ impl Core {
         }
         *self.kinds.entry(header.kind).or_default() += 1;
         match Record::decode(header, body) {
-            Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => self.profile.ledger.lost_records += lost,
+            Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
+                let ledger = &mut self.profile.ledger;
+                ledger.lost_records = ledger.lost_records.saturating_add(lost);
+            }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
             Ok(side) => self.session.apply(&side, time),
             Err(_) => self.profile.ledger.malformed += 1,
@@ -343,6 +346,21 @@ impl Core {
         }
         let Some(format) = self.formats.by_id.get(&attr.config) else { return TraceId::default() };
         self.profile.sites.trace(&format.text(sample.raw))
+    }
+
+    /// Records by the name of their type, in the order of the types; unknown ones together.
+    pub fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
+        let mut list: Vec<(u32, u64)> = self.kinds.iter().map(|(k, n)| (*k, *n)).collect();
+        list.sort_unstable();
+        let mut out: Vec<(&'static str, u64)> = Vec::new();
+        for (kind, n) in list {
+            let name = types::name(kind).unwrap_or("UNKNOWN");
+            match out.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => *all += n,
+                None => out.push((name, n)),
+            }
+        }
+        out
     }
 
     /// Wall-clock time of the session's start in nanoseconds since 1970, where the recording says how

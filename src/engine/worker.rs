@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::profile::Acc;
 use crate::query::answer::{Cost, EventInfo};
-use crate::query::{Answer, Data, Fold, Key, Question, Top, lines};
+use crate::query::{Answer, Data, Fold, Key, Progress, Question, Top, lines};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Info};
 
@@ -71,6 +71,8 @@ pub struct Worker {
     dsos: Vec<Option<Arc<Dso>>>,
     cost_at: (u64, u64),
     cost: Cost,
+    /// Bytes read of a recording, and in all.
+    progress: Option<(u64, u64)>,
 }
 
 enum Event {
@@ -112,6 +114,7 @@ impl Worker {
             dsos: Vec::new(),
             cost_at: (now, own_cpu_ns()),
             cost: Cost::default(),
+            progress: None,
         }
     }
 
@@ -156,6 +159,7 @@ impl Worker {
         self.count_expected();
         let had = self.ingest.core().profile.end();
         self.more_events(&batch);
+        self.progress = batch.progress.or(self.progress);
         for note in batch.notes.drain(..) {
             self.note(note);
         }
@@ -420,6 +424,12 @@ impl Worker {
             frequency: self.facts.frequency,
             cpus: self.facts.cpus.clone(),
             names_pending: self.sought,
+            progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
+                done,
+                all,
+                taken_ns: now - self.started,
+            }),
+            kinds: core.kinds_by_name(),
             question,
         };
         self.fold = Some(fold);

@@ -37,7 +37,7 @@ pub fn write(
         let stacks = &mut threads.entry(site.task).or_default().stacks;
         let node = named.node_of[site.stack.0 as usize];
         match stacks.last_mut() {
-            Some((last, period)) if *last == node => *period += row.period,
+            Some((last, period)) if *last == node => *period = period.saturating_add(row.period),
             _ => stacks.push((node, row.period)),
         }
     });
@@ -66,7 +66,7 @@ pub fn write(
 }
 
 fn one(name: &str, unit: &str, thread: &Thread, named: &Named, out: &mut dyn Write) -> io::Result<()> {
-    let total: u64 = thread.stacks.iter().map(|(_, period)| period).sum();
+    let total = thread.stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;
     write!(out, ",\"unit\":\"{unit}\",\"startValue\":0,\"endValue\":{total},\"samples\":[")?;

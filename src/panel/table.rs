@@ -74,16 +74,23 @@ impl Table {
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
         let mut line = |texts: &mut dyn Iterator<Item = &str>| {
-            let mut row = String::new();
+            let mut before = 0;
             for (i, text) in texts.enumerate() {
-                let pad = " ".repeat(widths[i].saturating_sub(super::text::width(text)));
-                let gap = if i > 0 { "  " } else { "" };
-                match self.columns[i].align {
-                    Align::Right => row.extend([gap, &pad, text]),
-                    Align::Left => row.extend([gap, text, &pad]),
+                let pad = widths[i].saturating_sub(super::text::width(text));
+                before += if i > 0 { 2 } else { 0 };
+                let (left, right) = match self.columns[i].align {
+                    Align::Right => (pad, 0),
+                    Align::Left => (0, pad),
+                };
+                // Room after a text is written with the next one, so that lines have no end of blanks.
+                if !text.is_empty() {
+                    out.extend(std::iter::repeat_n(' ', before + left));
+                    out.push_str(text);
+                    before = right;
+                } else {
+                    before += pad;
                 }
             }
-            out.push_str(row.trim_end());
             out.push('\n');
         };
         line(&mut self.columns.iter().map(|c| c.title));

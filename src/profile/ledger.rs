@@ -27,7 +27,7 @@ pub struct Ledger {
 impl Ledger {
     /// The lost share of all samples, in percent.
     pub fn lost_percent(&self) -> f64 {
-        let all = self.lost + self.received;
+        let all = self.lost.saturating_add(self.received);
         if all == 0 { 0.0 } else { 100.0 * self.lost as f64 / all as f64 }
     }
 }

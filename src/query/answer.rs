@@ -58,6 +58,25 @@ pub struct Cost {
     pub sampling_percent: f64,
 }
 
+/// How far a recording has been read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes.
+    pub done: u64,
+    /// Bytes in all; 0 when nobody knows.
+    pub all: u64,
+    /// Nanoseconds since reading began.
+    pub taken_ns: u64,
+}
+
+impl Progress {
+    /// Nanoseconds that the rest will take at the pace so far.
+    pub fn left_ns(&self) -> Option<u64> {
+        let rest = self.all.checked_sub(self.done)?;
+        (self.done > 0).then(|| (u128::from(self.taken_ns) * u128::from(rest) / u128::from(self.done)) as u64)
+    }
+}
+
 /// A complete answer to a question, at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
@@ -84,6 +103,10 @@ pub struct Answer {
     pub frequency: u64,
     /// CPUs that are sampled, as a list; empty for "all".
     pub cpus: String,
+    /// How far a recording has been read, while it is.
+    pub progress: Option<Progress>,
+    /// Records that are no samples, by type.
+    pub kinds: Vec<(&'static str, u64)>,
     /// Frames whose names are still being looked up.
     pub names_pending: usize,
 }

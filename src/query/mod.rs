@@ -17,7 +17,7 @@ pub mod top;
 use crate::profile::Profile;
 use crate::session::Session;
 
-pub use answer::{Answer, EventInfo, Line, Mark};
+pub use answer::{Answer, EventInfo, Line, Mark, Progress};
 pub use fold::Fold;
 pub use question::{ChainMode, Direction, Key, Order, Question, TopSpec};
 pub use top::{Row, Top};

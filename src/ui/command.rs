@@ -52,6 +52,8 @@ pub enum Command {
     PreviousEvent,
     Save(Option<String>),
     Losses,
+    Info,
+    StopLoading,
     Suspend,
     Redraw,
     Mouse,
@@ -149,6 +151,8 @@ table! {
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
         "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
         "losses" ["l"] => Losses: "what was lost, what it costs, what to know";
+        "info" ["I"] => Info: "the machine, the recording's head, records by type";
+        "stop" ["esc"] => StopLoading: "stop loading a recording; what is there stays";
     }
     "Program" {
         "help" ["?", "h", "f1"] => Help: "this help";

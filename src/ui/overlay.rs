@@ -14,6 +14,7 @@ use super::command::{Row, TABLE};
 pub enum Overlay {
     Help { scroll: usize },
     Losses { scroll: usize },
+    Info { scroll: usize },
     Palette(Palette),
     Columns { cursor: usize },
 }
@@ -63,6 +64,7 @@ pub const COLUMNS: &[Field] = &[
     Field::Key(Key::Comm),
     Field::Key(Key::Pid),
     Field::Key(Key::Tid),
+    Field::Key(Key::Trace),
     Field::Key(Key::Dso),
     Field::Key(Key::Sym),
 ];

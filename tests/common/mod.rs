@@ -22,9 +22,10 @@ pub fn symfs() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("dir");
     let bin = root.path().join("tmp/research/perf-tui/w/a");
     std::fs::create_dir_all(&bin).expect("mkdir");
-    for name in ["spin", "sysmix", "threads", "forker", "names"] {
-        std::fs::copy(data("bin").join(name), bin.join(name)).expect("copy");
+    for entry in std::fs::read_dir(data("bin")).expect("bin").flatten() {
+        std::fs::copy(entry.path(), bin.join(entry.file_name())).expect("copy");
     }
+    std::fs::copy(data("corpus/jitmap.perf-10468.map"), root.path().join("tmp/perf-10468.map")).expect("copy");
     root
 }
 

@@ -118,7 +118,7 @@ impl Input {
     }
 
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
-    pub fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> std::io::Result<Found> {
+    pub fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> Found {
         loop {
             if !self.plain.is_empty() {
                 let used = self.whole_records();
@@ -127,43 +127,48 @@ impl Input {
                     out.extend_from_slice(&self.plain[..used]);
                     self.plain.drain(..used);
                     self.finish(&mut out[from..]);
-                    return Ok(Found::Records);
+                    return Found::Records;
                 }
             }
             if (self.carry.len() < PIECE || self.stuck) && !self.ended {
                 self.stuck = false;
-                match self.reader.fill(&mut self.carry)? {
-                    Filled::End => self.ended = true,
-                    Filled::NotYet if self.carry.is_empty() => return Ok(Found::NotYet),
-                    _ => {}
+                match self.reader.fill(&mut self.carry) {
+                    Ok(Filled::End) => self.ended = true,
+                    Ok(Filled::NotYet) if self.carry.is_empty() => return Found::NotYet,
+                    Ok(_) => {}
+                    // What came before is read all the same.
+                    Err(error) => {
+                        beside.notes.push(format!("reading ends at byte {}: {error}", self.reader.at()));
+                        self.ended = true;
+                    }
                 }
             }
             if self.drop_skipped() {
                 if self.ended && self.carry.is_empty() {
-                    return Ok(self.end(beside));
+                    return self.end(beside);
                 }
                 continue;
             }
             if self.damage.is_some() && !self.resume(beside) {
                 if self.ended {
-                    return Ok(self.end(beside));
+                    return self.end(beside);
                 }
                 continue;
             }
             let used = self.step();
             if used > 0 {
                 self.hand_over(used, out);
-                return Ok(Found::Records);
+                return Found::Records;
             }
             if self.damage.is_some() || self.special(beside) || !self.plain.is_empty() && !self.ended {
                 continue;
             }
             if self.ended {
-                return Ok(self.end(beside));
+                return self.end(beside);
             }
             self.stuck = true;
             if matches!(self.reader, Reader::Pipe { .. }) {
-                return Ok(Found::NotYet);
+                return Found::NotYet;
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::perfdata::features::bit;
 use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
 
-use super::{Batch, Info, Source, SourceError, Step};
+use super::{Batch, Control, Info, Source, SourceError, Step};
 use input::{Beside, Found, Input};
 
 pub use open::open;
@@ -22,6 +22,7 @@ pub struct RecordingSource {
     done: Vec<bool>,
     info: Info,
     beside: Beside,
+    stopped: bool,
 }
 
 impl RecordingSource {
@@ -50,7 +51,7 @@ impl RecordingSource {
             beside.build_ids.extend(input.rec.features.build_ids(input.rec.big));
         }
         let info = describe(&name, &inputs, events, places, &mut beside);
-        Ok(Self { name, done: vec![false; inputs.len()], inputs, info, beside })
+        Ok(Self { name, done: vec![false; inputs.len()], inputs, info, beside, stopped: false })
     }
 
     fn progress(&self) -> (u64, u64) {
@@ -99,22 +100,30 @@ impl Source for RecordingSource {
         &self.info
     }
 
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        match control {
+            Control::Stop => {
+                self.stopped = true;
+                Ok("loading stopped: what was read stays".to_owned())
+            }
+            _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
+        }
+    }
+
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+        if self.stopped {
+            batch.complete_until = Some(u64::MAX);
+            return Ok(Step::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
+        }
         let behind = (0..self.inputs.len()).filter(|i| !self.done[*i]).min_by_key(|i| self.inputs[*i].newest);
         let Some(i) = behind else {
             batch.complete_until = Some(u64::MAX);
             return Ok(Step::End(format!("end of {}", self.name)));
         };
         batch.input = i as u16;
-        match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
-            Ok(Found::Records | Found::NotYet) => {}
-            end => {
-                self.done[i] = true;
-                batch.input_done = true;
-                if let Err(error) = end {
-                    batch.notes.push(format!("reading ends at byte {}: {error}", self.inputs[i].progress().0));
-                }
-            }
+        if self.inputs[i].next(&mut batch.bytes, &mut self.beside) == Found::End {
+            self.done[i] = true;
+            batch.input_done = true;
         }
         batch.notes.append(&mut self.beside.notes);
         batch.build_ids.append(&mut self.beside.build_ids);

@@ -2,7 +2,7 @@
 //! each plain or compressed by gzip or zstd.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
@@ -11,7 +11,7 @@ use crate::source::{Source, SourceError};
 
 use super::RecordingSource;
 use super::input::{Beside, Input};
-use super::reader::{Filled, PIECE, Reader};
+use super::reader::{Filled, PIECE, Reader, read_some};
 
 /// As much of a file's beginning as is needed to know what it is.
 const HEAD: usize = 64 << 10;
@@ -128,15 +128,15 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path
     };
     let mut plain = plain;
     let mut inner = Vec::new();
-    plain.by_ref().take(HEAD as u64).read_to_end(&mut inner)?;
-    if inner.is_empty() {
-        return Err(ReadError::Empty);
+    let (n, failed) = read_some(&mut plain, HEAD, &mut inner);
+    if n == 0 {
+        return Err(failed.map_or(ReadError::Empty, ReadError::Io));
     }
     if is_stream(&inner) {
         let big = crate::perfdata::swap::is_foreign(&inner[..8]);
         let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
         let rest = inner.split_off(PIPE_HEADER as usize);
-        let reader = Reader::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER };
+        let reader = Reader::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER, failed };
         return Ok(Kind::Records(vec![stream(rec, reader)?]));
     }
     let sniff = inner.clone();
@@ -154,11 +154,19 @@ fn foreign(head: &[u8]) -> ReadError {
     ReadError::Magic(String::from_utf8_lossy(&head[..head.len().min(12)]).into_owned())
 }
 
-/// Keeps what cannot be sought in a temporary file that has no name.
+/// Keeps what cannot be sought in a temporary file that has no name. What an early end leaves is a
+/// truncated recording, and is treated as one.
 fn spool(mut bytes: Box<dyn Read + Send>) -> Result<File, ReadError> {
     let mut file = tempfile::tempfile()?;
-    io::copy(&mut bytes, &mut file)?;
-    Ok(file)
+    let mut piece = Vec::new();
+    loop {
+        piece.clear();
+        let (n, failed) = read_some(&mut bytes, PIECE, &mut piece);
+        file.write_all(&piece)?;
+        if n == 0 || failed.is_some() {
+            return Ok(file);
+        }
+    }
 }
 
 fn records(file: File) -> Result<Input, ReadError> {

@@ -17,8 +17,8 @@ const WAIT_NS: i64 = 100_000_000;
 pub enum Reader {
     /// A part of a file.
     File { file: File, at: u64, end: u64 },
-    /// Bytes in order, until their end.
-    Stream { stream: Box<dyn Read + Send>, at: u64 },
+    /// Bytes in order, until their end or until `failed`.
+    Stream { stream: Box<dyn Read + Send>, at: u64, failed: Option<io::Error> },
     /// A pipe: bytes come when its writer has some. `ahead` was read before.
     Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
 }
@@ -45,10 +45,15 @@ impl Reader {
                 *at += n as u64;
                 Ok(if n == 0 { Filled::End } else { Filled::Some })
             }
-            Self::Stream { stream, at } => {
-                let n = stream.by_ref().take(PIECE as u64).read_to_end(out)?;
+            Self::Stream { stream, at, failed } => {
+                let (n, error) = read_some(stream, PIECE, out);
                 *at += n as u64;
-                Ok(if n == 0 { Filled::End } else { Filled::Some })
+                *failed = failed.take().or(error);
+                match (n, failed.take_if(|_| n == 0)) {
+                    (0, Some(error)) => Err(error),
+                    (0, None) => Ok(Filled::End),
+                    _ => Ok(Filled::Some),
+                }
             }
             Self::Pipe { pipe, ahead, at } => {
                 if !ahead.is_empty() {
@@ -83,6 +88,13 @@ impl Reader {
             _ => 0,
         }
     }
+}
+
+/// Appends up to `most` bytes; what came before an error counts.
+pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usize, Option<io::Error>) {
+    let before = out.len();
+    let error = stream.take(most as u64).read_to_end(out).err();
+    (out.len() - before, error)
 }
 
 fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {

@@ -13,7 +13,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::read::ReadError;
 use crate::session::Origin;
 
-use super::{Batch, Info, NamedFrame, NamedSample, Source, SourceError, Step};
+use super::{Batch, Control, Info, NamedFrame, NamedSample, Source, SourceError, Step};
 
 /// Which text it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub struct TextSource {
     bad: u64,
     first_bad: Option<u64>,
     names: Names,
+    stopped: bool,
 }
 
 /// Names that were met, each told once.
@@ -129,6 +130,7 @@ impl TextSource {
             bad: 0,
             first_bad: None,
             names: Names::default(),
+            stopped: false,
         };
         if format == Format::Folded {
             source.names.events.insert(b"samples"[..].into(), 0);
@@ -208,7 +210,21 @@ impl Source for TextSource {
         &self.info
     }
 
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        match control {
+            Control::Stop => {
+                self.stopped = true;
+                Ok("loading stopped: what was read stays".to_owned())
+            }
+            _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
+        }
+    }
+
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+        if self.stopped {
+            batch.complete_until = Some(u64::MAX);
+            return Ok(Step::End(format!("stopped at line {} of {}", self.number, self.name)));
+        }
         let more = match self.format {
             Format::Folded => self.folded(batch),
             Format::Script => self.script(batch),

@@ -49,9 +49,7 @@ impl App {
             Lookup::Prefix => self.chord = keys,
             Lookup::Nothing => {
                 self.chord.clear();
-                if keys != "esc" {
-                    self.say(format!("{} means nothing here: ? for help", keys::shown(&keys)));
-                }
+                self.say(format!("{} means nothing here: ? for help", keys::shown(&keys)));
             }
         }
     }
@@ -107,7 +105,7 @@ impl App {
         let Some(mut overlay) = self.overlays.pop() else { return };
         let page = self.screen.height.max(1);
         match &mut overlay {
-            Overlay::Help { scroll } | Overlay::Losses { scroll } => match name {
+            Overlay::Help { scroll } | Overlay::Losses { scroll } | Overlay::Info { scroll } => match name {
                 "up" | "k" => *scroll = scroll.saturating_sub(1),
                 "down" | "j" => *scroll += 1,
                 "pgup" => *scroll = scroll.saturating_sub(page),

@@ -20,6 +20,12 @@ impl App {
             Command::Quit => self.effects.push(Effect::Quit),
             Command::Help => self.overlays.push(Overlay::Help { scroll: 0 }),
             Command::Losses => self.overlays.push(Overlay::Losses { scroll: 0 }),
+            Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
+            Command::StopLoading if answer.progress.is_some() => {
+                self.effects.push(Effect::Control(Control::Stop));
+            }
+            // The same key closes what is open; with nothing open there is nothing to do.
+            Command::StopLoading => {}
             Command::Palette => self.overlays.push(Overlay::Palette(Palette::default())),
             Command::Columns => self.overlays.push(Overlay::Columns { cursor: 0 }),
             Command::Up => self.screen.step(-1, &answer),

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::panel::text::{clean, width};
-use crate::panel::unit::{clock, percent, thousands};
+use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
@@ -64,7 +64,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
             add(format!("‖ frozen {time} +{}", thousands(since)), theme.warning, 9);
         }
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
-        (None, false, Origin::Recorded) => add("… loading".into(), theme.warning, 9),
+        (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
     }
     add(samples(app), theme.text, 10);
     let lost = answer.ledger.lost + answer.ledger.evicted;
@@ -78,6 +78,17 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         add(format!("self {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, 4);
     }
     out
+}
+
+/// How far a recording has been read, and how long the rest takes.
+fn loading(app: &App) -> String {
+    let Some(progress) = app.answer.progress else { return "… loading".into() };
+    if progress.all == 0 {
+        return format!("… reading, {} so far", bytes(progress.done));
+    }
+    let share = 100 * progress.done / progress.all;
+    let left = progress.left_ns().map_or_else(String::new, |ns| format!(", {} s left", ns.div_ceil(1_000_000_000)));
+    format!("… loading {share} % of {}{left}  Esc stops", bytes(progress.all))
 }
 
 /// How many samples, and of how many if every CPU were busy.

@@ -2,6 +2,7 @@
 
 pub mod footer;
 pub mod header;
+pub mod info;
 pub mod layout;
 pub mod overlays;
 pub mod table;

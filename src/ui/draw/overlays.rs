@@ -20,13 +20,14 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     match app.overlays.last()? {
         Overlay::Help { scroll } => list(theme, "help", &help(app, theme), *scroll, area, buffer),
         Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
+        Overlay::Info { scroll } => list(theme, "info", &super::info::lines(app, theme), *scroll, area, buffer),
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
         Overlay::Palette(palette) => return Some(draw_palette(palette, theme, area, buffer)),
     }
     None
 }
 
-type Styled = Vec<(String, Style)>;
+pub(super) type Styled = Vec<(String, Style)>;
 
 fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer: &mut Buffer) -> Rect {
     let (w, h) = (width.min(area.width), height.min(area.height));

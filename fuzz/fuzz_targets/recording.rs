@@ -1,0 +1,36 @@
+//! Any bytes as a recording: opened, read to the end, queried and folded. Nothing may panic, hang or
+//! take memory beyond the input's order.
+//!
+//! `cargo +nightly fuzz run recording -- -rss_limit_mb=2048 -max_len=65536`; seeds are the files of
+//! `tests/data`, copied to `fuzz/corpus/recording` by `fuzz/seed`.
+
+#![no_main]
+
+use std::io::Write;
+
+use libfuzzer_sys::fuzz_target;
+use perfprof_tui::engine::Wants;
+use perfprof_tui::engine::offline;
+use perfprof_tui::export::folded;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut file) = tempfile::NamedTempFile::new() else { return };
+    if file.write_all(bytes).is_err() {
+        return;
+    }
+    let Ok(mut source) = recording::open(&[file.path().to_owned()]) else { return };
+    // Names from this machine would make runs depend on it.
+    let options = Options {
+        live: false,
+        same_kernel: false,
+        symfs: Some("/nonexistent".into()),
+        kallsyms: None,
+        ..Options::live()
+    };
+    let Ok(loaded) = offline::load(&mut *source, options, Wants { chains: true, traces: true }) else { return };
+    for event in 0..loaded.event_names.len().min(4) {
+        let _ = folded::write(loaded.data(), event, None, true, &mut std::io::sink());
+    }
+});

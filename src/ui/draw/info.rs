@@ -1,0 +1,77 @@
+//! The Info screen: the machine, the head of a recording, its records by type.
+
+use crate::panel::text::{clean, width};
+use crate::panel::unit::thousands;
+use crate::ui::app::App;
+use crate::ui::theme::Theme;
+
+use super::overlays::Styled;
+
+/// Cells of the left column.
+const LABEL: usize = 20;
+
+/// The lines of the screen; long values go on in the next line.
+pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
+    let room = usize::from(app.size.0).saturating_sub(LABEL + 8).max(20);
+    let mut out: Vec<Styled> = Vec::new();
+    let mut row = |label: &str, value: &str| {
+        let value = clean(value);
+        let mut label = format!("{label:LABEL$} ");
+        for part in chunks(&value, room) {
+            out.push(vec![(std::mem::take(&mut label), theme.title), (part, theme.text)]);
+            label = " ".repeat(LABEL + 1);
+        }
+    };
+    row("recording", &app.info.target);
+    if app.info.facts.is_empty() {
+        row("host", &app.info.host);
+        row("kernel", &app.info.kernel);
+        for event in &app.info.events {
+            row("event", &format!("{}: sample_type {:#x}", event.name, event.attr.sample_type));
+        }
+    }
+    for (what, value) in &app.info.facts {
+        row(what, value);
+    }
+    for (kind, n) in &app.answer.kinds {
+        row(&format!("records {}", kind.to_lowercase()), &thousands(*n));
+    }
+    row("records sample", &thousands(app.answer.ledger.received));
+    out
+}
+
+/// Pieces of at most so many cells, cut after a blank where there is one.
+fn chunks(text: &str, cells: usize) -> Vec<String> {
+    let mut out = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        let mut word = word;
+        while let Some(last) = out.last_mut() {
+            let left = cells.saturating_sub(width(last));
+            if width(word) <= left {
+                last.push_str(word);
+                break;
+            }
+            if !last.is_empty() {
+                out.push(String::new());
+                continue;
+            }
+            let end = word.char_indices().nth(cells).map_or(word.len(), |(i, _)| i);
+            last.push_str(&word[..end]);
+            word = &word[end..];
+            out.push(String::new());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_go_on_in_the_next_line() {
+        assert_eq!(chunks("one two three", 8), ["one two ", "three"]);
+        assert_eq!(chunks("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+        assert_eq!(chunks("", 4), [""]);
+    }
+}

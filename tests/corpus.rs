@@ -1,0 +1,246 @@
+//! A corpus of real recordings against what perf says of each: rows, folded stacks, script text, and
+//! what becomes of a recording that is saved again.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use common::{Rows, data, our_rows, perf_rows, program, run, skipped, symfs};
+
+/// Recordings whose rows are by tracepoint text: (comm, text).
+const TRACED: &[&str] = &["tp-raw", "tp-read-filter", "uprobe-malloc"];
+
+fn corpus() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(data("corpus"))
+        .expect("corpus")
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.strip_suffix(".data").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 35, "{}", names.len());
+    names
+}
+
+fn file(name: &str, extension: &str) -> PathBuf {
+    data("corpus").join(format!("{name}.{extension}"))
+}
+
+fn names(command: &mut std::process::Command, root: &Path) {
+    command.arg("--symfs").arg(root).arg("--kallsyms").arg(data("kallsyms"));
+}
+
+/// Our rows of a file.
+fn report(path: &Path, traced: bool, root: &Path) -> Rows {
+    let mut command = program();
+    let keys = if traced { "comm,trace" } else { "comm,dso,sym" };
+    command.arg("report").arg(path).args(["--format", "json", "--no-demangle", "--no-children", "-s", keys]);
+    names(&mut command, root);
+    let output = run(&mut command);
+    if !traced {
+        return our_rows(&output.stdout);
+    }
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let mut rows = Rows::new();
+    for row in report["events"].as_array().expect("events").iter().flat_map(|e| e["rows"].as_array().expect("rows")) {
+        let text = |key: &str| row[key].as_str().expect("text").trim().to_owned();
+        *rows.entry((text("comm"), String::new(), text("trace"))).or_default() += row["samples"].as_u64().expect("n");
+    }
+    rows
+}
+
+fn perf_said(name: &str) -> Option<Rows> {
+    // perf refuses this one; it is another file with longer attrs.
+    let path = if name == "synth-attr200" { data("fp-spin.tsv") } else { file(name, "tsv") };
+    let text = std::fs::read_to_string(path).ok()?;
+    if !TRACED.contains(&name) {
+        return Some(perf_rows(&text));
+    }
+    let mut rows = Rows::new();
+    for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
+        let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+        let [_, samples, _, comm, trace] = fields[..] else { continue };
+        *rows.entry((comm.to_owned(), String::new(), trace.to_owned())).or_default() +=
+            samples.parse::<u64>().expect("n");
+    }
+    Some(rows)
+}
+
+/// Libraries of the recorded machine are not shipped, so their rows are compared by DSO only.
+fn by_what_is_shipped(rows: Rows) -> Rows {
+    let mut out = Rows::new();
+    for ((comm, dso, sym), n) in rows {
+        let system = (dso.contains(".so") && !dso.contains("libplug")) || dso == "[vdso]";
+        *out.entry((comm, dso, if system { String::new() } else { sym })).or_default() += n;
+    }
+    out
+}
+
+#[test]
+fn rows_agree_with_perf() {
+    let root = symfs();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for name in corpus() {
+        let Some(perf) = perf_said(&name) else { continue };
+        let ours = report(&file(&name, "data"), TRACED.contains(&&*name), root.path());
+        assert_eq!(ours.values().sum::<u64>(), perf.values().sum::<u64>(), "total of {name}");
+        if by_what_is_shipped(ours) != by_what_is_shipped(perf) {
+            wrong.push(name);
+        }
+        compared += 1;
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(compared >= 30, "{compared}");
+}
+
+/// Line for line. Other recordings of the corpus have names of system libraries in their stacks.
+#[test]
+fn folded_stacks_are_stackcollapses() {
+    let root = symfs();
+    for name in [
+        "fp-deep",
+        "fp-nofp",
+        "fp-spin",
+        "inject-b",
+        "inline",
+        "nopie",
+        "overwrite",
+        "pid-attach",
+        "pipe",
+        "stripped",
+        "all-user",
+    ] {
+        let input = if name == "fp-spin" { data("fp-spin.data") } else { file(name, "data") };
+        let mut command = program();
+        command.arg("export").arg(input).args(["--to", "folded", "-o", "-"]);
+        names(&mut command, root.path());
+        let ours = String::from_utf8(run(&mut command).stdout).expect("utf8");
+        let theirs = std::fs::read_to_string(file(name, "folded")).expect("folded");
+        let sorted = |text: &str| {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&ours), sorted(&theirs), "{name}");
+    }
+}
+
+#[test]
+fn script_text_is_perfs() {
+    let root = symfs();
+    for name in ["fields-cpu", "flat-99", "tp-raw", "pipe", "overwrite"] {
+        let mut command = program();
+        command.arg("script").arg(file(name, "data")).arg("--ns");
+        names(&mut command, root.path());
+        let ours = String::from_utf8(run(&mut command).stdout).expect("utf8");
+        let theirs = std::fs::read_to_string(file(name, "script.txt")).expect("text");
+        for (i, (a, b)) in ours.lines().zip(theirs.lines()).enumerate() {
+            assert_eq!(a, b, "{name}, line {}", i + 1);
+        }
+        assert_eq!(ours.lines().count(), theirs.lines().count(), "{name}");
+    }
+}
+
+/// What perf prints as script text opens as the same profile.
+#[test]
+fn perfs_text_opens_as_the_recording_does() {
+    let root = symfs();
+    for name in ["fields-cpu", "flat-99", "pipe", "overwrite"] {
+        let text = by_what_is_shipped(report(&file(name, "script.txt"), false, root.path()));
+        let recording = by_what_is_shipped(report(&file(name, "data"), false, root.path()));
+        let sums = |rows: &Rows| {
+            let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
+            for ((comm, dso, _), n) in rows {
+                *sums.entry((comm.clone(), dso.clone())).or_default() += n;
+            }
+            sums
+        };
+        assert_eq!(sums(&text), sums(&recording), "{name}");
+        let known = |rows: Rows| rows.into_iter().filter(|((_, _, sym), _)| !sym.starts_with("0x")).collect::<Rows>();
+        assert_eq!(known(text), known(recording), "{name}");
+    }
+}
+
+/// Our own script text opens as the same profile, too: encode and decode.
+#[test]
+fn our_text_opens_as_the_recording_does() {
+    let root = symfs();
+    let dir = tempfile::tempdir().expect("dir");
+    for name in ["fp-spin", "threads12", "multi3"] {
+        let mut command = program();
+        command.arg("script").arg(data(&format!("{name}.data"))).args(["--ns", "--no-demangle"]);
+        names(&mut command, root.path());
+        let path = dir.path().join("text");
+        std::fs::write(&path, run(&mut command).stdout).expect("write");
+        let known = |rows: Rows| rows.into_iter().filter(|((_, _, sym), _)| !sym.starts_with("0x")).collect::<Rows>();
+        let original = known(report(&data(&format!("{name}.data")), false, root.path()));
+        assert!(!original.is_empty());
+        assert_eq!(known(report(&path, false, root.path())), original, "{name}");
+    }
+}
+
+fn perf() -> Option<Rows> {
+    std::process::Command::new("perf")
+        .arg("--version")
+        .output()
+        .ok()
+        .filter(|o| o.status.success())
+        .map(|_| Rows::new())
+}
+
+fn perf_report(path: &Path, root: &Path) -> Option<String> {
+    let output = std::process::Command::new("perf")
+        .args([
+            "--buildid-dir",
+            "/nonexistent",
+            "report",
+            "--stdio",
+            "--no-inline",
+            "--no-group",
+            "-n",
+            "--percent-limit",
+            "0",
+        ])
+        .args(["--no-children", "-g", "none", "-s", "comm,dso,sym", "-t", "\t", "--no-demangle", "-i"])
+        .arg(path)
+        .arg("--symfs")
+        .arg(root)
+        .arg("--kallsyms")
+        .arg(data("kallsyms"))
+        .output()
+        .expect("runs");
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Every file that we open and save again is opened by perf with the same counts, and by us with the
+/// same rows.
+#[test]
+fn saved_again_nothing_changes() {
+    let root = symfs();
+    let dir = tempfile::tempdir().expect("dir");
+    let oracle = perf().is_some();
+    if !oracle {
+        skipped("saved_again_nothing_changes (perf's part)", "perf is not installed");
+    }
+    let mut seen_by_perf = 0;
+    for name in corpus() {
+        let traced = TRACED.contains(&&*name);
+        let copy = dir.path().join(format!("{name}.data"));
+        run(program().arg("export").arg(file(&name, "data")).args(["--to", "perfdata", "-o"]).arg(&copy));
+        let (before, after) = (report(&file(&name, "data"), traced, root.path()), report(&copy, traced, root.path()));
+        assert_eq!(before, after, "{name}");
+        if !oracle || traced {
+            continue;
+        }
+        let again = perf_report(&copy, root.path()).unwrap_or_else(|| panic!("perf refuses our {name}"));
+        match perf_report(&file(&name, "data"), root.path()) {
+            Some(first) if perf_rows(&first).values().sum::<u64>() > 0 => {
+                assert_eq!(perf_rows(&again), perf_rows(&first), "{name}");
+                seen_by_perf += 1;
+            }
+            // What this perf cannot open it can open now.
+            _ => assert_eq!(perf_rows(&again).values().sum::<u64>(), before.values().sum::<u64>(), "{name}"),
+        }
+    }
+    assert!(!oracle || seen_by_perf >= 20, "{seen_by_perf}");
+}

@@ -174,7 +174,7 @@ impl Frames {
         open.into_iter()
             .map(|i| {
                 let frame = self.list[i];
-                let ip = frame.ip - u64::from(frame.caller);
+                let ip = frame.ip.wrapping_sub(u64::from(frame.caller));
                 let (dso, at) = describe(frame.map, ip);
                 self.sym[i] = self.nameless(&dso, at, State::Sought).0;
                 Wanted { frame: FrameId(i as u32), map: frame.map, ip }

@@ -67,7 +67,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
     }
     add(samples(app), theme.text, 10);
-    let lost = answer.ledger.lost + answer.ledger.evicted;
+    let lost = answer.ledger.lost.saturating_add(answer.ledger.evicted);
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),

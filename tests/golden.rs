@@ -147,3 +147,22 @@ fn hostile_names_are_made_harmless_in_text_and_kept_in_json() {
         json["events"][0]["rows"].as_array().expect("rows").iter().filter_map(|r| r["comm"].as_str()).collect();
     assert!(comms.contains(&"new\nline"), "{comms:?}");
 }
+
+/// The kernel is moved at each boot: a kallsyms of another boot of it serves all the same.
+#[test]
+fn a_kernel_that_was_loaded_elsewhere_is_moved_back() {
+    let dir = tempfile::tempdir().expect("dir");
+    let moved = dir.path().join("kallsyms");
+    let text = std::fs::read_to_string(data("kallsyms")).expect("kallsyms");
+    let shift = |line: &str| {
+        let (address, rest) = line.split_once(' ').expect("line");
+        format!("{:016x} {rest}\n", u64::from_str_radix(address, 16).expect("hex").wrapping_sub(0x1a0_0000))
+    };
+    std::fs::write(&moved, text.lines().map(shift).collect::<String>()).expect("write");
+    let rows = |kallsyms: &std::path::Path| {
+        let mut command = program();
+        command.arg("report").arg(data("flat-k.data")).args(["--format", "json", "-s", "comm,dso,sym"]);
+        our_rows(&run(command.arg("--kallsyms").arg(kallsyms)).stdout)
+    };
+    assert_eq!(rows(&moved), rows(&data("kallsyms")));
+}

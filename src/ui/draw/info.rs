@@ -8,7 +8,7 @@ use crate::ui::theme::Theme;
 use super::overlays::Styled;
 
 /// Cells of the left column.
-const LABEL: usize = 20;
+const LABEL: usize = 24;
 
 /// The lines of the screen; long values go on in the next line.
 pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {

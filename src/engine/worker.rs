@@ -9,7 +9,9 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::profile::Acc;
-use crate::query::answer::{Cost, EventInfo};
+use crate::query::answer::{Cost, EventInfo, Line};
+use crate::query::blocks::{self, Flame, FlameSpec};
+use crate::query::flame::{Edit, FlameTree};
 use crate::query::{Answer, Data, Fold, Key, Progress, Question, Top, lines};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Info};
@@ -56,6 +58,8 @@ pub struct Worker {
     question: Arc<Question>,
     fold: Option<Fold>,
     top: Option<Top>,
+    /// The tree of the flame graph, and the edits that made it.
+    flame: Option<(Vec<Edit>, FlameTree)>,
     frozen_at: Option<u64>,
     facts: Changed,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
@@ -100,6 +104,7 @@ impl Worker {
             question: Arc::default(),
             fold: None,
             top: None,
+            flame: None,
             frozen_at: None,
             facts: Changed { frequency: info.frequency, n_cpus: info.n_cpus, cpus: info.cpus.clone() },
             expected: 0.0,
@@ -220,7 +225,7 @@ impl Worker {
         match request {
             Request::Ask(question) => {
                 if !question.same_rows(&self.question) {
-                    self.top = None;
+                    (self.top, self.flame) = (None, None);
                 }
                 self.question = question;
                 self.fresh_question = true;
@@ -253,7 +258,7 @@ impl Worker {
         self.expected = 0.0;
         core.profile.ledger.received = 0;
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
-        self.top = None;
+        (self.top, self.flame) = (None, None);
         self.fresh_question = true;
         self.next_publish = 0;
     }
@@ -389,12 +394,13 @@ impl Worker {
             _ => Fold::new(question.event, question.filter.clone(), by_cpu),
         };
         fold.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
-        let mut top = self.top.take();
-        if self.fresh_data || top.is_none() {
-            top = None;
+        if self.fresh_data {
+            (self.top, self.flame) = (None, None);
         }
-        let top = top.unwrap_or_else(|| Top::build(self.data(), &fold, &question.top, lines::MAX_ROWS));
-        let lines = lines::lines(self.data(), &top, &question);
+        let (flame, lines) = match &question.flame {
+            Some(spec) => (Some(Arc::new(self.flame(&fold, spec))), Vec::new()),
+            None => (None, self.lines(&fold, &question)),
+        };
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
@@ -414,8 +420,9 @@ impl Worker {
             events: events.collect(),
             total: fold.total(),
             unfiltered: self.event_totals.get(question.event).copied().unwrap_or_default(),
-            rows: top.n_rows,
+            rows: self.top.as_ref().map_or(0, |top| top.n_rows),
             lines,
+            flame,
             ledger,
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
             cost: self.cost,
@@ -433,8 +440,24 @@ impl Worker {
             question,
         };
         self.fold = Some(fold);
-        self.top = Some(top);
         answer
+    }
+
+    fn lines(&mut self, fold: &Fold, question: &Question) -> Vec<Line> {
+        let top = self.top.take();
+        let top = top.unwrap_or_else(|| Top::build(self.data(), fold, &question.top, lines::MAX_ROWS));
+        let lines = lines::lines(self.data(), &top, question);
+        self.top = Some(top);
+        lines
+    }
+
+    fn flame(&mut self, fold: &Fold, spec: &FlameSpec) -> Flame {
+        let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);
+        let (edits, tree) =
+            kept.unwrap_or_else(|| (spec.edits.clone(), FlameTree::build(self.data(), fold, &spec.edits)));
+        let flame = blocks::layout(&tree, spec);
+        self.flame = Some((edits, tree));
+        flame
     }
 
     fn ledger(&self) -> crate::profile::Ledger {

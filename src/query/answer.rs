@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::profile::{Acc, Ledger};
 use crate::session::DsoKind;
 
+use super::blocks::Flame;
 use super::question::Question;
 use super::top::Group;
 
@@ -89,6 +90,7 @@ pub struct Answer {
     pub total: Acc,
     pub unfiltered: Acc,
     pub lines: Vec<Line>,
+    pub flame: Option<Arc<Flame>>,
     /// Rows in all, shown or not.
     pub rows: usize,
     pub ledger: Ledger,

@@ -5,7 +5,9 @@
 //! up to date as samples come; the second is done when an answer is wanted.
 
 pub mod answer;
+pub mod blocks;
 pub mod chains;
+pub mod flame;
 pub mod fold;
 pub mod judge;
 pub mod lines;

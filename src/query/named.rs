@@ -70,7 +70,7 @@ impl Named {
 
 /// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
 /// one that has some already.
-fn name(data: Data<'_>, sym: SymId) -> Name {
+pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
     let sym = data.profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),

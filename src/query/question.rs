@@ -6,6 +6,8 @@ use hashbrown::HashSet;
 
 use crate::filter::Filter;
 
+use super::blocks::FlameSpec;
+
 /// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
@@ -115,6 +117,8 @@ pub struct Question {
     /// Lines in sight: call chains are unfolded for these.
     pub first_line: usize,
     pub height: usize,
+    /// The flame graph, when that is what is looked at; else the table is answered.
+    pub flame: Option<FlameSpec>,
 }
 
 impl Default for Question {
@@ -131,6 +135,7 @@ impl Default for Question {
             expand_all: false,
             first_line: 0,
             height: 100,
+            flame: None,
         }
     }
 }

@@ -54,6 +54,24 @@ pub enum Command {
     Losses,
     Info,
     StopLoading,
+    TabTop,
+    TabFlame,
+    FlameLeft,
+    FlameRight,
+    FlameZoom,
+    Flip,
+    Leaves,
+    Around(Option<String>),
+    MarkAll,
+    Focus(Option<String>),
+    Drop(Option<String>),
+    Merge(Option<String>),
+    MergeDso(Option<String>),
+    Recursion,
+    ByDso,
+    Undo,
+    Redo,
+    Copy,
     Suspend,
     Redraw,
     Mouse,
@@ -154,7 +172,27 @@ table! {
         "info" ["I"] => Info: "the machine, the recording's head, records by type";
         "stop" ["esc"] => StopLoading: "stop loading a recording; what is there stays";
     }
+    "Flame graph" {
+        "flame-left" ["left"] => FlameLeft: "to the sibling on the left";
+        "flame-right" ["right"] => FlameRight: "to the sibling on the right";
+        "flame-zoom" ["enter"] => FlameZoom: "make the frame under the cursor as wide as the screen";
+        "flip" ["i"] => Flip: "put the root at the bottom, or on top";
+        "leaves" ["r"] => Leaves: "start from the leaves, or from the root";
+        "around": "regex" ["w"] => Around: "callers above and callees below a function";
+        "mark" ["*"] => MarkAll: "mark the function under the cursor everywhere";
+        "focus": "name" ["o"] => Focus: "begin stacks at a function";
+        "drop": "name" ["x"] => Drop: "leave out samples whose stack has a function";
+        "merge": "name" ["M"] => Merge: "count a function's time for its caller";
+        "merge-dso": "name" ["D"] => MergeDso: "count all of a DSO's functions for their callers";
+        "recursion" ["R"] => Recursion: "a function that calls itself is one frame";
+        "by-dso" ["b"] => ByDso: "frames are DSOs instead of functions";
+        "undo" ["u"] => Undo: "take the last change back";
+        "redo" ["ctrl-r"] => Redo: "make it again";
+        "copy" ["y"] => Copy: "copy the graph as text to the clipboard";
+    }
     "Program" {
+        "top" ["1"] => TabTop: "the table";
+        "flame" ["2"] => TabFlame: "the flame graph";
         "help" ["?", "h", "f1"] => Help: "this help";
         "palette" [":"] => Palette: "find and run any command";
         "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
@@ -193,10 +231,17 @@ pub enum Lookup {
     Nothing,
 }
 
-/// Looks a key sequence up.
-pub fn lookup(keys: &str) -> Lookup {
+/// The group of commands whose keys work on the flame graph only, before all others.
+pub const FLAME: &str = "Flame graph";
+
+/// Looks a key sequence up; `flame` says whether the flame graph is what is looked at.
+pub fn lookup(keys: &str, flame: bool) -> Lookup {
+    let own = |row: &&Row| row.group == FLAME;
+    if flame && let Some(row) = TABLE.iter().filter(own).find(|row| row.keys.contains(&keys)) {
+        return Lookup::Run(row.command(None));
+    }
     let mut prefix = false;
-    for row in TABLE {
+    for row in TABLE.iter().filter(|row| !own(row)) {
         for bound in row.keys {
             if *bound == keys {
                 return Lookup::Run(row.command(None));
@@ -231,9 +276,15 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things() {
-        let mut keys: Vec<&str> = TABLE.iter().flat_map(|r| r.keys).copied().collect();
-        keys.sort_unstable();
-        assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
+        let of = |flame: bool| {
+            let mut keys: Vec<&str> =
+                TABLE.iter().filter(|r| (r.group == FLAME) == flame).flat_map(|r| r.keys).copied().collect();
+            keys.sort_unstable();
+            assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
+            keys
+        };
+        let keys = of(false);
+        assert!(of(true).iter().all(|k| !k.contains(' ')));
         let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
         assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
     }
@@ -251,9 +302,9 @@ mod tests {
 
     #[test]
     fn chords() {
-        assert_eq!(lookup("r"), Lookup::Prefix);
-        assert_eq!(lookup("r +"), Lookup::Run(Command::Faster));
-        assert_eq!(lookup("r x"), Lookup::Nothing);
+        assert_eq!(lookup("r", false), Lookup::Prefix);
+        assert_eq!(lookup("r +", false), Lookup::Run(Command::Faster));
+        assert_eq!(lookup("r x", false), Lookup::Nothing);
         assert_eq!(continuations("r").len(), 4);
     }
 }

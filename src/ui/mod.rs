@@ -5,6 +5,7 @@ pub mod app;
 pub mod command;
 pub mod complete;
 pub mod draw;
+pub mod flame;
 pub mod keys;
 pub mod overlay;
 pub mod prompt;

@@ -21,6 +21,7 @@ pub enum Ask {
     Cpus,
     ZoomCpu,
     Save,
+    Around,
 }
 
 impl Ask {
@@ -34,6 +35,7 @@ impl Ask {
             Self::Cpus => "sample CPUs",
             Self::ZoomCpu => "CPUs",
             Self::Save => "save as",
+            Self::Around => "around",
         }
     }
 }

@@ -136,6 +136,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
                 retake(app, screen)?;
             }
             Effect::Redraw => screen.clear()?,
+            Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
             Effect::Quit => return Ok(false),
         }

@@ -46,6 +46,11 @@ pub fn mouse(on: bool) -> io::Result<()> {
     if on { execute!(out, EnableMouseCapture) } else { execute!(out, DisableMouseCapture) }
 }
 
+/// Puts a text on the clipboard of the terminal's machine, by OSC 52: that works over ssh.
+pub fn copy(text: &str) -> io::Result<()> {
+    execute!(io::stdout(), crossterm::clipboard::CopyToClipboard::to_clipboard_from(text))
+}
+
 /// Gives the terminal back when a panic ends the program, before its message is printed.
 pub fn restore_on_panic() {
     let before = std::panic::take_hook();

@@ -4,6 +4,7 @@ use ratatui::style::{Color, Style};
 use serde::Deserialize;
 use termprofile::{DetectorSettings, TermProfile};
 
+use crate::query::flame::Class;
 use crate::session::DsoKind;
 
 /// Styles by meaning; none of them carries a meaning alone.
@@ -28,6 +29,46 @@ pub struct Theme {
     pub library: Style,
     pub jit: Style,
     pub unknown: Style,
+    pub others: Style,
+    /// Blocks of a flame graph by class.
+    pub flame: FlameStyles,
+    /// Three lightnesses of each class's block, in the order of [`FlameStyles::of`].
+    #[serde(skip)]
+    shades: Vec<[Style; 3]>,
+    /// Whether there are colours enough for edges inside a cell.
+    #[serde(skip)]
+    pub fine: bool,
+}
+
+/// Blocks of a flame graph.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlameStyles {
+    pub thread: Style,
+    pub kernel: Style,
+    pub softirq: Style,
+    pub irq: Style,
+    pub user: Style,
+    pub library: Style,
+    pub jit: Style,
+    pub unknown: Style,
+}
+
+impl FlameStyles {
+    fn of(&self) -> [Style; 8] {
+        [self.thread, self.kernel, self.softirq, self.irq, self.user, self.library, self.jit, self.unknown]
+    }
+}
+
+/// A colour, darker or lighter.
+fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
+    match color {
+        Some(Color::Rgb(r, g, b)) => {
+            let one = |c: u8| (f32::from(c) * factor).min(255.0) as u8;
+            Some(Color::Rgb(one(r), one(g), one(b)))
+        }
+        other => other,
+    }
 }
 
 const DEFAULT: &str = include_str!("../../themes/default.toml");
@@ -92,6 +133,10 @@ impl Theme {
             library: s,
             jit: s,
             unknown: s,
+            others: s,
+            flame: FlameStyles::default(),
+            shades: Vec::new(),
+            fine: false,
         }
     }
 
@@ -102,11 +147,13 @@ impl Theme {
             Depth::Ansi256 => TermProfile::Ansi256,
             Depth::True => TermProfile::TrueColor,
         };
+        self.fine = matches!(depth, Depth::True | Depth::Ansi256);
+        self.shades = self.flame.of().map(|s| [1.0, 0.88, 1.1].map(|f| Style { bg: scaled(s.bg, f), ..s })).to_vec();
         for style in self.all() {
             if depth == Depth::None {
                 let had_background = style.bg.is_some();
                 (style.fg, style.bg) = (None, None);
-                if had_background {
+                if had_background && !style.add_modifier.contains(ratatui::style::Modifier::UNDERLINED) {
                     *style = style.underlined();
                 }
             } else {
@@ -117,8 +164,9 @@ impl Theme {
         self
     }
 
-    fn all(&mut self) -> [&mut Style; 18] {
-        [
+    fn all(&mut self) -> impl Iterator<Item = &mut Style> {
+        let shades = self.shades.iter_mut().flatten();
+        let named = [
             &mut self.title,
             &mut self.text,
             &mut self.dim,
@@ -137,7 +185,24 @@ impl Theme {
             &mut self.library,
             &mut self.jit,
             &mut self.unknown,
-        ]
+            &mut self.others,
+        ];
+        named.into_iter().chain(shades)
+    }
+
+    /// The style of a flame graph's block; `shade` tells functions of one class apart.
+    pub fn block(&self, class: Class, shade: usize) -> Style {
+        let at = match class {
+            Class::Thread => 0,
+            Class::Kernel => 1,
+            Class::Softirq => 2,
+            Class::Irq => 3,
+            Class::User => 4,
+            Class::Library => 5,
+            Class::Jit => 6,
+            Class::Unknown => 7,
+        };
+        self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
     }
 
     /// The style and letter of a kind of code; the letter says it without colour.
@@ -173,7 +238,7 @@ mod tests {
         toml::from_str::<Theme>(DEFAULT).expect("valid");
         let mut none = Theme::new(Depth::None);
         assert_eq!(none.selected.add_modifier, ratatui::style::Modifier::REVERSED);
-        assert!(none.all().iter().all(|s| s.fg.is_none() && s.bg.is_none()));
+        assert!(none.all().all(|s| s.fg.is_none() && s.bg.is_none()));
         assert!(!none.found.add_modifier.is_empty(), "a match is still seen");
     }
 }

@@ -2,7 +2,7 @@
 
 use crossterm::event::{Event as Input, KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 
-use super::App;
+use super::{App, Tab};
 use crate::ui::command::{self, Command, Lookup};
 use crate::ui::draw::layout;
 use crate::ui::keys;
@@ -41,7 +41,7 @@ impl App {
         }
         self.status = None;
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
-        match command::lookup(&keys) {
+        match command::lookup(&keys, self.tab == Tab::Flame) {
             Lookup::Run(command) => {
                 self.chord.clear();
                 self.run(command);
@@ -70,7 +70,7 @@ impl App {
             "up" | "backtab" => prompt.choose(-1),
             _ => prompt.key(key, &answer),
         }
-        if let Some(before) = &self.before_search {
+        if let Some(before) = self.before_search.as_ref().filter(|_| self.tab == Tab::Top) {
             self.screen = Screen { height: self.screen.height, ..before.clone() };
             // An unfinished pattern is shown as a fault by the prompt itself.
             let _ = self.screen.search(prompt.text(), &answer);
@@ -88,6 +88,7 @@ impl App {
         let given = Some(text.clone());
         match prompt.ask {
             Ask::Filter if text.is_empty() => self.filter = None,
+            Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
             Ask::Search if text.is_empty() => self.screen.search = None,
             _ if text.is_empty() => {}
             Ask::Filter => self.run(Command::Filter(given)),
@@ -97,6 +98,7 @@ impl App {
             Ask::Frequency => self.run(Command::Frequency(given)),
             Ask::Cpus => self.run(Command::Cpus(given)),
             Ask::ZoomCpu => self.run(Command::ZoomCpu(given)),
+            Ask::Around => self.run(Command::Around(given)),
             Ask::Save => self.run(Command::Save(given)),
         }
     }
@@ -186,6 +188,9 @@ impl App {
     pub(super) fn mouse(&mut self, mouse: MouseEvent) {
         if !self.overlays.is_empty() || self.prompt.is_some() {
             return;
+        }
+        if self.tab == Tab::Flame {
+            return self.flame_mouse(mouse);
         }
         let answer = self.answer.clone();
         match mouse.kind {

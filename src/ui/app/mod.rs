@@ -1,6 +1,7 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
+mod flame;
 mod input;
 mod narrow;
 mod update;
@@ -16,6 +17,7 @@ use crate::source::{Control, Info};
 
 use super::command::{self};
 use super::draw::layout;
+use super::flame::FlameScreen;
 use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
@@ -33,6 +35,8 @@ pub enum Effect {
     Suspend,
     Redraw,
     Mouse(bool),
+    /// Put a text on the clipboard.
+    Copy(String),
     Quit,
 }
 
@@ -64,12 +68,21 @@ pub struct Start {
     pub exec: Vec<String>,
 }
 
+/// Which screen is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tab {
+    Top,
+    Flame,
+}
+
 /// The model.
 #[derive(Debug)]
 pub struct App {
     pub info: Info,
     pub answer: Arc<Answer>,
     pub screen: Screen,
+    pub tab: Tab,
+    pub flame: FlameScreen,
     pub columns: Vec<Field>,
     pub order: Order,
     pub reversed: bool,
@@ -110,6 +123,8 @@ impl App {
             info,
             answer: Arc::default(),
             screen: Screen::default(),
+            tab: Tab::Top,
+            flame: FlameScreen::default(),
             columns,
             order: Order::SelfTime,
             reversed: false,
@@ -152,7 +167,9 @@ impl App {
     /// A new answer has come.
     pub fn set_answer(&mut self, answer: Arc<Answer>) {
         self.answer = answer.clone();
-        self.screen.follow(&answer);
+        if answer.flame.is_none() {
+            self.screen.follow(&answer);
+        }
         if answer.question.generation == self.asked.generation
             && let Some(text) = self.exec.pop_front()
         {
@@ -227,6 +244,7 @@ impl App {
             expand_all: self.expand_all,
             first_line: if unfolded { self.screen.top } else { 0 },
             height: self.screen.height.max(1),
+            flame: (self.tab == Tab::Flame).then(|| self.flame_spec()),
         };
         if always || question != self.asked {
             self.asked = Question { generation: self.asked.generation + 1, ..question };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{App, Effect};
+use super::{App, Effect, Tab};
 use crate::filter::Filter;
 use crate::query::{ChainMode, Direction};
 use crate::source::Control;
@@ -14,12 +14,20 @@ use crate::ui::prompt::{Ask, Prompt};
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: Command) {
+        if self.tab == Tab::Flame && self.run_flame(&command) {
+            return self.ask(false);
+        }
         let answer = self.answer.clone();
         let page = self.screen.height.max(1) as isize;
         match command {
             Command::Quit => self.effects.push(Effect::Quit),
             Command::Help => self.overlays.push(Overlay::Help { scroll: 0 }),
             Command::Losses => self.overlays.push(Overlay::Losses { scroll: 0 }),
+            Command::TabTop => self.tab = Tab::Top,
+            Command::TabFlame if !self.info.chains => {
+                self.say("no call chains were recorded: there is nothing to draw")
+            }
+            Command::TabFlame => self.tab = Tab::Flame,
             Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
             Command::StopLoading if answer.progress.is_some() => {
                 self.effects.push(Effect::Control(Control::Stop));

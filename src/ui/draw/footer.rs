@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{percent, thousands};
-use crate::ui::app::{App, Level};
+use crate::ui::app::{App, Level, Tab};
 use crate::ui::command;
 use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
@@ -23,6 +23,12 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some((level, text)) = &app.status {
         let style = if *level == Level::Error { theme.error } else { theme.warning };
         put(buffer, area, 1, 0, text, style);
+        return;
+    }
+    if app.tab == Tab::Flame {
+        if let Some(text) = app.answer.flame.as_ref().and_then(|flame| super::flame::details(app, flame)) {
+            put(buffer, area, 1, 0, &text, theme.text);
+        }
         return;
     }
     if let Some(search) = &app.screen.search {
@@ -88,6 +94,26 @@ const KEYS: &[(&str, &str)] = &[
     ("quit", "quit"),
 ];
 
+/// The same on the flame graph.
+const FLAME_KEYS: &[(&str, &str)] = &[
+    ("flame-zoom", "zoom"),
+    ("undo", "undo"),
+    ("search", "search"),
+    ("help", "help"),
+    ("mark", "mark all"),
+    ("around", "around"),
+    ("leaves", "leaves"),
+    ("flip", "flip"),
+    ("focus", "focus"),
+    ("drop", "drop"),
+    ("merge", "merge"),
+    ("by-dso", "by DSO"),
+    ("recursion", "recursion"),
+    ("copy", "copy"),
+    ("freeze", "freeze"),
+    ("top", "table"),
+];
+
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &app.prompt {
@@ -102,7 +128,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         return None;
     }
     let mut x = 1;
-    for (name, word) in KEYS {
+    for (name, word) in if app.tab == Tab::Flame { FLAME_KEYS } else { KEYS } {
         let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };
         let key = shown(key);
         if usize::from(area.width - x.min(area.width)) < width(&key) + width(word) + 2 {

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
-use crate::ui::app::App;
+use crate::ui::app::{App, Tab};
 use crate::ui::theme::Theme;
 
 use super::put;
@@ -104,7 +104,12 @@ fn samples(app: &App) -> String {
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    x += put(buffer, area, x, 0, "[1 Top]", theme.title) + 2;
+    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame")] {
+        let (text, style) =
+            if tab == app.tab { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
+        x += put(buffer, area, x, 0, &text, style);
+    }
+    x += 2;
     let mut trail: Vec<String> = app.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &app.filter {
         trail.push(format!("view: {filter}"));

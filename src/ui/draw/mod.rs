@@ -1,5 +1,6 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
+pub mod flame;
 pub mod footer;
 pub mod header;
 pub mod info;
@@ -13,7 +14,7 @@ use ratatui::style::Style;
 
 use crate::panel::text::{clean, fit_end};
 
-use super::app::App;
+use super::app::{App, Tab};
 use super::theme::Theme;
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
@@ -26,7 +27,10 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     let places = layout::places(area);
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);
-    table::draw(app, theme, places.table, buffer);
+    match app.tab {
+        Tab::Top => table::draw(app, theme, places.table, buffer),
+        Tab::Flame => flame::draw(app, theme, places.table, buffer),
+    }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);
     let over = overlays::draw(app, theme, places.table, buffer);

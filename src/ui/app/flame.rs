@@ -1,0 +1,168 @@
+//! What commands and the mouse do on the flame graph.
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Rect;
+
+use super::{App, Effect, Zoom};
+use crate::query::blocks::{FlameSpec, Way};
+use crate::query::flame::Edit;
+use crate::session::Origin;
+use crate::ui::command::Command;
+use crate::ui::draw::{flame as drawn, layout};
+use crate::ui::prompt::Ask;
+
+impl App {
+    fn flame_area(&self) -> Rect {
+        let area = Rect { x: 0, y: 0, width: self.size.0, height: self.size.1.max(layout::MIN.1) };
+        drawn::graph(layout::places(area).table)
+    }
+
+    pub(super) fn flame_spec(&self) -> FlameSpec {
+        let area = self.flame_area();
+        // While samples come in, frames keep their places: by name.
+        let by_weight = self.info.origin == Origin::Recorded || self.frozen || self.answer.ended.is_some();
+        // Some rows more than fit, so that the cursor finds what it moves to.
+        self.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
+    }
+
+    /// Runs a command on the flame graph; `false` when it is none of its own.
+    pub(super) fn run_flame(&mut self, command: &Command) -> bool {
+        let Some(flame) = self.answer.flame.clone() else {
+            return matches!(command, Command::Up | Command::Down | Command::FlameLeft | Command::FlameRight);
+        };
+        let sandwich = matches!(self.flame.place.way, Way::Around(_));
+        let down = if self.flame.icicle || sandwich { 1 } else { -1 };
+        match command {
+            Command::Up => self.flame.along(&flame, -down),
+            Command::Down => self.flame.along(&flame, down),
+            Command::FlameLeft => self.flame.sideways(&flame, -1),
+            Command::FlameRight => self.flame.sideways(&flame, 1),
+            Command::Home => self.flame.cursor = None,
+            Command::FlameZoom => self.flame_zoom(),
+            Command::Back => self.flame_back(),
+            Command::Flip => self.flame.icicle = !self.flame.icicle,
+            Command::Leaves => self.flame.change(|place| {
+                place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
+                place.zoom.clear();
+            }),
+            Command::Around(None) => match self.flame_name() {
+                Some(name) => self.flame_around(format!("^{}$", regex::escape(&name))),
+                None => self.ask_for(Ask::Around, String::new()),
+            },
+            Command::Around(Some(text)) => self.flame_around(text.clone()),
+            Command::MarkAll => {
+                let name = self.flame_name().map(|n| format!("^{}$", regex::escape(&n)));
+                self.flame.find = if self.flame.find == name { None } else { name };
+            }
+            Command::Search(None) => self.ask_for(Ask::Search, self.flame.find.clone().unwrap_or_default()),
+            Command::Search(Some(text)) => match regex::Regex::new(text) {
+                Ok(_) => self.flame.find = Some(text.clone()),
+                Err(_) => self.error(format!("{text} is no regular expression")),
+            },
+            Command::NextMatch => self.flame.next_found(&flame, 1),
+            Command::PreviousMatch => self.flame.next_found(&flame, -1),
+            Command::Drop(name) => self.flame_drop(name.clone()),
+            Command::Focus(_) | Command::Merge(_) | Command::MergeDso(_) | Command::Recursion | Command::ByDso => {
+                self.flame_edit(command)
+            }
+            Command::Undo if !self.flame.undo() => self.say("there is nothing to undo"),
+            Command::Redo if !self.flame.redo() => self.say("there is nothing to make again"),
+            Command::Undo | Command::Redo => {}
+            Command::Copy => {
+                self.effects.push(Effect::Copy(drawn::text(self, &flame)));
+                self.say("the graph is on the clipboard, as text");
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// The function under the cursor.
+    fn flame_name(&self) -> Option<String> {
+        let flame = self.answer.flame.as_ref()?;
+        self.flame.block(flame).filter(|b| b.pooled == 0).map(|b| b.name.to_string())
+    }
+
+    fn flame_around(&mut self, text: String) {
+        match regex::Regex::new(&text) {
+            Ok(_) => self.flame.change(|place| (place.way, place.zoom) = (Way::Around(text), Vec::new())),
+            Err(_) => self.error(format!("{text} is no regular expression")),
+        }
+    }
+
+    fn flame_zoom(&mut self) {
+        let Some(flame) = self.answer.flame.clone() else { return };
+        let Some(index) = self.flame.index(&flame) else { return };
+        if matches!(self.flame.place.way, Way::Around(_)) {
+            let name = flame.blocks[index].name.to_string();
+            return self.flame_around(format!("^{}$", regex::escape(&name)));
+        }
+        let id = flame.blocks[index].id;
+        let names = self.flame.names(&flame, index);
+        self.flame.change(|place| place.zoom = names);
+        self.flame.cursor = Some(id);
+    }
+
+    /// One step back: out of the zoom, then what else was changed, then the filters.
+    fn flame_back(&mut self) {
+        if !self.flame.undo() {
+            self.back();
+        }
+    }
+
+    fn flame_drop(&mut self, name: Option<String>) {
+        let Some(name) = name.or_else(|| self.flame_name()) else { return };
+        let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+        let zoom = Zoom { label: format!("without {name}"), expression: format!("!(stack == \"{quoted}\")") };
+        if !self.zooms.contains(&zoom) {
+            self.zooms.push(zoom);
+        }
+    }
+
+    fn flame_edit(&mut self, command: &Command) {
+        let block = self.answer.flame.as_ref().and_then(|flame| self.flame.block(flame)).filter(|b| b.pooled == 0);
+        let (name, dso) = (block.map(|b| b.name.clone()), block.map(|b| b.dso.clone()));
+        let given = |text: &Option<String>, here: Option<std::sync::Arc<str>>| {
+            text.as_deref().map(Into::into).or(here).filter(|t| !t.is_empty())
+        };
+        let edit = match command {
+            Command::Focus(text) => given(text, name).map(Edit::Focus),
+            Command::Merge(text) => given(text, name).map(Edit::MergeFunction),
+            Command::MergeDso(text) => given(text, dso).map(Edit::MergeDso),
+            Command::Recursion => Some(Edit::CollapseRecursion),
+            _ => Some(Edit::ByDso),
+        };
+        let Some(edit) = edit else { return self.say("the cursor is on no function") };
+        self.flame.change(|place| {
+            // The same again takes it back.
+            if place.edits.contains(&edit) {
+                place.edits.retain(|e| *e != edit);
+            } else {
+                place.edits.push(edit);
+            }
+        });
+    }
+
+    pub(super) fn flame_mouse(&mut self, mouse: MouseEvent) {
+        let Some(flame) = self.answer.flame.clone() else { return };
+        let area = self.flame_area();
+        let inside = mouse.row >= area.y && mouse.row < area.y + area.height;
+        match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) if inside => {
+                let y = mouse.row - area.y;
+                let row =
+                    flame.blocks.iter().map(|b| b.row).find(|r| self.flame.y_of(&flame, *r, area.height) == Some(y));
+                let hit = row.and_then(|row| self.flame.at(&flame, mouse.column - area.x, row));
+                if hit.is_some() && hit == self.flame.block(&flame).map(|b| b.id) {
+                    self.run(Command::FlameZoom);
+                } else if hit.is_some() {
+                    self.flame.cursor = hit;
+                }
+            }
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::ScrollDown => self.run(Command::Down),
+            MouseEventKind::ScrollUp => self.run(Command::Up),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Draws a flame graph: one row of cells a frame deep, edges to an eighth of a cell where colours
+//! allow it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use crate::panel::text::{clean, fit, width};
+use crate::panel::unit::{percent, thousands};
+use crate::query::blocks::{Block, Flame};
+use crate::ui::app::App;
+use crate::ui::flame::LEGEND;
+use crate::ui::theme::Theme;
+
+use super::put;
+
+/// Where the graph itself stands in the screen's area: a line above, a line below.
+pub fn graph(area: Rect) -> Rect {
+    Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area }
+}
+
+/// The whole screen.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(flame) = app.answer.flame.clone() else {
+        put(buffer, area, 2, 1, "building the graph…", theme.dim);
+        return;
+    };
+    head(app, &flame, theme, area, buffer);
+    legend(app, &flame, theme, area, buffer);
+    let place = graph(area);
+    if flame.blocks.is_empty() {
+        let text = if flame.total.is_zero() { "no samples" } else { "nothing is left: u takes the last change back" };
+        put(buffer, place, 1, 1, text, theme.dim);
+        return;
+    }
+    let selected = app.flame.index(&flame);
+    let mut rows: Vec<Vec<usize>> = vec![Vec::new(); usize::from(place.height)];
+    for (i, block) in flame.blocks.iter().enumerate() {
+        if let Some(y) = app.flame.y_of(&flame, block.row, place.height) {
+            rows[usize::from(y)].push(i);
+        }
+    }
+    for (y, mut row) in (0..place.height).zip(rows) {
+        row.sort_by_key(|i| flame.blocks[*i].x0);
+        for (at, i) in row.iter().enumerate() {
+            let block = &flame.blocks[*i];
+            let next = row.get(at + 1).map(|n| &flame.blocks[*n]).filter(|n| n.x0 == block.x1);
+            one(app, block, next, selected == Some(*i), theme, place, y, buffer);
+        }
+    }
+}
+
+/// The path to the zoomed frame, and how much of it is drawn.
+fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut path: Vec<String> = vec!["all".into()];
+    path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
+    let words = app.flame.words();
+    let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
+    let right = format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.samples));
+    let room = usize::from(area.width).saturating_sub(width(&right) + 4);
+    // The end of a path says more than its beginning.
+    let mut text = path.join(" › ");
+    while width(&text) > room && path.len() > 2 {
+        path.remove(1);
+        text = format!("all › … › {}", path[1..].join(" › "));
+    }
+    put(buffer, area, 1, 0, &fit(&text, room), theme.title);
+    put(buffer, area, area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, theme.dim);
+}
+
+fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let y = area.height.saturating_sub(1);
+    let mut x = 1;
+    for (class, word) in LEGEND {
+        x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
+        x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
+    }
+    if let (Some(text), Some((acc, frames))) = (&app.flame.find, &flame.found) {
+        let share = acc.percent_of(&flame.total);
+        let text = format!("/{text}  {} of all, {} frames  n N", percent(share), thousands(*frames as u64));
+        let at = area.width.saturating_sub(width(&text) as u16 + 1).max(x);
+        put(buffer, area, at, y, &text, theme.found);
+    }
+}
+
+const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+#[allow(clippy::too_many_arguments, reason = "a block, its neighbour and where they stand")]
+fn one(
+    app: &App,
+    block: &Block,
+    next: Option<&Block>,
+    selected: bool,
+    theme: &Theme,
+    place: Rect,
+    y: u16,
+    buffer: &mut Buffer,
+) {
+    let style = style_of(app, block, selected, theme);
+    let fine = theme.fine && !selected;
+    // Whole cells; an edge inside a cell is drawn by the block on its left.
+    let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
+    let (from, to) = (from as u16, (to as u16).min(place.width));
+    for x in from..to {
+        buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
+    }
+    if fine && block.x1 % 8 != 0 && block.x1 / 8 < u32::from(place.width) {
+        let right = next.map(|n| style_of(app, n, false, theme)).unwrap_or_default();
+        let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
+        let cell = &mut buffer[(place.x + (block.x1 / 8) as u16, place.y + y)];
+        cell.set_symbol(EIGHTHS[(block.x1 % 8) as usize]).set_style(edge);
+    }
+    let room = usize::from(to.saturating_sub(from));
+    if room == 0 {
+        return;
+    }
+    label(block, room, style, theme, Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 }, buffer);
+}
+
+fn round(x: u32) -> u32 {
+    (x + 4) / 8
+}
+
+fn style_of(app: &App, block: &Block, selected: bool, theme: &Theme) -> Style {
+    let mut style = if block.pooled > 0 { theme.others } else { theme.block(block.class, shade(&block.name)) };
+    if block.found {
+        style = style.patch(theme.found);
+    } else if app.flame.find.is_some() && !selected {
+        style = style.add_modifier(Modifier::DIM);
+    }
+    if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style }
+}
+
+/// One function has one shade everywhere.
+fn shade(name: &str) -> usize {
+    use std::hash::BuildHasher;
+    (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
+}
+
+fn label(block: &Block, room: usize, style: Style, theme: &Theme, place: Rect, buffer: &mut Buffer) {
+    let share = percent(block.total.percent_of(&block.parent));
+    // Without colours an edge must be a character.
+    let edge = if theme.fine { "" } else { "│" };
+    let mark = if block.pooled > 0 { "░".to_owned() } else { block.class.letter().to_string() };
+    let text = match room {
+        0..=2 => edge.to_owned(),
+        3..=5 => format!("{edge}{mark}"),
+        _ => {
+            let head = format!("{edge}{mark} ");
+            let left = room.saturating_sub(width(&head) + 1);
+            let name = clean(&block.name).into_owned();
+            let with_share = format!("{name}  {share}");
+            let name = if width(&with_share) <= left { with_share } else { fit(&name, left).into_owned() };
+            format!("{head}{name}")
+        }
+    };
+    put(buffer, place, 0, 0, &text, style);
+}
+
+/// The line under the graph: what is under the cursor.
+pub fn details(app: &App, flame: &Flame) -> Option<String> {
+    let block = app.flame.block(flame)?;
+    let room = usize::from(app.size.0).saturating_sub(2);
+    if block.pooled > 0 {
+        return Some(format!(
+            "{} frames too narrow to draw: {} of all, {} samples; ⏎ on their parent makes room",
+            thousands(block.pooled as u64),
+            percent(block.total.percent_of(&flame.total)),
+            thousands(block.total.samples)
+        ));
+    }
+    let figures = format!(
+        "total {}  self {}  of parent {}  of zoom {}  {} samples",
+        percent(block.total.percent_of(&flame.total)),
+        percent(block.own.percent_of(&flame.total)),
+        percent(block.total.percent_of(&block.parent)),
+        percent(block.total.percent_of(&flame.zoomed)),
+        thousands(block.total.samples)
+    );
+    let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
+    let name = clean(&format!("{}{dso}", block.name)).into_owned();
+    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3)).into_owned();
+    Some(format!("{name}  {figures}"))
+}
+
+/// The graph as text: an indented tree of what is drawn, with shares of everything.
+pub fn text(app: &App, flame: &Flame) -> String {
+    let mut out = String::new();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
+    let mut roots = Vec::new();
+    for (i, block) in flame.blocks.iter().enumerate() {
+        if block.below < i { children[block.below].push(i) } else { roots.push(i) }
+    }
+    let mut stack: Vec<(usize, usize)> = roots.into_iter().rev().map(|i| (i, 0)).collect();
+    while let Some((i, depth)) = stack.pop() {
+        let block = &flame.blocks[i];
+        let share = percent(block.total.percent_of(&flame.total));
+        out.push_str(&format!("{share:>8}  {}{}\n", "  ".repeat(depth), clean(&block.name)));
+        stack.extend(children[i].iter().rev().map(|c| (*c, depth + 1)));
+    }
+    let words = app.flame.words();
+    if !words.is_empty() {
+        out.push_str(&format!("# {}\n", words.join(", ")));
+    }
+    out
+}

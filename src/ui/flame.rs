@@ -1,0 +1,194 @@
+//! The state of the flame graph's screen: where one is, what was changed, and how to undo it.
+
+use std::sync::Arc;
+
+use crate::query::blocks::{Block, Flame, FlameSpec, Way};
+use crate::query::flame::{Class, Edit};
+
+/// What can be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub way: Way,
+    pub zoom: Vec<Arc<str>>,
+    pub edits: Vec<Edit>,
+}
+
+/// The screen.
+#[derive(Clone, Debug)]
+pub struct FlameScreen {
+    pub place: Place,
+    /// The root on top.
+    pub icicle: bool,
+    pub find: Option<String>,
+    /// The block under the cursor, by id.
+    pub cursor: Option<u64>,
+    undo: Vec<Place>,
+    redo: Vec<Place>,
+}
+
+impl Default for FlameScreen {
+    fn default() -> Self {
+        let place = Place { way: Way::Roots, zoom: Vec::new(), edits: Vec::new() };
+        Self { place, icicle: true, find: None, cursor: None, undo: Vec::new(), redo: Vec::new() }
+    }
+}
+
+/// Rows of the path to the zoomed frame that stay in sight.
+const PATH: usize = 3;
+
+impl FlameScreen {
+    /// The part of a question that this screen asks.
+    pub fn spec(&self, width: u16, height: u16, by_weight: bool) -> FlameSpec {
+        FlameSpec {
+            way: self.place.way.clone(),
+            zoom: self.place.zoom.clone(),
+            edits: self.place.edits.clone(),
+            width,
+            height,
+            by_weight,
+            find: self.find.clone(),
+        }
+    }
+
+    /// Changes the place, so that the change can be undone.
+    pub fn change(&mut self, change: impl FnOnce(&mut Place)) {
+        let before = self.place.clone();
+        change(&mut self.place);
+        if self.place != before {
+            self.undo.push(before);
+            self.redo.clear();
+            self.cursor = None;
+        }
+    }
+
+    /// Takes the last change back; `false` when there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some(place) = self.undo.pop() else { return false };
+        self.redo.push(std::mem::replace(&mut self.place, place));
+        self.cursor = None;
+        true
+    }
+
+    /// Makes an undone change again.
+    pub fn redo(&mut self) -> bool {
+        let Some(place) = self.redo.pop() else { return false };
+        self.undo.push(std::mem::replace(&mut self.place, place));
+        self.cursor = None;
+        true
+    }
+
+    /// The block under the cursor; the zoomed frame, or the first one, when it is gone.
+    pub fn index(&self, flame: &Flame) -> Option<usize> {
+        let by_id = self.cursor.and_then(|id| flame.blocks.iter().position(|b| b.id == id));
+        let start = flame.zoom.len().saturating_sub(1).min(flame.blocks.len().saturating_sub(1));
+        by_id.or((!flame.blocks.is_empty()).then_some(start))
+    }
+
+    pub fn block<'a>(&self, flame: &'a Flame) -> Option<&'a Block> {
+        flame.blocks.get(self.index(flame)?)
+    }
+
+    /// Moves to a neighbour in the same row: the next one to the right (1) or left (-1).
+    pub fn sideways(&mut self, flame: &Flame, step: i32) {
+        let Some(at) = self.block(flame) else { return };
+        let row = flame.blocks.iter().filter(|b| b.row == at.row && b.id != at.id);
+        let next = if step > 0 {
+            row.filter(|b| b.x0 >= at.x1).min_by_key(|b| b.x0)
+        } else {
+            row.filter(|b| b.x1 <= at.x0).max_by_key(|b| b.x1)
+        };
+        self.cursor = next.or(Some(at)).map(|b| b.id);
+    }
+
+    /// Moves along the stack: away from the root (1) or towards it (-1); in a sandwich, down or up.
+    pub fn along(&mut self, flame: &Flame, step: i32) {
+        let Some(at) = self.block(flame) else { return };
+        let row = flame.blocks.iter().filter(|b| b.row == at.row + step);
+        let middle = (at.x0 + at.x1) / 2;
+        let over = |b: &&Block| b.x0 <= middle && middle < b.x1;
+        let touching: Vec<&Block> = row.filter(|b| b.x0 < at.x1 && at.x0 < b.x1).collect();
+        // The widest of what stands on it, else what it stands on.
+        let wide = touching.iter().max_by_key(|b| (b.x1.min(at.x1) - b.x0.max(at.x0), std::cmp::Reverse(b.x0)));
+        let next = if step > 0 { wide } else { touching.iter().find(|b| over(b)).or(wide) };
+        self.cursor = next.map(|b| b.id).or(Some(at.id));
+    }
+
+    /// The next (1) or previous (-1) block that the search found, row by row.
+    pub fn next_found(&mut self, flame: &Flame, step: i32) {
+        let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
+        found.sort_by_key(|b| (b.row, b.x0));
+        let Some(at) = self.block(flame) else { return };
+        let here = (at.row, at.x0);
+        let next = if step > 0 {
+            found.iter().find(|b| (b.row, b.x0) > here).or(found.first())
+        } else {
+            found.iter().rev().find(|b| (b.row, b.x0) < here).or(found.last())
+        };
+        self.cursor = next.map(|b| b.id).or(self.cursor);
+    }
+
+    /// The block at a cell of the graph.
+    pub fn at(&self, flame: &Flame, column: u16, row: i32) -> Option<u64> {
+        let x = u32::from(column) * 8 + 4;
+        flame.blocks.iter().find(|b| b.row == row && b.x0 <= x && x < b.x1).map(|b| b.id)
+    }
+
+    /// Names from the root of the view to a block.
+    pub fn names(&self, flame: &Flame, index: usize) -> Vec<Arc<str>> {
+        let mut names = Vec::new();
+        let mut at = index;
+        loop {
+            let block = &flame.blocks[at];
+            if block.pooled == 0 {
+                names.push(block.name.clone());
+            }
+            if block.below == at || block.below >= flame.blocks.len() || block.row == 0 {
+                break;
+            }
+            at = block.below;
+        }
+        names.reverse();
+        names
+    }
+
+    /// The row of the tree that stands first on the screen, for a graph of so many rows.
+    pub fn first_row(&self, flame: &Flame, height: u16) -> i32 {
+        if matches!(self.place.way, Way::Around(_)) {
+            let above = flame.blocks.iter().map(|b| -b.row).max().unwrap_or(0);
+            return -above.min(i32::from(height) / 2);
+        }
+        let path = flame.zoom.len().saturating_sub(PATH) as i32;
+        let row = self.block(flame).map_or(0, |b| b.row);
+        path.min(row).max(row + 1 - i32::from(height))
+    }
+
+    /// Which rows there are, for a graph of so many rows: (first, whether row numbers fall).
+    pub fn y_of(&self, flame: &Flame, row: i32, height: u16) -> Option<u16> {
+        let y = row - self.first_row(flame, height);
+        let y = u16::try_from(y).ok().filter(|y| *y < height)?;
+        let sandwich = matches!(self.place.way, Way::Around(_));
+        Some(if self.icicle || sandwich { y } else { height - 1 - y })
+    }
+
+    /// What was changed, as commands.
+    pub fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.place.edits.iter().map(Edit::words).collect();
+        match &self.place.way {
+            Way::Roots => {}
+            Way::Leaves => words.push("leaves".into()),
+            Way::Around(text) => words.push(format!("around {text}")),
+        }
+        words
+    }
+}
+
+/// The class letters with their meaning, for the legend.
+pub const LEGEND: &[(Class, &str)] = &[
+    (Class::Kernel, "kernel"),
+    (Class::Softirq, "softirq"),
+    (Class::Irq, "hard irq"),
+    (Class::User, "user"),
+    (Class::Library, "library"),
+    (Class::Jit, "jit"),
+    (Class::Unknown, "unknown"),
+];

@@ -17,9 +17,11 @@
 //! * [`filter`]: the filter language.
 //! * [`session`]: threads, processes and their mappings over time.
 //! * [`symbols`]: addresses to functions.
-//! * [`source`]: where records come from: the running machine or a file, behind one trait.
+//! * [`source`]: where records come from: the running machine, a recording in any form, or text,
+//!   behind one trait.
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
-//! * [`query`]: questions to the profile and their answers.
+//! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs,
+//!   differences.
 //! * [`panel`]: the vocabulary in which answers are shown.
 //! * [`analysis`]: analysis units, one file each.
 //! * [`engine`]: the threads between source and screen.

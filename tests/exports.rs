@@ -213,3 +213,34 @@ fn nothing_half_written_is_left() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("nothing to draw"));
     assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
 }
+
+#[test]
+fn what_changed_between_two_recordings() {
+    let root = symfs();
+    let diff = |args: &[&str]| {
+        let mut command = program();
+        command.arg("diff").args(args).arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms"));
+        String::from_utf8(run(&mut command).stdout).expect("utf8")
+    };
+    let (spin, mix) = (data("fp-spin.data"), data("fp-sysmix.data"));
+    let (spin, mix) = (spin.to_str().expect("path"), mix.to_str().expect("path"));
+    assert!(diff(&[spin, spin]).contains("nothing differs"));
+    let report: serde_json::Value = serde_json::from_str(&diff(&[spin, mix, "--format", "json"])).expect("json");
+    let rows = report["rows"].as_array().expect("rows");
+    let row = |sym: &str| rows.iter().find(|r| r["sym"] == sym).unwrap_or_else(|| panic!("{sym}"));
+    assert_eq!(
+        (row("burn_alpha")["verdict"].as_str(), row("burn_alpha")["old_samples"].as_u64()),
+        (Some("gone"), Some(158))
+    );
+    let deltas: f64 = rows.iter().map(|r| r["delta"].as_f64().expect("number")).sum();
+    assert!(deltas.abs() < 0.01, "shares of both sides add up to 100: {deltas}");
+    // Lines of difffolded.pl: stack, old, new; unscaled they are the two exports.
+    let folded = diff(&[spin, mix, "--format", "folded", "--per", "nothing"]);
+    let sum = |column: usize| -> u64 {
+        folded.lines().map(|l| l.rsplit(' ').nth(1 - column).expect("column").parse::<u64>().expect("number")).sum()
+    };
+    assert_eq!((sum(0), sum(1)), (256 * 1_001_001, SAMPLES as u64 * 1_001_001));
+    assert!(diff(&[spin, mix, "--format", "svg"]).trim_end().ends_with("</svg>"));
+    let twice = program().arg("diff").arg(spin).output().expect("runs");
+    assert_eq!(twice.status.code(), Some(2));
+}

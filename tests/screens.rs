@@ -120,3 +120,45 @@ fn any_keys_at_any_size_draw_something_and_never_panic() {
         harness.text();
     }
 }
+
+#[test]
+fn the_flame_graph_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60), (40, 12)] {
+        insta::assert_snapshot!(format!("flame-{width}x{height}"), incident(width, height).keys("2").text());
+    }
+}
+
+#[test]
+fn the_flame_graph_turned_zoomed_searched_and_edited() {
+    let flame = || incident(100, 30).keys("2");
+    insta::assert_snapshot!("flame-leaves", flame().keys("r").text());
+    insta::assert_snapshot!("flame-bottom-up", flame().keys("i").text());
+    insta::assert_snapshot!("flame-zoomed", flame().keys("<right><down><ret>").text());
+    insta::assert_snapshot!("flame-around", flame().keys(":around ^estimation_timer<ret>").text());
+    insta::assert_snapshot!("flame-found", flame().keys("/timer<ret>").text());
+    insta::assert_snapshot!("flame-by-dso", flame().keys("b").text());
+    let before = flame().text();
+    assert_eq!(flame().keys("<right><down><ret>u").text(), before, "undo leads back");
+    assert_eq!(flame().keys("rr").text(), before);
+}
+
+/// One function has one colour wherever it stands, and the letter says its class without colours.
+#[test]
+fn colours_have_a_meaning_and_are_not_needed() {
+    use perfprof_tui::ui::theme::Depth;
+    let harness = incident(120, 40).keys("2");
+    let buffer = harness.buffer_in(Depth::True);
+    let rows: Vec<String> = (0..40).map(|y| (0..120).map(|x| buffer[(x, y)].symbol().to_owned()).collect()).collect();
+    let mut colours = std::collections::HashSet::new();
+    for (y, row) in rows.iter().enumerate() {
+        for (at, _) in row.match_indices("run_timer_softirq") {
+            let x = row[..at].chars().count() as u16;
+            colours.insert(format!("{:?}", buffer[(x, y as u16)].bg));
+        }
+    }
+    assert_eq!(colours.len(), 1, "{colours:?}");
+    let plain = harness.buffer_in(Depth::None);
+    assert!((0..40).flat_map(|y| (0..120).map(move |x| (x, y))).all(|at| plain[at].bg == ratatui::style::Color::Reset));
+    let text: String = (0..120).map(|x| plain[(x, 12)].symbol().to_owned()).collect();
+    assert!(text.contains("│s ") || text.contains("│h ") || text.contains("│k "), "{text}");
+}

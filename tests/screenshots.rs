@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use common::harness::Harness;
+use perfprof_tui::ui::theme::Depth;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
@@ -14,8 +15,11 @@ const CELL: (u16, u16) = (8, 17);
 const BACK: &str = "#16181d";
 const FORE: &str = "#d4d7dd";
 
-fn colour(color: Color, default: &'static str) -> &'static str {
-    match color {
+fn colour(color: Color, default: &str) -> String {
+    if let Color::Rgb(r, g, b) = color {
+        return format!("#{r:02x}{g:02x}{b:02x}");
+    }
+    let known = match color {
         Color::Black => "#16181d",
         Color::Red => "#f2686a",
         Color::Green => "#7fc77a",
@@ -25,11 +29,12 @@ fn colour(color: Color, default: &'static str) -> &'static str {
         Color::Cyan => "#5fc1c9",
         Color::DarkGray => "#7d828c",
         _ => default,
-    }
+    };
+    known.to_owned()
 }
 
 /// Foreground and background of a cell.
-fn colours(cell: &Cell) -> (&'static str, &'static str) {
+fn colours(cell: &Cell) -> (String, String) {
     let (fore, back) = (colour(cell.fg, FORE), colour(cell.bg, BACK));
     if cell.modifier.contains(Modifier::REVERSED) { (back, fore) } else { (fore, back) }
 }
@@ -75,8 +80,12 @@ fn svg(buffer: &Buffer) -> String {
 }
 
 fn check(name: &str, harness: &Harness) {
+    compare(name, &harness.buffer());
+}
+
+fn compare(name: &str, buffer: &Buffer) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("screenshots").join(format!("{name}.svg"));
-    let now = svg(&harness.buffer());
+    let now = svg(buffer);
     if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
         std::fs::create_dir_all(path.parent().expect("folder")).expect("mkdir");
         std::fs::write(&path, &now).expect("write");
@@ -102,4 +111,11 @@ fn a_filter_as_it_is_typed() {
 #[test]
 fn children_and_their_callees() {
     check("children", &incident().keys("xx<home>").keys("/^estimation<ret>").keys("<ret>"));
+}
+
+#[test]
+fn the_flame_graph_both_ways_and_around_a_function() {
+    for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
+        compare(name, &incident().keys(keys).buffer_in(Depth::True));
+    }
 }

@@ -35,6 +35,8 @@ pub enum Command {
     Script(Script),
     /// Write a recording in another tool's format
     Export(Export),
+    /// Say what changed between two recordings
+    Diff(Diff),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
 }
@@ -175,7 +177,7 @@ pub struct Record {
 }
 
 /// What is opened, and where its names come from.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
     /// gzip or zstd; several files of one recording together; - for standard input
@@ -184,6 +186,13 @@ pub struct Recording {
     /// The recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
     pub input: Option<PathBuf>,
+    #[command(flatten)]
+    pub names: Names,
+}
+
+/// Where the names of a recording come from.
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub struct Names {
     /// A directory with the recorded machine's files under their paths
     #[arg(long, value_name = "DIR")]
     pub symfs: Option<PathBuf>,
@@ -199,6 +208,70 @@ pub struct Recording {
     /// The tarball that perf archive made of the recorded machine's files
     #[arg(long, value_name = "FILE")]
     pub archive: Option<PathBuf>,
+}
+
+impl From<Names> for Recording {
+    fn from(names: Names) -> Self {
+        Self { files: Vec::new(), input: None, names }
+    }
+}
+
+/// Forms of `diff`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    Text,
+    Json,
+    Csv,
+    /// Stacks with both weights, as difffolded.pl writes them
+    Folded,
+    /// A differential flame graph
+    Svg,
+}
+
+/// What weights are divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PerArg {
+    /// The whole of each recording: shares
+    Total,
+    /// The seconds that each lasted
+    Second,
+    /// Nothing
+    Nothing,
+}
+
+/// Options of `diff`.
+#[derive(Debug, ClapArgs)]
+pub struct Diff {
+    /// The recording before
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The recording after
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    #[command(flatten)]
+    pub names: Names,
+    #[command(flatten)]
+    pub which: Which,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: DiffFormat,
+    /// What weights are divided by before they are compared
+    #[arg(long, value_enum, default_value = "total")]
+    pub per: PerArg,
+    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym
+    #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "dso,sym")]
+    pub sort: String,
+    /// Compare functions with what they call
+    #[arg(long)]
+    pub children: bool,
+    /// Only this many rows
+    #[arg(long, value_name = "ROWS")]
+    pub limit: Option<usize>,
+    /// The file to write, for folded and svg
+    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
 }
 
 /// Which samples count. Each option is a clause; all must hold.

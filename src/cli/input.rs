@@ -36,10 +36,12 @@ impl Recording {
 pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let paths = args.paths();
     let source = recording::open(&paths)?;
-    let unpacked = args.archive.as_deref().map(unpack).transpose()?;
+    let unpacked = args.names.archive.as_deref().map(unpack).transpose()?;
     // With --symfs the user has said where names come from; what perf left in the home does not count.
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.symfs.is_none());
-    let caches = unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.buildid_dir.clone().or(home)).collect();
+    let home =
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.names.symfs.is_none());
+    let caches =
+        unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
     let symbols = symbols(args, no_demangle, source.info(), caches);
     let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     Ok(Opened { source, symbols, name, _unpacked: unpacked })
@@ -66,7 +68,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     };
     let own = same_kernel.then(|| "/proc/kallsyms".into());
     let is_text = info.inputs.is_empty();
-    if own.is_none() && args.kallsyms.is_none() && args.vmlinux.is_none() && !is_text {
+    if own.is_none() && args.names.kallsyms.is_none() && args.names.vmlinux.is_none() && !is_text {
         let host = if info.host.is_empty() { "an unnamed machine" } else { &info.host };
         complain(&format!(
             "recorded on {host} {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
@@ -76,10 +78,10 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     Options {
         demangle: !no_demangle,
         live: false,
-        same_kernel: same_kernel && args.symfs.is_none(),
-        symfs: args.symfs.clone(),
-        kallsyms: args.kallsyms.clone().or(own),
-        vmlinux: args.vmlinux.clone(),
+        same_kernel: same_kernel && args.names.symfs.is_none(),
+        symfs: args.names.symfs.clone(),
+        kallsyms: args.names.kallsyms.clone().or(own),
+        vmlinux: args.names.vmlinux.clone(),
         caches,
     }
 }

@@ -24,9 +24,15 @@ pub fn write(
     if lines.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no sample is left: there is nothing to draw"));
     }
+    write_lines(&lines, title, &data.events[event], out)
+}
+
+/// Draws folded lines; those with two weights become a differential graph, in red what grew and in
+/// blue what shrank.
+pub fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
     title.clone_into(&mut options.title);
-    data.events[event].clone_into(&mut options.count_name);
+    event.clone_into(&mut options.count_name);
     options.deterministic = true;
     options.colors = inferno::flamegraph::color::Palette::Multi(inferno::flamegraph::color::MultiPalette::Perl);
     from_lines(&mut options, lines.iter().map(String::as_str), out)

@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod blocks;
 pub mod chains;
+pub mod diff;
 pub mod flame;
 pub mod fold;
 pub mod judge;

@@ -8,6 +8,8 @@ use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::blocks;
+use perfprof_tui::query::flame::FlameTree;
 use perfprof_tui::query::{Answer, Fold, Key, Question, Top, lines};
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options;
@@ -85,12 +87,17 @@ impl Harness {
             note: None,
         });
         let span = core.profile.span().unwrap_or_default();
+        let flame = question
+            .flame
+            .as_ref()
+            .map(|spec| Arc::new(blocks::layout(&FlameTree::build(data, &fold, &spec.edits), spec)));
         Answer {
             elapsed_ns: span.1 - span.0,
             events: events.collect(),
             total: fold.total(),
             unfiltered: all.total(),
-            lines: lines::lines(data, &top, &question),
+            lines: if flame.is_some() { Vec::new() } else { lines::lines(data, &top, &question) },
+            flame,
             rows: top.n_rows,
             ledger: core.profile.ledger.clone(),
             rates: core.rates.clone(),
@@ -116,6 +123,9 @@ impl Harness {
                         "tab" => KeyCode::Tab,
                         "down" => KeyCode::Down,
                         "home" => KeyCode::Home,
+                        "up" => KeyCode::Up,
+                        "left" => KeyCode::Left,
+                        "right" => KeyCode::Right,
                         other => panic!("no key is called {other}"),
                     };
                     (code, name.len() + 2)
@@ -131,7 +141,12 @@ impl Harness {
 
     /// The cells of the screen.
     pub fn buffer(&self) -> ratatui::buffer::Buffer {
-        render(&self.app, &Theme::new(Depth::Ansi16), self.size.0, self.size.1)
+        self.buffer_in(Depth::Ansi16)
+    }
+
+    /// The same in so many colours.
+    pub fn buffer_in(&self, depth: Depth) -> ratatui::buffer::Buffer {
+        render(&self.app, &Theme::new(depth), self.size.0, self.size.1)
     }
 
     /// The screen as text.

@@ -104,7 +104,7 @@ fn one(
     for x in from..to {
         buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
     }
-    if fine && block.x1 % 8 != 0 && block.x1 / 8 < u32::from(place.width) {
+    if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(place.width) {
         let right = next.map(|n| style_of(app, n, false, theme)).unwrap_or_default();
         let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
         let cell = &mut buffer[(place.x + (block.x1 / 8) as u16, place.y + y)];

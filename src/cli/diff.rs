@@ -1,0 +1,208 @@
+//! `diff`: two recordings against each other.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use crate::engine::Wants;
+use crate::engine::offline::Loaded;
+use crate::export::{folded, svg};
+use crate::panel::text::clean;
+use crate::panel::top::key_text;
+use crate::panel::unit::{percent, thousands};
+use crate::panel::{Align, Cell, Column, Table};
+use crate::perfdata::write::Atomic;
+use crate::query::diff::{DiffRow, Per, Side, diff};
+use crate::query::{Fold, Key, Order, Top, TopSpec};
+
+use super::Usage;
+use super::args::{Diff, DiffFormat, PerArg, Recording};
+use super::input;
+use super::output::print;
+use super::report::{chosen_events, keys_of};
+
+/// A recording and the event of it that is compared.
+struct One {
+    loaded: Loaded,
+    event: usize,
+    side: Side,
+    rows: Vec<(Vec<String>, crate::profile::Acc)>,
+}
+
+/// `perfprof-tui diff`.
+pub fn run(args: Diff) -> anyhow::Result<u8> {
+    let keys = keys_of(&args.sort)?;
+    input::filter_of(args.which.filter.as_deref())?;
+    let per = match args.per {
+        PerArg::Total => Per::Total,
+        PerArg::Second => Per::Second,
+        PerArg::Nothing => Per::Nothing,
+    };
+    let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
+    if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
+        return stacks(&args, &old, &new, per);
+    }
+    let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
+    let rows: Vec<&DiffRow<Vec<String>>> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
+    match args.format {
+        DiffFormat::Json => {
+            let list: Vec<_> = rows.iter().map(|r| object(r, &keys)).collect();
+            let side = |path: &std::path::Path, one: &One| {
+                serde_json::json!({ "file": path.display().to_string(), "event": one.loaded.event_names[one.event],
+                    "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
+            };
+            let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
+                "per": word(per), "test": "two-proportion z, 95 %", "rows": list });
+            print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+        }
+        DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
+        _ => {
+            let side = |name: &str, path: &std::path::Path, one: &One| {
+                format!(
+                    "# {name} {}: {} samples of {}, {:.1} s\n",
+                    clean(&path.display().to_string()),
+                    thousands(one.side.total.samples),
+                    clean(&one.loaded.event_names[one.event]),
+                    one.side.seconds
+                )
+            };
+            print(&side("old", &args.old, &old))?;
+            print(&side("new", &args.new, &new))?;
+            print(&format!(
+                "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
+                word(per)
+            ))?;
+            print(&if rows.is_empty() { "nothing differs\n".to_owned() } else { table(&rows, &keys, per).to_text() })?;
+        }
+    }
+    std::mem::forget((old, new));
+    Ok(0)
+}
+
+fn word(per: Per) -> &'static str {
+    match per {
+        Per::Total => "percent of each recording",
+        Per::Second => "period a second",
+        Per::Nothing => "period",
+    }
+}
+
+fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One> {
+    let recording = Recording { files: vec![path.to_owned()], ..args.names.clone().into() };
+    let loaded = input::open(&recording, args.no_demangle)?.load(Wants {
+        chains: args.children
+            || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
+            || args.which.filter.is_some(),
+        traces: keys.contains(&Key::Trace),
+    })?;
+    let event = *chosen_events(&loaded, &args.which)?
+        .first()
+        .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
+    let filter = args.which.filter(&loaded)?;
+    let mut fold = Fold::new(event, filter, keys.contains(&Key::Cpu));
+    fold.update(loaded.data(), u64::MAX);
+    let spec = TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, reversed: false };
+    let top = Top::build(loaded.data(), &fold, &spec, usize::MAX);
+    let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
+    let key = |row: &crate::query::Row| -> Vec<String> {
+        keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
+    };
+    let weight = |row: &crate::query::Row| if args.children { row.children } else { row.own };
+    let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
+    let side = Side { total: top.total, seconds };
+    Ok(One { event, side, rows, loaded })
+}
+
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[Key], per: Per) -> Table {
+    let right = |name, title| Column { name, title, align: Align::Right, width: 0 };
+    let mut columns = vec![
+        right("delta", "Δ"),
+        right("verdict", ""),
+        right("old", "Old"),
+        right("new", "New"),
+        right("old_samples", "Old samples"),
+        right("new_samples", "New samples"),
+    ];
+    columns.extend(keys.iter().map(|k| Column { name: k.name(), title: k.title(), align: Align::Left, width: 0 }));
+    let value = |v: f64| match per {
+        Per::Total => Cell::Percent(v),
+        _ => Cell::Count(v.round() as u64),
+    };
+    let delta = |v: f64| -> Cell {
+        let sign = if v < 0.0 { "-" } else { "+" };
+        let size = match per {
+            Per::Total => percent(v.abs()),
+            _ => thousands(v.abs().round() as u64),
+        };
+        Cell::Text(format!("{sign}{size}").into())
+    };
+    let row = |r: &&DiffRow<Vec<String>>| {
+        let mut cells = vec![
+            delta(r.delta()),
+            Cell::Text(r.verdict.sign().into()),
+            value(r.old_value),
+            value(r.new_value),
+            Cell::Count(r.old.samples),
+            Cell::Count(r.new.samples),
+        ];
+        cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
+        cells
+    };
+    Table { columns, rows: rows.iter().map(row).collect() }
+}
+
+fn object(r: &DiffRow<Vec<String>>, keys: &[Key]) -> serde_json::Value {
+    let mut out = serde_json::Map::new();
+    for (key, text) in keys.iter().zip(&r.key) {
+        out.insert(key.name().into(), text.as_str().into());
+    }
+    for (name, value) in [("old", r.old_value), ("new", r.new_value), ("delta", r.delta()), ("z", r.z)] {
+        out.insert(name.into(), serde_json::json!((value * 1e4).round() / 1e4));
+    }
+    out.insert("old_samples".into(), r.old.samples.into());
+    out.insert("new_samples".into(), r.new.samples.into());
+    out.insert("verdict".into(), r.verdict.word().into());
+    serde_json::Value::Object(out)
+}
+
+/// Folded stacks with both weights, as difffolded.pl writes them (`stack old new`), or their graph.
+fn stacks(args: &Diff, old: &One, new: &One, per: Per) -> anyhow::Result<u8> {
+    let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (is_new, one) in [(false, old), (true, new)] {
+        let filter = args.which.filter(&one.loaded)?;
+        // Shares are told in parts of the new recording's weight, so that numbers stay whole.
+        let scale = match per {
+            Per::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
+            Per::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
+            _ => 1.0,
+        };
+        folded::lines(one.loaded.data(), one.event, filter, false, |line, n| {
+            let entry = merged.entry(line.to_owned()).or_default();
+            *(if is_new { &mut entry.1 } else { &mut entry.0 }) += n as f64 * scale;
+            Ok(())
+        })?;
+    }
+    let lines: Vec<String> = merged.iter().map(|(line, (a, b))| format!("{line} {a:.0} {b:.0}")).collect();
+    let title = format!("{} to {}", args.old.display(), args.new.display());
+    let write = |out: &mut dyn Write| -> std::io::Result<()> {
+        match args.format {
+            DiffFormat::Svg => svg::write_lines(&lines, &title, &new.loaded.event_names[new.event], out),
+            _ => lines.iter().try_for_each(|line| writeln!(out, "{line}")),
+        }
+    };
+    match &args.output {
+        None => write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?,
+        Some(path) => {
+            let fail = |e: std::io::Error| anyhow::anyhow!("{} was not written: {e}", path.display());
+            let (atomic, file) = Atomic::create(path).map_err(fail)?;
+            let mut out = std::io::BufWriter::new(file);
+            write(&mut out).map_err(fail)?;
+            out.flush().map_err(fail)?;
+            drop(out);
+            atomic.commit().map_err(fail)?;
+        }
+    }
+    if lines.is_empty() {
+        return Err(Usage("no sample of either recording is left".into()).into());
+    }
+    Ok(0)
+}

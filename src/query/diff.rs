@@ -1,0 +1,196 @@
+//! Two profiles against each other: what grew, what shrank, what is new or gone, and what may be
+//! chance.
+//!
+//! Whether a difference of shares is more than chance is told by the pooled two-proportion z test
+//! (NIST/SEMATECH e-Handbook of Statistical Methods, §7.3.3, "How can we determine whether two
+//! processes produce the same proportion of defectives?"), on numbers of samples, two-sided at 95 %.
+
+use hashbrown::HashMap;
+
+use crate::profile::Acc;
+
+/// What weights are divided by before they are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// The whole of each profile: shares.
+    Total,
+    /// The seconds that each profile lasted.
+    Second,
+    /// Nothing.
+    Nothing,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    pub total: Acc,
+    pub seconds: f64,
+}
+
+impl Side {
+    /// A weight in the unit of `per`: percent of the whole, period a second, or period.
+    pub fn value(&self, acc: Acc, per: Per) -> f64 {
+        match per {
+            Per::Total => acc.percent_of(&self.total),
+            Per::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
+            Per::Second => 0.0,
+            Per::Nothing => acc.period as f64,
+        }
+    }
+}
+
+/// How a row came to its difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Grew,
+    Shrank,
+    New,
+    Gone,
+    /// The shares differ by no more than chance would make them.
+    Noise,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Grew => "grew",
+            Self::Shrank => "shrank",
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Noise => "noise",
+        }
+    }
+
+    /// The sign that says it without colour.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Grew => "▲",
+            Self::Shrank => "▼",
+            Self::New => "+",
+            Self::Gone => "-",
+            Self::Noise => "~",
+        }
+    }
+}
+
+/// A row of both profiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiffRow<K> {
+    pub key: K,
+    pub old: Acc,
+    pub new: Acc,
+    /// In the unit of the comparison.
+    pub old_value: f64,
+    pub new_value: f64,
+    pub z: f64,
+    pub verdict: Verdict,
+}
+
+impl<K> DiffRow<K> {
+    pub fn delta(&self) -> f64 {
+        self.new_value - self.old_value
+    }
+}
+
+/// Two-sided 95 % of the normal distribution.
+const Z95: f64 = 1.959_964;
+
+/// The pooled two-proportion z statistic of `a` of `n` against `b` of `m`.
+pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
+    if n == 0 || m == 0 {
+        return 0.0;
+    }
+    let (a, n, b, m) = (a as f64, n as f64, b as f64, m as f64);
+    let pooled = (a + b) / (n + m);
+    let deviation = (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt();
+    if deviation == 0.0 { 0.0 } else { (b / m - a / n) / deviation }
+}
+
+/// Compares rows by their keys: the largest differences first, equal ones by key. Rows that are the
+/// same on both sides are left out.
+pub fn diff<K: Clone + Ord + std::hash::Hash>(
+    old: (&Side, &[(K, Acc)]),
+    new: (&Side, &[(K, Acc)]),
+    per: Per,
+) -> Vec<DiffRow<K>> {
+    let mut pairs: HashMap<K, (Acc, Acc)> = HashMap::new();
+    old.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().0 += *acc);
+    new.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().1 += *acc);
+    let row = |(key, (a, b)): (K, (Acc, Acc))| {
+        let (old_value, new_value) = (old.0.value(a, per), new.0.value(b, per));
+        let z = z(a.samples, old.0.total.samples, b.samples, new.0.total.samples);
+        let verdict = match (a.is_zero(), b.is_zero()) {
+            _ if z.abs() < Z95 => Verdict::Noise,
+            (true, _) => Verdict::New,
+            (_, true) => Verdict::Gone,
+            _ if new_value >= old_value => Verdict::Grew,
+            _ => Verdict::Shrank,
+        };
+        DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
+    };
+    let mut rows: Vec<_> = pairs.into_iter().map(row).filter(|r| r.delta() != 0.0).collect();
+    rows.sort_by(|a, b| b.delta().abs().total_cmp(&a.delta().abs()).then_with(|| a.key.cmp(&b.key)));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn acc(samples: u64) -> Acc {
+        Acc { samples, period: samples * 10 }
+    }
+
+    fn side(total: u64) -> Side {
+        Side { total: acc(total), seconds: 2.0 }
+    }
+
+    #[test]
+    fn growth_noise_new_and_gone() {
+        let old = [("a", acc(500)), ("b", acc(490)), ("gone", acc(10))];
+        let new = [("a", acc(700)), ("b", acc(280)), ("fresh", acc(20))];
+        let rows = diff((&side(1000), &old), (&side(1000), &new), Per::Total);
+        let shown: Vec<_> = rows.iter().map(|r| (r.key, r.verdict, r.delta().round())).collect();
+        assert_eq!(
+            shown,
+            [
+                ("b", Verdict::Shrank, -21.0),
+                ("a", Verdict::Grew, 20.0),
+                ("fresh", Verdict::New, 2.0),
+                ("gone", Verdict::Gone, -1.0)
+            ]
+        );
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(100), &[("a", acc(55))]), Per::Total);
+        assert_eq!(rows[0].verdict, Verdict::Noise);
+        assert!((rows[0].delta() - 5.0).abs() < 1e-9);
+        let rows = diff((&side(100), &[("a", acc(50))]), (&side(200), &[("a", acc(100))]), Per::Second);
+        assert!((rows[0].delta() - 250.0).abs() < 1e-9);
+    }
+
+    /// By hand: 0.14 over the root of 0.17 × 0.83 × 2/50.
+    #[test]
+    fn the_statistic_by_hand() {
+        assert!((z(5, 50, 12, 50) - 1.8635).abs() < 1e-3, "{}", z(5, 50, 12, 50));
+        assert_eq!((z(0, 0, 1, 2), z(3, 3, 5, 5)), (0.0, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_profile_against_itself_is_empty(rows in proptest::collection::vec(("[a-f]", 1u64..1000), 0..20)) {
+            let rows: Vec<(String, Acc)> = rows.into_iter().map(|(k, n)| (k, acc(n))).collect();
+            let side = side(rows.iter().map(|(_, a)| a.samples).sum());
+            for per in [Per::Total, Per::Second, Per::Nothing] {
+                prop_assert!(diff((&side, &rows), (&side, &rows), per).is_empty());
+            }
+        }
+
+        #[test]
+        fn turned_around_it_changes_sign(a in 1u64..500, b in 1u64..500) {
+            let (old, new) = ([("k", acc(a))], [("k", acc(b))]);
+            let one = diff((&side(500), &old), (&side(500), &new), Per::Total);
+            let two = diff((&side(500), &new), (&side(500), &old), Per::Total);
+            prop_assert_eq!(one.first().map(DiffRow::delta), two.first().map(|r| -r.delta()));
+        }
+    }
+}

@@ -408,7 +408,7 @@ pub struct Export {
     /// The file to write; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub output: PathBuf,
-    /// Mark kernel, JIT and inlined frames in folded stacks: _[k] _[j] _[i]
+    /// Mark kernel, JIT and inlined frames in folded stacks: `_[k]` `_[j]` `_[i]`
     #[arg(long)]
     pub annotate: bool,
     /// Show names as they are in the files

@@ -197,6 +197,17 @@ mod tests {
         assert!(names.iter().any(|n| n == "main"));
     }
 
+    /// A kernel image is read by address; any program with symbols has the same shape.
+    #[test]
+    fn a_kernel_image_is_read_by_address() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bin/spin-nopie");
+        let (table, text, id) = load_kernel(File::open(path).expect("open")).expect("symbols");
+        let main = table.iter().find(|s| s.name == b"main").expect("main");
+        // Linked at a fixed address, far from its offset in the file.
+        assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));
+        assert!(text.is_some() && id.is_some());
+    }
+
     #[test]
     fn what_is_no_elf_is_an_error() {
         assert!(load(std::io::Cursor::new(b"#!/bin/sh\n".to_vec()), &|_| None).is_err());

@@ -1,0 +1,58 @@
+//! What the writer writes the reader reads, whatever the events, ids and records are.
+
+use perfprof_tui::kernel::attr::{Attr, Flag};
+use perfprof_tui::perfdata::EventDesc;
+use perfprof_tui::perfdata::features::{Features, Section, event_desc, string};
+use perfprof_tui::perfdata::read::Recording;
+use perfprof_tui::perfdata::write::Writer;
+use perfprof_tui::record::kinds::encode;
+use perfprof_tui::source::{Batch, Step, recording};
+use proptest::prelude::*;
+
+fn event() -> impl Strategy<Value = EventDesc> {
+    (any::<u64>(), any::<u64>(), "[a-z:/=,]{1,80}", proptest::collection::vec(any::<u64>(), 0..5), any::<bool>())
+        .prop_map(|(config, sample_type, name, ids, freq)| {
+            let mut attr = Attr { kind: 1, config, sample_type: sample_type & 0x1_ffff, ..Attr::default() };
+            attr.set(Flag::Freq, freq);
+            EventDesc { name, attr, ids }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn events_features_and_records_come_back(
+        events in proptest::collection::vec(event(), 1..6),
+        // An empty data section is what a killed recorder leaves, so there is at least one record.
+        bodies in proptest::collection::vec((1u32..23, proptest::collection::vec(any::<u8>(), 0..200)), 1..40),
+        host in "[ -~]{0,60}",
+    ) {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("r.data");
+        let mut bytes = Vec::new();
+        for (kind, body) in &bodies {
+            encode(&mut bytes, *kind, 0, |out| out.extend_from_slice(body)).expect("fits");
+        }
+        let mut writer = Writer::start(std::fs::File::create(&path).expect("create"), &events).expect("start");
+        writer.records(&bytes).expect("records");
+        let sections: Vec<Section> = vec![(3, string(&host)), event_desc(&events)];
+        writer.finish(sections.clone()).expect("finish");
+
+        let read = Recording::open(&std::fs::File::open(&path).expect("open")).expect("reads");
+        prop_assert_eq!(&read.events, &events);
+        let Features { list } = read.features;
+        prop_assert_eq!(list, sections);
+        let mut source = recording::open(&[path]).expect("opens");
+        let mut got = Vec::new();
+        loop {
+            let mut batch = Batch::default();
+            let step = source.next(&mut batch).expect("reads");
+            prop_assert!(batch.notes.is_empty(), "{:?}", batch.notes);
+            got.append(&mut batch.bytes);
+            if matches!(step, Step::End(_)) {
+                break;
+            }
+        }
+        prop_assert_eq!(got, bytes);
+    }
+}

@@ -282,3 +282,57 @@ fn the_head_of_a_recording_is_told() {
         assert!(text.contains(&part), "{part}: {text}");
     }
 }
+
+/// A stream as `perf record -o -` writes it, made of a file: attrs, names, tracing data, records.
+fn as_stream(bytes: &[u8]) -> Vec<u8> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("word")) as usize;
+    let (attr_size, attrs, attrs_size, data_at, data_size) = (word(16), word(24), word(32), word(40), word(48));
+    let mut out = [&bytes[..8], &16u64.to_le_bytes()].concat();
+    let record = |kind: u32, body: &[&[u8]]| {
+        let body = body.concat();
+        let size = (8 + body.len().next_multiple_of(8)) as u16;
+        let mut record = [&kind.to_le_bytes()[..], &0u16.to_le_bytes(), &size.to_le_bytes(), &body].concat();
+        record.resize(usize::from(size), 0);
+        record
+    };
+    for entry in bytes[attrs..attrs + attrs_size].chunks(attr_size) {
+        let (attr, ids) = entry.split_at(attr_size - 16);
+        let at = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("word")) as usize;
+        let (from, size) = (at(&ids[..8]), at(&ids[8..]));
+        out.extend(record(64, &[attr, &bytes[from..from + size]]));
+    }
+    let feature = |bit: usize| {
+        let present = |b: usize| bytes[72 + b / 8] & 1 << (b % 8) != 0;
+        assert!(present(bit));
+        let entry = data_at + data_size + 16 * (0..bit).filter(|b| present(*b)).count();
+        &bytes[word(entry)..word(entry) + word(entry + 8)]
+    };
+    out.extend(record(80, &[&12u64.to_le_bytes(), feature(12)]));
+    let tracing = feature(1);
+    let mut padded = tracing.to_vec();
+    padded.resize(tracing.len().next_multiple_of(8), 0);
+    out.extend(record(66, &[&(padded.len() as u32).to_le_bytes()]));
+    // The payload follows its record.
+    out.extend(padded);
+    out.extend(&bytes[data_at..data_at + data_size]);
+    out
+}
+
+/// The formats of tracepoints come in many reads; without them their text cannot be made.
+#[test]
+fn a_stream_brings_the_formats_of_its_tracepoints() {
+    let file = data("corpus/tp-raw.data");
+    let of = |args: &[&str], stdin: Stdio| {
+        let mut command = program();
+        command.arg("report").args(args).args(["-s", "comm,trace", "--format", "csv"]);
+        let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("spawn");
+        if let Some(mut stdin) = child.stdin.take() {
+            let bytes = as_stream(&std::fs::read(&file).expect("read"));
+            std::thread::spawn(move || bytes.chunks(4000).try_for_each(|piece| stdin.write_all(piece)));
+        }
+        String::from_utf8(child.wait_with_output().expect("ends").stdout).expect("utf8")
+    };
+    let plain = of(&[file.to_str().expect("path")], Stdio::null());
+    assert!(plain.lines().count() > 3 && plain.contains("NR 14 = 0"), "{plain}");
+    assert_eq!(of(&["-"], Stdio::piped()), plain);
+}

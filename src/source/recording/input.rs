@@ -96,16 +96,16 @@ impl Input {
     /// Reads the head of a stream: everything before its first real record.
     pub fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
         loop {
-            while self.special(beside) {}
+            while !self.drop_skipped() && self.special(beside) {}
             let next = Header::read(&self.carry).map(|h| self.header(h));
             let whole = next.is_some_and(|h| self.carry.len() >= usize::from(h.size));
-            if self.ended || (whole && self.damage.is_none() && !self.rec.events.is_empty()) {
+            // A special record that is still here waits for the rest of its payload.
+            let ordinary = self.skip == 0 && whole && next.is_some_and(|h| !is_special(h.kind));
+            let described = !self.rec.events.is_empty() || next.is_some_and(|h| h.kind == types::SAMPLE);
+            if self.ended || ordinary && described {
                 break;
             }
-            if whole && self.rec.events.is_empty() && next.is_some_and(|h| h.kind == types::SAMPLE) {
-                break;
-            }
-            if whole && !next.is_some_and(|h| is_special(h.kind)) {
+            if ordinary {
                 // A record before any event is described: it cannot be read, and is none of ours.
                 let size = next.map_or(HEADER, |h| usize::from(h.size)).max(HEADER);
                 self.carry.drain(..size.min(self.carry.len()));
@@ -160,7 +160,7 @@ impl Input {
                 self.hand_over(used, out);
                 return Found::Records;
             }
-            if self.damage.is_some() || self.special(beside) || !self.plain.is_empty() && !self.ended {
+            if self.damage.is_some() || self.special(beside) {
                 continue;
             }
             if self.ended {

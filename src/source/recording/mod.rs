@@ -26,9 +26,8 @@ pub struct RecordingSource {
 }
 
 impl RecordingSource {
-    /// Puts inputs together: equal events of several files become one. Inputs that begin with
-    /// `shared` have no head of their own and carry the first one's events.
-    pub fn new(name: String, mut inputs: Vec<Input>) -> Result<Self, SourceError> {
+    /// Puts inputs together: equal events of several files become one.
+    pub fn new(name: String, mut inputs: Vec<Input>) -> Self {
         let mut beside = Beside::default();
         let mut events: Vec<EventDesc> = Vec::new();
         let mut places = Vec::new();
@@ -37,21 +36,24 @@ impl RecordingSource {
                 let (kind, config) = (event.attr.kind, event.attr.config);
                 event.name = names::name_of(kind, config).unwrap_or_else(|| format!("event {kind}:{config:#x}"));
             }
-            let place =
-                |e: &EventDesc| match events.iter().position(|known| known.name == e.name && known.attr == e.attr) {
-                    Some(i) => i as u16,
-                    None => {
-                        events.push(e.clone());
-                        events.len() as u16 - 1
-                    }
+            let mut place: Vec<u16> = Vec::new();
+            for e in &input.rec.events {
+                // Two equal events of one recording are two.
+                let same = |(i, known): (usize, &EventDesc)| {
+                    known.name == e.name && known.attr == e.attr && !place.contains(&(i as u16))
                 };
-            let place: Vec<u16> = input.rec.events.iter().map(place).collect();
+                let at = events.iter().enumerate().position(same).unwrap_or(events.len());
+                if at == events.len() {
+                    events.push(e.clone());
+                }
+                place.push(at as u16);
+            }
             places.push((place, input.rec.events.clone()));
             beside.notes.append(&mut input.rec.warnings);
             beside.build_ids.extend(input.rec.features.build_ids(input.rec.big));
         }
         let info = describe(&name, &inputs, events, places, &mut beside);
-        Ok(Self { name, done: vec![false; inputs.len()], inputs, info, beside, stopped: false })
+        Self { name, done: vec![false; inputs.len()], inputs, info, beside, stopped: false }
     }
 
     fn progress(&self) -> (u64, u64) {

@@ -41,7 +41,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    Ok(Box::new(RecordingSource::new(name, inputs)?))
+    Ok(Box::new(RecordingSource::new(name, inputs)))
 }
 
 enum Kind {
@@ -66,9 +66,8 @@ fn open_one(path: &Path) -> Result<Kind, ReadError> {
 }
 
 fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
-    let mut head = vec![0; HEAD];
+    let mut head = Vec::with_capacity(HEAD);
     let mut reader = Reader::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
-    head.clear();
     reader.fill(&mut head)?;
     if head.is_empty() {
         return Err(ReadError::Empty);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
-use crate::filter::Filter;
+use crate::filter::{Filter, equals};
 use crate::perfdata::features::kernel_build_id;
 use crate::source::{Info, Source, recording};
 use crate::symbols::resolver::Options;
@@ -118,7 +118,7 @@ impl Which {
         let mut clauses: Vec<String> = Vec::new();
         for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
             if let Some(list) = list {
-                let one = |name: &str| format!("{field} == {}", quote(name.trim()));
+                let one = |name: &str| equals(field, name.trim());
                 clauses.push(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")));
             }
         }
@@ -147,10 +147,6 @@ impl Which {
             .as_ref()
             .is_none_or(|want| name == want || name.split(':').next() == Some(want) || name.starts_with(&**want))
     }
-}
-
-fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// perf's time ranges (perf-report(1), `--time`) in the filter language, which counts from the start

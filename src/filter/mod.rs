@@ -108,6 +108,17 @@ impl Atom {
     }
 }
 
+/// A clause that a field equals a text, whatever quotes the text has.
+pub fn equals(field: &str, value: &str) -> String {
+    if !value.contains('"') {
+        format!("{field} == \"{value}\"")
+    } else if !value.contains('\'') {
+        format!("{field} == '{value}'")
+    } else {
+        format!("{field} ~ \"{}\"", value.replace('"', "?"))
+    }
+}
+
 /// The expression over atoms, by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expr {

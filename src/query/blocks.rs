@@ -2,12 +2,12 @@
 //! cumulative sums in eighths of a cell, so that they are nowhere off by more than half of one;
 //! what is too narrow to draw is pooled with its neighbours and said.
 
+use std::ops::Range;
 use std::sync::Arc;
-
-use regex::Regex;
 
 use crate::profile::Acc;
 
+use super::find::{pattern, shown};
 use super::flame::{Class, Edit, FlameTree};
 
 /// Which way stacks are followed.
@@ -54,10 +54,8 @@ pub struct Block {
     pub total: Acc,
     /// The weight of the frame that it stands on.
     pub parent: Acc,
-    /// Names from the root of the view to here.
-    pub depth: u16,
-    /// Index of the block that it stands on; its own for the first.
-    pub below: usize,
+    /// Index of the block that it stands on; none for those that stand on the ground.
+    pub below: Option<usize>,
     /// How many frames are pooled; 0 for a frame of its own.
     pub pooled: usize,
     pub found: bool,
@@ -92,11 +90,34 @@ struct Group {
     members: Vec<(u32, Acc)>,
 }
 
+/// Neighbours that are too narrow to draw.
+struct Pool {
+    /// The weight of their siblings before them.
+    from: u64,
+    sum: Acc,
+    frames: usize,
+}
+
 /// Which neighbours a group expands to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Callees,
     Callers,
+}
+
+/// Where a group is drawn: the block that it is, and its eighths of a cell.
+#[derive(Clone, Copy)]
+struct Spot {
+    block: Option<usize>,
+    x0: u32,
+    x1: u32,
+}
+
+/// How a tower goes on: which neighbours stand on a frame, and whether rows grow downwards.
+#[derive(Clone, Copy)]
+struct Course {
+    step: Step,
+    sign: i32,
 }
 
 struct Layout<'a> {
@@ -110,7 +131,7 @@ struct Layout<'a> {
 
 /// Lays a tree out.
 pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
-    let pattern = spec.find.as_ref().and_then(|text| Regex::new(text).ok());
+    let pattern = spec.find.as_ref().and_then(|text| pattern(text).ok());
     let matches: Vec<bool> = tree.names.iter().map(|n| pattern.as_ref().is_some_and(|p| p.is_match(&n.text))).collect();
     let mut l = Layout { tree, spec, matches, slots: vec![u32::MAX; tree.names.len()], out: Flame::default() };
     if tree.is_empty() {
@@ -122,10 +143,10 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         l.out.found = Some(tree.share(&l.matches));
     }
     match &spec.way {
-        Way::Roots => l.tower(vec![(0, tree.total[0])], Step::Callees, 1),
+        Way::Roots => l.tower(vec![(0, tree.total[0])], Step::Callees),
         Way::Leaves => {
             let leaves = (1..tree.len() as u32).map(|n| (n, tree.own[n as usize])).filter(|(_, a)| !a.is_zero());
-            l.tower(leaves.collect(), Step::Callers, 1);
+            l.tower(leaves.collect(), Step::Callers);
         }
         Way::Around(text) => l.sandwich(&text.clone()),
     }
@@ -134,67 +155,72 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 
 impl Layout<'_> {
     /// The whole graph in one direction, its zoomed frame as wide as the screen.
-    fn tower(&mut self, members: Vec<(u32, Acc)>, step: Step, up: i32) {
+    fn tower(&mut self, members: Vec<(u32, Acc)>, step: Step) {
         let total = members.iter().fold(Acc::default(), |sum, (_, a)| add(sum, *a));
         let mut base = Group { name: u32::MAX, class: Class::Thread, own: Acc::default(), total, members };
-        let first = step == Step::Callers;
-        let zoom = self.spec.zoom.clone();
-        for (depth, name) in zoom.iter().enumerate() {
-            let groups = self.expand(&base, if first && depth == 0 { None } else { Some(step) });
+        let (mut spot, spec) = (self.ground(), self.spec);
+        for (row, name) in (0..).zip(&spec.zoom) {
+            let groups = self.expand(&base, self.step_at(step, row));
             let Some(next) = groups.into_iter().find(|g| *self.tree.names[g.name as usize].text == **name) else {
                 break;
             };
-            let parent = base.total;
+            spot = self.put(&next, base.total, spot, row);
             base = next;
             self.out.zoom.push(name.clone());
-            self.path_block(&base, parent, depth as i32, up);
         }
         self.out.zoomed = base.total;
-        let depth = self.out.zoom.len();
-        let anchor = depth.checked_sub(1).unwrap_or(usize::MAX);
-        self.fill(base, anchor, step, first && depth == 0, depth as i32, up, i32::from(self.spec.height));
+        let row = self.out.zoom.len() as i32;
+        self.fill(base, spot, Course { step, sign: 1 }, row..row + i32::from(self.spec.height));
         self.count_drawn();
     }
 
-    /// A frame of the path to the zoomed one: as wide as the screen.
-    fn path_block(&mut self, group: &Group, parent: Acc, row: i32, up: i32) {
-        let below = self.out.blocks.len().saturating_sub(1);
-        let block = self.block(group, parent, below, row * up, 0, u32::from(self.spec.width) * CELL as u32);
-        self.out.blocks.push(block);
+    /// The first row of a graph from the leaves is the leaves themselves.
+    fn step_at(&self, step: Step, row: i32) -> Option<Step> {
+        (self.spec.way != Way::Leaves || row > 0).then_some(step)
     }
 
-    fn block(&self, group: &Group, parent: Acc, below: usize, row: i32, x0: u32, x1: u32) -> Block {
-        use std::hash::BuildHasher;
-        let name = &self.tree.names[group.name as usize];
-        let base = self.out.blocks.get(below).filter(|b| b.row.abs() < row.abs()).map_or(0, |b| b.id);
-        Block {
-            id: rustc_hash::FxBuildHasher.hash_one((base, &name.text, &name.dso, row < 0)),
+    /// All of the width, and nothing below.
+    fn ground(&self) -> Spot {
+        Spot { block: None, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
+    }
+
+    /// Draws a group as a block; `at` is what it stands on and where. Returns its own spot.
+    fn put(&mut self, group: &Group, parent: Acc, at: Spot, row: i32) -> Spot {
+        let tree = self.tree;
+        let name = &tree.names[group.name as usize];
+        let block = Block {
+            id: self.id(at.block, (&name.text, &name.dso), row),
             row,
-            x0,
-            x1,
+            x0: at.x0,
+            x1: at.x1,
             name: name.text.clone(),
             dso: name.dso.clone(),
             class: group.class,
             own: group.own,
             total: group.total,
             parent,
-            depth: row.unsigned_abs() as u16 + 1,
-            below,
+            below: at.block,
             pooled: 0,
             found: self.matches[group.name as usize],
-        }
+        };
+        self.out.blocks.push(block);
+        Spot { block: Some(self.out.blocks.len() - 1), ..at }
+    }
+
+    /// The same for the same path, whatever its weight.
+    fn id(&self, below: Option<usize>, what: impl std::hash::Hash, row: i32) -> u64 {
+        use std::hash::BuildHasher;
+        let base = below.map_or(0, |i| self.out.blocks[i].id);
+        rustc_hash::FxBuildHasher.hash_one((base, what, row < 0))
     }
 
     /// Lays out what stands on a group, level by level.
-    #[allow(clippy::too_many_arguments, reason = "where a tower stands and how far it goes")]
-    fn fill(&mut self, base: Group, anchor: usize, step: Step, first: bool, row: i32, up: i32, end: i32) {
-        let whole = (0, u32::from(self.spec.width) * CELL as u32);
-        let mut level: Vec<(Group, usize, (u32, u32))> = vec![(base, anchor, whole)];
-        for row in row..end {
+    fn fill(&mut self, base: Group, spot: Spot, course: Course, rows: Range<i32>) {
+        let mut level = vec![(base, spot)];
+        for row in rows {
             let mut next = Vec::new();
-            for (group, index, span) in level {
-                let how = if first && row == 0 { None } else { Some(step) };
-                self.children(&group, how, index, row, up, span, &mut next);
+            for (group, spot) in level {
+                self.children(&group, spot, course, row, &mut next);
             }
             if next.is_empty() {
                 return;
@@ -203,68 +229,50 @@ impl Layout<'_> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "a group, its place, and where its children go")]
-    fn children(
-        &mut self,
-        group: &Group,
-        step: Option<Step>,
-        index: usize,
-        row: i32,
-        up: i32,
-        (x0, x1): (u32, u32),
-        next: &mut Vec<(Group, usize, (u32, u32))>,
-    ) {
-        let width = u64::from(x1 - x0);
-        let whole = group.total.period.max(1);
-        let at =
-            |sum: u64| x0 + ((u128::from(width) * u128::from(sum) + u128::from(whole) / 2) / u128::from(whole)) as u32;
-        let below = if index == usize::MAX { self.out.blocks.len() } else { index };
+    /// Draws what stands on one group, in one row.
+    fn children(&mut self, group: &Group, spot: Spot, course: Course, row: i32, next: &mut Vec<(Group, Spot)>) {
+        let (width, whole) = (u128::from(spot.x1 - spot.x0), u128::from(group.total.period.max(1)));
+        let at = |sum: u64| spot.x0 + ((width * u128::from(sum) + whole / 2) / whole) as u32;
         let mut sum = 0u64;
-        let mut pool: Option<(u64, Acc, usize)> = None;
-        for child in self.expand(group, step) {
+        let mut pool: Option<Pool> = None;
+        for child in self.expand(group, self.step_at(course.step, row)) {
             let weight = child.total.period;
-            let (from, to) = (at(sum), at(sum.saturating_add(weight)));
-            let narrow = u128::from(width) * u128::from(child.total.period) < u128::from(CELL) * u128::from(whole);
-            if narrow {
-                let entry = pool.get_or_insert((sum, Acc::default(), 0));
-                entry.1 += child.total;
-                entry.2 += child.members.len().max(1);
+            if width * u128::from(weight) < u128::from(CELL) * whole {
+                let pool = pool.get_or_insert(Pool { from: sum, sum: Acc::default(), frames: 0 });
+                pool.sum += child.total;
+                pool.frames += 1;
             } else {
-                if let Some((start, acc, n)) = pool.take() {
-                    self.pool(group, below, row * up, at(start), at(sum), acc, n);
+                if let Some(pool) = pool.take() {
+                    self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row * course.sign);
                 }
-                let block = self.block(&child, group.total, below, row * up, from, to);
-                next.push((child, self.out.blocks.len(), (from, to)));
-                self.out.blocks.push(block);
+                let here = Spot { x0: at(sum), x1: at(sum.saturating_add(weight)), ..spot };
+                let here = self.put(&child, group.total, here, row * course.sign);
+                next.push((child, here));
             }
             sum = sum.saturating_add(weight);
         }
-        if let Some((start, acc, n)) = pool {
-            self.pool(group, below, row * up, at(start), at(sum), acc, n);
+        if let Some(pool) = pool {
+            self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row * course.sign);
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the fields of a block")]
-    fn pool(&mut self, group: &Group, below: usize, row: i32, x0: u32, x1: u32, acc: Acc, n: usize) {
-        if x1 <= x0 {
+    fn pool(&mut self, pool: &Pool, parent: Acc, at: Spot, row: i32) {
+        if at.x1 <= at.x0 {
             return;
         }
-        use std::hash::BuildHasher;
-        let base = self.out.blocks.get(below).filter(|b| b.row.abs() < row.abs()).map_or(0, |b| b.id);
         self.out.blocks.push(Block {
-            id: rustc_hash::FxBuildHasher.hash_one((base, "others", x0, row < 0)),
+            id: self.id(at.block, ("others", at.x0), row),
             row,
-            x0,
-            x1,
-            name: format!("{n} others").into(),
+            x0: at.x0,
+            x1: at.x1,
+            name: format!("{} others", pool.frames).into(),
             dso: "".into(),
             class: Class::Unknown,
             own: Acc::default(),
-            total: acc,
-            parent: group.total,
-            depth: row.unsigned_abs() as u16 + 1,
-            below,
-            pooled: n,
+            total: pool.sum,
+            parent,
+            below: at.block,
+            pooled: pool.frames,
             found: false,
         });
     }
@@ -322,7 +330,7 @@ impl Layout<'_> {
 
     /// Callers above and callees below: the outermost occurrences below count each stack once.
     fn sandwich(&mut self, text: &str) {
-        let Ok(pattern) = Regex::new(text) else { return };
+        let Ok(pattern) = pattern(text) else { return };
         let tree = self.tree;
         let is: Vec<bool> = tree.names.iter().map(|n| pattern.is_match(&n.text)).collect();
         let mut inside = vec![false; tree.len()];
@@ -342,18 +350,15 @@ impl Layout<'_> {
         let first = members[0].0;
         let anchor = Group { name: tree.name(first), class: tree.class(first), own, total, members: members.clone() };
         self.out.zoomed = total;
-        let mut block = self.block(&anchor, self.out.total, 0, 0, 0, u32::from(self.spec.width) * CELL as u32);
-        block.depth = 0;
-        let one = members.iter().all(|(n, _)| tree.name(*n) == anchor.name);
-        if !one {
-            block.name = text.into();
+        let spot = self.put(&anchor, self.out.total, self.ground(), 0);
+        if members.iter().any(|(n, _)| tree.name(*n) != anchor.name) {
+            self.out.blocks[0].name = shown(text).into();
         }
-        self.out.blocks.push(block);
-        let half = i32::from(self.spec.height) / 2;
-        let again = Group { members, ..anchor };
-        let copy = Group { members: again.members.clone(), name: again.name, class: again.class, own, total };
-        self.fill(again, 0, Step::Callees, false, 1, 1, half.max(2));
-        self.fill(copy, 0, Step::Callers, false, 1, -1, half.max(2));
+        let half = (i32::from(self.spec.height) / 2).max(2);
+        for (step, sign) in [(Step::Callees, 1), (Step::Callers, -1)] {
+            let group = Group { members: members.clone(), ..anchor };
+            self.fill(group, spot, Course { step, sign }, 1..half);
+        }
         self.count_drawn();
     }
 
@@ -454,6 +459,22 @@ mod tests {
     }
 
     #[test]
+    fn a_zoom_shows_what_stands_on_it_however_deep_it_is() {
+        let deep: String = ('A'..='Z').chain('a'..='z').collect();
+        let tree = tree(&[&deep], &[]);
+        let zoom = std::iter::once("t".into()).chain(deep.chars().take(45).map(|c| c.to_string().into())).collect();
+        let flame = layout(&tree, &FlameSpec { zoom, height: 20, ..spec(Way::Roots) });
+        assert_eq!((flame.zoom.len(), flame.blocks.last().map(|b| b.name.to_string())), (46, Some("z".into())));
+    }
+
+    #[test]
+    fn each_root_stands_on_the_ground() {
+        let flame = layout(&tree(&["a", "b"], &[]), &spec(Way::Leaves));
+        let on: Vec<_> = flame.blocks.iter().map(|b| (b.name.to_string(), b.below)).collect();
+        assert_eq!(on[..2], [("a".into(), None), ("b".into(), None)]);
+    }
+
+    #[test]
     fn a_search_counts_nested_matches_once() {
         let tree = tree(&["aba", "ab", "c"], &[]);
         let flame = layout(&tree, &FlameSpec { find: Some("a".into()), ..spec(Way::Roots) });
@@ -487,17 +508,20 @@ mod tests {
             let tree = tree(&list, &[]);
             let flame = layout(&tree, &FlameSpec { width, by_weight, ..spec(Way::Roots) });
             prop_assert_eq!(flame.total.samples as usize, stacks.len());
-            for (i, b) in flame.blocks.iter().enumerate() {
+            for b in &flame.blocks {
                 prop_assert!(b.x0 < b.x1 && b.x1 <= u32::from(width) * 8);
-                if b.below == i { continue; }
-                let parent = &flame.blocks[b.below];
+                let Some(below) = b.below else {
+                    prop_assert_eq!(b.row, 0);
+                    continue;
+                };
+                let parent = &flame.blocks[below];
                 prop_assert!(b.x0 >= parent.x0 && b.x1 <= parent.x1 && b.row == parent.row + 1);
                 let share = f64::from(parent.x1 - parent.x0) * b.total.period as f64 / parent.total.period as f64;
                 prop_assert!((f64::from(b.x1 - b.x0) - share).abs() <= 1.0);
             }
             for (i, p) in flame.blocks.iter().enumerate().filter(|(_, p)| p.pooled == 0) {
-                let children: u64 = flame.blocks.iter().enumerate().filter(|(j, c)| *j != i && c.below == i).map(|(_, c)| c.total.samples).sum();
-                let drawn = flame.blocks.iter().enumerate().any(|(j, c)| j != i && c.below == i);
+                let children: u64 = flame.blocks.iter().enumerate().filter(|(_, c)| c.below == Some(i)).map(|(_, c)| c.total.samples).sum();
+                let drawn = flame.blocks.iter().any(|c| c.below == Some(i));
                 if drawn { prop_assert_eq!(children + p.own.samples, p.total.samples); }
             }
         }

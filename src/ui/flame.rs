@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::query::blocks::{Block, Flame, FlameSpec, Way};
+use crate::query::find::shown;
 use crate::query::flame::{Class, Edit};
 
 /// What can be undone.
@@ -113,6 +114,17 @@ impl FlameScreen {
         self.cursor = next.map(|b| b.id).or(Some(at.id));
     }
 
+    /// Moves along the stack by some rows, or to its end.
+    pub fn far(&mut self, flame: &Flame, step: i32, rows: usize) {
+        for _ in 0..rows {
+            let before = self.block(flame).map(|b| b.id);
+            self.along(flame, step);
+            if self.cursor == before {
+                return;
+            }
+        }
+    }
+
     /// The next (1) or previous (-1) block that the search found, row by row.
     pub fn next_found(&mut self, flame: &Flame, step: i32) {
         let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
@@ -136,14 +148,10 @@ impl FlameScreen {
     /// Names from the root of the view to a block.
     pub fn names(&self, flame: &Flame, index: usize) -> Vec<Arc<str>> {
         let mut names = Vec::new();
-        let mut at = index;
-        loop {
-            let block = &flame.blocks[at];
+        let mut at = Some(index);
+        while let Some(block) = at.map(|i| &flame.blocks[i]) {
             if block.pooled == 0 {
                 names.push(block.name.clone());
-            }
-            if block.below == at || block.below >= flame.blocks.len() || block.row == 0 {
-                break;
             }
             at = block.below;
         }
@@ -176,7 +184,7 @@ impl FlameScreen {
         match &self.place.way {
             Way::Roots => {}
             Way::Leaves => words.push("leaves".into()),
-            Way::Around(text) => words.push(format!("around {text}")),
+            Way::Around(text) => words.push(format!("around {}", shown(text))),
         }
         words
     }

@@ -101,7 +101,7 @@ impl Prompt {
         let text = self.input.value();
         self.fault = match self.ask {
             Ask::Filter if !text.trim().is_empty() => Filter::parse(text).err().map(|f| (f.line(), f.at, f.len.max(1))),
-            Ask::Search => super::screen::pattern(text).err().map(|e| (e, 0, text.len())),
+            Ask::Search | Ask::Around => crate::query::find::pattern(text).err().map(|e| (e, 0, text.len())),
             _ => None,
         };
         (self.options, self.from) =

@@ -1,10 +1,11 @@
 //! The Top screen's own state: cursor, scroll position, search. The cursor follows its item, and
 //! the item keeps its place on the screen while the order around it changes.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use crate::query::Answer;
 use crate::query::answer::Line;
+use crate::query::find::pattern;
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
@@ -27,13 +28,6 @@ pub struct Search {
     pub matches: usize,
     /// Which match the cursor is on, from 1; 0 when on none.
     pub current: usize,
-}
-
-/// A search pattern: a regular expression, case ignored unless it has capitals.
-pub fn pattern(text: &str) -> Result<Regex, String> {
-    let ignore = !text.chars().any(char::is_uppercase);
-    let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();
-    regex.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default()))
 }
 
 /// Whether a line matches a search: by function, DSO or comm.

@@ -4,12 +4,17 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use super::{App, Effect, Zoom};
+use crate::filter::equals;
 use crate::query::blocks::{FlameSpec, Way};
+use crate::query::find::{exactly, pattern};
 use crate::query::flame::Edit;
 use crate::session::Origin;
 use crate::ui::command::Command;
 use crate::ui::draw::{flame as drawn, layout};
 use crate::ui::prompt::Ask;
+
+/// Rows of a page on the flame graph.
+const PAGE: usize = 8;
 
 impl App {
     fn flame_area(&self) -> Rect {
@@ -37,6 +42,9 @@ impl App {
             Command::Down => self.flame.along(&flame, down),
             Command::FlameLeft => self.flame.sideways(&flame, -1),
             Command::FlameRight => self.flame.sideways(&flame, 1),
+            Command::PageUp => self.flame.far(&flame, -down, PAGE),
+            Command::PageDown => self.flame.far(&flame, down, PAGE),
+            Command::End => self.flame.far(&flame, 1, usize::from(u16::MAX)),
             Command::Home => self.flame.cursor = None,
             Command::FlameZoom => self.flame_zoom(),
             Command::Back => self.flame_back(),
@@ -46,18 +54,18 @@ impl App {
                 place.zoom.clear();
             }),
             Command::Around(None) => match self.flame_name() {
-                Some(name) => self.flame_around(format!("^{}$", regex::escape(&name))),
+                Some(name) => self.flame_around(exactly(&name)),
                 None => self.ask_for(Ask::Around, String::new()),
             },
             Command::Around(Some(text)) => self.flame_around(text.clone()),
             Command::MarkAll => {
-                let name = self.flame_name().map(|n| format!("^{}$", regex::escape(&n)));
+                let name = self.flame_name().map(|n| exactly(&n));
                 self.flame.find = if self.flame.find == name { None } else { name };
             }
             Command::Search(None) => self.ask_for(Ask::Search, self.flame.find.clone().unwrap_or_default()),
-            Command::Search(Some(text)) => match regex::Regex::new(text) {
+            Command::Search(Some(text)) => match pattern(text) {
                 Ok(_) => self.flame.find = Some(text.clone()),
-                Err(_) => self.error(format!("{text} is no regular expression")),
+                Err(error) => self.error(error),
             },
             Command::NextMatch => self.flame.next_found(&flame, 1),
             Command::PreviousMatch => self.flame.next_found(&flame, -1),
@@ -72,6 +80,21 @@ impl App {
                 self.effects.push(Effect::Copy(drawn::text(self, &flame)));
                 self.say("the graph is on the clipboard, as text");
             }
+            Command::ZoomDso | Command::ZoomSymbol | Command::ZoomComm => self.flame_filter(command),
+            Command::Toggle
+            | Command::ExpandRow
+            | Command::ExpandAll
+            | Command::CollapseAll
+            | Command::Direction
+            | Command::Fractal
+            | Command::Limit(_)
+            | Command::ZoomThread
+            | Command::ZoomProcess
+            | Command::Columns
+            | Command::OrderRight
+            | Command::OrderLeft
+            | Command::Reverse
+            | Command::Children => self.say("that is for the table: 1 leads there"),
             _ => return false,
         }
         true
@@ -84,9 +107,9 @@ impl App {
     }
 
     fn flame_around(&mut self, text: String) {
-        match regex::Regex::new(&text) {
+        match pattern(&text) {
             Ok(_) => self.flame.change(|place| (place.way, place.zoom) = (Way::Around(text), Vec::new())),
-            Err(_) => self.error(format!("{text} is no regular expression")),
+            Err(error) => self.error(error),
         }
     }
 
@@ -95,7 +118,7 @@ impl App {
         let Some(index) = self.flame.index(&flame) else { return };
         if matches!(self.flame.place.way, Way::Around(_)) {
             let name = flame.blocks[index].name.to_string();
-            return self.flame_around(format!("^{}$", regex::escape(&name)));
+            return self.flame_around(exactly(&name));
         }
         let id = flame.blocks[index].id;
         let names = self.flame.names(&flame, index);
@@ -110,10 +133,26 @@ impl App {
         }
     }
 
+    /// Zooms by filter, as on the table, into what is under the cursor.
+    fn flame_filter(&mut self, command: &Command) {
+        let Some(flame) = self.answer.flame.clone() else { return };
+        let Some(index) = self.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0) else { return };
+        let block = &flame.blocks[index];
+        let comm = self.flame.names(&flame, index).first().cloned();
+        let (field, value) = match command {
+            Command::ZoomDso => ("dso", (!block.dso.is_empty()).then(|| block.dso.clone())),
+            Command::ZoomComm => ("comm", comm.filter(|_| self.flame.place.way == Way::Roots)),
+            _ => ("stack", Some(block.name.clone())),
+        };
+        match value {
+            Some(value) => self.push_zoom(format!("{field} {value}"), equals(field, &value)),
+            None => self.say(format!("the cursor is on no frame with a {field}")),
+        }
+    }
+
     fn flame_drop(&mut self, name: Option<String>) {
         let Some(name) = name.or_else(|| self.flame_name()) else { return };
-        let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
-        let zoom = Zoom { label: format!("without {name}"), expression: format!("!(stack == \"{quoted}\")") };
+        let zoom = Zoom { label: format!("without {name}"), expression: format!("!({})", equals("stack", &name)) };
         if !self.zooms.contains(&zoom) {
             self.zooms.push(zoom);
         }

@@ -160,7 +160,9 @@ impl App {
         self.size = (width, height);
         self.screen.height = layout::table_height(self.size);
         let answer = self.answer.clone();
-        self.screen.follow(&answer);
+        if answer.flame.is_none() {
+            self.screen.follow(&answer);
+        }
         self.ask(false);
     }
 

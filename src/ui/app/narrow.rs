@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{App, Effect, Zoom};
-use crate::filter::Filter;
+use crate::filter::{Filter, equals};
 use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
 use crate::ui::command::Command;
@@ -153,16 +153,5 @@ impl App {
         self.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
         self.effects.push(Effect::Refresh(self.refresh));
         self.say(format!("up to date every {} s", self.refresh.as_secs_f64()));
-    }
-}
-
-/// A clause that a field equals a text, whatever quotes the text has.
-fn equals(field: &str, value: &str) -> String {
-    if !value.contains('"') {
-        format!("{field} == \"{value}\"")
-    } else if !value.contains('\'') {
-        format!("{field} == '{value}'")
-    } else {
-        format!("{field} ~ \"{}\"", value.replace('"', "?"))
     }
 }

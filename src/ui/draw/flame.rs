@@ -8,6 +8,7 @@ use ratatui::style::{Modifier, Style};
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{percent, thousands};
 use crate::query::blocks::{Block, Flame};
+use crate::query::find::shown;
 use crate::ui::app::App;
 use crate::ui::flame::LEGEND;
 use crate::ui::theme::Theme;
@@ -77,6 +78,7 @@ fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buff
     }
     if let (Some(text), Some((acc, frames))) = (&app.flame.find, &flame.found) {
         let share = acc.percent_of(&flame.total);
+        let text = shown(text);
         let text = format!("/{text}  {} of all, {} frames  n N", percent(share), thousands(*frames as u64));
         let at = area.width.saturating_sub(width(&text) as u16 + 1).max(x);
         put(buffer, area, at, y, &text, theme.found);
@@ -189,7 +191,10 @@ pub fn text(app: &App, flame: &Flame) -> String {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();
     for (i, block) in flame.blocks.iter().enumerate() {
-        if block.below < i { children[block.below].push(i) } else { roots.push(i) }
+        match block.below {
+            Some(below) => children[below].push(i),
+            None => roots.push(i),
+        }
     }
     let mut stack: Vec<(usize, usize)> = roots.into_iter().rev().map(|i| (i, 0)).collect();
     while let Some((i, depth)) = stack.pop() {

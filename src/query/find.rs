@@ -1,0 +1,37 @@
+//! What a search looks for, the same on every screen.
+
+use regex::{Regex, RegexBuilder};
+
+/// A search pattern: a regular expression, case ignored unless it has capitals.
+pub fn pattern(text: &str) -> Result<Regex, String> {
+    let ignore = !text.chars().any(char::is_uppercase);
+    let regex = RegexBuilder::new(text).case_insensitive(ignore).size_limit(1 << 20).build();
+    regex.map_err(|e| format!("not a regular expression: {}", e.to_string().lines().last().unwrap_or_default()))
+}
+
+/// Set before a pattern that must not ignore case.
+const STRICT: &str = "(?-i)";
+
+/// The pattern of one name, and of no other.
+pub fn exactly(name: &str) -> String {
+    format!("{STRICT}^{}$", regex::escape(name))
+}
+
+/// A pattern as shown.
+pub fn shown(text: &str) -> &str {
+    text.strip_prefix(STRICT).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capitals_decide_about_case_and_a_name_is_itself_alone() {
+        let finds = |text: &str, name: &str| pattern(text).is_ok_and(|p| p.is_match(name));
+        assert!(finds("tcp", "TCP_send") && !finds("TCP", "tcp_send"));
+        let name = "f<a.b>(int)";
+        assert!(finds(&exactly(name), name) && !finds(&exactly(name), "F<a.b>(int)") && !finds(&exactly("a.c"), "abc"));
+        assert_eq!(shown(&exactly("main")), "^main$");
+    }
+}

@@ -69,11 +69,11 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     let mut lines_out = 0;
     let first_pass = time(3, || {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
-        fold.update(data, u64::MAX);
+        fold.update(data, 0..u64::MAX);
     });
     let took = time(3, || {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
-        fold.update(data, u64::MAX);
+        fold.update(data, 0..u64::MAX);
         let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
         lines_out = lines::lines(data, &top, &question).len();
     });
@@ -87,7 +87,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
 fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
     let mut fold = Fold::new(0, None, false);
-    fold.update(data, u64::MAX);
+    fold.update(data, 0..u64::MAX);
     let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
     let lines = lines::lines(data, &top, &question);
     let answer = Answer {
@@ -112,6 +112,7 @@ fn frames(data: Data<'_>) {
         filter: None,
         limit: 0.0,
         refresh: Duration::from_secs(1),
+        invocation: Vec::new(),
         exec: Vec::new(),
     };
     let info = Info { host: "bench".into(), frequency: 999, n_cpus: 1, ..Info::new(Origin::Recorded) };

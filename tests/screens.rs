@@ -142,6 +142,43 @@ fn the_flame_graph_turned_zoomed_searched_and_edited() {
     assert_eq!(flame().keys("rr").text(), before);
 }
 
+/// Two recordings of the same program: rows and frames beside what they were.
+#[test]
+fn a_recording_against_another() {
+    let open =
+        |width, height| Harness::open("fp-sysmix.data", "kallsyms", width, height).against("multi3.data", "kallsyms");
+    insta::assert_snapshot!("versus-80x24", open(80, 24).text());
+    insta::assert_snapshot!("versus-120x24", open(120, 24).text());
+    insta::assert_snapshot!("versus-flame-80x24", open(80, 24).keys("2").text());
+    insta::assert_snapshot!("versus-flame-160x40", open(160, 40).keys("2<down>P").text());
+    let plain = Harness::open("fp-sysmix.data", "kallsyms", 80, 24);
+    assert_eq!(open(80, 24).keys("B").text(), plain.text(), "B leads back");
+}
+
+/// A view of the same recording as the baseline, and what leaves the screen as text.
+#[test]
+fn a_view_against_another_and_its_command_line() {
+    let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
+    assert!(harness.text().contains("against all samples"), "{}", harness.text());
+    harness = harness.keys("B2M").keys(":command-line<ret>");
+    let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge burn'";
+    assert!(harness.saved.iter().any(|effect| effect.contains(said)), "{:?}", harness.saved);
+    harness = harness.keys("1:write /nowhere/x<ret>Y");
+    assert!(harness.saved.iter().any(|e| e.starts_with("Write(\"/nowhere/x\"") && e.contains("Symbol")));
+    assert!(harness.saved.iter().any(|e| e.starts_with("Copy") && e.contains("Symbol")));
+}
+
+#[test]
+fn old_samples_count_for_less_or_not_at_all() {
+    let all = incident(100, 24).app.answer.total.samples;
+    let some = |age: &str| incident(100, 24).keys(&format!(":age {age}<ret>")).app.answer.total.samples;
+    let (last, half) = (some("last 2"), some("half 1"));
+    assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
+    // The sum of a decay by halves is the samples of one half-life over ln 2.
+    assert!(half * 8 > all && half * 5 < all, "{half} of {all}");
+    assert_eq!(some("all"), all);
+}
+
 /// One function has one colour wherever it stands, and the letter says its class without colours.
 #[test]
 fn colours_have_a_meaning_and_are_not_needed() {

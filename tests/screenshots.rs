@@ -115,6 +115,8 @@ fn children_and_their_callees() {
 
 #[test]
 fn the_flame_graph_both_ways_and_around_a_function() {
+    let versus = Harness::open("fp-sysmix.data", "kallsyms", 110, 22).against("multi3.data", "kallsyms");
+    compare("versus", &versus.keys("2").buffer_in(Depth::True));
     for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
         compare(name, &incident().keys(keys).buffer_in(Depth::True));
     }

@@ -124,6 +124,9 @@ pub struct View {
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,
+    /// A recording to compare with
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub exec: Vec<String>,
@@ -157,8 +160,28 @@ pub struct Live {
 pub struct Open {
     #[command(flatten)]
     pub recording: Recording,
+    /// Two files are pieces of one recording, not an old one and a new one to compare
+    #[arg(long)]
+    pub together: bool,
     #[command(flatten)]
     pub view: View,
+}
+
+impl Open {
+    /// Of two files that are no pieces of one recording, takes the first away: what to compare with.
+    pub fn old(&mut self) -> Option<PathBuf> {
+        let [old, new] = self.recording.files.as_slice() else { return None };
+        if self.together || self.view.baseline.is_some() || (stem(old).is_some() && stem(old) == stem(new)) {
+            return None;
+        }
+        Some(self.recording.files.remove(0))
+    }
+}
+
+/// The name before the time that `perf record --switch-output` puts behind it.
+fn stem(path: &std::path::Path) -> Option<&str> {
+    let (stem, time) = path.file_name()?.to_str()?.rsplit_once('.')?;
+    (time.len() >= 14 && time.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
 }
 
 #[derive(Debug, ClapArgs)]

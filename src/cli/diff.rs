@@ -51,7 +51,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
                     "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
             };
             let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
-                "per": word(per), "test": "two-proportion z, 95 %", "rows": list });
+                "per": per.words(), "test": "two-proportion z, 95 %", "rows": list });
             print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         }
         DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
@@ -69,21 +69,13 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
             print(&side("new", &args.new, &new))?;
             print(&format!(
                 "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
-                word(per)
+                per.words()
             ))?;
             print(&if rows.is_empty() { "nothing differs\n".to_owned() } else { table(&rows, &keys, per).to_text() })?;
         }
     }
     std::mem::forget((old, new));
     Ok(0)
-}
-
-fn word(per: Per) -> &'static str {
-    match per {
-        Per::Total => "percent of each recording",
-        Per::Second => "period a second",
-        Per::Nothing => "period",
-    }
 }
 
 fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One> {
@@ -99,7 +91,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
         .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
     let filter = args.which.filter(&loaded)?;
     let mut fold = Fold::new(event, filter, keys.contains(&Key::Cpu));
-    fold.update(loaded.data(), u64::MAX);
+    fold.update(loaded.data(), 0..u64::MAX);
     let spec = TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, reversed: false };
     let top = Top::build(loaded.data(), &fold, &spec, usize::MAX);
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);

@@ -34,6 +34,13 @@ impl Recording {
 
 /// Opens what the arguments name.
 pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
+    let (opened, complaint) = open_silently(args, no_demangle)?;
+    complaint.iter().for_each(|text| complain(text));
+    Ok(opened)
+}
+
+/// The same for those who own the screen; what the user should know comes back.
+pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     let paths = args.paths();
     let source = recording::open(&paths)?;
     let unpacked = args.names.archive.as_deref().map(unpack).transpose()?;
@@ -42,9 +49,9 @@ pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
         std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.names.symfs.is_none());
     let caches =
         unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
-    let symbols = symbols(args, no_demangle, source.info(), caches);
+    let (symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
     let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
-    Ok(Opened { source, symbols, name, _unpacked: unpacked })
+    Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
 }
 
 impl Opened {
@@ -58,7 +65,7 @@ impl Opened {
 
 /// Where the names of a recording come from. The running kernel's names serve only when it is the
 /// kernel that was recorded.
-fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> Options {
+fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (Options, Option<String>) {
     let uname = rustix::system::uname();
     let same_host = uname.nodename().to_string_lossy() == info.host;
     let recorded = info.build_ids.iter().find(|(kernel, _, path)| *kernel && path.starts_with("[kernel.kallsyms]"));
@@ -68,14 +75,15 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
     };
     let own = same_kernel.then(|| "/proc/kallsyms".into());
     let is_text = info.inputs.is_empty();
+    let mut complaint = None;
     if own.is_none() && args.names.kallsyms.is_none() && args.names.vmlinux.is_none() && !is_text {
         let host = if info.host.is_empty() { "an unnamed machine" } else { &info.host };
-        complain(&format!(
+        complaint = Some(format!(
             "recorded on {host} {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
             info.kernel
         ));
     }
-    Options {
+    let options = Options {
         demangle: !no_demangle,
         live: false,
         same_kernel: same_kernel && args.names.symfs.is_none(),
@@ -83,7 +91,8 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         kallsyms: args.names.kallsyms.clone().or(own),
         vmlinux: args.names.vmlinux.clone(),
         caches,
-    }
+    };
+    (options, complaint)
 }
 
 /// Unpacks a tarball of `perf archive` into a directory of our own. Names that lead out of it are

@@ -2,7 +2,7 @@
 //! layer may: files, signals, the profiled command's fate.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,23 +10,21 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use crate::engine::{Engine, Moment, Options, Request, Wants};
-use crate::export::perfdata;
+use crate::engine::{Engine, Options, Wants};
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;
-use crate::panel::unit;
 use crate::query::Key;
 use crate::source::Source;
 use crate::symbols::resolver::Options as SymbolOptions;
-use crate::ui::run::{Driver, Outside};
+use crate::ui::run::Outside;
 use crate::ui::theme::{Depth, Theme};
-use crate::ui::{App, Start, run as interface, term};
+use crate::ui::{App, Effect, Start, run as interface, term};
 
 use super::Usage;
-use super::args::{Live, Open, View};
-use super::export::save_again;
+use super::args::{Live, Names, Open, View};
 use super::input::{self, filter_of};
+use super::outer::Outer;
 use super::output::complain;
 use super::report::keys_of;
 use super::setup;
@@ -43,11 +41,15 @@ pub fn run(args: Live) -> anyhow::Result<u8> {
     let memory = memory(&args.view)?;
     let options =
         Options { symbols, memory, own_pid, wants: Wants::default(), refresh, per_sample: started.per_sample };
-    session(Box::new(started.source), options, &args.view, start, started.warning, None)
+    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default() };
+    session(Box::new(started.source), options, &args.view, start, started.warning, files)
 }
 
 /// The same screen on a recording.
-pub fn open(args: Open) -> anyhow::Result<u8> {
+pub fn open(mut args: Open) -> anyhow::Result<u8> {
+    if let Some(old) = args.old() {
+        args.view.baseline = Some(old);
+    }
     let start = start(&args.view, Duration::from_millis(100))?;
     let from_stdin = args.recording.paths().iter().any(|p| p.as_os_str() == "-");
     if !std::io::stdout().is_terminal() || !from_stdin && !std::io::stdin().is_terminal() {
@@ -62,8 +64,9 @@ pub fn open(args: Open) -> anyhow::Result<u8> {
         refresh: start.refresh,
         per_sample: None,
     };
-    let again = (!from_stdin).then(|| args.recording.paths());
-    session(opened.source, options, &args.view, start, None, again)
+    let recording = (!from_stdin).then(|| args.recording.paths());
+    let files = Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone() };
+    session(opened.source, options, &args.view, start, None, files)
 }
 
 fn need_terminal(instead: &str) -> anyhow::Result<()> {
@@ -91,8 +94,34 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         filter: view.filter.clone(),
         limit: view.percent_limit,
         refresh,
+        invocation: invocation(),
         exec: view.exec.clone(),
     })
+}
+
+/// The command line as it was, without what a view brings itself.
+fn invocation() -> Vec<String> {
+    let mut words = Vec::new();
+    let mut args = std::env::args();
+    while let Some(word) = args.next() {
+        match word.split('=').next() {
+            Some("--where" | "--exec" | "--filter") => {
+                if !word.contains('=') {
+                    args.next();
+                }
+            }
+            _ => words.push(word),
+        }
+    }
+    words
+}
+
+/// Files beside a session.
+struct Files {
+    /// Those of the recording itself.
+    recording: Option<Vec<PathBuf>>,
+    baseline: Option<PathBuf>,
+    names: Names,
 }
 
 fn session(
@@ -101,7 +130,7 @@ fn session(
     view: &View,
     start: Start,
     warning: Option<String>,
-    recording: Option<Vec<PathBuf>>,
+    files: Files,
 ) -> anyhow::Result<u8> {
     let depth = match &view.color {
         Some(text) => Depth::parse(text).map_err(Usage)?,
@@ -118,8 +147,17 @@ fn session(
     term::restore_on_panic();
     term::enter()?;
     let watched = watch_hangup();
-    let mut saver = Saver { outside: outside_tx, name: view.output.clone(), recording };
-    let result = interface::run(&mut app, &theme, &engine, &outside, &mut saver);
+    let mut outer = Outer {
+        outside: outside_tx,
+        name: view.output.clone(),
+        recording: files.recording,
+        names: files.names,
+        no_demangle: view.no_demangle,
+    };
+    if let Some(path) = files.baseline {
+        app.effects.push(Effect::Baseline(path));
+    }
+    let result = interface::run(&mut app, &theme, &engine, &outside, &mut outer);
     term::leave();
     watched.store(true, Ordering::Relaxed);
     let ended = engine.answer().ended.clone();
@@ -165,93 +203,4 @@ fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
 }
 
 /// Whether we are stopping ourselves right now.
-static SUSPENDED: std::sync::LazyLock<Arc<Mutex<bool>>> = std::sync::LazyLock::new(Arc::default);
-
-/// Saves snapshots beside the running session.
-struct Saver {
-    outside: Sender<Outside>,
-    name: Option<PathBuf>,
-    /// A recording's own files: it is saved from them, with all that its samples carry.
-    recording: Option<Vec<PathBuf>>,
-}
-
-impl Driver for Saver {
-    fn save(&mut self, engine: &Engine, path: Option<PathBuf>) {
-        let path = path.or_else(|| self.name.clone()).unwrap_or_else(snapshot_name);
-        let (reply, moments) = crossbeam_channel::bounded(1);
-        let recording = self.recording.clone();
-        if recording.is_none() {
-            engine.send(Request::Save(reply));
-        }
-        let outside = self.outside.clone();
-        let work = move || {
-            let saved = match recording {
-                Some(files) => save_again(&files, &path),
-                None => match moments.recv() {
-                    Ok(moment) => save(&moment, &path),
-                    Err(_) => Err("the session has ended".to_owned()),
-                },
-            };
-            let _ = outside.send(Outside::Saved(saved));
-        };
-        if let Err(error) = std::thread::Builder::new().name("save".to_owned()).spawn(work) {
-            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
-        }
-    }
-
-    fn suspend(&mut self) {
-        let set = |on| {
-            if let Ok(mut suspended) = SUSPENDED.lock() {
-                *suspended = on;
-            }
-        };
-        set(true);
-        tty::stop_self();
-        // The signal thread may see SIGCONT a little later than we go on.
-        std::thread::sleep(Duration::from_millis(20));
-        set(false);
-    }
-}
-
-fn save(moment: &Moment, path: &Path) -> Result<String, String> {
-    let cmdline: Vec<String> = std::env::args().collect();
-    let written = perfdata::save(moment, path, &cmdline);
-    let written = written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
-    let samples = unit::thousands(written.samples as u64);
-    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
-}
-
-/// `perfprof-20261121-054200.data`, in UTC so that names sort.
-fn snapshot_name() -> PathBuf {
-    let seconds = crate::kernel::wall_ns() / 1_000_000_000;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (y, m, d) = civil(days as i64);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    PathBuf::from(format!("perfprof-{y:04}{m:02}{d:02}-{hour:02}{minute:02}{second:02}.data"))
-}
-
-/// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", civil_from_days).
-fn civil(days: i64) -> (i64, u32, u32) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
-    let month = (if mp < 10 { mp + 3 } else { mp - 9 }) as u32;
-    (yoe + era * 400 + i64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_of_the_calendar() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(20_778), (2026, 11, 21));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-    }
-}
+pub(super) static SUSPENDED: std::sync::LazyLock<Arc<Mutex<bool>>> = std::sync::LazyLock::new(Arc::default);

@@ -165,7 +165,7 @@ pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize
 
 fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
     let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
-    fold.update(loaded.data(), u64::MAX);
+    fold.update(loaded.data(), 0..u64::MAX);
     let mut top = Top::build(loaded.data(), &fold, spec, usize::MAX);
     let total = top.total;
     if percent > 0.0 {

@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod moment;
 pub mod offline;
 pub mod symbolizer;
+pub mod view;
 pub mod worker;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 
 pub use ingest::Wants;
 pub use moment::Moment;
+pub use offline::Loaded;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
 const QUEUE: usize = 16;
@@ -59,6 +61,8 @@ pub enum Request {
     /// Forget all samples.
     Clear,
     Refresh(Duration),
+    /// The other profile that views may be compared with.
+    Baseline(Option<Box<Loaded>>),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Moment>>),
     Stop,

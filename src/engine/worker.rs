@@ -9,15 +9,14 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::profile::Acc;
-use crate::query::answer::{Cost, EventInfo, Line};
-use crate::query::blocks::{self, Flame, FlameSpec};
-use crate::query::flame::{Edit, FlameTree};
-use crate::query::{Answer, Data, Fold, Key, Progress, Question, Top, lines};
+use crate::query::answer::{Cost, EventInfo};
+use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Info};
 
 use super::ingest::Ingest;
 use super::symbolizer::{Job, Named, Symbolizer, Wanted};
+use super::view::View;
 use super::{Feed, Notice, Options, Request};
 
 /// Never more than 30 answers a second.
@@ -56,10 +55,7 @@ pub struct Worker {
     event_lost: Vec<u64>,
     notes: Vec<String>,
     question: Arc<Question>,
-    fold: Option<Fold>,
-    top: Option<Top>,
-    /// The tree of the flame graph, and the edits that made it.
-    flame: Option<(Vec<Edit>, FlameTree)>,
+    view: View,
     frozen_at: Option<u64>,
     facts: Changed,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
@@ -102,9 +98,7 @@ impl Worker {
             event_lost: vec![0; n],
             notes: info.notes.clone(),
             question: Arc::default(),
-            fold: None,
-            top: None,
-            flame: None,
+            view: View::default(),
             frozen_at: None,
             facts: Changed { frequency: info.frequency, n_cpus: info.n_cpus, cpus: info.cpus.clone() },
             expected: 0.0,
@@ -225,7 +219,7 @@ impl Worker {
         match request {
             Request::Ask(question) => {
                 if !question.same_rows(&self.question) {
-                    (self.top, self.flame) = (None, None);
+                    self.view.outdated();
                 }
                 self.question = question;
                 self.fresh_question = true;
@@ -242,6 +236,11 @@ impl Worker {
                 self.fresh_data = true;
             }
             Request::Clear => self.clear(),
+            Request::Baseline(other) => {
+                self.view.set_other(other);
+                self.fresh_question = true;
+                self.next_publish = 0;
+            }
             Request::Refresh(interval) => self.options.refresh = interval,
             Request::Save(reply) => {
                 let _ = reply.send(Box::new(self.ingest.core().moment()));
@@ -258,7 +257,7 @@ impl Worker {
         self.expected = 0.0;
         core.profile.ledger.received = 0;
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
-        (self.top, self.flame) = (None, None);
+        self.view.outdated();
         self.fresh_question = true;
         self.next_publish = 0;
     }
@@ -326,10 +325,9 @@ impl Worker {
                     *total -= Acc::one(*weight);
                 }
             }
-            if let Some(mut fold) = self.fold.take() {
-                fold.forget(self.data(), &chunk);
-                self.fold = Some(fold);
-            }
+            let mut view = std::mem::take(&mut self.view);
+            view.forget(self.data(), &chunk);
+            self.view = view;
             let profile = &mut self.ingest.core_mut().profile;
             if profile.len() < crate::profile::CHUNK || profile.memory() > budget {
                 profile.compact();
@@ -388,19 +386,12 @@ impl Worker {
     fn answer(&mut self, now: u64) -> Answer {
         self.count_events();
         let question = self.question.clone();
-        let by_cpu = question.top.keys.contains(&Key::Cpu);
-        let mut fold = match self.fold.take() {
-            Some(fold) if fold.serves(question.event, question.filter.as_ref(), by_cpu) => fold,
-            _ => Fold::new(question.event, question.filter.clone(), by_cpu),
-        };
-        fold.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
         if self.fresh_data {
-            (self.top, self.flame) = (None, None);
+            self.view.outdated();
         }
-        let (flame, lines) = match &question.flame {
-            Some(spec) => (Some(Arc::new(self.flame(&fold, spec))), Vec::new()),
-            None => (None, self.lines(&fold, &question)),
-        };
+        let mut view = std::mem::take(&mut self.view);
+        let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
+        self.view = view;
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
@@ -411,18 +402,19 @@ impl Worker {
             note: self.event_notes[i].clone(),
         });
         let span = core.profile.span();
-        let answer = Answer {
+        Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
                 now - core.start
             } else {
                 span.map_or(0, |(_, last)| last.saturating_sub(core.start))
             },
             events: events.collect(),
-            total: fold.total(),
+            total: parts.total,
             unfiltered: self.event_totals.get(question.event).copied().unwrap_or_default(),
-            rows: self.top.as_ref().map_or(0, |top| top.n_rows),
-            lines,
-            flame,
+            rows: parts.rows,
+            lines: parts.lines,
+            flame: parts.flame,
+            sides: parts.sides,
             ledger,
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
             cost: self.cost,
@@ -438,26 +430,7 @@ impl Worker {
             }),
             kinds: core.kinds_by_name(),
             question,
-        };
-        self.fold = Some(fold);
-        answer
-    }
-
-    fn lines(&mut self, fold: &Fold, question: &Question) -> Vec<Line> {
-        let top = self.top.take();
-        let top = top.unwrap_or_else(|| Top::build(self.data(), fold, &question.top, lines::MAX_ROWS));
-        let lines = lines::lines(self.data(), &top, question);
-        self.top = Some(top);
-        lines
-    }
-
-    fn flame(&mut self, fold: &Fold, spec: &FlameSpec) -> Flame {
-        let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);
-        let (edits, tree) =
-            kept.unwrap_or_else(|| (spec.edits.clone(), FlameTree::build(self.data(), fold, &spec.edits)));
-        let flame = blocks::layout(&tree, spec);
-        self.flame = Some((edits, tree));
-        flame
+        }
     }
 
     fn ledger(&self) -> crate::profile::Ledger {

@@ -22,7 +22,7 @@ pub fn lines(
     mut each: impl FnMut(&str, u64) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut fold = Fold::new(event, filter, false);
-    fold.update(data, u64::MAX);
+    fold.update(data, 0..u64::MAX);
     let named = Named::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
     // Names that differ may be written alike, so equal lines are put together by their text.

@@ -202,7 +202,7 @@ impl Builder<'_> {
 /// The profile of one event: a value for samples and one for the period.
 pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: u64) -> Profile {
     let mut fold = Fold::new(event, filter, false);
-    fold.update(data, u64::MAX);
+    fold.update(data, 0..u64::MAX);
     let mut b = Builder {
         data,
         out: Profile::default(),

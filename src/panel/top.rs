@@ -2,9 +2,12 @@
 
 use crate::query::Data;
 use crate::query::answer::Line;
+use crate::query::diff::Per;
+use crate::query::versus::Versus;
 use crate::query::{Key, Row, Top};
 
 use super::table::{Align, Cell, Column, Table};
+use super::unit::{percent, short};
 
 /// A column that the user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,10 @@ pub enum Field {
     SelfTime,
     Samples,
     Period,
+    /// The difference to the baseline.
+    Delta,
+    /// What it was in the baseline.
+    Old,
     Key(Key),
 }
 
@@ -24,6 +31,8 @@ impl Field {
             Self::SelfTime => of("self_pct", "Self", 8),
             Self::Samples => of("samples", "Samples", 9),
             Self::Period => of("period", "Period", 16),
+            Self::Delta => of("delta", "Δ", 11),
+            Self::Old => of("old", "Old", 9),
             Self::Key(Key::Cpu) => of("cpu", "CPU", 4),
             Self::Key(Key::Pid) => of("pid", "PID", 7),
             Self::Key(Key::Tid) => of("tid", "TID", 7),
@@ -44,6 +53,8 @@ impl Field {
             Self::Samples if row => Cell::Count(line.own.samples),
             Self::Period if row => Cell::Count(line.own.period),
             Self::SelfTime | Self::Period => Cell::Empty,
+            Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
+            Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),
             Self::Key(Key::Cpu) => id(line.group.cpu.map(i32::from)),
             Self::Key(Key::Pid) => id(line.group.pid),
@@ -54,6 +65,37 @@ impl Field {
             Self::Key(Key::Sym) => Cell::Text(line.sym.clone()),
         }
     }
+}
+
+/// A value in the unit of a comparison.
+pub fn value(value: f64, per: Per) -> Cell {
+    match per {
+        Per::Total => Cell::Percent(value),
+        _ => Cell::Count(value.round() as u64),
+    }
+}
+
+/// A difference with its signs, e.g. `▲ +1.25 %`.
+pub fn delta(versus: &Versus) -> String {
+    let delta = versus.delta();
+    let sign = if delta < 0.0 { '-' } else { '+' };
+    let size = match versus.per {
+        Per::Total => percent(delta.abs()),
+        _ => short(delta.abs()),
+    };
+    format!("{} {sign}{size}", versus.verdict.sign())
+}
+
+/// The lines of a screen as a table.
+pub fn shown(lines: &[Line], fields: &[Field]) -> Table {
+    let row = |line: &Line| {
+        let cell = |field: &Field| match field {
+            Field::Key(Key::Sym) => Cell::Text(format!("{}{}", "  ".repeat(usize::from(line.depth)), line.sym).into()),
+            field => field.cell(line),
+        };
+        fields.iter().map(cell).collect()
+    };
+    Table { columns: fields.iter().map(|f| f.column()).collect(), rows: lines.iter().map(row).collect() }
 }
 
 /// A whole top as a table, for text and CSV: shares, counts, then the keys.
@@ -77,6 +119,7 @@ fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
         Field::SelfTime => Cell::Percent(row.own.percent_of(&top.total)),
         Field::Samples => Cell::Count(row.own.samples),
         Field::Period => Cell::Count(row.own.period),
+        Field::Delta | Field::Old => Cell::Empty,
         Field::Key(Key::Cpu) => id(group.cpu.map(i32::from)),
         Field::Key(Key::Pid) => id(group.pid),
         Field::Key(Key::Tid) => id(group.tid),

@@ -13,6 +13,17 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
+/// `12.3 M`: a large number in few cells.
+pub fn short(value: f64) -> String {
+    let units = ["", " k", " M", " G", " T", " P"];
+    let (mut value, mut unit) = (value, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value:.0}") } else { format!("{value:.1}{}", units[unit]) }
+}
+
 /// `43.0 %`, with one decimal; what is there but would round to nothing is `<0.1 %`.
 pub fn percent(value: f64) -> String {
     match value {

@@ -190,6 +190,24 @@ impl Profile {
         Some((*first, *last))
     }
 
+    /// Time of the last sample before an absolute position; 0 when there is none.
+    pub fn time_before(&self, position: u64) -> u64 {
+        let last = self.between(position.saturating_sub(1), position).next();
+        last.map_or(0, |(chunk, range)| chunk.time[range.start])
+    }
+
+    /// Absolute position of the first sample at or after a time.
+    pub fn position_at(&self, time: u64) -> u64 {
+        let mut at = self.evicted;
+        for chunk in self.sealed.iter().map(|c| &**c).chain(std::iter::once(&self.current)) {
+            if chunk.time.last().is_some_and(|last| *last >= time) {
+                return at + chunk.time.partition_point(|t| *t < time) as u64;
+            }
+            at += chunk.len() as u64;
+        }
+        at
+    }
+
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
         let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.current.memory();

@@ -6,8 +6,10 @@ use crate::profile::{Acc, Ledger};
 use crate::session::DsoKind;
 
 use super::blocks::Flame;
+use super::diff::Side;
 use super::question::Question;
 use super::top::Group;
+use super::versus::Versus;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Line {
     pub kind: DsoKind,
     /// Whether the name is still being looked up.
     pub sought: bool,
+    /// What it was in the baseline, for rows.
+    pub versus: Option<Versus>,
 }
 
 /// An event of the session.
@@ -91,6 +95,8 @@ pub struct Answer {
     pub unfiltered: Acc,
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
+    /// The baseline's side and this one's, when there is one.
+    pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.
     pub rows: usize,
     pub ledger: Ledger,

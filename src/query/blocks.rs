@@ -5,10 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::profile::Acc;
-
+use super::diff::{Per, Verdict, verdict};
 use super::find::{pattern, shown};
-use super::flame::{Class, Edit, FlameTree};
+use super::flame::{Both, Class, Edit, FlameTree};
 
 /// Which way stacks are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,10 +49,12 @@ pub struct Block {
     pub name: Arc<str>,
     pub dso: Arc<str>,
     pub class: Class,
-    pub own: Acc,
-    pub total: Acc,
+    pub own: Both,
+    pub total: Both,
     /// The weight of the frame that it stands on.
-    pub parent: Acc,
+    pub parent: Both,
+    /// Whether its share of everything has changed; `None` when nothing is compared.
+    pub verdict: Option<Verdict>,
     /// Index of the block that it stands on; none for those that stand on the ground.
     pub below: Option<usize>,
     /// How many frames are pooled; 0 for a frame of its own.
@@ -66,16 +67,22 @@ pub struct Block {
 pub struct Flame {
     pub blocks: Vec<Block>,
     /// The weight of everything, and of what is zoomed into.
-    pub total: Acc,
-    pub zoomed: Acc,
+    pub total: Both,
+    pub zoomed: Both,
     /// Share of the zoomed weight whose last frame is drawn with its name, in percent.
     pub drawn: f64,
     /// What the search found: its share of everything (each stack once), and how many frames.
-    pub found: Option<(Acc, usize)>,
+    pub found: Option<(Both, usize)>,
     /// The zoom that still exists.
     pub zoom: Vec<Arc<str>>,
     /// Frames in all.
     pub frames: usize,
+    /// What it is compared with, in words; `None` when with nothing.
+    pub versus: Option<Per>,
+    /// By what weights of now and then are multiplied to become widths.
+    scale: (u64, u64),
+    /// How many seconds it was then and is now.
+    sides: (f64, f64),
 }
 
 const CELL: u64 = 8;
@@ -84,17 +91,17 @@ const CELL: u64 = 8;
 struct Group {
     name: u32,
     class: Class,
-    own: Acc,
-    total: Acc,
+    own: Both,
+    total: Both,
     /// Tree nodes with the weight that comes through each.
-    members: Vec<(u32, Acc)>,
+    members: Vec<(u32, Both)>,
 }
 
 /// Neighbours that are too narrow to draw.
 struct Pool {
-    /// The weight of their siblings before them.
-    from: u64,
-    sum: Acc,
+    /// The width of their siblings before them.
+    from: u128,
+    sum: Both,
     frames: usize,
 }
 
@@ -134,18 +141,19 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
     let pattern = spec.find.as_ref().and_then(|text| pattern(text).ok());
     let matches: Vec<bool> = tree.names.iter().map(|n| pattern.as_ref().is_some_and(|p| p.is_match(&n.text))).collect();
     let mut l = Layout { tree, spec, matches, slots: vec![u32::MAX; tree.names.len()], out: Flame::default() };
+    (l.out.versus, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
     if tree.is_empty() {
         return l.out;
     }
-    l.out.total = tree.total[0];
+    l.out.total = tree.total(0);
     l.out.frames = tree.len() - 1;
     if pattern.is_some() {
         l.out.found = Some(tree.share(&l.matches));
     }
     match &spec.way {
-        Way::Roots => l.tower(vec![(0, tree.total[0])], Step::Callees),
+        Way::Roots => l.tower(vec![(0, tree.total(0))], Step::Callees),
         Way::Leaves => {
-            let leaves = (1..tree.len() as u32).map(|n| (n, tree.own[n as usize])).filter(|(_, a)| !a.is_zero());
+            let leaves = (1..tree.len() as u32).map(|n| (n, tree.own(n))).filter(|(_, a)| !a.is_zero());
             l.tower(leaves.collect(), Step::Callers);
         }
         Way::Around(text) => l.sandwich(&text.clone()),
@@ -155,9 +163,9 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 
 impl Layout<'_> {
     /// The whole graph in one direction, its zoomed frame as wide as the screen.
-    fn tower(&mut self, members: Vec<(u32, Acc)>, step: Step) {
-        let total = members.iter().fold(Acc::default(), |sum, (_, a)| add(sum, *a));
-        let mut base = Group { name: u32::MAX, class: Class::Thread, own: Acc::default(), total, members };
+    fn tower(&mut self, members: Vec<(u32, Both)>, step: Step) {
+        let total = members.iter().map(|(_, both)| *both).sum();
+        let mut base = Group { name: u32::MAX, class: Class::Thread, own: Both::default(), total, members };
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
             let groups = self.expand(&base, self.step_at(step, row));
@@ -185,7 +193,7 @@ impl Layout<'_> {
     }
 
     /// Draws a group as a block; `at` is what it stands on and where. Returns its own spot.
-    fn put(&mut self, group: &Group, parent: Acc, at: Spot, row: i32) -> Spot {
+    fn put(&mut self, group: &Group, parent: Both, at: Spot, row: i32) -> Spot {
         let tree = self.tree;
         let name = &tree.names[group.name as usize];
         let block = Block {
@@ -199,6 +207,7 @@ impl Layout<'_> {
             own: group.own,
             total: group.total,
             parent,
+            verdict: self.verdict(group.total),
             below: at.block,
             pooled: 0,
             found: self.matches[group.name as usize],
@@ -231,32 +240,32 @@ impl Layout<'_> {
 
     /// Draws what stands on one group, in one row.
     fn children(&mut self, group: &Group, spot: Spot, course: Course, row: i32, next: &mut Vec<(Group, Spot)>) {
-        let (width, whole) = (u128::from(spot.x1 - spot.x0), u128::from(group.total.period.max(1)));
-        let at = |sum: u64| spot.x0 + ((width * u128::from(sum) + whole / 2) / whole) as u32;
-        let mut sum = 0u64;
+        let (width, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
+        let at = |sum: u128| spot.x0 + ((width * sum + whole / 2) / whole) as u32;
+        let mut sum = 0u128;
         let mut pool: Option<Pool> = None;
         for child in self.expand(group, self.step_at(course.step, row)) {
-            let weight = child.total.period;
-            if width * u128::from(weight) < u128::from(CELL) * whole {
-                let pool = pool.get_or_insert(Pool { from: sum, sum: Acc::default(), frames: 0 });
+            let weight = self.width(child.total);
+            if width * weight < u128::from(CELL) * whole {
+                let pool = pool.get_or_insert(Pool { from: sum, sum: Both::default(), frames: 0 });
                 pool.sum += child.total;
                 pool.frames += 1;
             } else {
                 if let Some(pool) = pool.take() {
                     self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row * course.sign);
                 }
-                let here = Spot { x0: at(sum), x1: at(sum.saturating_add(weight)), ..spot };
+                let here = Spot { x0: at(sum), x1: at(sum + weight), ..spot };
                 let here = self.put(&child, group.total, here, row * course.sign);
                 next.push((child, here));
             }
-            sum = sum.saturating_add(weight);
+            sum += weight;
         }
         if let Some(pool) = pool {
             self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row * course.sign);
         }
     }
 
-    fn pool(&mut self, pool: &Pool, parent: Acc, at: Spot, row: i32) {
+    fn pool(&mut self, pool: &Pool, parent: Both, at: Spot, row: i32) {
         if at.x1 <= at.x0 {
             return;
         }
@@ -268,9 +277,10 @@ impl Layout<'_> {
             name: format!("{} others", pool.frames).into(),
             dso: "".into(),
             class: Class::Unknown,
-            own: Acc::default(),
+            own: Both::default(),
             total: pool.sum,
             parent,
+            verdict: self.verdict(pool.sum),
             below: at.block,
             pooled: pool.frames,
             found: false,
@@ -282,7 +292,7 @@ impl Layout<'_> {
     fn expand(&mut self, group: &Group, step: Option<Step>) -> Vec<Group> {
         let tree = self.tree;
         let mut groups: Vec<Group> = Vec::new();
-        let mut put = |slots: &mut [u32], node: u32, through: Acc, own: Acc| {
+        let mut put = |slots: &mut [u32], node: u32, through: Both, own: Both| {
             let name = tree.name(node);
             let slot = &mut slots[name as usize];
             if *slot == u32::MAX {
@@ -290,8 +300,8 @@ impl Layout<'_> {
                 groups.push(Group {
                     name,
                     class: tree.class(node),
-                    own: Acc::default(),
-                    total: Acc::default(),
+                    own: Both::default(),
+                    total: Both::default(),
                     members: Vec::new(),
                 });
             }
@@ -307,21 +317,21 @@ impl Layout<'_> {
                     let parent = tree.parent(*node);
                     // The thread at the root is the last caller.
                     if parent != 0 {
-                        put(&mut self.slots, parent, *through, Acc::default());
+                        put(&mut self.slots, parent, *through, Both::default());
                     }
                 }
             }
             Some(Step::Callees) => {
                 for (node, _) in &group.members {
                     for child in tree.children(*node) {
-                        put(&mut self.slots, *child, tree.total[*child as usize], tree.own[*child as usize]);
+                        put(&mut self.slots, *child, tree.total(*child), tree.own(*child));
                     }
                 }
             }
         }
         groups.iter().for_each(|g| self.slots[g.name as usize] = u32::MAX);
         if self.spec.by_weight {
-            groups.sort_by_key(|g| (std::cmp::Reverse(g.total.period), tree.rank(g.name)));
+            groups.sort_by_key(|g| (std::cmp::Reverse(tree.width(g.total)), tree.rank(g.name)));
         } else {
             groups.sort_by_key(|g| tree.rank(g.name));
         }
@@ -338,15 +348,15 @@ impl Layout<'_> {
         for n in 1..tree.len() as u32 {
             let (up, own) = (inside[tree.parent(n) as usize], is[tree.name(n) as usize] && tree.parent(n) != 0);
             if own && !up {
-                members.push((n, tree.total[n as usize]));
+                members.push((n, tree.total(n)));
             }
             inside[n as usize] = up || own;
         }
         if members.is_empty() {
             return;
         }
-        let sum = |f: &dyn Fn(u32) -> Acc| members.iter().fold(Acc::default(), |s, (n, _)| add(s, f(*n)));
-        let (total, own) = (sum(&|n| tree.total[n as usize]), sum(&|n| tree.own[n as usize]));
+        let total = members.iter().map(|(_, both)| *both).sum();
+        let own = members.iter().map(|(n, _)| tree.own(*n)).sum();
         let first = members[0].0;
         let anchor = Group { name: tree.name(first), class: tree.class(first), own, total, members: members.clone() };
         self.out.zoomed = total;
@@ -363,38 +373,67 @@ impl Layout<'_> {
     }
 
     fn count_drawn(&mut self) {
-        let zoomed = self.out.zoomed.period.max(1);
-        let ends = match self.spec.way {
+        let width = |both: Both| self.width(both) as f64;
+        let zoomed = width(self.out.zoomed).max(1.0);
+        let ends: f64 = match self.spec.way {
             // Callers: every stack whose last caller is drawn.
             Way::Leaves => {
                 let last = self.out.blocks.iter().filter(|b| b.class == Class::Thread && b.pooled == 0);
-                last.fold(0u64, |s, b| s.saturating_add(b.total.period))
+                last.map(|b| width(b.total)).sum()
             }
             _ => {
                 let named = self.out.blocks.iter().filter(|b| b.pooled == 0 && b.row >= 0);
                 let skip = self.out.zoom.len().saturating_sub(1);
-                named.skip(skip).fold(0u64, |s, b| s.saturating_add(b.own.period))
+                named.skip(skip).map(|b| width(b.own)).sum()
             }
         };
-        self.out.drawn = (100.0 * ends as f64 / zoomed as f64).min(100.0);
+        self.out.drawn = (100.0 * ends / zoomed).min(100.0);
+    }
+
+    fn width(&self, both: Both) -> u128 {
+        self.tree.width(both)
+    }
+
+    fn verdict(&self, total: Both) -> Option<Verdict> {
+        self.out.versus?;
+        let whole = self.out.total;
+        Some(verdict((total.old, whole.old), (total.new, whole.new)))
     }
 }
 
-fn add(mut a: Acc, b: Acc) -> Acc {
-    a += b;
-    a
+impl Flame {
+    /// A weight then and now, in the unit of the comparison.
+    pub fn values(&self, both: Both) -> (f64, f64) {
+        match (self.versus, self.sides) {
+            (Some(Per::Total), _) => (both.old.percent_of(&self.total.old), both.new.percent_of(&self.total.new)),
+            (Some(Per::Second), (old, new)) => {
+                let each = |period: u64, seconds: f64| if seconds > 0.0 { period as f64 / seconds } else { 0.0 };
+                (each(both.old.period, old), each(both.new.period, new))
+            }
+            _ => (both.old.period as f64, both.new.period as f64),
+        }
+    }
+
+    /// How much of a frame's width is difference: none when nothing changed, all when it is new or
+    /// gone. Both sides scaled as the comparison says.
+    pub fn changed(&self, both: Both) -> f64 {
+        let (new, old) = (both.new.period as f64 * self.scale.0 as f64, both.old.period as f64 * self.scale.1 as f64);
+        if new + old == 0.0 { 0.0 } else { (new - old) / (new + old) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::profile::{Frame, NodeId, Profile, Site};
+    use crate::query::diff::Side;
+    use crate::query::flame::Stacks;
     use crate::query::{Data, Fold};
     use crate::session::{MapId, Origin, Session};
     use proptest::prelude::*;
 
-    /// The tree of stacks, root first, each letter a function and each stack a sample.
-    fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
+    /// A profile of stacks, root first, each letter a function and each stack a sample.
+    fn recorded(stacks: &[&str]) -> (Session, Profile) {
         let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
         session.apply(&crate::record::Record::Comm { pid: 1, tid: 1, exec: false, name: b"t" }, 0);
         let dso = session.dsos.of_map(MapId::UNKNOWN).clone();
@@ -409,10 +448,38 @@ mod tests {
             let site = profile.sites.intern(Site { task, stack: node, trace: Default::default() });
             profile.push(1, site, 10, 0, 0);
         }
-        let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0 };
+        (session, profile)
+    }
+
+    fn folded(data: Data<'_>) -> Fold {
         let mut fold = Fold::new(0, None, false);
-        fold.update(data, u64::MAX);
-        FlameTree::build(data, &fold, edits)
+        fold.update(data, 0..u64::MAX);
+        fold
+    }
+
+    /// The tree of one profile beside another's.
+    fn compared(old: &[&str], new: &[&str], per: Per) -> FlameTree {
+        let (old, new) = (recorded(old), recorded(new));
+        let data =
+            |of: &'static [String], p| Data { session: of_session(p), profile: of_profile(p), events: of, start: 0 };
+        fn of_session(p: &(Session, Profile)) -> &Session {
+            &p.0
+        }
+        fn of_profile(p: &(Session, Profile)) -> &Profile {
+            &p.1
+        }
+        let (old, new) = (data(&[], &old), data(&[], &new));
+        let (then, now) = (folded(old), folded(new));
+        let side = |fold: &Fold| Side { total: fold.total(), seconds: 1.0 };
+        let old = Stacks { data: old, fold: &then, side: side(&then) };
+        FlameTree::compare(Stacks { data: new, fold: &now, side: side(&now) }, old, per, &[])
+    }
+
+    /// The tree of stacks.
+    fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
+        let (session, profile) = recorded(stacks);
+        let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0 };
+        FlameTree::build(data, &folded(data), edits)
     }
 
     fn spec(way: Way) -> FlameSpec {
@@ -421,7 +488,7 @@ mod tests {
 
     /// Every frame as (row, name, samples).
     fn shape(flame: &Flame) -> Vec<(i32, String, u64)> {
-        flame.blocks.iter().map(|b| (b.row, b.name.to_string(), b.total.samples)).collect()
+        flame.blocks.iter().map(|b| (b.row, b.name.to_string(), b.total.new.samples)).collect()
     }
 
     fn named(list: &[(i32, &str, u64)]) -> Vec<(i32, String, u64)> {
@@ -459,6 +526,28 @@ mod tests {
     }
 
     #[test]
+    fn chains_of_single_children_are_one_frame() {
+        let flame = layout(&tree(&["abcd", "abce", "ab"], &[Edit::CollapseChains]), &spec(Way::Roots));
+        let want = [(0, "t", 3), (1, "a › b", 3), (2, "c", 2), (3, "d", 1), (3, "e", 1)];
+        assert_eq!(shape(&flame), named(&want));
+    }
+
+    #[test]
+    fn a_comparison_draws_both_sides_and_says_what_is_new_or_gone() {
+        let old: Vec<&str> = ["ab"; 60].into_iter().chain(["ac"; 60]).collect();
+        let new: Vec<&str> = ["ab"; 30].into_iter().chain(["ad"; 30]).collect();
+        let flame = layout(&compared(&old, &new, Per::Total), &spec(Way::Roots));
+        let of = |name: &str| flame.blocks.iter().find(|b| &*b.name == name).expect("block");
+        assert_eq!(["b", "c", "d"].map(|n| of(n).verdict.map(Verdict::sign)), [Some("~"), Some("-"), Some("+")]);
+        assert_eq!(["b", "c", "d"].map(|n| flame.changed(of(n).total)), [0.0, -1.0, 1.0]);
+        // Shares: half of everything is the same, a quarter of the width is gone and a quarter new.
+        let cells = ["b", "c", "d"].map(|n| of(n).x1 - of(n).x0);
+        assert_eq!(cells, [of("a").x1 / 2, of("a").x1 / 4, of("a").x1 / 4]);
+        let flame = layout(&compared(&old, &new, Per::Nothing), &spec(Way::Roots));
+        assert!((flame.changed(flame.blocks[0].total) + 1.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_zoom_shows_what_stands_on_it_however_deep_it_is() {
         let deep: String = ('A'..='Z').chain('a'..='z').collect();
         let tree = tree(&[&deep], &[]);
@@ -479,7 +568,7 @@ mod tests {
         let tree = tree(&["aba", "ab", "c"], &[]);
         let flame = layout(&tree, &FlameSpec { find: Some("a".into()), ..spec(Way::Roots) });
         let (acc, frames) = flame.found.expect("found");
-        assert_eq!((acc.samples, frames), (2, 2));
+        assert_eq!((acc.new.samples, frames), (2, 2));
     }
 
     #[test]
@@ -501,13 +590,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_profile_against_itself_shows_no_difference(stacks in proptest::collection::vec("[a-e]{1,8}", 1..30)) {
+            let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
+            for per in [Per::Total, Per::Second, Per::Nothing] {
+                let flame = layout(&compared(&list, &list, per), &spec(Way::Roots));
+                prop_assert!(flame.blocks.iter().all(|b| flame.changed(b.total) == 0.0 && b.verdict == Some(Verdict::Noise)));
+            }
+        }
+
         /// Children lie on their parent, in order, apart, and nowhere off by more than half a cell.
         #[test]
         fn blocks_stand_where_their_weights_put_them(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60), width in 10u16..120, by_weight: bool) {
             let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
             let tree = tree(&list, &[]);
             let flame = layout(&tree, &FlameSpec { width, by_weight, ..spec(Way::Roots) });
-            prop_assert_eq!(flame.total.samples as usize, stacks.len());
+            prop_assert_eq!(flame.total.new.samples as usize, stacks.len());
             for b in &flame.blocks {
                 prop_assert!(b.x0 < b.x1 && b.x1 <= u32::from(width) * 8);
                 let Some(below) = b.below else {
@@ -516,13 +614,13 @@ mod tests {
                 };
                 let parent = &flame.blocks[below];
                 prop_assert!(b.x0 >= parent.x0 && b.x1 <= parent.x1 && b.row == parent.row + 1);
-                let share = f64::from(parent.x1 - parent.x0) * b.total.period as f64 / parent.total.period as f64;
+                let share = f64::from(parent.x1 - parent.x0) * b.total.new.period as f64 / parent.total.new.period as f64;
                 prop_assert!((f64::from(b.x1 - b.x0) - share).abs() <= 1.0);
             }
             for (i, p) in flame.blocks.iter().enumerate().filter(|(_, p)| p.pooled == 0) {
-                let children: u64 = flame.blocks.iter().enumerate().filter(|(_, c)| c.below == Some(i)).map(|(_, c)| c.total.samples).sum();
+                let children: u64 = flame.blocks.iter().enumerate().filter(|(_, c)| c.below == Some(i)).map(|(_, c)| c.total.new.samples).sum();
                 let drawn = flame.blocks.iter().any(|c| c.below == Some(i));
-                if drawn { prop_assert_eq!(children + p.own.samples, p.total.samples); }
+                if drawn { prop_assert_eq!(children + p.own.new.samples, p.total.new.samples); }
             }
         }
 
@@ -531,12 +629,12 @@ mod tests {
         fn inverting_keeps_the_whole(stacks in proptest::collection::vec("[a-e]{1,6}", 1..60)) {
             let list: Vec<&str> = stacks.iter().map(String::as_str).collect();
             let flame = layout(&tree(&list, &[]), &FlameSpec { width: 400, ..spec(Way::Leaves) });
-            let first: u64 = flame.blocks.iter().filter(|b| b.row == 0).map(|b| b.total.samples).sum();
+            let first: u64 = flame.blocks.iter().filter(|b| b.row == 0).map(|b| b.total.new.samples).sum();
             prop_assert_eq!(first as usize, stacks.len());
             for c in "abcde".chars() {
                 let ends = stacks.iter().filter(|s| s.ends_with(c)).count() as u64;
                 let block = flame.blocks.iter().find(|b| b.row == 0 && *b.name == *c.to_string());
-                if let Some(block) = block { prop_assert_eq!(block.total.samples, ends); }
+                if let Some(block) = block { prop_assert_eq!(block.total.new.samples, ends); }
             }
         }
     }

@@ -20,6 +20,17 @@ pub enum Per {
     Nothing,
 }
 
+impl Per {
+    /// What values are then.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Total => "percent of each side",
+            Self::Second => "period a second",
+            Self::Nothing => "period",
+        }
+    }
+}
+
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Side {
@@ -106,6 +117,22 @@ pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
     if deviation == 0.0 { 0.0 } else { (b / m - a / n) / deviation }
 }
 
+fn judge(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
+    match (a.is_zero(), b.is_zero()) {
+        _ if z.abs() < Z95 => Verdict::Noise,
+        (true, _) => Verdict::New,
+        (_, true) => Verdict::Gone,
+        _ if delta >= 0.0 => Verdict::Grew,
+        _ => Verdict::Shrank,
+    }
+}
+
+/// What has become of a share: (weight, its whole) then and now.
+pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
+    let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
+    judge(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
+}
+
 /// Compares rows by their keys: the largest differences first, equal ones by key. Rows that are the
 /// same on both sides are left out.
 pub fn diff<K: Clone + Ord + std::hash::Hash>(
@@ -119,13 +146,7 @@ pub fn diff<K: Clone + Ord + std::hash::Hash>(
     let row = |(key, (a, b)): (K, (Acc, Acc))| {
         let (old_value, new_value) = (old.0.value(a, per), new.0.value(b, per));
         let z = z(a.samples, old.0.total.samples, b.samples, new.0.total.samples);
-        let verdict = match (a.is_zero(), b.is_zero()) {
-            _ if z.abs() < Z95 => Verdict::Noise,
-            (true, _) => Verdict::New,
-            (_, true) => Verdict::Gone,
-            _ if new_value >= old_value => Verdict::Grew,
-            _ => Verdict::Shrank,
-        };
+        let verdict = judge(a, b, z, new_value - old_value);
         DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
     };
     let mut rows: Vec<_> = pairs.into_iter().map(row).filter(|r| r.delta() != 0.0).collect();

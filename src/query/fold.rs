@@ -31,8 +31,35 @@ pub struct Fold {
     judge: Option<Judge>,
     lanes: Lanes,
     total: Acc,
-    upto: u64,
+    /// Absolute positions of the samples that are in it.
+    counted: Range<u64>,
     epoch: u64,
+    decay: Option<Decay>,
+}
+
+/// Samples count for less the older they are. Weights are in parts of [`ONE`] meanwhile, so that
+/// what is left of a sample is not lost in rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decay {
+    /// Nanoseconds after which a sample counts half.
+    half: u64,
+    /// The time that ages are counted from: that of the newest sample.
+    now: u64,
+}
+
+/// A whole sample while weights decay.
+const ONE: u64 = 1 << 10;
+
+impl Decay {
+    /// What is left after some time.
+    fn left(&self, ns: u64) -> f64 {
+        (-(ns as f64) / self.half.max(1) as f64).exp2()
+    }
+
+    fn weigh(&self, time: u64, weight: u64) -> Acc {
+        let left = self.left(self.now.saturating_sub(time)) * ONE as f64;
+        Acc { samples: left.round() as u64, period: (weight as f64 * left).round() as u64 }
+    }
 }
 
 /// The part of a fold that a pass over some chunks changes.
@@ -44,19 +71,35 @@ struct Sums {
 impl Fold {
     pub fn new(event: usize, filter: Option<Arc<Filter>>, by_cpu: bool) -> Self {
         let lanes = if by_cpu { Lanes::ByCpu(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
-        Self { event: event as u16, judge: filter.map(Judge::new), lanes, total: Acc::default(), upto: 0, epoch: 0 }
+        Self {
+            event: event as u16,
+            judge: filter.map(Judge::new),
+            lanes,
+            total: Acc::default(),
+            counted: 0..0,
+            epoch: 0,
+            decay: None,
+        }
     }
 
-    /// Whether this fold answers for that event, filter and grouping.
-    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, by_cpu: bool) -> bool {
+    /// Lets samples count half after so many nanoseconds.
+    pub fn decaying(mut self, half: Option<u64>) -> Self {
+        self.decay = half.map(|half| Decay { half, now: 0 });
+        self
+    }
+
+    /// Whether this fold answers for that event, filter, grouping and decay.
+    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, by_cpu: bool, half: Option<u64>) -> bool {
         usize::from(self.event) == event
             && self.judge.as_ref().map(Judge::filter) == filter
             && matches!(self.lanes, Lanes::ByCpu(_)) == by_cpu
+            && self.decay.map(|d| d.half) == half
     }
 
-    /// Brings the weights up to date: new samples are added; when ids or verdicts changed, all are
-    /// counted anew. Samples from the absolute position `until` on are left for later.
-    pub fn update(&mut self, data: Data<'_>, until: u64) {
+    /// Brings the weights up to date with the samples at these absolute positions: new ones are
+    /// added, those that the range has left are taken out; when ids or verdicts changed, or the
+    /// range begins earlier than it did, all are counted anew.
+    pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
         if self.epoch != data.profile.epoch() {
             self.epoch = data.profile.epoch();
             self.judge = self.judge.take().map(|j| Judge::new(j.filter().clone()));
@@ -65,24 +108,39 @@ impl Fold {
         if self.judge.as_mut().is_some_and(|j| j.update(data)) {
             self.reset();
         }
+        let first = wanted.start.max(data.profile.first());
+        if first < self.counted.start || first > self.counted.end {
+            self.reset();
+        }
         if let Lanes::One(accs) = &mut self.lanes {
             accs.resize(data.profile.sites.len(), Acc::default());
         }
-        let from = self.upto.max(data.profile.first());
-        let until = until.min(data.profile.end());
-        let todo: Vec<Part<'_>> = data.profile.between(from, until).collect();
+        if self.counted.is_empty() {
+            self.counted = first..first;
+        }
+        if self.counted.start < first && self.decay.is_none() {
+            self.each_part(data, self.counted.start..first, true);
+        }
+        let until = wanted.end.min(data.profile.end());
+        self.age(data.profile.time_before(until));
+        let todo = self.counted.end.max(first)..until;
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        if until.saturating_sub(from) > PARALLEL as u64 && threads > 1 {
+        if until.saturating_sub(todo.start) > PARALLEL as u64 && threads > 1 {
+            let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
             self.update_parallel(data, &todo, threads);
         } else {
-            let mut sums =
-                Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
-            for (chunk, range) in todo {
-                self.pass(data, chunk, range, &mut sums, false);
-            }
-            (self.lanes, self.total) = (sums.lanes, sums.total);
+            self.each_part(data, todo, false);
         }
-        self.upto = self.upto.max(until);
+        self.counted = first..self.counted.end.max(until);
+    }
+
+    /// Adds or takes out the samples of a range.
+    fn each_part(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool) {
+        let mut sums = Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
+        for (chunk, part) in data.profile.between(range.start, range.end) {
+            self.pass(data, chunk, part, &mut sums, take_out);
+        }
+        (self.lanes, self.total) = (sums.lanes, sums.total);
     }
 
     fn reset(&mut self) {
@@ -91,7 +149,7 @@ impl Fold {
             Lanes::ByCpu(accs) => accs.clear(),
         }
         self.total = Acc::default();
-        self.upto = 0;
+        self.counted = 0..0;
     }
 
     fn update_parallel(&mut self, data: Data<'_>, todo: &[Part<'_>], threads: usize) {
@@ -123,14 +181,40 @@ impl Fold {
         sums
     }
 
-    /// Takes an evicted chunk out again.
+    /// Lets what is there decay until a time.
+    fn age(&mut self, now: u64) {
+        let Some(decay) = &mut self.decay else { return };
+        let left = decay.left(now.saturating_sub(decay.now));
+        decay.now = decay.now.max(now);
+        let scale = |acc: &mut Acc| {
+            acc.samples = (acc.samples as f64 * left).round() as u64;
+            acc.period = (acc.period as f64 * left).round() as u64;
+        };
+        if left < 1.0 && !self.total.is_zero() {
+            scale(&mut self.total);
+            match &mut self.lanes {
+                Lanes::One(accs) => accs.iter_mut().for_each(scale),
+                Lanes::ByCpu(accs) => accs.values_mut().for_each(scale),
+            }
+        }
+    }
+
+    /// Takes a chunk that was just evicted out again. What decays has nearly forgotten it.
     pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
-        if self.epoch != data.profile.epoch() || self.upto < data.profile.first() {
+        let first = data.profile.first();
+        if self.epoch != data.profile.epoch() {
             return;
         }
-        let mut sums = Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
-        self.pass(data, chunk, 0..chunk.len(), &mut sums, true);
-        (self.lanes, self.total) = (sums.lanes, sums.total);
+        let base = first - chunk.len() as u64;
+        let from = self.counted.start.clamp(base, first) - base;
+        let until = self.counted.end.clamp(base, first) - base;
+        if from < until && self.decay.is_none() {
+            let mut sums =
+                Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
+            self.pass(data, chunk, from as usize..until as usize, &mut sums, true);
+            (self.lanes, self.total) = (sums.lanes, sums.total);
+        }
+        self.counted = self.counted.start.max(first)..self.counted.end.max(first);
     }
 
     fn pass(&self, data: Data<'_>, chunk: &Chunk, range: Range<usize>, sums: &mut Sums, take_out: bool) {
@@ -177,7 +261,10 @@ impl Fold {
                 },
             };
             if passes {
-                let one = Acc::one(chunk.weight[i]);
+                let one = match &self.decay {
+                    None => Acc::one(chunk.weight[i]),
+                    Some(decay) => decay.weigh(chunk.time[i], chunk.weight[i]),
+                };
                 passed += one;
                 add(chunk.cpu[i], site, one);
             }
@@ -187,20 +274,83 @@ impl Fold {
 
     /// The sum over all samples that pass.
     pub fn total(&self) -> Acc {
-        self.total
+        self.whole(self.total)
+    }
+
+    /// A weight in whole samples.
+    fn whole(&self, acc: Acc) -> Acc {
+        match self.decay {
+            None => acc,
+            Some(_) => Acc { samples: (acc.samples + ONE / 2) / ONE, period: acc.period / ONE },
+        }
     }
 
     /// The sites with weight, as (CPU, site, weight); the CPU is 0 unless it is a key. In order.
     pub fn sites(&self) -> Vec<(u16, u32, Acc)> {
+        let some = |cpu: u16, site: u32, acc: &Acc| {
+            let acc = self.whole(*acc);
+            (!acc.is_zero()).then_some((cpu, site, acc))
+        };
         match &self.lanes {
-            Lanes::One(accs) => {
-                accs.iter().enumerate().filter(|(_, a)| !a.is_zero()).map(|(i, a)| (0, i as u32, *a)).collect()
-            }
+            Lanes::One(accs) => (0..).zip(accs).filter_map(|(site, acc)| some(0, site, acc)).collect(),
             Lanes::ByCpu(accs) => {
-                let mut list: Vec<_> =
-                    accs.iter().filter(|(_, a)| !a.is_zero()).map(|((cpu, site), a)| (*cpu, *site, *a)).collect();
+                let mut list: Vec<_> = accs.iter().filter_map(|((cpu, site), acc)| some(*cpu, *site, acc)).collect();
                 list.sort_unstable_by_key(|(cpu, site, _)| (*cpu, *site));
                 list
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{NodeId, Profile, Site};
+    use crate::session::{Origin, Session};
+    use proptest::prelude::*;
+
+    /// A sample a second, each with a site of its own.
+    fn recorded(n: u64) -> (Session, Profile) {
+        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        for i in 0..n {
+            let task = session.task(1, i as i32);
+            let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+            profile.push((i + 1) * 1_000_000_000, site, 1000, 0, 0);
+        }
+        (session, profile)
+    }
+
+    #[test]
+    fn a_sample_counts_half_after_its_half_life() {
+        let (session, profile) = recorded(5);
+        let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+        let mut at_once = Fold::new(0, None, false).decaying(Some(1_000_000_000));
+        at_once.update(data, 0..u64::MAX);
+        let periods = |fold: &Fold| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
+        // What is left of the oldest ones is less than half a sample.
+        assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
+        assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
+        let mut piecemeal = Fold::new(0, None, false).decaying(Some(1_000_000_000));
+        (1..=5).for_each(|until| piecemeal.update(data, 0..until));
+        assert_eq!(periods(&piecemeal), periods(&at_once));
+    }
+
+    proptest! {
+        /// A window that moves on has what a new one would have.
+        #[test]
+        fn a_moving_window(steps in proptest::collection::vec((0u64..9, 0u64..9), 1..20)) {
+            let (session, profile) = recorded(60);
+            let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+            let (mut kept, mut from, mut until) = (Fold::new(0, None, false), 0, 0);
+            for (a, b) in steps {
+                (from, until) = (from + a, until + b);
+                let mut fresh = Fold::new(0, None, false);
+                kept.update(data, from..until);
+                fresh.update(data, from..until);
+                if from <= until {
+                    prop_assert_eq!(kept.sites(), fresh.sites());
+                    prop_assert_eq!(kept.total(), fresh.total());
+                }
             }
         }
     }

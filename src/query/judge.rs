@@ -260,8 +260,8 @@ mod tests {
         let filter = Arc::new(Filter::parse(text).expect("filter"));
         let folds = [0, 1].map(|event| {
             let mut fold = super::super::Fold::new(event, Some(filter.clone()), event == 1);
-            fold.update(data, 2);
-            fold.update(data, u64::MAX);
+            fold.update(data, 0..2);
+            fold.update(data, 0..u64::MAX);
             fold.total().samples
         });
         folds.iter().sum()

@@ -10,8 +10,10 @@ use crate::session::DsoKind;
 use super::Data;
 use super::answer::{Line, Mark};
 use super::chains::Tree;
+use super::diff::Per;
 use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Row, Top};
+use super::versus::{Place, Table, Versus};
 
 /// Rows beyond this are not sent to a screen; the table says how many there are.
 pub const MAX_ROWS: usize = 10_000;
@@ -20,37 +22,84 @@ const MAX_CHAIN: usize = 2_000;
 
 /// The lines of a table, call chains unfolded around what is in sight.
 pub fn lines(data: Data<'_>, top: &Top, question: &Question) -> Vec<Line> {
-    let groups: Vec<Arc<Group>> = top.groups.iter().cloned().map(Arc::new).collect();
-    // Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
-    let sight_end = question.first_line + 2 * question.height.max(1);
-    let mut out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
+    let mut out = Lines::new(data, top, question);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
-        if weight.percent_of(&top.total) < question.limit_percent {
-            continue;
+        if weight.percent_of(&top.total) >= question.limit_percent {
+            out.row(row, None);
         }
-        let open = question.expand_all != question.toggled.contains(&row.id);
-        let at = out.len();
-        out.push(row_line(data, top, row, &groups, open));
-        if open && at < sight_end {
-            let inclusive = question.top.children && question.top.order == Order::Children;
-            let tree = Tree::build(data, top, row, question.direction, inclusive);
-            let mut builder = Builder {
-                data,
-                top,
-                question,
-                tree: &tree,
-                group: &groups[row.group as usize],
-                out: &mut out,
-                left: MAX_CHAIN,
-            };
-            builder.children(0, row.id, 1);
-            if out.len() == at + 1 {
-                out[at].mark = Mark::Leaf;
+    }
+    out.out
+}
+
+/// The same beside a baseline: `rows` is what [`compare`](super::versus::compare) found.
+pub fn compared(data: Data<'_>, top: &Top, old: Table<'_>, rows: &[(Place, Versus)], question: &Question) -> Vec<Line> {
+    let mut out = Lines::new(data, top, question);
+    let groups: Vec<Arc<Group>> = old.top.groups.iter().cloned().map(Arc::new).collect();
+    let limit = question.limit_percent;
+    for (place, versus) in rows.iter().take(MAX_ROWS) {
+        match place {
+            Place::New(i) => {
+                let row = &top.rows[*i as usize];
+                let was = if versus.per == Per::Total { versus.old } else { 0.0 };
+                if row.own.percent_of(&top.total).max(row.children.percent_of(&top.total)).max(was) >= limit {
+                    out.row(row, Some(*versus));
+                }
+            }
+            Place::Gone(i) => {
+                let none = Acc::default();
+                let row = Row { own: none, children: none, ..old.top.rows[*i as usize].clone() };
+                let line = row_line(old.data, old.top, &row, &groups, false);
+                out.out.push(Line { mark: Mark::Leaf, versus: Some(*versus), ..line });
             }
         }
     }
-    out
+    out.out
+}
+
+/// Lines being made.
+struct Lines<'a> {
+    data: Data<'a>,
+    top: &'a Top,
+    question: &'a Question,
+    groups: Vec<Arc<Group>>,
+    /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
+    sight_end: usize,
+    out: Vec<Line>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(data: Data<'a>, top: &'a Top, question: &'a Question) -> Self {
+        let groups = top.groups.iter().cloned().map(Arc::new).collect();
+        let sight_end = question.first_line + 2 * question.height.max(1);
+        Self { data, top, question, groups, sight_end, out: Vec::with_capacity(top.rows.len().min(MAX_ROWS)) }
+    }
+
+    /// A row and, when it is open, its call chains.
+    fn row(&mut self, row: &Row, versus: Option<Versus>) {
+        let question = self.question;
+        let open = question.expand_all != question.toggled.contains(&row.id);
+        let at = self.out.len();
+        self.out.push(Line { versus, ..row_line(self.data, self.top, row, &self.groups, open) });
+        if !open || at >= self.sight_end {
+            return;
+        }
+        let inclusive = question.top.children && question.top.order == Order::Children;
+        let tree = Tree::build(self.data, self.top, row, question.direction, inclusive);
+        let mut builder = Builder {
+            data: self.data,
+            top: self.top,
+            question,
+            tree: &tree,
+            group: &self.groups[row.group as usize],
+            out: &mut self.out,
+            left: MAX_CHAIN,
+        };
+        builder.children(0, row.id, 1);
+        if self.out.len() == at + 1 {
+            self.out[at].mark = Mark::Leaf;
+        }
+    }
 }
 
 fn row_line(data: Data<'_>, top: &Top, row: &Row, groups: &[Arc<Group>], open: bool) -> Line {
@@ -71,6 +120,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, groups: &[Arc<Group>], open: b
         dso_path: dso.map_or(empty, |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
         sought: sym.is_some_and(|s| s.state == State::Sought),
+        versus: None,
     }
 }
 
@@ -129,6 +179,7 @@ impl Builder<'_> {
                 dso_path: dso.path.clone(),
                 kind: sym.kind,
                 sought: sym.state == State::Sought,
+                versus: None,
             });
             if open {
                 self.children(*child, id, depth + 1);

@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod blocks;
 pub mod chains;
+pub mod collapse;
 pub mod diff;
 pub mod find;
 pub mod flame;
@@ -17,13 +18,14 @@ pub mod named;
 pub mod question;
 pub mod rows;
 pub mod top;
+pub mod versus;
 
 use crate::profile::Profile;
 use crate::session::Session;
 
 pub use answer::{Answer, EventInfo, Line, Mark, Progress};
 pub use fold::Fold;
-pub use question::{ChainMode, Direction, Key, Order, Question, TopSpec};
+pub use question::{Age, Baseline, ChainMode, Direction, Key, Order, Question, TopSpec};
 pub use top::{Row, Top};
 
 /// What every projection reads.

@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use crate::filter::Filter;
 
 use super::blocks::FlameSpec;
+use super::diff::Per;
 
 /// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,8 @@ pub enum Order {
     Children,
     SelfTime,
     Samples,
+    /// The difference to the baseline.
+    Delta,
     By(Key),
 }
 
@@ -99,6 +102,31 @@ pub enum ChainMode {
     Fractal,
 }
 
+/// What a view is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Baseline {
+    /// Which samples it is made of.
+    pub filter: Option<Arc<Filter>>,
+    /// Whether those are of the other profile, which the engine was handed, or of this one.
+    pub other: bool,
+    pub per: Per,
+    /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
+    /// it is the past of the same session.
+    pub split: Option<u64>,
+}
+
+/// Which samples count how much by their age.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Age {
+    /// All the same.
+    #[default]
+    All,
+    /// Those of the last nanoseconds.
+    Last(u64),
+    /// Half as much after so many nanoseconds.
+    Half(u64),
+}
+
 /// A question; equal questions have equal answers over equal data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
@@ -106,6 +134,8 @@ pub struct Question {
     pub generation: u64,
     pub event: usize,
     pub filter: Option<Arc<Filter>>,
+    pub baseline: Option<Baseline>,
+    pub age: Age,
     pub top: TopSpec,
     pub direction: Direction,
     pub chain_mode: ChainMode,
@@ -127,6 +157,8 @@ impl Default for Question {
             generation: 0,
             event: 0,
             filter: None,
+            baseline: None,
+            age: Age::All,
             top: TopSpec::default(),
             direction: Direction::Callers,
             chain_mode: ChainMode::Graph,
@@ -143,7 +175,11 @@ impl Default for Question {
 impl Question {
     /// Whether the rows themselves are the same, so that only folding and sight differ.
     pub fn same_rows(&self, other: &Self) -> bool {
-        self.event == other.event && self.filter == other.filter && self.top == other.top
+        self.event == other.event
+            && self.filter == other.filter
+            && self.baseline == other.baseline
+            && self.age == other.age
+            && self.top == other.top
     }
 }
 

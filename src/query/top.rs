@@ -137,7 +137,8 @@ impl Top {
         let order = |a: &Row, b: &Row| {
             let by = match spec.order {
                 Order::Children => b.children.period.cmp(&a.children.period).then_with(|| heavy(a, b)),
-                Order::SelfTime => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
+                // The difference is known where both sides are.
+                Order::SelfTime | Order::Delta => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
                 Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(|| heavy(a, b)),
                 Order::By(Key::Cpu) => group(a).0.cmp(&group(b).0).then_with(|| heavy(a, b)),
                 Order::By(Key::Comm) => group(a).1.cmp(&group(b).1).then_with(|| heavy(a, b)),

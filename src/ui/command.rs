@@ -72,6 +72,13 @@ pub enum Command {
     Undo,
     Redo,
     Copy,
+    Baseline(Option<String>),
+    BaselineOff,
+    Per(Option<String>),
+    Age(Option<String>),
+    Chains,
+    Write(Option<String>),
+    CopyCommand,
     Suspend,
     Redraw,
     Mouse,
@@ -168,9 +175,18 @@ table! {
         "freq": "hz" ["F"] => Frequency: "change the sampling rate";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
         "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
+        "copy" ["Y", "ctrl-y"] => Copy: "copy the view as text to the clipboard";
+        "write": "file" ["W"] => Write: "write the view as text to a file";
+        "command-line" ["K"] => CopyCommand: "copy the command line that shows this view";
         "losses" ["l"] => Losses: "what was lost, what it costs, what to know";
         "info" ["I"] => Info: "the machine, the recording's head, records by type";
         "stop" ["esc"] => StopLoading: "stop loading a recording; what is there stays";
+    }
+    "Compare" {
+        "baseline": "file or filter" ["m"] => Baseline: "compare with the past, a filter or a recording";
+        "baseline-off" ["B"] => BaselineOff: "compare with nothing any more";
+        "per": "total|second|nothing" ["P"] => Per: "what weights are divided by before they are compared";
+        "age": "all|last s|half s" ["a"] => Age: "count the last seconds only, or old samples for less";
     }
     "Flame graph" {
         "flame-left" ["left"] => FlameLeft: "to the sibling on the left";
@@ -186,9 +202,10 @@ table! {
         "merge-dso": "name" ["D"] => MergeDso: "count all of a DSO's functions for their callers";
         "recursion" ["R"] => Recursion: "a function that calls itself is one frame";
         "by-dso" ["b"] => ByDso: "frames are DSOs instead of functions";
+        "chains" ["C"] => Chains: "chains of frames with one child each are one frame";
+        "copy-graph" ["y"] => Copy: "copy the graph as text to the clipboard";
         "undo" ["u"] => Undo: "take the last change back";
         "redo" ["ctrl-r"] => Redo: "make it again";
-        "copy" ["y"] => Copy: "copy the graph as text to the clipboard";
     }
     "Program" {
         "top" ["1"] => TabTop: "the table";

@@ -22,6 +22,7 @@ pub enum Ask {
     ZoomCpu,
     Save,
     Around,
+    Write,
 }
 
 impl Ask {
@@ -36,6 +37,7 @@ impl Ask {
             Self::ZoomCpu => "CPUs",
             Self::Save => "save as",
             Self::Around => "around",
+            Self::Write => "write to",
         }
     }
 }

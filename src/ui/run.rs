@@ -24,6 +24,8 @@ pub enum Outside {
     Continued,
     /// A save has ended: words, or what went wrong.
     Saved(Result<String, String>),
+    /// A recording to compare with was handed to the engine; its name.
+    Baseline(String),
 }
 
 /// What the loop needs from those who know files and processes.
@@ -31,6 +33,12 @@ pub trait Driver {
     /// Saves a snapshot under a name, or under one of its choice; the outcome comes as
     /// [`Outside::Saved`].
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>);
+
+    /// Writes a text to a file; the outcome comes as [`Outside::Saved`].
+    fn write(&mut self, path: PathBuf, text: String);
+
+    /// Reads a recording and hands it to the engine to compare with.
+    fn baseline(&mut self, engine: &Engine, path: PathBuf);
 
     /// Stops the process, as Ctrl-Z would.
     fn suspend(&mut self);
@@ -106,6 +114,7 @@ fn take_outside(app: &mut App, screen: &mut Screen, what: Outside) -> io::Result
     match what {
         Outside::Saved(Ok(text)) => app.say(text),
         Outside::Saved(Err(text)) => app.error(text),
+        Outside::Baseline(label) => app.baseline_read(label),
         Outside::Continued => retake(app, screen)?,
         Outside::Stop => {}
     }
@@ -136,6 +145,8 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
                 retake(app, screen)?;
             }
             Effect::Redraw => screen.clear()?,
+            Effect::Write(path, text) => driver.write(path, text),
+            Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
             Effect::Quit => return Ok(false),

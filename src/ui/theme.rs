@@ -4,6 +4,7 @@ use ratatui::style::{Color, Style};
 use serde::Deserialize;
 use termprofile::{DetectorSettings, TermProfile};
 
+use crate::query::diff::Verdict;
 use crate::query::flame::Class;
 use crate::session::DsoKind;
 
@@ -30,9 +31,13 @@ pub struct Theme {
     pub jit: Style,
     pub unknown: Style,
     pub others: Style,
+    /// Of a comparison: what grew, what shrank, and what is as it was.
+    pub grew: Style,
+    pub shrank: Style,
+    pub same: Style,
     /// Blocks of a flame graph by class.
     pub flame: FlameStyles,
-    /// Three lightnesses of each class's block, in the order of [`FlameStyles::of`].
+    /// Three lightnesses of each class's block, in the order of [`FlameStyles::of`], then of `same`.
     #[serde(skip)]
     shades: Vec<[Style; 3]>,
     /// Whether there are colours enough for edges inside a cell.
@@ -134,6 +139,9 @@ impl Theme {
             jit: s,
             unknown: s,
             others: s,
+            grew: s.reversed(),
+            shrank: s.reversed(),
+            same: s,
             flame: FlameStyles::default(),
             shades: Vec::new(),
             fine: false,
@@ -148,7 +156,8 @@ impl Theme {
             Depth::True => TermProfile::TrueColor,
         };
         self.fine = matches!(depth, Depth::True | Depth::Ansi256);
-        self.shades = self.flame.of().map(|s| [1.0, 0.88, 1.1].map(|f| Style { bg: scaled(s.bg, f), ..s })).to_vec();
+        let blocks = self.flame.of().into_iter().chain([self.same]);
+        self.shades = blocks.map(|s| [1.0, 0.88, 1.1].map(|f| Style { bg: scaled(s.bg, f), ..s })).collect();
         for style in self.all() {
             if depth == Depth::None {
                 let had_background = style.bg.is_some();
@@ -160,6 +169,10 @@ impl Theme {
                 let adapt = |c: Option<Color>| c.and_then(|c| profile.adapt_color(c));
                 (style.fg, style.bg) = (adapt(style.fg), adapt(style.bg));
             }
+        }
+        if depth == Depth::None {
+            // Bars need to be seen; their signs say which way they go.
+            (self.grew, self.shrank, self.same) = (Style::new().reversed(), Style::new().reversed(), Style::new());
         }
         self
     }
@@ -186,6 +199,9 @@ impl Theme {
             &mut self.jit,
             &mut self.unknown,
             &mut self.others,
+            &mut self.grew,
+            &mut self.shrank,
+            &mut self.same,
         ];
         named.into_iter().chain(shades)
     }
@@ -203,6 +219,21 @@ impl Theme {
             Class::Unknown => 7,
         };
         self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
+    }
+
+    /// The block of a difference, and its text outside of blocks.
+    pub fn verdict(&self, verdict: Verdict) -> (Style, Style) {
+        let block = match verdict {
+            Verdict::Grew | Verdict::New => self.grew,
+            Verdict::Shrank | Verdict::Gone => self.shrank,
+            Verdict::Noise => return (self.same, self.dim),
+        };
+        (block, Style { fg: block.bg, ..Style::new() })
+    }
+
+    /// The style of a compared block where it is as it was.
+    pub fn unchanged(&self, shade: usize) -> Style {
+        self.shades.last().map_or(self.same, |shades| shades[shade % 3])
     }
 
     /// The style and letter of a kind of code; the letter says it without colour.

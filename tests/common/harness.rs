@@ -6,12 +6,11 @@ use std::time::Duration;
 use super::data;
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
+use perfprof_tui::engine::view::View;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
-use perfprof_tui::query::blocks;
-use perfprof_tui::query::flame::FlameTree;
-use perfprof_tui::query::{Answer, Fold, Key, Question, Top, lines};
-use perfprof_tui::source::recording;
+use perfprof_tui::query::{Answer, Fold, Key, Question};
+use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::run::render;
@@ -20,24 +19,30 @@ use perfprof_tui::ui::theme::{Depth, Theme};
 /// Engine and interface in one thread: questions are answered at once.
 pub struct Harness {
     loaded: Loaded,
+    view: View,
     pub app: App,
     pub size: (u16, u16),
     /// Effects that are none of the engine's questions.
     pub saved: Vec<String>,
 }
 
+/// A recording and what its source says of itself.
+fn load(file: &str, kallsyms: &str) -> (Loaded, Info) {
+    let mut source = recording::open(&[data(file)]).expect("open");
+    let info = source.info().clone();
+    let options = Options {
+        live: false,
+        same_kernel: false,
+        symfs: Some(data("bin")),
+        kallsyms: Some(data(kallsyms)),
+        ..Options::live()
+    };
+    (offline::load(&mut *source, options, Wants::default()).expect("load"), info)
+}
+
 impl Harness {
     pub fn open(file: &str, kallsyms: &str, width: u16, height: u16) -> Self {
-        let mut source = recording::open(&[data(file)]).expect("open");
-        let mut info = source.info().clone();
-        let options = Options {
-            live: false,
-            same_kernel: false,
-            symfs: Some(data("bin")),
-            kallsyms: Some(data(kallsyms)),
-            ..Options::live()
-        };
-        let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
+        let (loaded, mut info) = load(file, kallsyms);
         // The same on every machine: the path of the checkout does not belong on a screen.
         info.target = file.to_owned();
         let columns = vec![
@@ -50,8 +55,22 @@ impl Harness {
             Field::Key(Key::Sym),
         ];
         let refresh = Duration::from_secs(1);
-        let start = Start { columns, children: true, filter: None, limit: 0.0, refresh, exec: Vec::new() };
-        let mut harness = Self { loaded, app: App::new(info, start), size: (width, height), saved: Vec::new() };
+        let start = Start {
+            columns,
+            children: true,
+            filter: None,
+            limit: 0.0,
+            refresh,
+            invocation: vec!["perfprof-tui".into()],
+            exec: Vec::new(),
+        };
+        let mut harness = Self {
+            loaded,
+            view: View::default(),
+            app: App::new(info, start),
+            size: (width, height),
+            saved: Vec::new(),
+        };
         harness.app.resize(width, height);
         harness.settle();
         harness
@@ -72,14 +91,13 @@ impl Harness {
         }
     }
 
-    fn answer(&self, question: Arc<Question>) -> Answer {
+    fn answer(&mut self, question: Arc<Question>) -> Answer {
         let data = self.loaded.data();
         let core = self.loaded.ingest.core();
-        let mut fold = Fold::new(question.event, question.filter.clone(), question.top.keys.contains(&Key::Cpu));
-        fold.update(data, u64::MAX);
+        let parts = self.view.answer(data, &question, u64::MAX);
+        self.view.outdated();
         let mut all = Fold::new(question.event, None, false);
-        all.update(data, u64::MAX);
-        let top = Top::build(data, &fold, &question.top, usize::MAX);
+        all.update(data, 0..u64::MAX);
         let events = self.loaded.event_names.iter().map(|name| EventInfo {
             name: name.clone(),
             total: all.total(),
@@ -87,18 +105,15 @@ impl Harness {
             note: None,
         });
         let span = core.profile.span().unwrap_or_default();
-        let flame = question
-            .flame
-            .as_ref()
-            .map(|spec| Arc::new(blocks::layout(&FlameTree::build(data, &fold, &spec.edits), spec)));
         Answer {
             elapsed_ns: span.1 - span.0,
             events: events.collect(),
-            total: fold.total(),
+            total: parts.total,
             unfiltered: all.total(),
-            lines: if flame.is_some() { Vec::new() } else { lines::lines(data, &top, &question) },
-            flame,
-            rows: top.n_rows,
+            lines: parts.lines,
+            flame: parts.flame,
+            rows: parts.rows,
+            sides: parts.sides,
             ledger: core.profile.ledger.clone(),
             rates: core.rates.clone(),
             ended: Some("end of the file".into()),
@@ -107,6 +122,14 @@ impl Harness {
             question,
             ..Answer::default()
         }
+    }
+
+    /// Compares with another recording.
+    pub fn against(mut self, file: &str, kallsyms: &str) -> Self {
+        self.view.set_other(Some(Box::new(load(file, kallsyms).0)));
+        self.app.baseline_read(file.to_owned());
+        self.settle();
+        self
     }
 
     /// Types keys: single characters, or names in angle brackets.

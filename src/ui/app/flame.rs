@@ -3,7 +3,7 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
-use super::{App, Effect, Zoom};
+use super::{App, Zoom};
 use crate::filter::equals;
 use crate::query::blocks::{FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
@@ -70,16 +70,15 @@ impl App {
             Command::NextMatch => self.flame.next_found(&flame, 1),
             Command::PreviousMatch => self.flame.next_found(&flame, -1),
             Command::Drop(name) => self.flame_drop(name.clone()),
-            Command::Focus(_) | Command::Merge(_) | Command::MergeDso(_) | Command::Recursion | Command::ByDso => {
-                self.flame_edit(command)
-            }
+            Command::Focus(_)
+            | Command::Merge(_)
+            | Command::MergeDso(_)
+            | Command::Recursion
+            | Command::Chains
+            | Command::ByDso => self.flame_edit(command),
             Command::Undo if !self.flame.undo() => self.say("there is nothing to undo"),
             Command::Redo if !self.flame.redo() => self.say("there is nothing to make again"),
             Command::Undo | Command::Redo => {}
-            Command::Copy => {
-                self.effects.push(Effect::Copy(drawn::text(self, &flame)));
-                self.say("the graph is on the clipboard, as text");
-            }
             Command::ZoomDso | Command::ZoomSymbol | Command::ZoomComm => self.flame_filter(command),
             Command::Toggle
             | Command::ExpandRow
@@ -169,6 +168,7 @@ impl App {
             Command::Merge(text) => given(text, name).map(Edit::MergeFunction),
             Command::MergeDso(text) => given(text, dso).map(Edit::MergeDso),
             Command::Recursion => Some(Edit::CollapseRecursion),
+            Command::Chains => Some(Edit::CollapseChains),
             _ => Some(Edit::ByDso),
         };
         let Some(edit) = edit else { return self.say("the cursor is on no function") };

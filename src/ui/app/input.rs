@@ -100,6 +100,7 @@ impl App {
             Ask::ZoomCpu => self.run(Command::ZoomCpu(given)),
             Ask::Around => self.run(Command::Around(given)),
             Ask::Save => self.run(Command::Save(given)),
+            Ask::Write => self.run(Command::Write(given)),
         }
     }
 

@@ -5,6 +5,7 @@ mod flame;
 mod input;
 mod narrow;
 mod update;
+mod versus;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use crate::filter::Filter;
 use crate::panel::top::Field;
-use crate::query::{Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
+use crate::query::diff::Per;
+use crate::query::{Age, Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
 use crate::source::{Control, Info};
 
 use super::command::{self};
@@ -21,6 +23,8 @@ use super::flame::FlameScreen;
 use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
+
+pub use versus::Mark;
 
 /// Something to be done outside the model.
 #[derive(Clone, Debug)]
@@ -37,6 +41,10 @@ pub enum Effect {
     Mouse(bool),
     /// Put a text on the clipboard.
     Copy(String),
+    /// Write a text to a file.
+    Write(PathBuf, String),
+    /// Read a recording to compare with.
+    Baseline(PathBuf),
     Quit,
 }
 
@@ -64,6 +72,8 @@ pub struct Start {
     pub filter: Option<String>,
     pub limit: f64,
     pub refresh: Duration,
+    /// The command line without its filters and commands.
+    pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
 }
@@ -93,6 +103,12 @@ pub struct App {
     pub event: usize,
     pub filter: Option<String>,
     pub zooms: Vec<Zoom>,
+    pub baseline: Option<Mark>,
+    pub per: Per,
+    pub age: Age,
+    /// How rows were ordered before differences came.
+    order_before: Option<(Order, bool)>,
+    invocation: Vec<String>,
     pub hide_idle: bool,
     pub frozen: bool,
     pub refresh: Duration,
@@ -135,6 +151,11 @@ impl App {
             event: 0,
             filter: start.filter,
             zooms: Vec::new(),
+            baseline: None,
+            per: Per::Total,
+            age: Age::All,
+            order_before: None,
+            invocation: start.invocation,
             hide_idle: true,
             frozen: false,
             refresh: start.refresh,
@@ -205,20 +226,6 @@ impl App {
         self.answer.lines.get(self.screen.selected)
     }
 
-    /// Everything that narrows the view, as one filter.
-    pub fn whole_filter(&self) -> Option<String> {
-        let mut parts: Vec<String> = self.zooms.iter().map(|z| z.expression.clone()).collect();
-        parts.extend(self.filter.clone());
-        if self.hide_idle {
-            parts.push("!idle".to_owned());
-        }
-        match parts.len() {
-            0 => None,
-            1 => parts.pop(),
-            _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
-        }
-    }
-
     /// Sends the question when it has changed.
     fn ask(&mut self, always: bool) {
         let text = self.whole_filter();
@@ -238,6 +245,8 @@ impl App {
             generation: self.asked.generation,
             event: self.event,
             filter,
+            baseline: self.baseline_asked(),
+            age: self.age,
             top: TopSpec { keys, children: self.children, order: self.order, reversed: self.reversed },
             direction: self.direction,
             chain_mode: self.chain_mode,

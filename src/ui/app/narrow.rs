@@ -83,6 +83,7 @@ impl App {
             Field::Children => Order::Children,
             Field::SelfTime | Field::Period => Order::SelfTime,
             Field::Samples => Order::Samples,
+            Field::Delta | Field::Old => Order::Delta,
             Field::Key(key) => Order::By(key),
         };
         self.reversed = self.order == order && !self.reversed;
@@ -107,6 +108,7 @@ impl App {
             Order::Children => Field::Children,
             Order::SelfTime => Field::SelfTime,
             Order::Samples => Field::Samples,
+            Order::Delta => Field::Delta,
             Order::By(key) => Field::Key(key),
         }
     }

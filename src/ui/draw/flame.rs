@@ -6,9 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::panel::text::{clean, fit, width};
+use crate::panel::top as panel;
 use crate::panel::unit::{percent, thousands};
 use crate::query::blocks::{Block, Flame};
+use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
+use crate::query::versus::Versus;
 use crate::ui::app::App;
 use crate::ui::flame::LEGEND;
 use crate::ui::theme::Theme;
@@ -46,7 +49,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         for (at, i) in row.iter().enumerate() {
             let block = &flame.blocks[*i];
             let next = row.get(at + 1).map(|n| &flame.blocks[*n]).filter(|n| n.x0 == block.x1);
-            one(app, block, next, selected == Some(*i), theme, place, y, buffer);
+            one(app, &flame, block, next, selected == Some(*i), theme, place, y, buffer);
         }
     }
 }
@@ -57,7 +60,7 @@ fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = app.flame.words();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
-    let right = format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.samples));
+    let right = format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.new.samples));
     let room = usize::from(area.width).saturating_sub(width(&right) + 4);
     // The end of a path says more than its beginning.
     let mut text = path.join(" › ");
@@ -72,7 +75,10 @@ fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer
 fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let y = area.height.saturating_sub(1);
     let mut x = 1;
-    for (class, word) in LEGEND {
+    if flame.versus.is_some() {
+        x = signs(app, theme, area, buffer);
+    }
+    for (class, word) in LEGEND.iter().filter(|_| flame.versus.is_none()) {
         x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }
@@ -85,11 +91,31 @@ fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buff
     }
 }
 
+/// What bars and signs of a comparison mean.
+fn signs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
+    let y = area.height.saturating_sub(1);
+    let mut x = 1;
+    let list = [
+        (Verdict::Grew, "grew"),
+        (Verdict::Shrank, "shrank"),
+        (Verdict::New, "new"),
+        (Verdict::Gone, "gone"),
+        (Verdict::Noise, "by chance (z, 95 %)"),
+    ];
+    for (verdict, word) in list {
+        x += put(buffer, area, x, y, &format!(" {} ", verdict.sign()), theme.verdict(verdict).0);
+        x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
+    }
+    let text = format!("width old + new, bar the difference, in {}", app.per.words());
+    x + put(buffer, area, x, y, &text, theme.dim) + 2
+}
+
 const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 #[allow(clippy::too_many_arguments, reason = "a block, its neighbour and where they stand")]
 fn one(
     app: &App,
+    flame: &Flame,
     block: &Block,
     next: Option<&Block>,
     selected: bool,
@@ -116,6 +142,18 @@ fn one(
     if room == 0 {
         return;
     }
+    if let Some(verdict) = block.verdict {
+        let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
+        let bar_style = match verdict {
+            Verdict::Noise => theme.same.add_modifier(Modifier::DIM),
+            real => theme.verdict(real).0,
+        };
+        for x in (from..from + bar).filter(|_| !selected) {
+            buffer[(place.x + x, place.y + y)].set_style(bar_style);
+        }
+        let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
+        return changed(flame, block, verdict, theme, area, buffer);
+    }
     label(block, room, style, theme, Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 }, buffer);
 }
 
@@ -124,7 +162,13 @@ fn round(x: u32) -> u32 {
 }
 
 fn style_of(app: &App, block: &Block, selected: bool, theme: &Theme) -> Style {
-    let mut style = if block.pooled > 0 { theme.others } else { theme.block(block.class, shade(&block.name)) };
+    let mut style = if block.verdict.is_some() {
+        theme.unchanged(shade(&block.name))
+    } else if block.pooled > 0 {
+        theme.others
+    } else {
+        theme.block(block.class, shade(&block.name))
+    };
     if block.found {
         style = style.patch(theme.found);
     } else if app.flame.find.is_some() && !selected {
@@ -159,6 +203,33 @@ fn label(block: &Block, room: usize, style: Style, theme: &Theme, place: Rect, b
     put(buffer, place, 0, 0, &text, style);
 }
 
+/// Sign, name and difference of a compared block, over whatever colours are there.
+fn changed(flame: &Flame, block: &Block, verdict: Verdict, theme: &Theme, place: Rect, buffer: &mut Buffer) {
+    let edge = if theme.fine { "" } else { "│" };
+    let room = usize::from(place.width);
+    let delta = panel::delta(&versus(flame, block, verdict));
+    let text = match room {
+        0..=1 => edge.to_owned(),
+        2..=5 => format!("{edge}{}", verdict.sign()),
+        _ => {
+            let name = clean(&block.name).into_owned();
+            let left = room.saturating_sub(width(edge) + 1);
+            let long = format!("{delta}  {name}");
+            let text = if width(&long) <= left { long } else { format!("{} {name}", verdict.sign()) };
+            format!("{edge}{}", fit(&text, left))
+        }
+    };
+    for (cell, c) in (place.x..).zip(text.chars().take(room)) {
+        buffer[(cell, place.y)].set_char(c);
+    }
+}
+
+/// A block's total beside what it was, in the unit of the comparison.
+fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> Versus {
+    let (old, new) = flame.values(block.total);
+    Versus { old, new, verdict, per: flame.versus.unwrap_or(Per::Total) }
+}
+
 /// The line under the graph: what is under the cursor.
 pub fn details(app: &App, flame: &Flame) -> Option<String> {
     let block = app.flame.block(flame)?;
@@ -168,8 +239,11 @@ pub fn details(app: &App, flame: &Flame) -> Option<String> {
             "{} frames too narrow to draw: {} of all, {} samples; ⏎ on their parent makes room",
             thousands(block.pooled as u64),
             percent(block.total.percent_of(&flame.total)),
-            thousands(block.total.samples)
+            thousands(block.total.new.samples)
         ));
+    }
+    if let Some(verdict) = block.verdict {
+        return Some(compared(flame, block, verdict, room));
     }
     let figures = format!(
         "total {}  self {}  of parent {}  of zoom {}  {} samples",
@@ -177,12 +251,32 @@ pub fn details(app: &App, flame: &Flame) -> Option<String> {
         percent(block.own.percent_of(&flame.total)),
         percent(block.total.percent_of(&block.parent)),
         percent(block.total.percent_of(&flame.zoomed)),
-        thousands(block.total.samples)
+        thousands(block.total.new.samples)
     );
+    Some(named(block, &figures, room))
+}
+
+/// Name and DSO before figures, the name shortened.
+fn named(block: &Block, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
     let name = clean(&format!("{}{dso}", block.name)).into_owned();
-    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3)).into_owned();
-    Some(format!("{name}  {figures}"))
+    let name = fit(&name, room.saturating_sub(width(figures) + 2).max(room / 3)).into_owned();
+    format!("{name}  {figures}")
+}
+
+/// The same of a comparison.
+fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> String {
+    let versus = versus(flame, block, verdict);
+    let figures = format!(
+        "{}  {}  old {}  new {}  samples {} → {}",
+        panel::delta(&versus),
+        verdict.word(),
+        panel::value(versus.old, versus.per).text(),
+        panel::value(versus.new, versus.per).text(),
+        thousands(block.total.old.samples),
+        thousands(block.total.new.samples)
+    );
+    named(block, &figures, room)
 }
 
 /// The graph as text: an indented tree of what is drawn, with shares of everything.
@@ -199,8 +293,11 @@ pub fn text(app: &App, flame: &Flame) -> String {
     let mut stack: Vec<(usize, usize)> = roots.into_iter().rev().map(|i| (i, 0)).collect();
     while let Some((i, depth)) = stack.pop() {
         let block = &flame.blocks[i];
-        let share = percent(block.total.percent_of(&flame.total));
-        out.push_str(&format!("{share:>8}  {}{}\n", "  ".repeat(depth), clean(&block.name)));
+        let share = match block.verdict {
+            Some(verdict) => panel::delta(&versus(flame, block, verdict)),
+            None => percent(block.total.percent_of(&flame.total)),
+        };
+        out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&block.name)));
         stack.extend(children[i].iter().rev().map(|c| (*c, depth + 1)));
     }
     let words = app.flame.words();

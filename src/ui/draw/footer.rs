@@ -109,7 +109,8 @@ const FLAME_KEYS: &[(&str, &str)] = &[
     ("merge", "merge"),
     ("by-dso", "by DSO"),
     ("recursion", "recursion"),
-    ("copy", "copy"),
+    ("baseline", "compare"),
+    ("copy-graph", "copy"),
     ("freeze", "freeze"),
     ("top", "table"),
 ];

@@ -117,6 +117,10 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let hidden = if app.hide_idle { "idle hidden" } else { "" };
     let share = app.answer.total.percent_of(&app.answer.unfiltered);
     let narrowed = app.answer.unfiltered.samples > 0 && app.answer.total.samples < app.answer.unfiltered.samples;
+    if let Some(mark) = &app.baseline {
+        trail.push(format!("against {}, {}", mark.label, app.per.words()));
+    }
+    trail.extend(app.age_shown());
     let mut right = String::new();
     if !trail.is_empty() {
         right = format!("all › {}", trail.join(" › "));

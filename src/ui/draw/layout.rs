@@ -59,7 +59,7 @@ pub fn columns(width: u16, chosen: &[Field]) -> Vec<Span> {
         shown.iter().enumerate().map(|(i, f)| fixed(*f, bar, i == 0) + 1).sum::<u16>() + 1
     };
     let least = if chosen.contains(&Field::Key(Key::Sym)) { 32 } else { 0 };
-    for drop in [Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid)] {
+    for drop in [Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid), Field::Old] {
         if need(&shown, bar) + least > width && shown.len() > 2 {
             if bar > 0 && need(&shown, 0) + least <= width {
                 bar = 0;
@@ -108,7 +108,7 @@ pub fn hit(app: &App, column: u16, row: u16) -> Hit {
     if row < table.y || row >= table.y + table.height {
         return Hit::Nothing;
     }
-    let spans = columns(table.width, &app.columns);
+    let spans = columns(table.width, &app.fields());
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column));
     if row == table.y {
         return span.map_or(Hit::Nothing, |s| Hit::Head(s.field));

@@ -17,7 +17,7 @@ use super::put;
 
 /// Draws heading and lines.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let spans = columns(area.width, &app.columns);
+    let spans = columns(area.width, &app.fields());
     heading(app, theme, &spans, area, buffer);
     if app.answer.lines.is_empty() {
         return empty(app, theme, area, buffer);
@@ -84,7 +84,11 @@ fn draw_line(app: &App, theme: &Theme, spans: &[Span], line: &Line, selected: bo
     for span in spans {
         match span.field {
             Field::Key(Key::Sym) => symbol(app, theme, span, line, row, buffer),
-            Field::Key(_) | Field::Samples | Field::Period => {
+            Field::Delta => {
+                let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
+                cell(span, &span.field.cell(line), style, row, buffer);
+            }
+            Field::Key(_) | Field::Samples | Field::Period | Field::Old => {
                 let style = if line.depth > 0 { theme.dim } else { theme.text };
                 cell(span, &span.field.cell(line), style, row, buffer);
             }

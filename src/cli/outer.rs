@@ -1,0 +1,149 @@
+//! What the interface cannot do itself: files, and stopping the process.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crossbeam_channel::Sender;
+
+use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
+use crate::export::perfdata;
+use crate::kernel::tty;
+use crate::panel::unit;
+use crate::perfdata::write::Atomic;
+use crate::ui::run::{Driver, Outside};
+
+use super::args::{Names, Recording};
+use super::export::save_again;
+use super::input;
+
+/// Does the interface's work with files, beside the running session.
+pub struct Outer {
+    pub outside: Sender<Outside>,
+    /// The name of snapshots.
+    pub name: Option<PathBuf>,
+    /// A recording's own files: it is saved from them, with all that its samples carry.
+    pub recording: Option<Vec<PathBuf>>,
+    /// Where names of other recordings come from.
+    pub names: Names,
+    pub no_demangle: bool,
+}
+
+impl Driver for Outer {
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>) {
+        let path = path.or_else(|| self.name.clone()).unwrap_or_else(snapshot_name);
+        let (reply, moments) = crossbeam_channel::bounded(1);
+        let recording = self.recording.clone();
+        if recording.is_none() {
+            engine.send(Request::Save(reply));
+        }
+        let outside = self.outside.clone();
+        let work = move || {
+            let saved = match recording {
+                Some(files) => save_again(&files, &path),
+                None => match moments.recv() {
+                    Ok(moment) => save(&moment, &path),
+                    Err(_) => Err("the session has ended".to_owned()),
+                },
+            };
+            let _ = outside.send(Outside::Saved(saved));
+        };
+        if let Err(error) = std::thread::Builder::new().name("save".to_owned()).spawn(work) {
+            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
+        }
+    }
+
+    fn write(&mut self, path: PathBuf, text: String) {
+        let write = || -> std::io::Result<()> {
+            let (atomic, mut file) = Atomic::create(&path)?;
+            file.write_all(text.as_bytes())?;
+            drop(file);
+            atomic.commit()
+        };
+        let said = match write() {
+            Ok(()) => Ok(format!("{} lines written to {}", text.lines().count(), path.display())),
+            Err(error) => Err(format!("{} was not written: {error}", path.display())),
+        };
+        let _ = self.outside.send(Outside::Saved(said));
+    }
+
+    fn baseline(&mut self, engine: &Engine, path: PathBuf) {
+        let (outside, requests) = (self.outside.clone(), engine.requests());
+        let (names, no_demangle) = (self.names.clone(), self.no_demangle);
+        let work = move || {
+            let recording = Recording { files: vec![path.clone()], input: None, names };
+            let read = || -> anyhow::Result<Loaded> {
+                let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
+                let wants = Wants { chains: true, traces: true };
+                Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
+            };
+            let label = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+            let _ = outside.send(match read() {
+                Ok(loaded) => {
+                    let _ = requests.send(Request::Baseline(Some(Box::new(loaded))));
+                    Outside::Baseline(label)
+                }
+                Err(error) => Outside::Saved(Err(format!("{error:#}"))),
+            });
+        };
+        if let Err(error) = std::thread::Builder::new().name("baseline".to_owned()).spawn(work) {
+            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
+        }
+    }
+
+    fn suspend(&mut self) {
+        let set = |on| {
+            if let Ok(mut suspended) = super::live::SUSPENDED.lock() {
+                *suspended = on;
+            }
+        };
+        set(true);
+        tty::stop_self();
+        // The signal thread may see SIGCONT a little later than we go on.
+        std::thread::sleep(Duration::from_millis(20));
+        set(false);
+    }
+}
+
+fn save(moment: &Moment, path: &Path) -> Result<String, String> {
+    let cmdline: Vec<String> = std::env::args().collect();
+    let written = perfdata::save(moment, path, &cmdline);
+    let written = written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
+    let samples = unit::thousands(written.samples as u64);
+    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
+}
+
+/// `perfprof-20261121-054200.data`, in UTC so that names sort.
+fn snapshot_name() -> PathBuf {
+    let seconds = crate::kernel::wall_ns() / 1_000_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (y, m, d) = civil(days as i64);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    PathBuf::from(format!("perfprof-{y:04}{m:02}{d:02}-{hour:02}{minute:02}{second:02}.data"))
+}
+
+/// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms", civil_from_days).
+fn civil(days: i64) -> (i64, u32, u32) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
+    let month = (if mp < 10 { mp + 3 } else { mp - 9 }) as u32;
+    (yoe + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_calendar() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+    }
+}

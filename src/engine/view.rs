@@ -1,0 +1,226 @@
+//! The answers to one question after another: keeps what can be kept between them, and the profile
+//! that a view is compared with.
+
+use std::sync::Arc;
+
+use crate::profile::{Acc, Chunk};
+use crate::query::answer::Line;
+use crate::query::blocks::{self, Flame, FlameSpec};
+use crate::query::diff::Side;
+use crate::query::flame::{Edit, FlameTree, Stacks};
+use crate::query::versus::{self, Place, Table, Versus};
+use crate::query::{Age, Baseline, Data, Fold, Key, Question, Top, TopSpec, lines};
+
+use super::offline::Loaded;
+
+/// What is kept between answers.
+#[derive(Debug, Default)]
+pub struct View {
+    fold: Option<Fold>,
+    /// The baseline's.
+    then: Option<Fold>,
+    shown: Option<Shown>,
+    /// The tree of the flame graph, and the edits that made it.
+    flame: Option<(Vec<Edit>, FlameTree)>,
+    /// Another profile to compare with.
+    other: Option<Box<Loaded>>,
+}
+
+/// A table, and how it stands beside its baseline.
+#[derive(Debug)]
+struct Shown {
+    top: Top,
+    versus: Option<(Top, Vec<(Place, Versus)>)>,
+}
+
+/// What an answer is made of.
+#[derive(Debug, Default)]
+pub struct Parts {
+    pub lines: Vec<Line>,
+    pub flame: Option<Arc<Flame>>,
+    pub total: Acc,
+    pub rows: usize,
+    pub sides: Option<(Side, Side)>,
+}
+
+impl View {
+    /// Forgets rows and trees, which are of older samples or of another question.
+    pub fn outdated(&mut self) {
+        (self.shown, self.flame) = (None, None);
+    }
+
+    /// Compares with another profile from now on, when a question asks for it.
+    pub fn set_other(&mut self, other: Option<Box<Loaded>>) {
+        self.other = other;
+        self.then = None;
+        self.outdated();
+    }
+
+    /// Takes a chunk that was evicted out of what is counted.
+    pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+        if let Some(fold) = &mut self.fold {
+            fold.forget(data, chunk);
+        }
+        if let Some(fold) = self.then.as_mut().filter(|_| self.other.is_none()) {
+            fold.forget(data, chunk);
+        }
+    }
+
+    /// Answers a question over the samples before the absolute position `until`.
+    pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
+        let until = until.min(data.profile.end());
+        let fold = bring_up(self.fold.take(), data, question, until);
+        let old = question.baseline.as_ref().and_then(|baseline| {
+            let data = match (&self.other, baseline.other) {
+                (Some(other), true) => other.data(),
+                (None, true) => return None,
+                _ => data,
+            };
+            Some((data, baseline))
+        });
+        let then = old.map(|(of, baseline)| bring_up_then(self.then.take(), data, of, question, baseline));
+        let sides = then.as_ref().zip(old).map(|(then, (of, baseline))| {
+            let new = Side { total: fold.total(), seconds: seconds(data, question, baseline.split, true) };
+            let old = Side { total: then.total(), seconds: seconds(of, question, baseline.split, false) };
+            (old, new)
+        });
+        let mut work = Work { data, question, fold: &fold, old: None };
+        if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
+            work.old = Some(Old { stacks: Stacks { data: of, fold: then, side }, new, baseline });
+        }
+        let mut parts = Parts { total: fold.total(), sides, ..Parts::default() };
+        match &question.flame {
+            Some(spec) => {
+                let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);
+                let (flame, kept) = work.flame(kept, spec);
+                (parts.flame, self.flame) = (Some(Arc::new(flame)), Some(kept));
+            }
+            None => {
+                let shown = self.shown.take().unwrap_or_else(|| work.table());
+                parts.lines = work.lines(&shown);
+                parts.rows = shown.versus.as_ref().map_or(shown.top.n_rows, |(_, rows)| rows.len());
+                self.shown = Some(shown);
+            }
+        }
+        (self.fold, self.then) = (Some(fold), then);
+        parts
+    }
+}
+
+/// The fold of the question itself.
+fn bring_up(kept: Option<Fold>, data: Data<'_>, question: &Question, until: u64) -> Fold {
+    let (from, half) = match question.age {
+        Age::All => (0, None),
+        Age::Last(ns) => {
+            let newest = data.profile.time_before(until);
+            (data.profile.position_at(newest.saturating_sub(ns).saturating_add(1)), None)
+        }
+        Age::Half(ns) => (0, Some(ns)),
+    };
+    let by_cpu = question.top.keys.contains(&Key::Cpu);
+    let mut fold = kept
+        .filter(|f| f.serves(question.event, question.filter.as_ref(), by_cpu, half))
+        .unwrap_or_else(|| Fold::new(question.event, question.filter.clone(), by_cpu).decaying(half));
+    fold.update(data, from..until);
+    fold
+}
+
+/// The fold of its baseline, which is of all ages.
+fn bring_up_then(kept: Option<Fold>, data: Data<'_>, of: Data<'_>, question: &Question, baseline: &Baseline) -> Fold {
+    let event = if baseline.other { same_event(data, of, question.event) } else { question.event };
+    let by_cpu = question.top.keys.contains(&Key::Cpu);
+    let mut fold = kept
+        .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None))
+        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), by_cpu));
+    fold.update(of, 0..u64::MAX);
+    fold
+}
+
+/// The event of another profile that is meant: the one of that name, with or without modifiers,
+/// else the first that has samples.
+fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
+    let plain = |name: &str| name.rsplit_once(':').map_or(name, |(a, _)| a).to_owned();
+    let name = data.events.get(event).cloned().unwrap_or_default();
+    let exact = of.events.iter().position(|other| *other == name);
+    let near = || of.events.iter().position(|other| plain(other) == plain(&name));
+    let sampled = || {
+        let (chunk, range) = of.profile.between(of.profile.first(), u64::MAX).next()?;
+        chunk.event.get(range.start).map(|event| usize::from(*event))
+    };
+    exact.or_else(near).or_else(sampled).unwrap_or(0)
+}
+
+/// How long one side of a comparison lasted.
+fn seconds(data: Data<'_>, question: &Question, split: Option<u64>, now: bool) -> f64 {
+    let Some((first, last)) = data.profile.span() else { return 0.0 };
+    let (from, until) = match split.map(|ns| data.start.saturating_add(ns)) {
+        Some(at) if now => (at.max(first), last),
+        Some(at) => (first, at.min(last)),
+        None => (first, last),
+    };
+    let whole = until.saturating_sub(from);
+    let ns = match question.age {
+        Age::Last(ns) if now => whole.min(ns),
+        _ => whole,
+    };
+    ns as f64 / 1e9
+}
+
+/// One answer being made.
+struct Work<'a> {
+    data: Data<'a>,
+    question: &'a Question,
+    fold: &'a Fold,
+    old: Option<Old<'a>>,
+}
+
+/// What it is compared with.
+struct Old<'a> {
+    stacks: Stacks<'a>,
+    /// The side that it is compared to.
+    new: Side,
+    baseline: &'a Baseline,
+}
+
+impl Work<'_> {
+    fn flame(&self, kept: Option<(Vec<Edit>, FlameTree)>, spec: &FlameSpec) -> (Flame, (Vec<Edit>, FlameTree)) {
+        let kept = kept.unwrap_or_else(|| {
+            let tree = match &self.old {
+                None => FlameTree::build(self.data, self.fold, &spec.edits),
+                Some(old) => {
+                    let new = Stacks { data: self.data, fold: self.fold, side: old.new };
+                    FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
+                }
+            };
+            (spec.edits.clone(), tree)
+        });
+        (blocks::layout(&kept.1, spec), kept)
+    }
+
+    fn table(&self) -> Shown {
+        let Some(old) = &self.old else {
+            return Shown { top: Top::build(self.data, self.fold, &self.question.top, lines::MAX_ROWS), versus: None };
+        };
+        let mut spec: TopSpec = self.question.top.clone();
+        if old.baseline.other {
+            // Another run has other processes.
+            spec.keys.retain(|key| !matches!(key, Key::Pid | Key::Tid));
+        }
+        let top = Top::build(self.data, self.fold, &spec, usize::MAX);
+        let then = Top::build(old.stacks.data, old.stacks.fold, &spec, usize::MAX);
+        let new = Table { data: self.data, top: &top, side: old.new };
+        let was = Table { data: old.stacks.data, top: &then, side: old.stacks.side };
+        let rows = versus::compare(new, was, &spec, old.baseline.per);
+        Shown { top, versus: Some((then, rows)) }
+    }
+
+    fn lines(&self, shown: &Shown) -> Vec<Line> {
+        match (&shown.versus, &self.old) {
+            (Some((then, rows)), Some(old)) => {
+                let was = Table { data: old.stacks.data, top: then, side: old.stacks.side };
+                lines::compared(self.data, &shown.top, was, rows, self.question)
+            }
+            _ => lines::lines(self.data, &shown.top, self.question),
+        }
+    }
+}

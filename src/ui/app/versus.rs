@@ -1,0 +1,263 @@
+//! What the view is compared with, how old samples may be, and what leaves the screen as text.
+
+use crate::filter::Filter;
+use crate::panel::top::{Field, shown};
+use crate::panel::unit::clock;
+use crate::query::diff::Per;
+use crate::query::{Age, Baseline, Key, Order};
+use crate::session::Origin;
+use crate::ui::draw::flame as drawn;
+use crate::ui::prompt::Ask;
+
+use super::{App, Effect, Tab};
+
+/// What the view is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// For the line that says what is shown.
+    pub label: String,
+    of: Of,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Of {
+    /// What came before this time, in nanoseconds from the start.
+    Past(u64),
+    /// What passed this filter.
+    View(Option<String>),
+    /// Another recording.
+    File,
+}
+
+/// What `:age` cycles through.
+const AGES: [Age; 3] = [Age::All, Age::Last(10_000_000_000), Age::Half(10_000_000_000)];
+
+impl App {
+    /// Marks now, a filter or a file as the baseline, or takes the baseline away.
+    pub(super) fn set_baseline(&mut self, text: Option<String>) {
+        let Some(text) = text else { return self.mark_now() };
+        if text == "off" {
+            return self.drop_baseline();
+        }
+        match Filter::parse(&text) {
+            Ok(_) => self.compare(Mark { label: text.clone(), of: Of::View(Some(text)) }),
+            Err(_) => {
+                self.effects.push(Effect::Baseline(text.clone().into()));
+                self.say(format!("reading {text}…"));
+            }
+        }
+    }
+
+    fn mark_now(&mut self) {
+        if self.info.origin == Origin::Live && self.answer.ended.is_none() {
+            let at = self.answer.elapsed_ns;
+            self.compare(Mark { label: format!("before {}", clock(at)), of: Of::Past(at) });
+            return self.say("marked: from now on against what was before; m marks anew, B ends it");
+        }
+        let label = self.filter.clone().unwrap_or_else(|| "all samples".into());
+        self.compare(Mark { label, of: Of::View(self.filter.clone()) });
+        self.say("marked: change the filter (f) and see the difference to this; B ends it");
+    }
+
+    /// A file was read to be compared with.
+    pub fn baseline_read(&mut self, label: String) {
+        self.status = None;
+        self.compare(Mark { label, of: Of::File });
+        self.ask(false);
+    }
+
+    fn compare(&mut self, mark: Mark) {
+        if self.baseline.is_none() {
+            self.columns.splice(0..0, [Field::Delta, Field::Old]);
+            self.order_before = Some((self.order, self.reversed));
+        }
+        self.set_order(Order::Delta);
+        self.reversed = false;
+        self.baseline = Some(mark);
+        self.screen.home();
+    }
+
+    pub(super) fn drop_baseline(&mut self) {
+        if self.baseline.take().is_none() {
+            return self.say("nothing is compared: m marks now, :baseline FILE reads a recording");
+        }
+        self.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
+        let (order, reversed) = self.order_before.take().unwrap_or((Order::SelfTime, false));
+        if self.order == Order::Delta {
+            self.set_order(order);
+            self.reversed = reversed;
+        }
+        self.screen.home();
+    }
+
+    pub(super) fn set_per(&mut self, text: Option<String>) {
+        let next = match self.per {
+            Per::Total => Per::Second,
+            Per::Second => Per::Nothing,
+            Per::Nothing => Per::Total,
+        };
+        match text.as_deref().map(str::trim) {
+            None => self.per = next,
+            Some("total") => self.per = Per::Total,
+            Some("second") => self.per = Per::Second,
+            Some("nothing") => self.per = Per::Nothing,
+            Some(other) => return self.error(format!("{other}: expected total, second or nothing")),
+        }
+        self.say(format!("differences are of {}", self.per.words()));
+    }
+
+    pub(super) fn set_age(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            let at = AGES.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.age));
+            self.age = AGES[(at.unwrap_or(0) + 1) % AGES.len()];
+            return self.say(age_words(self.age));
+        };
+        match parse_age(&text) {
+            Some(age) => {
+                self.age = age;
+                self.say(age_words(age));
+            }
+            None => self.error(format!("{text}: expected all, last SECONDS or half SECONDS")),
+        }
+    }
+
+    /// All that narrows the view: zooms, a filter, idle CPUs, and one clause more.
+    fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
+        let idle = self.hide_idle.then(|| "!idle".to_owned());
+        self.joined(filter, idle.into_iter().chain(clause))
+    }
+
+    /// Zooms, a filter and other clauses as one filter.
+    fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+        let mut parts: Vec<String> = self.zooms.iter().map(|z| z.expression.clone()).collect();
+        parts.extend(filter.cloned());
+        parts.extend(clauses);
+        match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
+        }
+    }
+
+    /// Everything that narrows the view, as one filter.
+    pub fn whole_filter(&self) -> Option<String> {
+        let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
+            Some(Of::Past(ns)) => Some(format!("time >= {ns}ns")),
+            _ => None,
+        };
+        self.narrowed(self.filter.as_ref(), clause)
+    }
+
+    /// The baseline as part of a question.
+    pub(super) fn baseline_asked(&self) -> Option<Baseline> {
+        let mark = self.baseline.as_ref()?;
+        let (text, split) = match &mark.of {
+            Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
+            Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
+            Of::File => (self.narrowed(self.filter.as_ref(), None), None),
+        };
+        let filter = text.and_then(|t| Filter::parse(&t).ok()).map(std::sync::Arc::new);
+        Some(Baseline { filter, other: mark.of == Of::File, per: self.per, split })
+    }
+
+    /// The columns that say something: another run has other processes.
+    pub fn fields(&self) -> Vec<Field> {
+        let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
+        let says = |f: &&Field| !other || !matches!(f, Field::Key(Key::Pid | Key::Tid));
+        self.columns.iter().filter(says).copied().collect()
+    }
+
+    /// The age of samples in words, when not all count the same.
+    pub fn age_shown(&self) -> Option<String> {
+        (self.age != Age::All).then(|| age_words(self.age))
+    }
+
+    /// The present view as text.
+    fn text(&self) -> Option<String> {
+        match self.tab {
+            Tab::Top => Some(shown(&self.answer.lines, &self.fields()).to_text()),
+            Tab::Flame => self.answer.flame.as_ref().map(|flame| drawn::text(self, flame)),
+        }
+    }
+
+    pub(super) fn copy(&mut self) {
+        let Some(text) = self.text() else { return };
+        self.effects.push(Effect::Copy(text));
+        self.say("the view is on the clipboard, as text");
+    }
+
+    pub(super) fn write(&mut self, path: Option<String>) {
+        let Some(path) = path else { return self.ask_for(Ask::Write, String::new()) };
+        if let Some(text) = self.text() {
+            self.effects.push(Effect::Write(path.into(), text));
+        }
+    }
+
+    /// The command line that shows this view again, on the clipboard and on the screen.
+    pub(super) fn copy_command(&mut self) {
+        let mut words: Vec<String> = self.invocation.clone();
+        // Idle CPUs are hidden by default, so they need no clause.
+        if let Some(filter) = self.joined(self.filter.as_ref(), std::iter::empty()) {
+            words.extend(["--where".to_owned(), filter]);
+        }
+        let mut commands = Vec::new();
+        if !self.hide_idle {
+            commands.push("idle".to_owned());
+        }
+        if self.tab == Tab::Flame {
+            commands.push("flame".to_owned());
+            commands.extend(self.flame.words());
+        }
+        commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
+        let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
+        self.effects.push(Effect::Copy(text.clone()));
+        self.say(text);
+    }
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn age_words(age: Age) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    match age {
+        Age::All => "all samples count the same".into(),
+        Age::Last(ns) => format!("last {} s", seconds(ns)),
+        Age::Half(ns) => format!("half after {} s", seconds(ns)),
+    }
+}
+
+fn parse_age(text: &str) -> Option<Age> {
+    let mut words = text.split_whitespace();
+    let word = words.next()?;
+    let ns = words.next().map(|n| n.trim_end_matches('s').parse::<f64>().ok().filter(|s| (0.001..1e6).contains(s)));
+    match (word, ns, words.next()) {
+        ("all", None, None) => Some(Age::All),
+        ("last", Some(Some(s)), None) => Some(Age::Last((s * 1e9) as u64)),
+        ("half", Some(Some(s)), None) => Some(Age::Half((s * 1e9) as u64)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_and_words_of_a_shell() {
+        assert_eq!(parse_age("last 5"), Some(Age::Last(5_000_000_000)));
+        assert_eq!(parse_age("half 0.5s"), Some(Age::Half(500_000_000)));
+        assert_eq!(parse_age("all"), Some(Age::All));
+        for bad in ["", "last", "last x", "half -1", "last 1 2", "all 3"] {
+            assert_eq!(parse_age(bad), None, "{bad}");
+        }
+        assert_eq!(quoted("a.data"), "a.data");
+        assert_eq!(quoted("comm == \"it's\""), "'comm == \"it'\\''s\"'");
+    }
+}

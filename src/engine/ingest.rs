@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Formats;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT};
 use crate::perfdata::EventDesc;
-use crate::profile::{FrameId, Profile, TraceId};
+use crate::profile::{FrameId, NodeId, Profile, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
@@ -72,6 +72,8 @@ pub struct Core {
     formats: Formats,
     /// The frame of each named frame of a text.
     named: Vec<FrameId>,
+    /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
+    last_named: (u64, Vec<(u32, NodeId)>),
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
     pub start: u64,
@@ -141,6 +143,7 @@ impl Ingest {
             wants,
             formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
             named: Vec::new(),
+            last_named: (0, Vec::new()),
             rates: Vec::new(),
             start: info.start,
             machine: info.machine.clone(),
@@ -249,8 +252,10 @@ impl Core {
             self.name(&name);
         }
         for sample in batch.stacks.drain(..) {
-            self.named_sample(&sample);
+            let range = sample.frames.start as usize..sample.frames.end as usize;
+            self.named_sample(&sample, batch.stack_frames.get(range).unwrap_or_default());
         }
+        batch.stack_frames.clear();
     }
 
     fn name(&mut self, name: &NamedFrame) {
@@ -263,13 +268,29 @@ impl Core {
         self.named.push(frame);
     }
 
-    fn named_sample(&mut self, sample: &NamedSample) {
+    fn named_sample(&mut self, sample: &NamedSample, frames: &[u32]) {
         let task = self.session.named_task(sample.pid, sample.tid, &sample.comm);
-        let frames = sample.frames.iter().rev().filter_map(|f| self.named.get(*f as usize)).copied();
-        let stack = self.profile.trie.path(frames);
+        let stack = self.named_stack(frames);
         let site = self.profile.sites.intern(crate::profile::Site { task, stack, trace: TraceId::default() });
         self.count(sample.time);
         self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
+    }
+
+    /// The stack of named frames, leaf first, from where it leaves the one before it.
+    fn named_stack(&mut self, frames: &[u32]) -> NodeId {
+        let last = &mut self.last_named;
+        if last.0 != self.profile.epoch() {
+            *last = (self.profile.epoch(), Vec::new());
+        }
+        let same = last.1.iter().zip(frames.iter().rev()).take_while(|((a, _), b)| a == *b).count();
+        last.1.truncate(same);
+        let mut node = last.1.last().map_or(NodeId::ROOT, |(_, node)| *node);
+        for id in frames.iter().rev().skip(same) {
+            let Some(frame) = self.named.get(*id as usize) else { continue };
+            node = self.profile.trie.child(node, *frame);
+            last.1.push((*id, node));
+        }
+        node
     }
 
     /// Counts a sample for the ledger and the rate.

@@ -35,6 +35,15 @@ impl Default for Trie {
 }
 
 impl Trie {
+    /// An empty one with room for so many nodes.
+    pub fn with_capacity(n: usize) -> Self {
+        let mut trie = Self::default();
+        for column in [&mut trie.parent, &mut trie.frame, &mut trie.first_child] {
+            column.reserve_exact(n);
+        }
+        trie
+    }
+
     /// The stack of `parent` with one more frame.
     pub fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let next = self.parent.len() as u32;
@@ -81,6 +90,11 @@ impl Trie {
     /// Parents and frames by node id, for passes over all of them.
     pub fn columns(&self) -> (&[u32], &[u32]) {
         (&self.parent, &self.frame)
+    }
+
+    /// The same for good; what finds a child is dropped.
+    pub fn into_columns(self) -> (Vec<u32>, Vec<u32>) {
+        (self.parent, self.frame)
     }
 
     /// Nodes, the root included.

@@ -113,11 +113,43 @@ impl std::iter::Sum for Both {
     }
 }
 
+/// A weight for each node, in twelve bytes: a tree may have millions.
+#[derive(Debug, Default)]
+struct Weights {
+    samples: Vec<u32>,
+    period: Vec<u64>,
+}
+
+impl Weights {
+    fn resize(&mut self, n: usize) {
+        self.samples.resize(n, 0);
+        self.period.resize(n, 0);
+    }
+
+    fn reserve(&mut self, n: usize) {
+        self.samples.reserve_exact(n);
+        self.period.reserve_exact(n);
+    }
+
+    fn get(&self, node: u32) -> Acc {
+        let at = node as usize;
+        match (self.samples.get(at), self.period.get(at)) {
+            (Some(samples), Some(period)) => Acc { samples: u64::from(*samples), period: *period },
+            _ => Acc::default(),
+        }
+    }
+
+    fn add(&mut self, node: u32, acc: Acc) {
+        let at = node as usize;
+        self.samples[at] = self.samples[at].saturating_add(u32::try_from(acc.samples).unwrap_or(u32::MAX));
+        self.period[at] = self.period[at].wrapping_add(acc.period);
+    }
+}
+
 /// What a tree is compared with: the same nodes' weights there.
 #[derive(Debug)]
 struct Then {
-    own: Vec<Acc>,
-    total: Vec<Acc>,
+    total: Weights,
     per: Per,
     /// By what weights of now and then are multiplied to become widths.
     scale: (u64, u64),
@@ -133,8 +165,7 @@ pub struct FlameTree {
     rank: Vec<u32>,
     parent: Vec<u32>,
     name: Vec<u32>,
-    own: Vec<Acc>,
-    total: Vec<Acc>,
+    total: Weights,
     then: Option<Then>,
     class: Vec<Class>,
     starts: Vec<u32>,
@@ -166,7 +197,8 @@ impl<'a> Builder<'a> {
         });
         Self {
             data,
-            trie: Trie::default(),
+            // Names under callers are seldom more than addresses under callers.
+            trie: Trie::with_capacity(data.profile.trie.len() + data.profile.trie.len() / 32),
             names: Vec::new(),
             ids: FxHashMap::default(),
             of_sym: vec![u32::MAX; data.profile.frames.n_syms()],
@@ -186,50 +218,59 @@ impl<'a> Builder<'a> {
         Builder { data, of_sym: vec![u32::MAX; data.profile.frames.n_syms()], ..self }
     }
 
-    /// Walks all stacks of a fold into the tree.
-    fn add(&mut self, fold: &Fold) -> Ends {
+    /// Walks all stacks of a fold into the tree; what ends in each node comes back.
+    fn add(&mut self, fold: &Fold) -> Weights {
         let data = self.data;
-        let frames = &data.profile.frames;
-        let (parents, node_frames) = data.profile.trie.columns();
-        let sites = by_comm(data, fold);
-        let mut place = vec![0u32; parents.len()];
-        let mut stamp = vec![u32::MAX; parents.len()];
-        let (mut ends, mut path) = (Vec::new(), Vec::new());
-        let mut thread: Option<(Arc<str>, u32, u32)> = None;
-        for (comm, stack, acc) in sites {
-            if thread.as_ref().is_none_or(|(now, _, _)| *now != comm) {
-                let text = self.name(Name { text: comm.clone(), kind: DsoKind::Unknown, dso: "".into() });
-                let node = self.trie.child(NodeId::ROOT, FrameId(text)).0;
-                thread = Some((comm, node, thread.map_or(0, |t| t.2 + 1)));
-            }
-            let Some((_, start, number)) = thread else { continue };
-            let mut n = stack;
-            while n != 0 && stamp[n as usize] != number {
-                path.push(n);
-                n = parents[n as usize];
-            }
-            let begin = if self.focus.is_some() { NOWHERE } else { start };
-            let mut at = if n == 0 { begin } else { place[n as usize] };
-            while let Some(n) = path.pop() {
-                let name = self.name_of(frames.syms()[node_frames[n as usize] as usize]);
-                at = self.step(at, start, name);
-                (place[n as usize], stamp[n as usize]) = (at, number);
-            }
-            if at != NOWHERE {
-                ends.push((at, acc));
+        let weights = fold.by_site();
+        let sites = data.profile.sites.all();
+        let mut walk = Walk::new(data);
+        let mut own = Weights::default();
+        own.reserve(data.profile.trie.len() + data.profile.trie.len() / 32);
+        for (comm, list) in by_comm(data, &weights) {
+            walk.next_thread();
+            let text = self.name(Name { text: comm, kind: DsoKind::Unknown, dso: "".into() });
+            let start = self.trie.child(NodeId::ROOT, FrameId(text)).0;
+            for site in list {
+                let at = self.walk(&mut walk, sites[site as usize].stack.0, start);
+                if at != NOWHERE {
+                    own.resize(self.trie.len());
+                    own.add(at, weights[site as usize]);
+                }
             }
         }
-        ends
+        own.resize(self.trie.len());
+        own
     }
 
-    fn collapse(&mut self, parent: &mut Vec<u32>, name: &mut Vec<u32>, ends: &mut Ends, mut then: Option<&mut Ends>) {
-        let mut stops = vec![false; parent.len()];
-        ends.iter().chain(then.iter().flat_map(|then| then.iter())).for_each(|(at, _)| stops[*at as usize] = true);
+    /// Where a stack of a thread ends; of a stack that was seen before, only what is new is walked.
+    fn walk(&mut self, walk: &mut Walk<'_>, stack: u32, start: u32) -> u32 {
+        let mut n = stack;
+        while n != 0 && walk.stamp[n as usize] != walk.thread {
+            walk.path.push(n);
+            n = walk.parents[n as usize];
+        }
+        let begin = if self.focus.is_some() { NOWHERE } else { start };
+        let mut at = if n == 0 { begin } else { walk.place[n as usize] };
+        while let Some(n) = walk.path.pop() {
+            let name = self.name_of(walk.syms[walk.frames[n as usize] as usize]);
+            at = self.step(at, start, name);
+            (walk.place[n as usize], walk.stamp[n as usize]) = (at, walk.thread);
+        }
+        at
+    }
+
+    fn collapse(&mut self, parent: &mut Vec<u32>, name: &mut Vec<u32>, own: &mut Weights, then: Option<&mut Weights>) {
+        let mut sides: Vec<&mut Weights> = std::iter::once(own).chain(then).collect();
+        let stops: Vec<bool> =
+            (0..parent.len()).map(|n| sides.iter().any(|side| !side.get(n as u32).is_zero())).collect();
         let out = collapse(parent, |n| stops[n as usize]);
         let names: Vec<u32> = out.chain.iter().map(|chain| self.chain_name(name, chain)).collect();
-        ends.iter_mut().chain(then.iter_mut().flat_map(|then| then.iter_mut())).for_each(|(at, _)| {
-            *at = out.node_of[*at as usize];
-        });
+        for side in &mut sides {
+            let mut moved = Weights::default();
+            moved.resize(out.parent.len());
+            (0..).zip(&out.node_of).for_each(|(node, at)| moved.add(*at, side.get(node)));
+            **side = moved;
+        }
         (*parent, *name) = (out.parent, names);
     }
 
@@ -248,22 +289,22 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn finish(mut self, mut ends: Ends, mut then: Option<Before>) -> FlameTree {
-        let (mut parent, mut name) = (self.trie.columns().0.to_vec(), self.trie.columns().1.to_vec());
+    fn finish(mut self, mut own: Weights, mut then: Option<Before>) -> FlameTree {
+        let (mut parent, mut name) = std::mem::take(&mut self.trie).into_columns();
         if self.edits.contains(&Edit::CollapseChains) {
-            self.collapse(&mut parent, &mut name, &mut ends, then.as_mut().map(|then| &mut then.ends));
+            self.collapse(&mut parent, &mut name, &mut own, then.as_mut().map(|then| &mut then.own));
         }
-        let (own, total) = sums(&parent, ends);
-        let then = then.map(|Before { ends, per, scale, seconds }| {
-            let (own, total) = sums(&parent, ends);
-            Then { own, total, per, scale, seconds }
+        let total = totals(&parent, own);
+        let then = then.map(|Before { own, per, scale, seconds }| {
+            let total = totals(&parent, own);
+            Then { total, per, scale, seconds }
         });
         let mut order: Vec<u32> = (0..self.names.len() as u32).collect();
         let text = |i: &u32| (&self.names[*i as usize].text, &self.names[*i as usize].dso);
         order.sort_by(|x, y| text(x).cmp(&text(y)));
         let mut rank = vec![0; order.len()];
         (0..).zip(order).for_each(|(i, name)| rank[name as usize] = i);
-        let mut tree = FlameTree { names: self.names, rank, parent, name, own, total, then, ..FlameTree::default() };
+        let mut tree = FlameTree { names: self.names, rank, parent, name, total, then, ..FlameTree::default() };
         tree.classify();
         tree.link();
         tree
@@ -310,27 +351,65 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Sites as (comm, stack, weight), comm by comm.
-fn by_comm(data: Data<'_>, fold: &Fold) -> Vec<(Arc<str>, u32, Acc)> {
-    let one = |(_, site, acc): (u16, u32, Acc)| {
-        let site = data.profile.sites.all()[site as usize];
-        (data.session.tasks()[site.task.0 as usize].comm.clone(), site.stack.0, acc)
-    };
-    let mut sites: Vec<_> = fold.sites().into_iter().map(one).collect();
-    sites.sort_by(|a, b| a.0.cmp(&b.0));
-    sites
+/// The profile's stacks while they are walked: where each of them leads, for the thread with the
+/// number in `stamp`; 0 is nobody's.
+struct Walk<'a> {
+    parents: &'a [u32],
+    frames: &'a [u32],
+    syms: &'a [u32],
+    place: Vec<u32>,
+    stamp: Vec<u8>,
+    thread: u8,
+    path: Vec<u32>,
 }
 
-/// Self and total of each node.
-fn sums(parent: &[u32], ends: Ends) -> (Vec<Acc>, Vec<Acc>) {
-    let mut own = vec![Acc::default(); parent.len()];
-    ends.into_iter().for_each(|(at, acc)| own[at as usize] += acc);
-    let mut total = own.clone();
-    for i in (1..parent.len()).rev() {
-        let acc = total[i];
-        total[parent[i] as usize] += acc;
+impl<'a> Walk<'a> {
+    fn new(data: Data<'a>) -> Self {
+        let (parents, frames) = data.profile.trie.columns();
+        let n = parents.len();
+        let syms = data.profile.frames.syms();
+        Self { parents, frames, syms, place: vec![0; n], stamp: vec![0; n], thread: 0, path: Vec::new() }
     }
-    (own, total)
+
+    fn next_thread(&mut self) {
+        self.thread = self.thread.wrapping_add(1);
+        if self.thread == 0 {
+            // Numbers begin anew, so none of the old ones may be left.
+            self.stamp.fill(0);
+            self.thread = 1;
+        }
+    }
+}
+
+/// The sites with weight by comm, in the order of comms.
+fn by_comm(data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
+    let tasks = data.session.tasks();
+    let mut comms: Vec<&Arc<str>> = tasks.iter().map(|t| &t.comm).collect();
+    comms.sort_unstable();
+    comms.dedup();
+    let place = |comm: &Arc<str>| comms.binary_search(&comm).unwrap_or(0);
+    let of_task: Vec<usize> = tasks.iter().map(|t| place(&t.comm)).collect();
+    let sites = || {
+        let all = (0u32..).zip(data.profile.sites.all()).zip(weights);
+        all.filter(|(_, acc)| !acc.is_zero()).map(|((id, site), _)| (id, of_task[site.task.0 as usize]))
+    };
+    let mut counts = vec![0; comms.len()];
+    sites().for_each(|(_, comm)| counts[comm] += 1);
+    let mut lists: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
+    sites().for_each(|(id, comm)| lists[comm].push(id));
+    let some = comms.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty());
+    some.collect()
+}
+
+/// Makes what ends in each node what goes through it. A node's own is what its children leave of it,
+/// and need not be kept.
+fn totals(parent: &[u32], own: Weights) -> Weights {
+    let mut total = own;
+    total.resize(parent.len());
+    for i in (1..parent.len()).rev() {
+        total.add(parent[i], total.get(i as u32));
+    }
+    total
 }
 
 /// Whole factors that make two sides comparable, small enough that no product overflows.
@@ -353,12 +432,9 @@ pub struct Stacks<'a> {
     pub side: Side,
 }
 
-/// Where weights belong: (node, weight) of each stack's end.
-type Ends = Vec<(u32, Acc)>;
-
 /// What a tree is compared with, before its weights are added up.
 struct Before {
-    ends: Ends,
+    own: Weights,
     per: Per,
     scale: (u64, u64),
     seconds: (f64, f64),
@@ -368,8 +444,8 @@ impl FlameTree {
     /// Builds the tree of a fold's samples.
     pub fn build(data: Data<'_>, fold: &Fold, edits: &[Edit]) -> Self {
         let mut b = Builder::new(data, edits);
-        let ends = b.add(fold);
-        b.finish(ends, None)
+        let own = b.add(fold);
+        b.finish(own, None)
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
@@ -379,7 +455,7 @@ impl FlameTree {
         let mut b = b.turn_to(old.data);
         let then = b.add(old.fold);
         let seconds = (old.side.seconds, new.side.seconds);
-        b.finish(now, Some(Before { ends: then, per, scale: scale(&new.side, &old.side, per), seconds }))
+        b.finish(now, Some(Before { own: then, per, scale: scale(&new.side, &old.side, per), seconds }))
     }
 
     fn classify(&mut self) {
@@ -411,14 +487,14 @@ impl FlameTree {
     fn link(&mut self) {
         let n = self.parent.len();
         let mut starts = vec![0u32; n + 1];
-        (1..n).for_each(|i| starts[self.parent[i] as usize + 1] += 1);
+        (1..n).for_each(|i| starts[self.parent[i] as usize] += 1);
         (0..n).for_each(|i| starts[i + 1] += starts[i]);
-        let mut at = starts.clone();
+        // Each parent's part is filled from its end, so that its start is where it belongs at last.
         let mut children = vec![0u32; n.saturating_sub(1)];
-        for i in 1..n as u32 {
-            let slot = &mut at[self.parent[i as usize] as usize];
+        for i in (1..n as u32).rev() {
+            let slot = &mut starts[self.parent[i as usize] as usize];
+            *slot -= 1;
             children[*slot as usize] = i;
-            *slot += 1;
         }
         for i in 0..n {
             let part = &mut children[starts[i] as usize..starts[i + 1] as usize];
@@ -456,16 +532,21 @@ impl FlameTree {
         self.class[node as usize]
     }
 
-    /// What ends in a node, now and then.
+    /// What ends in a node, now and then: what its children leave of it.
     pub fn own(&self, node: u32) -> Both {
-        let old = self.then.as_ref().map_or_else(Acc::default, |then| then.own[node as usize]);
-        Both { new: self.own[node as usize], old }
+        let left = |total: &Weights| {
+            let mut left = total.get(node);
+            self.children(node).iter().for_each(|child| left -= total.get(*child));
+            left
+        };
+        let old = self.then.as_ref().map_or_else(Acc::default, |then| left(&then.total));
+        Both { new: left(&self.total), old }
     }
 
     /// What goes through a node, now and then.
     pub fn total(&self, node: u32) -> Both {
-        let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total[node as usize]);
-        Both { new: self.total[node as usize], old }
+        let old = self.then.as_ref().map_or_else(Acc::default, |then| then.total.get(node));
+        Both { new: self.total.get(node), old }
     }
 
     /// How wide a weight is drawn: of a comparison, both sides together.

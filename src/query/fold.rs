@@ -1,6 +1,7 @@
 //! The first pass: weights per site over the columns, for one event and one filter. Kept between
 //! answers, so that live updates cost what is new and not what is there.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -282,6 +283,20 @@ impl Fold {
         match self.decay {
             None => acc,
             Some(_) => Acc { samples: (acc.samples + ONE / 2) / ONE, period: acc.period / ONE },
+        }
+    }
+
+    /// The weight of each site, by its id.
+    pub fn by_site(&self) -> Cow<'_, [Acc]> {
+        match &self.lanes {
+            Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),
+            Lanes::One(accs) => accs.iter().map(|acc| self.whole(*acc)).collect(),
+            Lanes::ByCpu(accs) => {
+                let n = accs.keys().map(|(_, site)| *site as usize + 1).max().unwrap_or(0);
+                let mut sums = vec![Acc::default(); n];
+                accs.iter().for_each(|((_, site), acc)| sums[*site as usize] += *acc);
+                sums.into_iter().map(|acc| self.whole(acc)).collect()
+            }
         }
     }
 

@@ -84,6 +84,8 @@ pub struct Batch {
     pub input_done: bool,
     /// Samples that carry names, for sources without addresses.
     pub stacks: Vec<NamedSample>,
+    /// Ids of the frames of all of them, one sample's after another's.
+    pub stack_frames: Vec<u32>,
     /// Frames that they use; their ids count on from batch to batch.
     pub names: Vec<NamedFrame>,
     /// Events that came up, after those in [`Info::events`].
@@ -127,8 +129,8 @@ pub struct NamedSample {
     pub time: u64,
     pub period: u64,
     pub event: u16,
-    /// Ids of [`Batch::names`], leaf first.
-    pub frames: Vec<u32>,
+    /// Its part of [`Batch::stack_frames`], leaf first.
+    pub frames: std::ops::Range<u32>,
     /// Nothing more belongs to it.
     pub closed: bool,
 }

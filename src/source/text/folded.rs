@@ -30,14 +30,48 @@ pub fn split(line: &[u8]) -> Option<(&[u8], u64)> {
 pub fn line(text: &[u8], names: &mut Names, batch: &mut Batch) -> bool {
     let Some((stack, period)) = split(text) else { return false };
     let (time, stack) = timestamp(stack);
-    let mut parts = stack.split(|b| *b == b';');
-    let comm = names.comm(parts.next().unwrap_or_default());
+    let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
+    let comm = names.comm(&stack[..end]);
     let pid = if comm.starts_with("swapper") { 0 } else { -1 };
-    let mut frames: Vec<u32> =
-        parts.filter(|p| !p.is_empty()).map(|part| names.frame(part, batch, || describe(part))).collect();
-    frames.reverse();
+    let from = batch.stack_frames.len();
+    frames(&stack[end..], names, batch);
+    batch.stack_frames[from..].reverse();
+    let frames = from as u32..batch.stack_frames.len() as u32;
     batch.stacks.push(NamedSample { comm, pid, tid: pid, cpu: 0, time, period, event: 0, frames, closed: true });
     true
+}
+
+/// The frames of `;root;…;leaf`. Lines stand in order in most files, so that a stack begins as the
+/// one before it did; what is the same is not looked up again.
+fn frames(text: &[u8], names: &mut Names, batch: &mut Batch) {
+    let mut last = std::mem::take(&mut names.last);
+    let same = last.text.iter().zip(text).take_while(|(a, b)| a == b).count();
+    // A name counts as the same when it ends there too.
+    let whole = |end: usize| end < same || end == same && text.get(end).is_none_or(|b| *b == b';');
+    let kept = last.ends.iter().take_while(|(end, _)| whole(*end)).count();
+    last.ends.truncate(kept);
+    let mut at = last.ends.last().map_or(0, |(end, _)| *end);
+    last.text.truncate(at);
+    last.text.extend_from_slice(&text[at..]);
+    while at < text.len() {
+        // Here stands the semicolon before a name.
+        let start = at + 1;
+        at = memchr::memchr(b';', &text[start..]).map_or(text.len(), |n| start + n);
+        let part = &text[start..at];
+        if !part.is_empty() {
+            let id = names.frame(part, batch, || describe(part));
+            last.ends.push((at, id));
+        }
+    }
+    batch.stack_frames.extend(last.ends.iter().map(|(_, id)| *id));
+    names.last = last;
+}
+
+/// The stack of the line before: its text, and the end and id of each frame.
+#[derive(Debug, Default)]
+pub struct Last {
+    text: Vec<u8>,
+    ends: Vec<(usize, u32)>,
 }
 
 fn describe(part: &[u8]) -> NamedFrame {

@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 /// Samples in one batch.
-const BATCH: usize = 8192;
+const BATCH: usize = 2048;
 /// Lines of a foreign file that are looked at.
 const LINES: usize = 50;
 /// A longer line is damage.
@@ -67,6 +67,7 @@ pub struct Names {
     frames: HashMap<Box<[u8]>, u32>,
     comms: HashMap<Box<[u8]>, Arc<str>>,
     events: HashMap<Box<[u8]>, u16>,
+    last: folded::Last,
 }
 
 impl Names {
@@ -188,7 +189,10 @@ impl TextSource {
             } else if line[0].is_ascii_whitespace() && open.as_ref().is_some_and(|s| !s.closed) {
                 let Some(sample) = &mut open else { continue };
                 match script::frame(&line, &mut self.names, batch) {
-                    Some(id) => sample.frames.push(id),
+                    Some(id) => {
+                        batch.stack_frames.push(id);
+                        sample.frames.end = batch.stack_frames.len() as u32;
+                    }
                     None => self.bad_line(),
                 }
             } else if line[0] != b'#' {
@@ -262,7 +266,8 @@ mod tests {
             let step = source.next(&mut batch).expect("reads");
             names.extend(batch.names.iter().map(|n| format!("{}@{}", n.name, n.dso)));
             for s in &batch.stacks {
-                let frames = s.frames.iter().rev().map(|f| names[*f as usize].clone()).collect();
+                let ids = &batch.stack_frames[s.frames.start as usize..s.frames.end as usize];
+                let frames = ids.iter().rev().map(|f| names[*f as usize].clone()).collect();
                 out.push((s.comm.to_string(), s.event, s.period, s.time, frames));
             }
             if matches!(step, Step::End(_)) {

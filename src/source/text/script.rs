@@ -109,7 +109,11 @@ fn is_frame(text: &[u8]) -> bool {
 
 /// The sample that a first line begins.
 pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> NamedSample {
-    let frames = header.frame.and_then(|f| frame(f, names, batch)).into_iter().collect();
+    let from = batch.stack_frames.len() as u32;
+    if let Some(id) = header.frame.and_then(|f| frame(f, names, batch)) {
+        batch.stack_frames.push(id);
+    }
+    let frames = from..batch.stack_frames.len() as u32;
     NamedSample {
         comm: names.comm(header.comm),
         pid: header.pid,

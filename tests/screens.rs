@@ -199,3 +199,12 @@ fn colours_have_a_meaning_and_are_not_needed() {
     let text: String = (0..120).map(|x| plain[(x, 12)].symbol().to_owned()).collect();
     assert!(text.contains("│s ") || text.contains("│h ") || text.contains("│k "), "{text}");
 }
+
+/// Two threads that hand over to each other: most of the time they wait.
+#[test]
+fn time_off_the_cpus_beside_the_time_on_them() {
+    let open = |width, height| Harness::open("switches.data", "switches.kallsyms", width, height);
+    insta::assert_snapshot!("off-cpu-120x30", open(120, 30).keys("2c").text());
+    insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("<tab><tab>").text());
+    assert!(incident(80, 24).keys("2c").text().contains("no switches are recorded"));
+}

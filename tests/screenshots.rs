@@ -117,6 +117,8 @@ fn children_and_their_callees() {
 fn the_flame_graph_both_ways_and_around_a_function() {
     let versus = Harness::open("fp-sysmix.data", "kallsyms", 110, 22).against("multi3.data", "kallsyms");
     compare("versus", &versus.keys("2").buffer_in(Depth::True));
+    let waiting = Harness::open("switches.data", "switches.kallsyms", 110, 18).keys("2c<down>");
+    compare("off-cpu", &waiting.buffer_in(Depth::True));
     for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
         compare(name, &incident().keys(keys).buffer_in(Depth::True));
     }

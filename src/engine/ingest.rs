@@ -13,6 +13,8 @@ use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session};
 use crate::source::{Batch, Info, NamedFrame, NamedSample};
 
+use super::offcpu::OffCpu;
+
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
@@ -70,6 +72,8 @@ pub struct Core {
     own_pid: Option<i32>,
     wants: Wants,
     formats: Formats,
+    /// Time off the CPUs, where switches are recorded.
+    pub off_cpu: Option<OffCpu>,
     /// The frame of each named frame of a text.
     named: Vec<FrameId>,
     /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
@@ -142,6 +146,7 @@ impl Ingest {
             own_pid,
             wants,
             formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
+            off_cpu: OffCpu::new(info),
             named: Vec::new(),
             last_named: (0, Vec::new()),
             rates: Vec::new(),
@@ -314,10 +319,15 @@ impl Core {
             return self.sample(input, time, header, body);
         }
         *self.kinds.entry(header.kind).or_default() += 1;
+        if header.kind == types::SWITCH && header.misc & misc::SWITCH_OUT == 0 && self.off_cpu.is_some() {
+            let id = self.decoders[input].event_of(header, body).1.trailer(body).unwrap_or_default();
+            return self.back(id.tid, time, id.cpu);
+        }
         match Record::decode(header, body) {
             Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
                 let ledger = &mut self.profile.ledger;
                 ledger.lost_records = ledger.lost_records.saturating_add(lost);
+                self.off_cpu.iter_mut().for_each(OffCpu::forget);
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
             Ok(side) => self.session.apply(&side, time),
@@ -345,6 +355,10 @@ impl Core {
             self.profile.ledger.malformed += 1;
             return;
         };
+        let switch = self.off_cpu.as_ref().and_then(|off| off.switch(event, sample.raw));
+        if let Some(switch) = switch {
+            self.back(switch.next, sample.time, sample.cpu);
+        }
         if self.own_pid == Some(sample.pid) {
             self.profile.ledger.own += 1;
             return;
@@ -357,7 +371,20 @@ impl Core {
             sample.chain = leaf(sample.chain);
         }
         self.count(time);
-        self.profile.add_traced(&mut self.session, &sample, header.misc & misc::CPUMODE_MASK, event, trace);
+        let mode = header.misc & misc::CPUMODE_MASK;
+        let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
+        if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {
+            off.leave(switch, sample.time, site);
+        }
+    }
+
+    /// Counts the absence of a thread that is back.
+    fn back(&mut self, tid: i32, time: u64, cpu: u32) {
+        let Some(off) = &mut self.off_cpu else { return };
+        if let Some((site, ns)) = off.back(tid, time, self.profile.epoch()) {
+            let event = off.event;
+            self.profile.push(time, site, ns.max(1), cpu as u16, event);
+        }
     }
 
     fn trace(&mut self, event: u16, sample: &Sample<'_>) -> TraceId {

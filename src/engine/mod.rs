@@ -11,6 +11,7 @@
 
 pub mod ingest;
 pub mod moment;
+pub mod offcpu;
 pub mod offline;
 pub mod symbolizer;
 pub mod view;

@@ -58,7 +58,9 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
     notes.extend(ingest.core().complaints());
     let damaged = !notes.is_empty();
     name_all(&mut ingest, symbols, &mut notes);
-    let event_names = ingest.core().events.iter().map(|e| e.name.clone()).collect();
+    let core = ingest.core();
+    let derived = core.off_cpu.iter().map(|_| super::offcpu::NAME.to_owned());
+    let event_names = core.events.iter().map(|e| e.name.clone()).chain(derived).collect();
     Ok(Loaded { ingest, event_names, notes, damaged })
 }
 

@@ -127,7 +127,11 @@ fn bring_up(kept: Option<Fold>, data: Data<'_>, question: &Question, until: u64)
 
 /// The fold of its baseline, which is of all ages.
 fn bring_up_then(kept: Option<Fold>, data: Data<'_>, of: Data<'_>, question: &Question, baseline: &Baseline) -> Fold {
-    let event = if baseline.other { same_event(data, of, question.event) } else { question.event };
+    let event = match baseline.event {
+        Some(event) => event,
+        None if baseline.other => same_event(data, of, question.event),
+        None => question.event,
+    };
     let by_cpu = question.top.keys.contains(&Key::Cpu);
     let mut fold = kept
         .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None))

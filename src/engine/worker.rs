@@ -15,6 +15,7 @@ use crate::session::Dso;
 use crate::source::{Changed, Control, Info};
 
 use super::ingest::Ingest;
+use super::offcpu;
 use super::symbolizer::{Job, Named, Symbolizer, Wanted};
 use super::view::View;
 use super::{Feed, Notice, Options, Request};
@@ -86,13 +87,18 @@ enum Event {
 impl Worker {
     pub fn new(info: &Info, options: Options, links: Links) -> Self {
         let now = monotonic_ns();
-        let n = info.events.len();
+        let ingest = Ingest::new(info, options.own_pid, options.wants);
+        let derived = ingest.core().off_cpu.iter().map(|_| offcpu::NAME.to_owned());
+        let event_names: Vec<String> = info.events.iter().map(|e| e.name.clone()).chain(derived).collect();
+        let n = event_names.len();
+        let mut event_notes = info.event_notes.clone();
+        event_notes.resize(n, None);
         Self {
-            ingest: Ingest::new(info, options.own_pid, options.wants),
+            ingest,
             links,
             options,
-            event_names: info.events.iter().map(|e| e.name.clone()).collect(),
-            event_notes: info.event_notes.clone(),
+            event_names,
+            event_notes,
             event_totals: vec![Acc::default(); n],
             counted_upto: 0,
             event_lost: vec![0; n],

@@ -70,6 +70,7 @@ pub enum Flag {
     Mmap2 = 23,
     CommExec = 24,
     UseClockid = 25,
+    ContextSwitch = 26,
     Ksymbol = 29,
     BpfEvent = 30,
     BuildId = 34,

@@ -32,6 +32,22 @@ pub fn percent(value: f64) -> String {
     }
 }
 
+/// `850 ns`, `12.3 µs`, `4.56 s`: nanoseconds to three digits.
+pub fn duration(ns: u64) -> String {
+    let units = ["ns", "µs", "ms", "s"];
+    let (mut value, mut unit) = (ns as f64, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match value {
+        _ if unit == 0 => format!("{ns} ns"),
+        v if v < 9.995 => format!("{v:.2} {}", units[unit]),
+        v if v < 99.95 => format!("{v:.1} {}", units[unit]),
+        v => format!("{v:.0} {}", units[unit]),
+    }
+}
+
 /// `00:42`, `1:02:03`.
 pub fn clock(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
@@ -64,6 +80,9 @@ mod tests {
             ("0.0 %".into(), "<0.1 %".into(), "43.0 %".into(), "100.0 %".into())
         );
         assert_eq!((clock(42_900_000_000), clock(3_723_000_000_000)), ("00:42".into(), "1:02:03".into()));
+        let durations = [850, 12_340, 999_600, 4_560_000_000, 75_000_000_000].map(duration);
+        assert_eq!(durations, ["850 ns", "12.3 µs", "1.00 ms", "4.56 s", "75.0 s"]);
+        assert_eq!((short(999.0), short(133_200_000.0)), ("999".into(), "133.2 M".into()));
         assert_eq!((bytes(12), bytes(1_360_000)), ("12 B".into(), "1.4 MB".into()));
     }
 }

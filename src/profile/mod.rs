@@ -71,12 +71,20 @@ impl Profile {
         self.add_traced(session, sample, mode, event, TraceId::default());
     }
 
-    /// The same, with the text of the tracepoint's sample.
-    pub fn add_traced(&mut self, session: &mut Session, sample: &Sample<'_>, mode: u16, event: u16, trace: TraceId) {
+    /// The same, with the text of the tracepoint's sample. Returns who was where.
+    pub fn add_traced(
+        &mut self,
+        session: &mut Session,
+        sample: &Sample<'_>,
+        mode: u16,
+        event: u16,
+        trace: TraceId,
+    ) -> SiteId {
         let task = session.task(sample.pid, sample.tid);
         let stack = self.stack(session, sample, mode);
         let site = self.sites.intern(Site { task, stack, trace });
         self.push(sample.time, site, sample.period.max(1), sample.cpu as u16, event);
+        site
     }
 
     /// Adds one sample whose site is known: for sources that carry names instead of addresses.

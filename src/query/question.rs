@@ -105,6 +105,8 @@ pub enum ChainMode {
 /// What a view is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Baseline {
+    /// Another event of the same session, when that is what is compared.
+    pub event: Option<usize>,
     /// Which samples it is made of.
     pub filter: Option<Arc<Filter>>,
     /// Whether those are of the other profile, which the engine was handed, or of this one.

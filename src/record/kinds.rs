@@ -97,6 +97,7 @@ pub mod misc {
     pub const GUEST_KERNEL: u16 = 4;
     pub const GUEST_USER: u16 = 5;
     pub const COMM_EXEC: u16 = 1 << 13;
+    pub const SWITCH_OUT: u16 = 1 << 13;
     pub const MMAP_DATA: u16 = 1 << 13;
     pub const MMAP_BUILD_ID: u16 = 1 << 14;
 }

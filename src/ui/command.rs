@@ -77,6 +77,7 @@ pub enum Command {
     Per(Option<String>),
     Age(Option<String>),
     Chains,
+    OffCpu,
     Write(Option<String>),
     CopyCommand,
     Suspend,
@@ -203,6 +204,7 @@ table! {
         "recursion" ["R"] => Recursion: "a function that calls itself is one frame";
         "by-dso" ["b"] => ByDso: "frames are DSOs instead of functions";
         "chains" ["C"] => Chains: "chains of frames with one child each are one frame";
+        "off-cpu" ["c"] => OffCpu: "time off the CPUs beside the time on them, where switches are recorded";
         "copy-graph" ["y"] => Copy: "copy the graph as text to the clipboard";
         "undo" ["u"] => Undo: "take the last change back";
         "redo" ["ctrl-r"] => Redo: "make it again";

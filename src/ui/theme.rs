@@ -35,6 +35,8 @@ pub struct Theme {
     pub grew: Style,
     pub shrank: Style,
     pub same: Style,
+    /// Time off the CPUs.
+    pub cold: Style,
     /// Blocks of a flame graph by class.
     pub flame: FlameStyles,
     /// Three lightnesses of each class's block, in the order of [`FlameStyles::of`], then of `same`.
@@ -142,6 +144,7 @@ impl Theme {
             grew: s.reversed(),
             shrank: s.reversed(),
             same: s,
+            cold: s,
             flame: FlameStyles::default(),
             shades: Vec::new(),
             fine: false,
@@ -202,6 +205,7 @@ impl Theme {
             &mut self.grew,
             &mut self.shrank,
             &mut self.same,
+            &mut self.cold,
         ];
         named.into_iter().chain(shades)
     }

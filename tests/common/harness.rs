@@ -96,11 +96,14 @@ impl Harness {
         let core = self.loaded.ingest.core();
         let parts = self.view.answer(data, &question, u64::MAX);
         self.view.outdated();
-        let mut all = Fold::new(question.event, None, false);
-        all.update(data, 0..u64::MAX);
-        let events = self.loaded.event_names.iter().map(|name| EventInfo {
+        let total = |event| {
+            let mut all = Fold::new(event, None, false);
+            all.update(data, 0..u64::MAX);
+            all.total()
+        };
+        let events = (0..).zip(&self.loaded.event_names).map(|(i, name)| EventInfo {
             name: name.clone(),
-            total: all.total(),
+            total: total(i),
             lost: 0,
             note: None,
         });
@@ -109,7 +112,7 @@ impl Harness {
             elapsed_ns: span.1 - span.0,
             events: events.collect(),
             total: parts.total,
-            unfiltered: all.total(),
+            unfiltered: total(question.event),
             lines: parts.lines,
             flame: parts.flame,
             rows: parts.rows,

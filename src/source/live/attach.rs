@@ -296,6 +296,7 @@ mod tests {
             chains: true,
             exclude: Exclude::default(),
             inherit: false,
+            tasks: false,
             watermark: 4096,
             enable_on_exec: false,
         };

@@ -29,6 +29,8 @@ pub struct Common {
     pub chains: bool,
     pub exclude: Exclude,
     pub inherit: bool,
+    /// Whether tasks are followed rather than CPUs.
+    pub tasks: bool,
     /// Half of the ring, in bytes: where the kernel wakes the reader.
     pub watermark: u32,
     pub enable_on_exec: bool,
@@ -117,6 +119,10 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
     if own.kind == TYPE_TRACEPOINT {
         attr.sample_type |= sample::RAW;
     }
+    if event.tracepoint.as_ref().is_some_and(|(system, name)| system == "sched" && name == "sched_switch") {
+        // Of tasks that are followed, the tracepoint tells who leaves; these records, who comes back.
+        attr.set(Flag::ContextSwitch, common.tasks);
+    }
     if own.kind == TYPE_BREAKPOINT {
         attr.sample_type |= sample::ADDR;
     }
@@ -171,6 +177,7 @@ mod tests {
         chains: true,
         exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
         inherit: true,
+        tasks: true,
         watermark: 4096,
         enable_on_exec: false,
     };

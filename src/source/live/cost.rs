@@ -35,6 +35,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         chains: false,
         exclude: Exclude::default(),
         inherit: false,
+        tasks: false,
         watermark: 1 << 16,
         enable_on_exec: false,
     };

@@ -92,6 +92,7 @@ impl LiveSource {
             chains: config.chains,
             exclude: config.exclude,
             inherit: config.inherit && target.is_tasks(),
+            tasks: target.is_tasks(),
             watermark: (pages * rustix::param::page_size() / 2) as u32,
             enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
         };

@@ -76,6 +76,7 @@ impl App {
             | Command::Recursion
             | Command::Chains
             | Command::ByDso => self.flame_edit(command),
+            Command::OffCpu => self.toggle_off_cpu(),
             Command::Undo if !self.flame.undo() => self.say("there is nothing to undo"),
             Command::Redo if !self.flame.redo() => self.say("there is nothing to make again"),
             Command::Undo | Command::Redo => {}

@@ -106,6 +106,8 @@ pub struct App {
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
+    /// Whether the flame graph shows time off the CPUs beside the time on them.
+    pub off_cpu: bool,
     /// How rows were ordered before differences came.
     order_before: Option<(Order, bool)>,
     invocation: Vec<String>,
@@ -154,6 +156,7 @@ impl App {
             baseline: None,
             per: Per::Total,
             age: Age::All,
+            off_cpu: false,
             order_before: None,
             invocation: start.invocation,
             hide_idle: true,

@@ -139,9 +139,10 @@ impl App {
 
     /// Goes to another event; dummies, which only carry side-band, are passed over.
     pub(super) fn move_event(&mut self, step: isize) {
-        let n = self.info.events.len() as isize;
+        let events = self.answer.clone();
+        let n = events.events.len() as isize;
         let around = (1..n).map(|i| (self.event as isize + i * step).rem_euclid(n) as usize);
-        let next = around.into_iter().find(|i| !self.info.events[*i].name.starts_with("dummy"));
+        let next = around.into_iter().find(|i| !events.events[*i].name.starts_with("dummy"));
         match next {
             Some(event) => {
                 self.event = event;

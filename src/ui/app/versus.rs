@@ -1,5 +1,6 @@
 //! What the view is compared with, how old samples may be, and what leaves the screen as text.
 
+use crate::engine::offcpu::NAME as OFF_CPU;
 use crate::filter::Filter;
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
@@ -121,6 +122,23 @@ impl App {
         }
     }
 
+    /// Shows time off the CPUs in the flame graph, beside the time on them.
+    pub(super) fn toggle_off_cpu(&mut self) {
+        let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
+        let clock = self.answer.events.iter().position(|e| clock(&e.name));
+        if !self.answer.events.iter().any(|e| e.name == OFF_CPU) {
+            return self.say("no switches are recorded: -e cpu-clock,sched:sched_switch");
+        }
+        let Some(clock) = clock else {
+            return self.say("time on the CPUs needs cpu-clock beside the switches: -e cpu-clock,sched:sched_switch");
+        };
+        self.off_cpu = !self.off_cpu;
+        if self.off_cpu {
+            self.event = clock;
+            self.say("time on the CPUs, and off them where hatched");
+        }
+    }
+
     /// All that narrows the view: zooms, a filter, idle CPUs, and one clause more.
     fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
         let idle = self.hide_idle.then(|| "!idle".to_owned());
@@ -150,6 +168,11 @@ impl App {
 
     /// The baseline as part of a question.
     pub(super) fn baseline_asked(&self) -> Option<Baseline> {
+        if self.off_cpu && self.tab == Tab::Flame {
+            let filter = self.whole_filter().and_then(|t| Filter::parse(&t).ok()).map(std::sync::Arc::new);
+            let event = self.answer.events.iter().position(|e| e.name == OFF_CPU);
+            return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None });
+        }
         let mark = self.baseline.as_ref()?;
         let (text, split) = match &mark.of {
             Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
@@ -157,7 +180,7 @@ impl App {
             Of::File => (self.narrowed(self.filter.as_ref(), None), None),
         };
         let filter = text.and_then(|t| Filter::parse(&t).ok()).map(std::sync::Arc::new);
-        Some(Baseline { filter, other: mark.of == Of::File, per: self.per, split })
+        Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split })
     }
 
     /// The columns that say something: another run has other processes.

@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 
 use crate::panel::text::{clean, fit, width};
 use crate::panel::top as panel;
-use crate::panel::unit::{percent, thousands};
+use crate::panel::unit::{duration, percent, thousands};
 use crate::query::blocks::{Block, Flame};
 use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
@@ -75,10 +75,13 @@ fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer
 fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let y = area.height.saturating_sub(1);
     let mut x = 1;
-    if flame.versus.is_some() {
+    if cold(app) {
+        x += put(buffer, area, x, y, " ░ ", theme.cold);
+        x += put(buffer, area, x, y, " off the CPUs ", theme.dim) + 1;
+    } else if flame.versus.is_some() {
         x = signs(app, theme, area, buffer);
     }
-    for (class, word) in LEGEND.iter().filter(|_| flame.versus.is_none()) {
+    for (class, word) in LEGEND.iter().filter(|_| flame.versus.is_none() || cold(app)) {
         x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }
@@ -89,6 +92,11 @@ fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buff
         let at = area.width.saturating_sub(width(&text) as u16 + 1).max(x);
         put(buffer, area, at, y, &text, theme.found);
     }
+}
+
+/// Whether what is drawn is time on the CPUs and off them, rather than a comparison.
+fn cold(app: &App) -> bool {
+    app.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
 }
 
 /// What bars and signs of a comparison mean.
@@ -142,7 +150,7 @@ fn one(
     if room == 0 {
         return;
     }
-    if let Some(verdict) = block.verdict {
+    if let Some(verdict) = block.verdict.filter(|_| !cold(app)) {
         let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
         let bar_style = match verdict {
             Verdict::Noise => theme.same.add_modifier(Modifier::DIM),
@@ -154,6 +162,15 @@ fn one(
         let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return changed(flame, block, verdict, theme, area, buffer);
     }
+    if cold(app) {
+        let part = block.total.old.period as f64 / (block.total.old.period + block.total.new.period).max(1) as f64;
+        let off = (part * room as f64).round() as u16;
+        for x in (to - off..to).filter(|_| !selected) {
+            buffer[(place.x + x, place.y + y)].set_symbol("░").set_style(theme.cold);
+        }
+        let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
+        return over(&on_and_off(block, room, theme), area, buffer);
+    }
     label(block, room, style, theme, Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 }, buffer);
 }
 
@@ -162,7 +179,7 @@ fn round(x: u32) -> u32 {
 }
 
 fn style_of(app: &App, block: &Block, selected: bool, theme: &Theme) -> Style {
-    let mut style = if block.verdict.is_some() {
+    let mut style = if block.verdict.is_some() && !cold(app) {
         theme.unchanged(shade(&block.name))
     } else if block.pooled > 0 {
         theme.others
@@ -219,8 +236,32 @@ fn changed(flame: &Flame, block: &Block, verdict: Verdict, theme: &Theme, place:
             format!("{edge}{}", fit(&text, left))
         }
     };
-    for (cell, c) in (place.x..).zip(text.chars().take(room)) {
+    over(&text, place, buffer);
+}
+
+/// Writes over whatever colours are there. The text has no characters of double width: it is
+/// shortened where it has.
+fn over(text: &str, place: Rect, buffer: &mut Buffer) {
+    for (cell, c) in (place.x..).zip(text.chars().take(usize::from(place.width))) {
         buffer[(cell, place.y)].set_char(c);
+    }
+}
+
+/// Name and times of a block with time on the CPUs and off them.
+fn on_and_off(block: &Block, room: usize, theme: &Theme) -> String {
+    let edge = if theme.fine { "" } else { "│" };
+    let mark = block.class.letter();
+    match room {
+        0..=1 => edge.to_owned(),
+        2..=5 => format!("{edge}{mark}"),
+        _ => {
+            let name = clean(&block.name).into_owned();
+            let left = room.saturating_sub(width(edge) + 3);
+            let times =
+                format!("{name}  on {}, off {} ", duration(block.total.new.period), duration(block.total.old.period));
+            let text = if width(&times) <= left { times } else { fit(&name, left).into_owned() };
+            format!("{edge}{mark} {text}")
+        }
     }
 }
 
@@ -241,6 +282,20 @@ pub fn details(app: &App, flame: &Flame) -> Option<String> {
             percent(block.total.percent_of(&flame.total)),
             thousands(block.total.new.samples)
         ));
+    }
+    if cold(app) {
+        let whole = flame.total;
+        let all = (whole.new.period + whole.old.period).max(1);
+        let both = block.total.new.period + block.total.old.period;
+        let figures = format!(
+            "on {}  off {}  together {}  {} samples, {} absences",
+            duration(block.total.new.period),
+            duration(block.total.old.period),
+            percent(100.0 * both as f64 / all as f64),
+            thousands(block.total.new.samples),
+            thousands(block.total.old.samples)
+        );
+        return Some(named(block, &figures, room));
     }
     if let Some(verdict) = block.verdict {
         return Some(compared(flame, block, verdict, room));

@@ -1,0 +1,149 @@
+//! Off-CPU time from sched:sched_switch: how long each task was away, with the stack that it left by,
+//! as one more event beside those that were measured.
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::{Field, Format, Formats};
+use crate::event::tracepoint;
+use crate::profile::SiteId;
+use crate::session::Origin;
+use crate::source::Info;
+
+/// The name of the event; its periods are nanoseconds.
+pub const NAME: &str = "off-cpu";
+const SWITCH: &str = "sched:sched_switch";
+
+/// Who is off the CPUs.
+#[derive(Debug)]
+pub struct OffCpu {
+    /// The event of the switches, and the one that is made of them.
+    switch: u16,
+    pub event: u16,
+    prev: Field,
+    next: Field,
+    big: bool,
+    /// When each thread left, and from where.
+    away: FxHashMap<i32, (u64, SiteId)>,
+    /// The profile's epoch that those sites are of.
+    epoch: u64,
+}
+
+/// One switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub prev: i32,
+    pub next: i32,
+}
+
+impl OffCpu {
+    /// `None` when no switches are recorded, or their fields are not known.
+    pub fn new(info: &Info) -> Option<Self> {
+        let named = |e: &crate::perfdata::EventDesc| {
+            e.name == SWITCH || e.name.strip_prefix(SWITCH).is_some_and(|rest| rest.starts_with(':'))
+        };
+        let switch = info.events.iter().position(named)?;
+        let config = info.events[switch].attr.config;
+        let format = match Formats::parse(&info.tracing).by_id.remove(&config) {
+            Some(format) => format,
+            None if info.origin == Origin::Live => {
+                let text = tracepoint::root().and_then(|root| tracepoint::format(&root, "sched", "sched_switch"));
+                Format::parse("sched", &text.ok()?, cfg!(target_endian = "big"))?
+            }
+            None => return None,
+        };
+        Some(Self {
+            switch: switch as u16,
+            event: info.events.len() as u16,
+            prev: format.field("prev_pid")?.clone(),
+            next: format.field("next_pid")?.clone(),
+            big: format.big,
+            away: FxHashMap::default(),
+            epoch: 0,
+        })
+    }
+
+    /// Reads a sample's switch.
+    pub fn switch(&self, event: u16, raw: &[u8]) -> Option<Switch> {
+        if event != self.switch {
+            return None;
+        }
+        let number = |field: &Field| i32::try_from(field.number(raw, self.big)?).ok();
+        Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
+    }
+
+    /// Somebody is back: where they left from and how many nanoseconds ago.
+    pub fn back(&mut self, tid: i32, time: u64, epoch: u64) -> Option<(SiteId, u64)> {
+        if self.epoch != epoch {
+            self.away.clear();
+            self.epoch = epoch;
+        }
+        let (left, site) = self.away.remove(&tid)?;
+        Some((site, time.saturating_sub(left)))
+    }
+
+    /// Somebody leaves. The idle tasks, which are all thread 0, are never away.
+    pub fn leave(&mut self, switch: Switch, time: u64, site: SiteId) {
+        if switch.prev != 0 {
+            self.away.insert(switch.prev, (time, site));
+        }
+    }
+
+    /// Records were lost: who has come back meanwhile is not known.
+    pub fn forget(&mut self) {
+        self.away.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ingest::{Ingest, Wants};
+
+    /// Two threads that hand over to each other: every absence lies between two switches.
+    #[test]
+    fn absences_are_what_the_switches_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/switches.data");
+        let mut source = crate::source::recording::open(&[path.into()]).expect("opens");
+        let mut ingest = Ingest::new(source.info(), None, Wants::default());
+        let (mut switches, mut by_hand) = (FxHashMap::default(), (0u64, 0u64));
+        let off = OffCpu::new(source.info()).expect("switches are recorded");
+        loop {
+            let mut batch = crate::source::Batch::default();
+            let step = source.next(&mut batch).expect("reads");
+            ingest.feed(&mut batch);
+            if matches!(step, crate::source::Step::End(_)) {
+                break;
+            }
+        }
+        ingest.feed(&mut crate::source::Batch { complete_until: Some(u64::MAX), ..Default::default() });
+        let mut source = crate::source::recording::open(&[path.into()]).expect("opens");
+        crate::engine::offline::replay(&mut *source, |core, input, record| {
+            let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
+            if header.kind == 14 && header.misc & 1 << 13 == 0 {
+                let id = core.events[1].layout().trailer(body).expect("a trailer");
+                if let Some(left) = switches.remove(&id.tid) {
+                    by_hand = (by_hand.0 + 1, by_hand.1 + (id.time - left));
+                }
+            }
+            let sample = (header.kind == 9).then(|| core.decode(input, header, body)).flatten();
+            let Some((event, sample)) = sample else { return };
+            let Some(switch) = off.switch(event, sample.raw) else { return };
+            if let Some(left) = switches.remove(&switch.next) {
+                by_hand = (by_hand.0 + 1, by_hand.1 + (sample.time - left));
+            }
+            if switch.prev != 0 {
+                switches.insert(switch.prev, sample.time);
+            }
+        })
+        .expect("replays");
+        let profile = &ingest.core().profile;
+        let mut sum = (0, 0);
+        for (chunk, range) in profile.between(0, u64::MAX) {
+            for i in range.filter(|i| chunk.event[*i] == off.event) {
+                sum = (sum.0 + 1, sum.1 + chunk.weight[i]);
+            }
+        }
+        assert!(by_hand.0 > 20, "{by_hand:?}");
+        assert_eq!(sum, by_hand);
+    }
+}

@@ -257,6 +257,7 @@ fn call_chains_and_levels_as_text() {
     let lines: Vec<&str> = chains.lines().collect();
     let alpha = lines.iter().position(|l| l.ends_with("burn_alpha")).expect("row");
     assert!(lines[alpha + 1].ends_with("work_loop  spin") && lines[alpha + 2].ends_with("main  spin"), "{chains}");
+    assert_eq!(text(&["--no-children", "-g", "--percent-limit", "20"]), chains, "alone it leads to the callers");
     let levels = text(&["--hierarchy", "-s", "comm,dso,sym", "--percent-limit", "5"]);
     let shape: Vec<&str> = levels.lines().skip(2).take(3).map(str::trim_end).collect();
     assert!(

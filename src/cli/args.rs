@@ -369,8 +369,9 @@ pub struct Report {
     /// Count only the functions themselves, not what they call
     #[arg(long)]
     pub no_children: bool,
-    /// Print call chains below each row: caller, callee or none
-    #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "caller")]
+    /// Print call chains below each row: caller, callee or none; alone, what a row called when children
+    /// are counted, else who called it
+    #[arg(short = 'g', long = "call-graph", value_name = "WAY", num_args = 0..=1, default_missing_value = "graph")]
     pub call_graph: Option<String>,
     /// Print a column of sample counts (always here)
     #[arg(short = 'n', long = "show-nr-samples")]

@@ -17,7 +17,7 @@ use crate::query::{Fold, Key, Order, Top, TopSpec};
 use super::Usage;
 use super::args::{Diff, DiffFormat, PerArg, Recording};
 use super::input;
-use super::output::print;
+use super::output::{complain, print};
 use super::report::{chosen_events, keys_of};
 
 /// A recording and the event of it that is compared.
@@ -38,6 +38,10 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
         PerArg::Nothing => Per::Nothing,
     };
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
+    let events = [&old, &new].map(|one| one.loaded.event_names[one.event].clone());
+    if plain(&events[0]) != plain(&events[1]) {
+        complain(&format!("{} is compared with {}: --event chooses one of both", events[0], events[1]));
+    }
     if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
         return stacks(&args, &old, &new, per);
     }
@@ -76,6 +80,11 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
     }
     std::mem::forget((old, new));
     Ok(0)
+}
+
+/// An event's name without its modifiers.
+fn plain(name: &str) -> &str {
+    name.split_once(":p").map_or(name, |(name, _)| name)
 }
 
 fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One> {

@@ -51,8 +51,8 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         // perf's choice for such recordings, too: their addresses say little.
         keys = vec![Key::Comm, Key::Trace];
     }
-    let chains = direction(args.call_graph.as_deref())?;
     let children = !args.no_children && info.chains;
+    let chains = direction(args.call_graph.as_deref(), children)?;
     let by_stack = args.which.filter.as_deref().is_some_and(|f| f.contains("stack"));
     let wants = Wants { chains: children || chains.is_some() || by_stack, traces: keys.contains(&Key::Trace) };
     let name = opened.name.clone();
@@ -92,14 +92,16 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// `-g` as typed: perf's words for the order, or `none`; other words of perf's are accepted.
-fn direction(text: Option<&str>) -> anyhow::Result<Option<Direction>> {
+/// `-g` as typed: perf's words for the order, or `none`; other words of perf's are accepted. Without
+/// an order it is the one that leads where a row's figure comes from (perf-report(1), --call-graph).
+fn direction(text: Option<&str>, children: bool) -> anyhow::Result<Option<Direction>> {
     let Some(text) = text else { return Ok(None) };
-    let mut found = Some(Direction::Callers);
+    let mut found = Some(if children { Direction::Callees } else { Direction::Callers });
     for word in text.split(',') {
         match word {
             "caller" => found = Some(Direction::Callees),
-            "callee" | "graph" | "fractal" | "" => {}
+            "callee" => found = Some(Direction::Callers),
+            "graph" | "fractal" | "" => {}
             "none" => found = None,
             number if number.parse::<f64>().is_ok() => {}
             "function" | "address" | "percent" => {}

@@ -41,7 +41,7 @@ struct Shape {
 /// `perfprof-tui report`.
 pub fn run(args: Report) -> anyhow::Result<u8> {
     let mut keys = keys_of(&args.sort)?;
-    filter_of(args.which.filter.as_deref())?;
+    let by_stack = filter_of(args.which.filter.as_deref())?.is_some_and(|f| f.needs_chains());
     let opened = input::open(&args.recording, args.no_demangle)?;
     if args.header {
         return header(&opened);
@@ -53,7 +53,6 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     }
     let children = !args.no_children && info.chains;
     let chains = direction(args.call_graph.as_deref(), children)?;
-    let by_stack = args.which.filter.as_deref().is_some_and(|f| f.contains("stack"));
     let wants = Wants { chains: children || chains.is_some() || by_stack, traces: keys.contains(&Key::Trace) };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;

@@ -25,6 +25,8 @@ pub enum Field {
     Stack,
     Event,
     Time,
+    Context,
+    Softirq,
     User,
     Kernel,
     Idle,
@@ -51,6 +53,8 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Stack, "stack", Kind::Text, "any function of the call chain"),
     (Field::Event, "event", Kind::Text, "event that took the sample"),
     (Field::Time, "time", Kind::Seconds, "seconds since the start (also 250ms, 2m)"),
+    (Field::Context, "context", Kind::Text, "task, softirq, irq or idle, by the call chain"),
+    (Field::Softirq, "softirq", Kind::Text, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…"),
     (Field::User, "user", Kind::Flag, "sampled in user code"),
     (Field::Kernel, "kernel", Kind::Flag, "sampled in the kernel"),
     (Field::Idle, "idle", Kind::Flag, "the idle task's idle loop"),
@@ -163,6 +167,11 @@ impl Filter {
     /// Bits of the atoms that are decided by the single sample.
     pub fn per_sample_mask(&self) -> u64 {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
+    }
+
+    /// Whether it looks at call chains.
+    pub fn needs_chains(&self) -> bool {
+        self.atoms.iter().any(|a| matches!(a.field, Field::Stack | Field::Context | Field::Softirq))
     }
 
     /// The verdict, from one bit for each atom.

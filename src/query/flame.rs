@@ -10,6 +10,7 @@ use crate::session::DsoKind;
 
 use super::Data;
 use super::collapse::{collapse, joined};
+use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::diff::{Per, Side};
 use super::fold::Fold;
 use super::named::{Name, name};
@@ -73,10 +74,6 @@ impl Class {
         }
     }
 }
-
-/// Where the kernel begins to run softirqs, and hardware interrupts.
-const SOFTIRQ: &[&str] = &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
-const IRQ: &[&str] = &["asm_common_interrupt", "common_interrupt", "handle_irq_event", "do_IRQ", "ret_from_intr"];
 
 /// A weight now, and in what it is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -464,7 +461,7 @@ impl FlameTree {
             self.names.iter().map(|n| n.text.split(" › ").any(|part| list.contains(&part))).collect()
         };
         let (soft, hard) = (enters(SOFTIRQ), enters(IRQ));
-        let vector = |i: u32| self.names[i as usize].text.starts_with("asm_sysvec_");
+        let vector = |i: u32| is_system_vector(&self.names[i as usize].text);
         self.class = vec![Class::Thread; self.parent.len()];
         for i in 1..self.parent.len() {
             let (up, name) = (self.parent[i] as usize, self.name[i]);

@@ -9,6 +9,7 @@ use crate::profile::{NodeId, SiteId, SymId};
 use crate::session::TaskId;
 
 use super::Data;
+use super::context::Contexts;
 
 /// A site's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Judge {
     time_atoms: Vec<u8>,
     /// The verdict for every combination of few atoms.
     table: Vec<bool>,
+    /// For clauses about contexts.
+    contexts: Option<Contexts>,
     by_sym: Vec<FxHashMap<SymId, bool>>,
     by_task: Vec<FxHashMap<TaskId, bool>>,
 }
@@ -84,6 +87,11 @@ impl Judge {
         let n = filter.atoms().len();
         Self {
             table: (0..if n > TABLE_ATOMS { 0 } else { 1u64 << n }).map(|bits| filter.eval(bits)).collect(),
+            contexts: filter
+                .atoms()
+                .iter()
+                .any(|a| matches!(a.field, Field::Context | Field::Softirq))
+                .then(Contexts::default),
             by_cpu: Vec::new(),
             by_event: Vec::new(),
             time_atoms: (0u8..).zip(filter.atoms()).filter(|(_, a)| a.field == Field::Time).map(|(i, _)| i).collect(),
@@ -107,13 +115,16 @@ impl Judge {
     pub fn update(&mut self, data: Data<'_>) -> bool {
         let profile = data.profile;
         let generation = profile.frames.generation();
-        let by_name = self.filter.atoms().iter().any(|a| matches!(a.field, Field::Sym | Field::Stack | Field::Idle));
+        let named =
+            |a: &Atom| matches!(a.field, Field::Sym | Field::Stack | Field::Idle | Field::Context | Field::Softirq);
+        let by_name = self.filter.atoms().iter().any(named);
         let renamed = by_name && generation != self.names;
         self.names = generation;
         if renamed {
             self.nodes.iter_mut().for_each(|(_, nodes)| nodes.clear());
         }
         self.extend_nodes(data);
+        self.contexts.iter_mut().for_each(|contexts| contexts.update(data));
         if self.sample_mask != 0 {
             self.tabulate(data);
         }
@@ -194,6 +205,15 @@ impl Judge {
                     .iter()
                     .find(|(a, _)| usize::from(*a) == i)
                     .is_some_and(|(_, nodes)| nodes[site.stack.0 as usize]),
+                Field::Context | Field::Softirq => self.contexts.as_ref().is_some_and(|contexts| {
+                    let pid = data.session.tasks()[site.task.0 as usize].pid;
+                    let context = contexts.of(site.stack, pid);
+                    match atom.field {
+                        Field::Context => atom.text(context.word()),
+                        // An empty name is no vector, whatever a pattern says.
+                        _ => !context.vector().is_empty() && atom.text(context.vector()),
+                    }
+                }),
                 Field::Comm | Field::Pid | Field::Tid => {
                     let task = &data.session.tasks()[site.task.0 as usize];
                     *self.by_task[i].entry(site.task).or_insert_with(|| match atom.field {

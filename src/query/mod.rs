@@ -8,6 +8,7 @@ pub mod answer;
 pub mod blocks;
 pub mod chains;
 pub mod collapse;
+pub mod context;
 pub mod diff;
 pub mod find;
 pub mod flame;

@@ -1,0 +1,190 @@
+//! What a CPU was doing when a sample was taken: a task, a softirq of some vector, a hardware
+//! interrupt, or nothing; told from the names on the call chain.
+//!
+//! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are
+//! those that open_softirq() registers, by the names that they had over the years.
+
+use crate::profile::{NodeId, SymId};
+
+use super::Data;
+
+/// Softirq vectors, in the kernel's order.
+pub const VECTORS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// What a CPU was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Context {
+    Task,
+    /// An index into [`VECTORS`]; `None` when the chain does not say which.
+    Softirq(Option<u8>),
+    Irq,
+    Idle,
+}
+
+impl Context {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Softirq(_) => "softirq",
+            Self::Irq => "irq",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// The vector's name; empty when it is none or not known.
+    pub fn vector(self) -> &'static str {
+        match self {
+            Self::Softirq(Some(v)) => VECTORS.get(usize::from(v)).copied().unwrap_or_default(),
+            _ => "",
+        }
+    }
+}
+
+/// Where softirqs begin.
+pub const SOFTIRQ: &[&str] =
+    &["__do_softirq", "handle_softirqs", "do_softirq", "run_ksoftirqd", "do_softirq_own_stack"];
+/// Where hardware interrupts begin; also those whose handlers run in threads.
+pub const IRQ: &[&str] = &[
+    "asm_common_interrupt",
+    "common_interrupt",
+    "ret_from_intr",
+    "do_IRQ",
+    "__common_interrupt",
+    "handle_irq_event",
+    "el1_interrupt",
+    "el0_interrupt",
+    "gic_handle_irq",
+    "irq_thread",
+    "irq_thread_fn",
+];
+
+/// Each vector's handlers, and functions that only they call, for where a handler was inlined.
+const HANDLERS: &[(u8, &[&str])] = &[
+    (0, &["tasklet_hi_action"]),
+    (1, &["run_timer_softirq", "__run_timers", "__run_timer_base", "run_timer_base", "expire_timers", "call_timer_fn"]),
+    (2, &["net_tx_action"]),
+    (3, &["net_rx_action", "__napi_poll", "napi_poll"]),
+    (4, &["blk_done_softirq", "blk_complete_reqs"]),
+    (5, &["irq_poll_softirq", "blk_iopoll_softirq"]),
+    (6, &["tasklet_action", "tasklet_action_common"]),
+    (7, &["run_rebalance_domains", "sched_balance_softirq", "sched_balance_domains", "rebalance_domains"]),
+    (8, &["hrtimer_run_softirq"]),
+    (9, &["rcu_core_si", "rcu_core", "rcu_process_callbacks", "rcu_do_batch"]),
+];
+
+/// Whether a function is where an interrupt of x86's own vectors begins.
+pub fn is_system_vector(name: &str) -> bool {
+    name.starts_with("asm_sysvec_") || name.starts_with("sysvec_") || name.starts_with("smp_apic_")
+}
+
+/// What a function says of the frames that it calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    Irq,
+    Softirq,
+    Vector(u8),
+}
+
+fn says(name: &str) -> Says {
+    if SOFTIRQ.contains(&name) {
+        return Says::Softirq;
+    }
+    if IRQ.contains(&name) || is_system_vector(name) {
+        return Says::Irq;
+    }
+    let vector = HANDLERS.iter().find(|(_, names)| names.contains(&name));
+    vector.map_or(Says::Nothing, |(v, _)| Says::Vector(*v))
+}
+
+/// The context of every stack, kept up to date as stacks and names come.
+#[derive(Debug, Default)]
+pub struct Contexts {
+    nodes: Vec<Context>,
+    /// The names' generation and the profile's epoch that they are of.
+    of: (u64, u64),
+}
+
+impl Contexts {
+    /// Takes in new stacks; all anew when names or ids have changed.
+    pub fn update(&mut self, data: Data<'_>) {
+        let profile = data.profile;
+        let of = (profile.frames.generation(), profile.epoch());
+        if self.of != of {
+            self.nodes.clear();
+            self.of = of;
+        }
+        let (parents, frames) = profile.trie.columns();
+        if self.nodes.len() == parents.len() {
+            return;
+        }
+        let mut memo = vec![None; profile.frames.n_syms()];
+        for n in self.nodes.len()..parents.len() {
+            let context = if n == 0 {
+                Context::Task
+            } else {
+                let sym = profile.frames.syms()[frames[n] as usize] as usize;
+                let said = *memo[sym].get_or_insert_with(|| {
+                    let sym = profile.frames.sym(SymId(sym as u32));
+                    if sym.kind.is_kernel() { says(&sym.name()) } else { Says::Nothing }
+                });
+                match (said, self.nodes[parents[n] as usize]) {
+                    (Says::Softirq, Context::Softirq(v)) => Context::Softirq(v),
+                    (Says::Softirq, _) => Context::Softirq(None),
+                    (Says::Irq, _) => Context::Irq,
+                    (Says::Vector(v), Context::Softirq(None)) => Context::Softirq(Some(v)),
+                    (_, inherited) => inherited,
+                }
+            };
+            self.nodes.push(context);
+        }
+    }
+
+    /// The context of a stack of a process; the idle tasks are process 0.
+    pub fn of(&self, stack: NodeId, pid: i32) -> Context {
+        match self.nodes.get(stack.0 as usize).copied().unwrap_or(Context::Task) {
+            Context::Task if pid == 0 => Context::Idle,
+            context => context,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Frame, Profile};
+    use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+
+    fn context(stack: &[&str], pid: i32) -> String {
+        let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
+        let mut node = NodeId::ROOT;
+        for (i, name) in stack.iter().enumerate() {
+            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: i as u64 + 1 });
+            profile.frames.set_named(frame, &dso, (*name).into());
+            node = profile.trie.child(node, frame);
+        }
+        let mut contexts = Contexts::default();
+        contexts.update(Data { session: &session, profile: &profile, events: &[], start: 0 });
+        let found = contexts.of(node, pid);
+        format!("{} {}", found.word(), found.vector()).trim_end().to_owned()
+    }
+
+    #[test]
+    fn the_innermost_context_counts() {
+        let timer = ["asm_sysvec_apic_timer_interrupt", "irq_exit_rcu", "__do_softirq", "run_timer_softirq", "x"];
+        assert_eq!(context(&timer, 0), "softirq TIMER");
+        assert_eq!(context(&timer[..2], 7), "irq");
+        assert_eq!(context(&[&timer[..], &["asm_common_interrupt", "nvme_irq"]].concat(), 7), "irq");
+        assert_eq!(
+            context(&["run_ksoftirqd", "handle_softirqs", "net_rx_action", "__napi_poll"], 20),
+            "softirq NET_RX"
+        );
+        assert_eq!(context(&["do_softirq", "__do_softirq", "rcu_core"], 20), "softirq RCU");
+        assert_eq!(context(&["do_softirq", "something_new"], 20), "softirq");
+        assert_eq!(context(&["kthread", "irq_thread", "irq_thread_fn"], 20), "irq");
+        assert_eq!(context(&["do_syscall_64", "call_timer_fn"], 20), "task");
+        assert_eq!((context(&["do_idle"], 0), context(&["main"], 3)), ("idle".into(), "task".into()));
+    }
+}

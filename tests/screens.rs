@@ -94,6 +94,9 @@ fn commands_become_effects() {
         harness.saved,
         ["Save(None)", "Control(Frequency(99))", "Control(Cpus([0, 1, 2, 5]))", "Freeze(true)", "Clear"]
     );
+    let harness = incident(80, 24).keys("m").keys(":age last 5<ret>").keys(":per second<ret>").keys("2K");
+    let words = "--exec 'age last 5' --exec 'baseline time >= 0' --exec 'per second' --exec flame";
+    assert!(harness.saved.iter().any(|effect| effect.contains(words)), "{:?}", harness.saved);
     let harness = incident(80, 24).keys(":cpus 9-1<ret>").keys("r+");
     assert_eq!(harness.saved, ["Refresh(500ms)"]);
 }

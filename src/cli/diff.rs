@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
+use crate::event::plain;
 use crate::export::{folded, svg};
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
@@ -80,11 +81,6 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
     }
     std::mem::forget((old, new));
     Ok(0)
-}
-
-/// An event's name without its modifiers.
-fn plain(name: &str) -> &str {
-    name.split_once(":p").map_or(name, |(name, _)| name)
 }
 
 fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One> {

@@ -374,7 +374,7 @@ impl Core {
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
         if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {
-            off.leave(switch, sample.time, site);
+            off.leave(switch, sample.time, site, self.profile.epoch());
         }
     }
 

@@ -73,18 +73,24 @@ impl OffCpu {
 
     /// Somebody is back: where they left from and how many nanoseconds ago.
     pub fn back(&mut self, tid: i32, time: u64, epoch: u64) -> Option<(SiteId, u64)> {
-        if self.epoch != epoch {
-            self.away.clear();
-            self.epoch = epoch;
-        }
+        self.turn_to(epoch);
         let (left, site) = self.away.remove(&tid)?;
         Some((site, time.saturating_sub(left)))
     }
 
     /// Somebody leaves. The idle tasks, which are all thread 0, are never away.
-    pub fn leave(&mut self, switch: Switch, time: u64, site: SiteId) {
+    pub fn leave(&mut self, switch: Switch, time: u64, site: SiteId, epoch: u64) {
+        self.turn_to(epoch);
         if switch.prev != 0 {
             self.away.insert(switch.prev, (time, site));
+        }
+    }
+
+    /// Sites of another epoch mean nothing any more.
+    fn turn_to(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.away.clear();
+            self.epoch = epoch;
         }
     }
 
@@ -98,6 +104,7 @@ impl OffCpu {
 mod tests {
     use super::*;
     use crate::engine::ingest::{Ingest, Wants};
+    use crate::record::kinds::{misc, types};
 
     /// Two threads that hand over to each other: every absence lies between two switches.
     #[test]
@@ -119,13 +126,13 @@ mod tests {
         let mut source = crate::source::recording::open(&[path.into()]).expect("opens");
         crate::engine::offline::replay(&mut *source, |core, input, record| {
             let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
-            if header.kind == 14 && header.misc & 1 << 13 == 0 {
+            if header.kind == types::SWITCH && header.misc & misc::SWITCH_OUT == 0 {
                 let id = core.events[1].layout().trailer(body).expect("a trailer");
                 if let Some(left) = switches.remove(&id.tid) {
                     by_hand = (by_hand.0 + 1, by_hand.1 + (id.time - left));
                 }
             }
-            let sample = (header.kind == 9).then(|| core.decode(input, header, body)).flatten();
+            let sample = (header.kind == types::SAMPLE).then(|| core.decode(input, header, body)).flatten();
             let Some((event, sample)) = sample else { return };
             let Some(switch) = off.switch(event, sample.raw) else { return };
             if let Some(left) = switches.remove(&switch.next) {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::event::plain;
 use crate::profile::{Acc, Chunk};
 use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
@@ -17,8 +18,8 @@ use super::offline::Loaded;
 #[derive(Debug, Default)]
 pub struct View {
     fold: Option<Fold>,
-    /// The baseline's.
-    then: Option<Fold>,
+    /// The baseline's, and whether it is of the other profile.
+    then: Option<(bool, Fold)>,
     shown: Option<Shown>,
     /// The tree of the flame graph, and the edits that made it.
     flame: Option<(Vec<Edit>, FlameTree)>,
@@ -61,7 +62,7 @@ impl View {
         if let Some(fold) = &mut self.fold {
             fold.forget(data, chunk);
         }
-        if let Some(fold) = self.then.as_mut().filter(|_| self.other.is_none()) {
+        if let Some((false, fold)) = &mut self.then {
             fold.forget(data, chunk);
         }
     }
@@ -78,7 +79,12 @@ impl View {
             };
             Some((data, baseline))
         });
-        let then = old.map(|(of, baseline)| bring_up_then(self.then.take(), data, of, question, baseline));
+        let then = old.map(|(of, baseline)| {
+            let kept = self.then.take().filter(|(other, _)| *other == baseline.other);
+            // Another profile is whole; this one may be looked at as it was.
+            let until = if baseline.other { u64::MAX } else { until };
+            bring_up_then(kept.map(|(_, fold)| fold), data, of, (question, baseline), until)
+        });
         let sides = then.as_ref().zip(old).map(|(then, (of, baseline))| {
             let new = Side { total: fold.total(), seconds: seconds(data, question, baseline.split, true) };
             let old = Side { total: then.total(), seconds: seconds(of, question, baseline.split, false) };
@@ -102,7 +108,8 @@ impl View {
                 self.shown = Some(shown);
             }
         }
-        (self.fold, self.then) = (Some(fold), then);
+        self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
+        self.fold = Some(fold);
         parts
     }
 }
@@ -126,7 +133,13 @@ fn bring_up(kept: Option<Fold>, data: Data<'_>, question: &Question, until: u64)
 }
 
 /// The fold of its baseline, which is of all ages.
-fn bring_up_then(kept: Option<Fold>, data: Data<'_>, of: Data<'_>, question: &Question, baseline: &Baseline) -> Fold {
+fn bring_up_then(
+    kept: Option<Fold>,
+    data: Data<'_>,
+    of: Data<'_>,
+    (question, baseline): (&Question, &Baseline),
+    until: u64,
+) -> Fold {
     let event = match baseline.event {
         Some(event) => event,
         None if baseline.other => same_event(data, of, question.event),
@@ -136,14 +149,13 @@ fn bring_up_then(kept: Option<Fold>, data: Data<'_>, of: Data<'_>, question: &Qu
     let mut fold = kept
         .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None))
         .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), by_cpu));
-    fold.update(of, 0..u64::MAX);
+    fold.update(of, 0..until);
     fold
 }
 
 /// The event of another profile that is meant: the one of that name, with or without modifiers,
 /// else the first that has samples.
 fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
-    let plain = |name: &str| name.rsplit_once(':').map_or(name, |(a, _)| a).to_owned();
     let name = data.events.get(event).cloned().unwrap_or_default();
     let exact = of.events.iter().position(|other| *other == name);
     let near = || of.events.iter().position(|other| plain(other) == plain(&name));

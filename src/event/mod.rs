@@ -10,3 +10,25 @@ pub mod tracepoint;
 
 pub use fault::Fault;
 pub use spec::{Event, parse};
+
+/// An event's name without its modifiers.
+pub fn plain(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((event, mods)) if mods.bytes().all(|b| spec::MODIFIERS.contains(&b)) => event,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_tracepoint_is_not_taken_for_modifiers() {
+        assert_eq!(plain("cycles:ppp"), "cycles");
+        assert_eq!(plain("cpu-clock"), "cpu-clock");
+        assert_eq!(plain("sched:sched_switch"), "sched:sched_switch");
+        assert_eq!(plain("sched:sched_switch:u"), "sched:sched_switch");
+        assert_eq!(plain("cycles:"), "cycles");
+    }
+}

@@ -278,6 +278,9 @@ fn raw(word: &str) -> Option<u64> {
     u64::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
+/// perf's modifier letters.
+pub const MODIFIERS: &[u8] = b"ukhGHpPIDe";
+
 /// Applies perf's modifier letters; the error is the index of the letter at fault.
 fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {
     let picks = |c: char| mods.contains(c);
@@ -296,7 +299,7 @@ fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {
     attr.set(Flag::ExcludeIdle, picks('I'));
     attr.set(Flag::Pinned, picks('D'));
     attr.set(Flag::Exclusive, picks('e'));
-    match mods.find(|c: char| !"ukhGHpPIDe".contains(c)) {
+    match mods.bytes().position(|b| !MODIFIERS.contains(&b)) {
         Some(at) => Err(at),
         None if precise > 3 => Err(mods.rfind('p').unwrap_or(0)),
         None => Ok(()),

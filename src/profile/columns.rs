@@ -36,7 +36,8 @@ impl std::ops::AddAssign for Acc {
 
 impl std::ops::SubAssign for Acc {
     fn sub_assign(&mut self, other: Self) {
-        self.samples -= other.samples;
+        // A sum may have stopped at its limit.
+        self.samples = self.samples.saturating_sub(other.samples);
         self.period = self.period.wrapping_sub(other.period);
     }
 }

@@ -21,6 +21,15 @@ pub enum Per {
 }
 
 impl Per {
+    /// As the argument of a command.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Second => "second",
+            Self::Nothing => "nothing",
+        }
+    }
+
     /// What values are then.
     pub fn words(self) -> &'static str {
         match self {

@@ -97,13 +97,14 @@ impl App {
             Per::Second => Per::Nothing,
             Per::Nothing => Per::Total,
         };
-        match text.as_deref().map(str::trim) {
-            None => self.per = next,
-            Some("total") => self.per = Per::Total,
-            Some("second") => self.per = Per::Second,
-            Some("nothing") => self.per = Per::Nothing,
-            Some(other) => return self.error(format!("{other}: expected total, second or nothing")),
-        }
+        let named = |text: &str| [Per::Total, Per::Second, Per::Nothing].into_iter().find(|per| per.word() == text);
+        self.per = match text.as_deref().map(str::trim) {
+            None => next,
+            Some(text) => match named(text) {
+                Some(per) => per,
+                None => return self.error(format!("{text}: expected total, second or nothing")),
+            },
+        };
         self.say(format!("differences are of {}", self.per.words()));
     }
 
@@ -183,6 +184,26 @@ impl App {
         Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split })
     }
 
+    /// The commands that compare as this view does. The past of a live session cannot be had again.
+    fn baseline_command(&self) -> Vec<String> {
+        let Some(mark) = &self.baseline else { return Vec::new() };
+        let of = match &mark.of {
+            Of::Past(_) => return Vec::new(),
+            Of::View(None) => "time >= 0".to_owned(),
+            Of::View(Some(filter)) => filter.clone(),
+            Of::File if self.invocation.contains(&mark.label) => String::new(),
+            Of::File => mark.label.clone(),
+        };
+        let mut commands = Vec::new();
+        if !of.is_empty() {
+            commands.push(format!("baseline {of}"));
+        }
+        if self.per != Per::Total {
+            commands.push(format!("per {}", self.per.word()));
+        }
+        commands
+    }
+
     /// The columns that say something: another run has other processes.
     pub fn fields(&self) -> Vec<Field> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
@@ -227,14 +248,27 @@ impl App {
         if !self.hide_idle {
             commands.push("idle".to_owned());
         }
+        if self.age != Age::All {
+            commands.push(format!("age {}", age_argument(self.age)));
+        }
+        commands.extend(self.baseline_command());
         if self.tab == Tab::Flame {
             commands.push("flame".to_owned());
             commands.extend(self.flame.words());
+            commands.extend(self.off_cpu.then(|| "off-cpu".to_owned()));
         }
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
         let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         self.effects.push(Effect::Copy(text.clone()));
         self.say(text);
+    }
+}
+
+fn age_argument(age: Age) -> String {
+    match age {
+        Age::All => "all".into(),
+        Age::Last(ns) => format!("last {}", ns as f64 / 1e9),
+        Age::Half(ns) => format!("half {}", ns as f64 / 1e9),
     }
 }
 

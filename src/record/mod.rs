@@ -5,6 +5,7 @@
 pub mod kinds;
 pub mod order;
 pub mod sample;
+pub mod types;
 
 pub use kinds::{Header, Record, RecordError};
 pub use sample::{Layout, Sample, SampleId};

@@ -1,0 +1,86 @@
+//! Type numbers of records (perf_event_open(2), `enum perf_event_type`; perf's own ones from 64 on).
+
+pub const MMAP: u32 = 1;
+pub const LOST: u32 = 2;
+pub const COMM: u32 = 3;
+pub const EXIT: u32 = 4;
+pub const THROTTLE: u32 = 5;
+pub const UNTHROTTLE: u32 = 6;
+pub const FORK: u32 = 7;
+pub const READ: u32 = 8;
+pub const SAMPLE: u32 = 9;
+pub const MMAP2: u32 = 10;
+pub const AUX: u32 = 11;
+pub const ITRACE_START: u32 = 12;
+pub const LOST_SAMPLES: u32 = 13;
+pub const SWITCH: u32 = 14;
+pub const SWITCH_CPU_WIDE: u32 = 15;
+pub const NAMESPACES: u32 = 16;
+pub const KSYMBOL: u32 = 17;
+pub const BPF_EVENT: u32 = 18;
+pub const CGROUP: u32 = 19;
+pub const TEXT_POKE: u32 = 20;
+/// Types from here on are written by perf's user space and carry no sample id.
+pub const USER_START: u32 = 64;
+pub const HEADER_ATTR: u32 = 64;
+pub const TRACING_DATA: u32 = 66;
+pub const BUILD_ID: u32 = 67;
+pub const FINISHED_ROUND: u32 = 68;
+pub const AUXTRACE: u32 = 71;
+pub const EVENT_UPDATE: u32 = 78;
+pub const HEADER_FEATURE: u32 = 80;
+pub const COMPRESSED: u32 = 81;
+pub const COMPRESSED2: u32 = 83;
+
+/// All types with their names, without the common prefix (`enum perf_event_type` and
+/// `enum perf_user_event_type`).
+pub const NAMES: &[(u32, &str)] = &[
+    (MMAP, "MMAP"),
+    (LOST, "LOST"),
+    (COMM, "COMM"),
+    (EXIT, "EXIT"),
+    (THROTTLE, "THROTTLE"),
+    (UNTHROTTLE, "UNTHROTTLE"),
+    (FORK, "FORK"),
+    (READ, "READ"),
+    (SAMPLE, "SAMPLE"),
+    (MMAP2, "MMAP2"),
+    (AUX, "AUX"),
+    (ITRACE_START, "ITRACE_START"),
+    (LOST_SAMPLES, "LOST_SAMPLES"),
+    (SWITCH, "SWITCH"),
+    (SWITCH_CPU_WIDE, "SWITCH_CPU_WIDE"),
+    (NAMESPACES, "NAMESPACES"),
+    (KSYMBOL, "KSYMBOL"),
+    (BPF_EVENT, "BPF_EVENT"),
+    (CGROUP, "CGROUP"),
+    (TEXT_POKE, "TEXT_POKE"),
+    (21, "AUX_OUTPUT_HW_ID"),
+    (22, "CALLCHAIN_DEFERRED"),
+    (HEADER_ATTR, "HEADER_ATTR"),
+    (65, "HEADER_EVENT_TYPE"),
+    (TRACING_DATA, "HEADER_TRACING_DATA"),
+    (BUILD_ID, "HEADER_BUILD_ID"),
+    (FINISHED_ROUND, "FINISHED_ROUND"),
+    (69, "ID_INDEX"),
+    (70, "AUXTRACE_INFO"),
+    (AUXTRACE, "AUXTRACE"),
+    (72, "AUXTRACE_ERROR"),
+    (73, "THREAD_MAP"),
+    (74, "CPU_MAP"),
+    (75, "STAT_CONFIG"),
+    (76, "STAT"),
+    (77, "STAT_ROUND"),
+    (EVENT_UPDATE, "EVENT_UPDATE"),
+    (79, "TIME_CONV"),
+    (HEADER_FEATURE, "HEADER_FEATURE"),
+    (COMPRESSED, "COMPRESSED"),
+    (82, "FINISHED_INIT"),
+    (COMPRESSED2, "COMPRESSED2"),
+    (84, "BPF_METADATA"),
+];
+
+/// A type's name; `None` for one that nobody here knows.
+pub fn name(kind: u32) -> Option<&'static str> {
+    NAMES.iter().find(|(k, _)| *k == kind).map(|(_, name)| *name)
+}

@@ -2,3 +2,4 @@
 //! knows no terminal; screens, text, CSV and JSON come from its panels.
 
 pub mod coverage;
+pub mod cpus;

@@ -8,6 +8,7 @@ pub mod cgroup;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;
+pub mod host;
 pub mod limits;
 pub mod procfs;
 pub mod ring;
@@ -28,6 +29,11 @@ pub fn wall_ns() -> u64 {
 /// CPU time that this process has used so far, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
+}
+
+/// CPU time that the calling thread has used so far, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
 fn timespec_ns(t: rustix::time::Timespec) -> u64 {

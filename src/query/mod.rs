@@ -9,6 +9,7 @@ pub mod blocks;
 pub mod chains;
 pub mod collapse;
 pub mod context;
+pub mod cpus;
 pub mod diff;
 pub mod find;
 pub mod flame;

@@ -1,0 +1,461 @@
+//! The CPUs of the running machine, from what /proc says: shares of time as mpstat(1) counts them,
+//! peaks within a tenth of a second, ticks that are missing, rates of softirqs and interrupts.
+//!
+//! Ticks are *missing* where a CPU's ticks do not add up to the time that passed. Without
+//! CONFIG_IRQ_TIME_ACCOUNTING an idle CPU without a tick is charged nothing for a softirq that runs
+//! on it; and a CPU that its host does not run, or whose timer is held up, loses ticks as well.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::kernel::host::{Matrix, Place, Pressure, Softnet, Stat, Ticks, Topology};
+
+/// Seconds of history that are kept of each CPU.
+pub const HISTORY: usize = 60;
+/// Seconds over which findings and peaks look back: longer than the pauses between usual bursts.
+pub const WINDOW: usize = 10;
+/// Readings closer than this tell nothing of peaks: /proc/stat counts hundredths of a second.
+const SHORTEST_NS: u64 = 50_000_000;
+
+/// A CPU in one interval, in percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Past {
+    /// Anything but idle and iowait.
+    pub busy: f32,
+    /// Softirqs and interrupts.
+    pub soft: f32,
+    /// Ticks that are missing.
+    pub missing: f32,
+    /// The most that `soft` reached in a tenth of a second.
+    pub peak: f32,
+}
+
+/// Softnet's figures of a CPU, a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NetRates {
+    pub processed: f32,
+    pub dropped: f32,
+    pub squeezed: f32,
+    pub rps: f32,
+}
+
+/// One CPU, now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CpuRow {
+    pub cpu: u32,
+    pub online: bool,
+    /// Percent of the ticks that were counted, in the order of [`Ticks`], guests' taken out of user
+    /// and nice.
+    pub shares: [f32; Ticks::N],
+    /// Percent of the elapsed time that no tick was counted for.
+    pub missing: f32,
+    /// The same, over the last [`WINDOW`] intervals.
+    pub missing_window: f32,
+    /// Softirqs and interrupts over the last [`WINDOW`] intervals, and their peak there.
+    pub soft_window: f32,
+    pub peak: f32,
+    /// The newest last, [`HISTORY`] at most.
+    pub history: Vec<Past>,
+    /// Softirqs a second, by [`HostView::vectors`].
+    pub vectors: Vec<f32>,
+    /// Interrupts a second, by [`HostView::lines`].
+    pub lines: Vec<f32>,
+    /// Percent of a CPU that its ksoftirqd took.
+    pub ksoftirqd: Option<f32>,
+    pub net: Option<NetRates>,
+    pub mhz: Option<u32>,
+    /// How often it was throttled for heat since boot.
+    pub throttled: Option<u64>,
+    pub place: Place,
+    pub isolated: bool,
+    pub nohz_full: bool,
+}
+
+impl CpuRow {
+    /// Percent of the counted ticks that were neither idle nor waiting for a disk.
+    pub fn busy(&self) -> f32 {
+        self.shares.iter().sum::<f32>() - self.shares[Ticks::IDLE] - self.shares[Ticks::IOWAIT]
+    }
+
+    pub fn soft(&self) -> f32 {
+        self.shares[Ticks::IRQ] + self.shares[Ticks::SOFTIRQ]
+    }
+}
+
+/// A line of /proc/interrupts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IrqLine {
+    pub label: Arc<str>,
+    /// Chip, trigger and devices, or what the line counts.
+    pub about: Arc<str>,
+}
+
+/// All CPUs at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostView {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub at: u64,
+    /// Length of the interval that shares and rates are of, in nanoseconds.
+    pub interval: u64,
+    pub rows: Vec<CpuRow>,
+    pub vectors: Vec<Arc<str>>,
+    pub lines: Vec<IrqLine>,
+    /// Tasks that run or want to, and tasks that wait for a disk.
+    pub running: u64,
+    pub blocked: u64,
+    /// Pressure by resource.
+    pub pressure: Vec<(&'static str, Pressure)>,
+    /// Packets that network devices dropped, a second: received and sent.
+    pub drops: (f32, f32),
+    /// Percent of one CPU that reading all this costs.
+    pub cost: f32,
+    /// What could not be read, and why.
+    pub notes: Vec<String>,
+}
+
+impl HostView {
+    pub fn row(&self, cpu: u32) -> Option<&CpuRow> {
+        self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
+    }
+}
+
+/// What is read once an interval.
+#[derive(Debug, Default)]
+pub struct Slow<'a> {
+    pub softirqs: Option<&'a Matrix>,
+    pub interrupts: Option<&'a Matrix>,
+    pub softnet: &'a [Softnet],
+    /// Nanoseconds that each CPU's ksoftirqd has run.
+    pub ksoftirqd: &'a [(u32, u64)],
+    pub mhz: &'a [(u32, u32)],
+    pub throttled: &'a [(u32, u64)],
+    pub pressure: &'a [(&'static str, Pressure)],
+    /// Packets dropped by all network devices.
+    pub drops: (u64, u64),
+}
+
+/// One CPU between two readings.
+#[derive(Debug, Default)]
+struct One {
+    /// The newest reading and its time.
+    seen: Ticks,
+    at: u64,
+    /// That at the interval's start.
+    base: Ticks,
+    base_at: u64,
+    peak: f32,
+    history: VecDeque<Past>,
+    row: CpuRow,
+}
+
+/// Counts of a [`Matrix`] and how fast they rise.
+#[derive(Debug, Default)]
+struct Rates {
+    before: Matrix,
+    names: Vec<IrqLine>,
+}
+
+impl Rates {
+    /// Rates a second by CPU and line since the last time; empty the first time.
+    fn update(&mut self, now: &Matrix, seconds: f64) -> Vec<(u32, Vec<f32>)> {
+        if self.names.len() != now.rows.len()
+            || self.names.iter().zip(&now.rows).any(|(name, row)| *name.label.as_bytes() != *row.label)
+        {
+            let text = |bytes: &[u8]| Arc::from(String::from_utf8_lossy(bytes));
+            self.names =
+                now.rows.iter().map(|row| IrqLine { label: text(&row.label), about: text(&row.about) }).collect();
+        }
+        let mut out = Vec::new();
+        if !self.before.cpus.is_empty() && seconds > 0.0 {
+            for (column, cpu) in now.cpus.iter().enumerate() {
+                let Some(was) = self.before.cpus.iter().position(|c| c == cpu) else { continue };
+                let rate = |(i, row): (usize, &crate::kernel::host::parse::Row)| {
+                    let same = |r: &&crate::kernel::host::parse::Row| r.label == row.label;
+                    let at = self.before.rows.get(i).filter(same);
+                    let before = at.or_else(|| self.before.rows.iter().find(same))?;
+                    Some(rise(before.counts[was], row.counts[column]) as f64 / seconds)
+                };
+                out.push((*cpu, now.rows.iter().enumerate().map(|r| rate(r).unwrap_or(0.0) as f32).collect()));
+            }
+        }
+        self.before.clone_from(now);
+        out
+    }
+}
+
+/// How far a counter went. The kernel's interrupt counters have 32 bits on most machines and start
+/// again at 0; one that went back by less was reset.
+fn rise(before: u64, now: u64) -> u64 {
+    const TURN: u64 = 1 << 32;
+    match now.checked_sub(before) {
+        Some(rise) => rise,
+        None if before < TURN && before - now > TURN / 2 => now + TURN - before,
+        None => 0,
+    }
+}
+
+/// What is kept between readings.
+#[derive(Debug)]
+pub struct Cpus {
+    /// Ticks in a nanosecond.
+    rate: f64,
+    topology: Topology,
+    cpus: BTreeMap<u32, One>,
+    softirqs: Rates,
+    interrupts: Rates,
+    softnet: Vec<Softnet>,
+    ksoftirqd: Vec<(u32, u64)>,
+    drops: Option<(u64, u64)>,
+    running: u64,
+    blocked: u64,
+    /// When the last interval ended.
+    cut_at: u64,
+}
+
+impl Cpus {
+    /// `ticks` is how many ticks a second has.
+    pub fn new(ticks: u64, topology: Topology) -> Self {
+        Self {
+            rate: ticks as f64 / 1e9,
+            topology,
+            cpus: BTreeMap::new(),
+            softirqs: Rates::default(),
+            interrupts: Rates::default(),
+            softnet: Vec::new(),
+            ksoftirqd: Vec::new(),
+            drops: None,
+            running: 0,
+            blocked: 0,
+            cut_at: 0,
+        }
+    }
+
+    pub fn set_topology(&mut self, topology: Topology) {
+        self.topology = topology;
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Takes in a reading of /proc/stat. Peaks are seen when this comes ten times a second.
+    pub fn tick(&mut self, at: u64, stat: &Stat) {
+        let rate = self.rate;
+        for (cpu, ticks) in &stat.cpus {
+            let one = self.cpus.entry(*cpu).or_default();
+            if one.at == 0 || ticks.total() < one.seen.total() {
+                // A CPU that came, or whose counters began anew.
+                *one = One { seen: *ticks, at, base: *ticks, base_at: at, ..std::mem::take(one) };
+                continue;
+            }
+            if at.saturating_sub(one.at) < SHORTEST_NS {
+                continue;
+            }
+            let (passed, elapsed) = (ticks.since(&one.seen), (at - one.at) as f64 * rate);
+            let soft = (passed.0[Ticks::IRQ] + passed.0[Ticks::SOFTIRQ]) as f64;
+            one.peak = one.peak.max((100.0 * soft / elapsed).min(100.0) as f32);
+            (one.seen, one.at) = (*ticks, at);
+        }
+        self.cpus.retain(|cpu, _| stat.cpus.iter().any(|(seen, _)| seen == cpu));
+        (self.running, self.blocked) = (stat.running, stat.blocked);
+    }
+
+    /// Ends an interval: everything since the last time becomes shares and rates.
+    pub fn cut(&mut self, at: u64, slow: &Slow<'_>) -> HostView {
+        let interval = at.saturating_sub(std::mem::replace(&mut self.cut_at, at));
+        let seconds = interval as f64 / 1e9;
+        let rate = self.rate;
+        self.cpus.iter_mut().for_each(|(cpu, one)| one.cut(*cpu, rate));
+        if let Some(matrix) = slow.softirqs {
+            for (cpu, rates) in self.softirqs.update(matrix, seconds) {
+                // There is a column for each CPU that could ever be there.
+                if let Some(one) = self.cpus.get_mut(&cpu) {
+                    one.row.vectors = rates;
+                }
+            }
+        }
+        if let Some(matrix) = slow.interrupts {
+            for (cpu, rates) in self.interrupts.update(matrix, seconds) {
+                if let Some(one) = self.cpus.get_mut(&cpu) {
+                    one.row.lines = rates;
+                }
+            }
+        }
+        self.per_second(slow, seconds);
+        let before = self.drops.replace(slow.drops).unwrap_or(slow.drops);
+        let drop = |before, now| if seconds > 0.0 { (rise(before, now) as f64 / seconds) as f32 } else { 0.0 };
+        HostView {
+            at,
+            interval,
+            rows: self.rows(slow),
+            vectors: self.softirqs.names.iter().map(|name| name.label.clone()).collect(),
+            lines: self.interrupts.names.clone(),
+            running: self.running,
+            blocked: self.blocked,
+            pressure: slow.pressure.to_vec(),
+            drops: (drop(before.0, slow.drops.0), drop(before.1, slow.drops.1)),
+            cost: 0.0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Rates of what has a counter for each CPU.
+    fn per_second(&mut self, slow: &Slow<'_>, seconds: f64) {
+        let per = |before: u64, now: u64| (rise(before, now) as f64 / seconds.max(1e-3)) as f32;
+        for now in slow.softnet {
+            let before = self.softnet.iter().find(|b| b.cpu == now.cpu);
+            if let (Some(before), Some(one)) = (before, self.cpus.get_mut(&now.cpu)) {
+                one.row.net = Some(NetRates {
+                    processed: per(before.processed, now.processed),
+                    dropped: per(before.dropped, now.dropped),
+                    squeezed: per(before.squeezed, now.squeezed),
+                    rps: per(before.rps, now.rps),
+                });
+            }
+        }
+        for (cpu, now) in slow.ksoftirqd {
+            let before = self.ksoftirqd.iter().find(|b| b.0 == *cpu);
+            if let (Some((_, before)), Some(one)) = (before, self.cpus.get_mut(cpu)) {
+                one.row.ksoftirqd = Some(per(*before, *now) / 1e7);
+            }
+        }
+        self.softnet.clear();
+        self.softnet.extend_from_slice(slow.softnet);
+        self.ksoftirqd.clear();
+        self.ksoftirqd.extend_from_slice(slow.ksoftirqd);
+    }
+
+    fn rows(&self, slow: &Slow<'_>) -> Vec<CpuRow> {
+        let find = |list: &[(u32, u32)], cpu| list.iter().find(|(c, _)| *c == cpu).map(|(_, v)| *v);
+        let row = |cpu: u32, row: CpuRow| CpuRow {
+            cpu,
+            mhz: find(slow.mhz, cpu),
+            throttled: slow.throttled.iter().find(|(c, _)| *c == cpu).map(|(_, n)| *n),
+            place: self.topology.place(cpu),
+            isolated: self.topology.isolated.contains(&cpu),
+            nohz_full: self.topology.nohz_full.contains(&cpu),
+            ..row
+        };
+        let online = self.cpus.iter().map(|(cpu, one)| {
+            let history = one.history.iter().copied().collect();
+            row(*cpu, CpuRow { online: true, history, ..one.row.clone() })
+        });
+        let gone = |cpu: &&u32| !self.cpus.contains_key(cpu);
+        let offline = self.topology.offline.iter().filter(gone).map(|cpu| row(*cpu, CpuRow::default()));
+        let mut rows: Vec<CpuRow> = online.chain(offline).collect();
+        rows.sort_unstable_by_key(|row| row.cpu);
+        rows
+    }
+}
+
+impl One {
+    fn cut(&mut self, cpu: u32, rate: f64) {
+        let passed = self.seen.since(&self.base);
+        let elapsed = self.at.saturating_sub(self.base_at) as f64 * rate;
+        (self.base, self.base_at) = (self.seen, self.at);
+        if elapsed < 1.0 {
+            return;
+        }
+        let total = passed.total() as f64;
+        let mut ticks = passed.0;
+        ticks[Ticks::USER] = ticks[Ticks::USER].saturating_sub(ticks[Ticks::GUEST]);
+        ticks[Ticks::NICE] = ticks[Ticks::NICE].saturating_sub(ticks[Ticks::GUEST_NICE]);
+        let shares = ticks.map(|n| if total > 0.0 { (100.0 * n as f64 / total) as f32 } else { 0.0 });
+        // One tick more or less is rounding.
+        let missing = (elapsed - total).max(0.0);
+        let missing = if missing <= 1.5 { 0.0 } else { (100.0 * missing / elapsed) as f32 };
+        self.row = CpuRow { cpu, shares, missing, ..std::mem::take(&mut self.row) };
+        let past =
+            Past { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(past);
+        let window = || self.history.iter().rev().take(WINDOW);
+        let mean = |of: fn(&Past) -> f32| window().map(of).sum::<f32>() / window().count().max(1) as f32;
+        self.row.missing_window = mean(|p| p.missing);
+        self.row.soft_window = mean(|p| p.soft);
+        self.row.peak = window().map(|p| p.peak).fold(0.0, f32::max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn stat(cpus: &[(u32, [u64; 10])]) -> Stat {
+        Stat { cpus: cpus.iter().map(|(cpu, t)| (*cpu, Ticks(*t))).collect(), running: 1, blocked: 0 }
+    }
+
+    /// The founding incident as /proc shows it: ten seconds on a CPU that is busy a third of the time.
+    #[test]
+    fn the_founding_incident_by_its_missing_ticks() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/");
+        let read = |name: &str| std::fs::read(format!("{dir}{name}")).expect("readable");
+        let (mut before, mut after) = (Stat::default(), Stat::default());
+        before.parse(&read("ipvs-idle.proc_stat.before"));
+        after.parse(&read("ipvs-idle.proc_stat.after"));
+        assert_eq!(before.cpus.len(), 34);
+        let mut cpus = Cpus::new(100, Topology::default());
+        cpus.tick(SECOND, &before);
+        cpus.cut(SECOND, &Slow::default());
+        let other = after.cpus[0].1.since(&before.cpus[0].1).total();
+        // The neighbour's ticks say how long it took.
+        let end = SECOND + other * SECOND / 100;
+        cpus.tick(end, &after);
+        let (mut first, mut last) = (Matrix::default(), Matrix::default());
+        first.parse(&read("ipvs-idle.proc_softirqs.before"));
+        last.parse(&read("ipvs-idle.proc_softirqs.after"));
+        assert_eq!(first.cpus.len(), 128, "all that could be there");
+        cpus.softirqs.update(&first, 1.0);
+        let view = cpus.cut(end, &Slow { softirqs: Some(&last), ..Slow::default() });
+        let (hot, cool) = (view.row(32).expect("there"), view.row(31).expect("there"));
+        assert_eq!(hot.shares[Ticks::SOFTIRQ], 0.0);
+        assert!(hot.shares[Ticks::IDLE] > 99.0, "{hot:?}");
+        assert!((36.0..40.0).contains(&hot.missing), "{}", hot.missing);
+        assert!(cool.missing < 2.0, "{cool:?}");
+        let timer = view.vectors.iter().position(|v| &**v == "TIMER").expect("TIMER");
+        assert!(hot.vectors[timer] < 3.0, "counts do not show it: {}", hot.vectors[timer]);
+        assert_eq!(view.rows.len(), 34);
+    }
+
+    #[test]
+    fn shares_are_of_the_ticks_and_guests_are_users() {
+        let mut cpus = Cpus::new(100, Topology::default());
+        cpus.tick(SECOND, &stat(&[(0, [0; 10])]));
+        cpus.cut(SECOND, &Slow::default());
+        let mut ticks = [0u64; 10];
+        for tenth in 1..=10u64 {
+            // A burst in one tenth of the second.
+            ticks[Ticks::SOFTIRQ] += if tenth == 4 { 9 } else { 0 };
+            ticks[Ticks::USER] += 3;
+            ticks[Ticks::GUEST] += 1;
+            ticks[Ticks::IDLE] += if tenth == 4 { 0 } else { 7 };
+            cpus.tick(SECOND + tenth * SECOND / 10, &stat(&[(0, ticks)]));
+        }
+        let view = cpus.cut(2 * SECOND, &Slow::default());
+        let row = &view.rows[0];
+        let share = |i: usize| (row.shares[i] * 1.02).round();
+        assert_eq!([share(Ticks::USER), share(Ticks::GUEST), share(Ticks::SOFTIRQ)], [20.0, 10.0, 9.0]);
+        assert_eq!((row.peak, row.missing), (90.0, 0.0));
+        assert_eq!(row.history.len(), 1);
+    }
+
+    #[test]
+    fn cpus_come_and_go_and_counters_start_anew() {
+        let topology = Topology { offline: vec![1], ..Topology::default() };
+        let mut cpus = Cpus::new(100, topology);
+        let idle = |n| [0, 0, 0, n, 0, 0, 0, 0, 0, 0];
+        cpus.tick(SECOND, &stat(&[(0, idle(1000)), (1, idle(5))]));
+        cpus.tick(2 * SECOND, &stat(&[(0, idle(3))]));
+        let view = cpus.cut(2 * SECOND, &Slow::default());
+        assert_eq!(view.rows.iter().map(|r| (r.cpu, r.online)).collect::<Vec<_>>(), [(0, true), (1, false)]);
+        cpus.tick(3 * SECOND, &stat(&[(0, idle(103)), (1, idle(9))]));
+        let view = cpus.cut(3 * SECOND, &Slow::default());
+        assert_eq!((view.rows[0].shares[Ticks::IDLE], view.rows[0].missing), (100.0, 0.0));
+        assert!(view.rows[1].online && view.rows[1].history.is_empty());
+        assert_eq!((rise(5, 7), rise((1 << 32) - 2, 3), rise(1000, 3), rise(u64::MAX, 0)), (2, 5, 0, 0));
+    }
+}

@@ -1,0 +1,95 @@
+//! What /proc and /sys tell of the CPUs: files that are read again and again into the same buffers,
+//! and the topology, which seldom changes.
+
+pub mod parse;
+pub mod topology;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+pub use parse::{Matrix, Pressure, Softnet, Stat, Ticks};
+pub use topology::{Place, Topology};
+
+/// Where the files are; tests have others.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    pub proc: PathBuf,
+    pub sys: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self { proc: "/proc".into(), sys: "/sys".into() }
+    }
+}
+
+/// A file of /proc or /sys that stays open and is read from its start each time.
+#[derive(Debug)]
+pub struct ProcFile {
+    path: PathBuf,
+    file: Option<File>,
+    buffer: Vec<u8>,
+}
+
+impl ProcFile {
+    /// A file of about so many bytes; larger ones are read whole as well.
+    pub fn new(path: PathBuf, size: usize) -> Self {
+        Self { path, file: None, buffer: vec![0; size.max(64)] }
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// The whole content now. A file that cannot be read any more is opened anew the next time.
+    pub fn read(&mut self) -> io::Result<&[u8]> {
+        match self.try_read() {
+            Ok(used) => Ok(&self.buffer[..used]),
+            Err(error) => {
+                self.file = None;
+                Err(error)
+            }
+        }
+    }
+
+    fn try_read(&mut self) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::open(&self.path)?),
+        };
+        let mut used = 0;
+        loop {
+            match file.read_at(&mut self.buffer[used..], used as u64)? {
+                0 => return Ok(used),
+                n => used += n,
+            }
+            if used == self.buffer.len() {
+                self.buffer.resize(2 * used, 0);
+            }
+        }
+    }
+}
+
+/// Ticks a second of /proc/stat's figures (sysconf(3), `_SC_CLK_TCK`).
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_anew_each_time_whatever_its_size() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("f");
+        let mut file = ProcFile::new(path.clone(), 0);
+        assert!(file.read().is_err(), "it is not there");
+        for text in ["a".repeat(1000), "b".to_owned(), String::new()] {
+            std::fs::write(&path, &text).expect("write");
+            assert_eq!(file.read().expect("reads"), text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The formats of /proc/stat, /proc/softirqs, /proc/interrupts, /proc/net/softnet_stat and
+//! /proc/pressure (proc_stat(5), Documentation/filesystems/proc.rst, Documentation/accounting/psi.rst,
+//! net/core/net-procfs.c). Parsers fill what they are given and allocate only when there is more than
+//! before; a line that makes no sense is left out, a field that is missing is 0.
+
+/// Time of a CPU by what it did, in ticks, in the order of /proc/stat's columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticks(pub [u64; Ticks::N]);
+
+impl Ticks {
+    pub const USER: usize = 0;
+    pub const NICE: usize = 1;
+    pub const SYSTEM: usize = 2;
+    pub const IDLE: usize = 3;
+    pub const IOWAIT: usize = 4;
+    pub const IRQ: usize = 5;
+    pub const SOFTIRQ: usize = 6;
+    pub const STEAL: usize = 7;
+    pub const GUEST: usize = 8;
+    pub const GUEST_NICE: usize = 9;
+    pub const N: usize = 10;
+
+    /// All of it. Guests' time is in `user` and `nice` already.
+    pub fn total(&self) -> u64 {
+        self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// What passed since an earlier reading. Counters that went backwards, as idle and iowait do on
+    /// some kernels, have not moved.
+    pub fn since(&self, before: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))
+    }
+}
+
+/// What is used of /proc/stat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// The CPUs that are online, by number.
+    pub cpus: Vec<(u32, Ticks)>,
+    /// Tasks that run or want to.
+    pub running: u64,
+    /// Tasks that wait for a disk.
+    pub blocked: u64,
+}
+
+impl Stat {
+    pub fn parse(&mut self, text: &[u8]) {
+        self.cpus.clear();
+        (self.running, self.blocked) = (0, 0);
+        for line in lines(text) {
+            if let Some(rest) = line.strip_prefix(b"cpu") {
+                let mut words = words(rest);
+                // The first line, which has no number, is the sum of the others.
+                if rest.first().is_some_and(u8::is_ascii_digit)
+                    && let Some(cpu) = words.next().and_then(number)
+                {
+                    let mut ticks = Ticks::default();
+                    ticks.0.iter_mut().zip(words).for_each(|(slot, word)| *slot = number(word).unwrap_or(0));
+                    self.cpus.push((cpu as u32, ticks));
+                }
+            } else if let Some(rest) = line.strip_prefix(b"procs_running") {
+                self.running = words(rest).next().and_then(number).unwrap_or(0);
+            } else if let Some(rest) = line.strip_prefix(b"procs_blocked") {
+                self.blocked = words(rest).next().and_then(number).unwrap_or(0);
+            }
+        }
+    }
+}
+
+/// Counts by line and CPU: /proc/softirqs, which has all possible CPUs, and /proc/interrupts, which
+/// has those that are online. Which column is which CPU is said by the first line only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matrix {
+    pub cpus: Vec<u32>,
+    pub rows: Vec<Row>,
+}
+
+/// A line of a [`Matrix`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// `TIMER`, `24`, `LOC`.
+    pub label: Vec<u8>,
+    /// What stands behind the counts: chip, trigger, devices.
+    pub about: Vec<u8>,
+    /// One for each of the matrix' CPUs.
+    pub counts: Vec<u64>,
+}
+
+impl Matrix {
+    pub fn parse(&mut self, text: &[u8]) {
+        let mut lines = lines(text);
+        self.cpus.clear();
+        let head = lines.next().unwrap_or_default();
+        self.cpus.extend(words(head).filter_map(|w| number(w.strip_prefix(b"CPU")?).map(|n| n as u32)));
+        let mut n = 0;
+        for line in lines {
+            let Some(colon) = memchr::memchr(b':', line) else { continue };
+            if self.rows.len() == n {
+                self.rows.push(Row::default());
+            }
+            self.rows[n].parse(line[..colon].trim_ascii(), &line[colon + 1..], self.cpus.len());
+            n += 1;
+        }
+        self.rows.truncate(n);
+    }
+}
+
+impl Row {
+    fn parse(&mut self, label: &[u8], mut rest: &[u8], n: usize) {
+        self.counts.clear();
+        while self.counts.len() < n {
+            let start = rest.trim_ascii_start();
+            let len = start.iter().take_while(|b| b.is_ascii_digit()).count();
+            let ends = start.get(len).is_none_or(u8::is_ascii_whitespace);
+            match number(&start[..len]) {
+                Some(count) if ends => self.counts.push(count),
+                _ => break,
+            }
+            rest = &start[len..];
+        }
+        // Some lines have one count for the whole machine.
+        self.counts.resize(n, 0);
+        for (slot, now) in [(&mut self.label, label), (&mut self.about, rest.trim_ascii())] {
+            if slot.as_slice() != now {
+                slot.clear();
+                slot.extend_from_slice(now);
+            }
+        }
+    }
+}
+
+/// A CPU's line of /proc/net/softnet_stat: packets since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softnet {
+    pub cpu: u32,
+    pub processed: u64,
+    /// Dropped because the backlog was full.
+    pub dropped: u64,
+    /// How often net_rx_action had to stop with work left.
+    pub squeezed: u64,
+    /// How often another CPU was woken to receive (RPS).
+    pub rps: u64,
+}
+
+/// Reads /proc/net/softnet_stat. Kernels before 5.10 do not say which CPU a line is of; it is then
+/// the one in that place of `online`.
+pub fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Softnet>) {
+    out.clear();
+    let mut online = online.fuse();
+    for line in lines(text) {
+        let mut fields = [0u64; 13];
+        let mut n = 0;
+        for (slot, word) in fields.iter_mut().zip(words(line)) {
+            *slot = hex(word).unwrap_or(0);
+            n += 1;
+        }
+        let place = online.next();
+        let Some(cpu) = (if n > 12 { u32::try_from(fields[12]).ok() } else { place }) else { continue };
+        if n >= 3 {
+            out.push(Softnet { cpu, processed: fields[0], dropped: fields[1], squeezed: fields[2], rps: fields[9] });
+        }
+    }
+}
+
+/// How long tasks waited for a resource (PSI), in percent of the last ten seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// At least one task waited.
+    pub some: f32,
+    /// All of them waited.
+    pub full: f32,
+}
+
+impl Pressure {
+    /// Reads a file of /proc/pressure; `None` when it is not one.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut out = None;
+        for line in lines(text) {
+            let line = std::str::from_utf8(line).ok()?;
+            let value = line.split_whitespace().find_map(|w| w.strip_prefix("avg10=")).and_then(|v| v.parse().ok());
+            match (line.split_whitespace().next(), value) {
+                (Some("some"), Some(some)) => out = Some(Self { some, full: 0.0 }),
+                (Some("full"), Some(full)) => out = out.map(|p: Self| Self { full, ..p }),
+                _ => {}
+            }
+        }
+        out
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
+        Some(line)
+    })
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
+}
+
+/// A decimal number; counters of the kernel may use all 64 bits and wrap.
+fn number(word: &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for b in word {
+        value = value.wrapping_mul(10).wrapping_add(u64::from(b.is_ascii_digit().then(|| b - b'0')?));
+    }
+    (!word.is_empty()).then_some(value)
+}
+
+fn hex(word: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn stat_of_old_and_new_kernels() {
+        let mut stat = Stat::default();
+        stat.parse(
+            b"cpu  10 0 0 0\ncpu0 4705 356 584 3699 23 23 0 0 0 0 7\ncpu32 1 2 3 4\nintr 1 2 3\n\
+              procs_running 3\nprocs_blocked 1\nsoftirq 1 2\n",
+        );
+        assert_eq!(stat.cpus[0], (0, Ticks([4705, 356, 584, 3699, 23, 23, 0, 0, 0, 0])));
+        assert_eq!(stat.cpus[1], (32, Ticks([1, 2, 3, 4, 0, 0, 0, 0, 0, 0])));
+        assert_eq!((stat.cpus.len(), stat.running, stat.blocked), (2, 3, 1));
+        assert_eq!(stat.cpus[0].1.since(&Ticks([4700, 400, 0, 0, 0, 0, 0, 0, 0, 0])).0[..2], [5, 0]);
+        stat.parse(b"");
+        assert_eq!(stat, Stat::default());
+    }
+
+    #[test]
+    fn columns_are_named_by_the_first_line() {
+        let mut matrix = Matrix::default();
+        matrix.parse(
+            b"           CPU0       CPU3\n  0:         44          1   IO-APIC   2-edge      timer\n\
+              NMI:          0          7   Non-maskable interrupts\nERR:          5\nno line of it\n 9: 1 2 3x\n",
+        );
+        assert_eq!(matrix.cpus, [0, 3]);
+        let row = |i: usize| {
+            let row: &Row = &matrix.rows[i];
+            (std::str::from_utf8(&row.label).expect("text"), row.counts.clone(), row.about.clone())
+        };
+        assert_eq!(row(0), ("0", vec![44, 1], b"IO-APIC   2-edge      timer".to_vec()));
+        assert_eq!(row(1), ("NMI", vec![0, 7], b"Non-maskable interrupts".to_vec()));
+        assert_eq!(row(2), ("ERR", vec![5, 0], Vec::new()));
+        assert_eq!(row(3), ("9", vec![1, 2], b"3x".to_vec()));
+        matrix.parse(b"CPU1\nHI: 18446744073709551615\n");
+        assert_eq!((matrix.cpus[0], matrix.rows.len(), matrix.rows[0].counts[0]), (1, 1, u64::MAX));
+    }
+
+    #[test]
+    fn softnet_with_and_without_the_cpu() {
+        let mut list = Vec::new();
+        let new = b"00000010 00000002 00000003 0 0 0 0 0 0 00000004 0 00000000 00000005\n";
+        softnet(new, [0].into_iter(), &mut list);
+        assert_eq!(list, [Softnet { cpu: 5, processed: 16, dropped: 2, squeezed: 3, rps: 4 }]);
+        softnet(b"a 1 2 0 0 0 0 0 0 7\nb 0 0 0 0 0 0 0 0 0\nc\n", [1, 4].into_iter(), &mut list);
+        assert_eq!(list.iter().map(|s| (s.cpu, s.processed)).collect::<Vec<_>>(), [(1, 10), (4, 11)]);
+    }
+
+    #[test]
+    fn pressure_lines() {
+        let text = b"some avg10=1.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=0\n";
+        assert_eq!(Pressure::parse(text), Some(Pressure { some: 1.5, full: 0.25 }));
+        assert_eq!(Pressure::parse(b"Operation not supported"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
+            Stat::default().parse(&text);
+            let mut matrix = Matrix::default();
+            matrix.parse(&text);
+            prop_assert!(matrix.rows.iter().all(|r| r.counts.len() == matrix.cpus.len()));
+            softnet(&text, 0..9, &mut Vec::new());
+            Pressure::parse(&text);
+        }
+
+        #[test]
+        fn what_is_printed_is_read(rows in proptest::collection::vec((0u32..600, proptest::array::uniform10(any::<u64>())), 0..20)) {
+            let line = |(cpu, t): &(u32, [u64; 10])| {
+                format!("cpu{cpu} {}\n", t.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+            };
+            let mut stat = Stat::default();
+            stat.parse(format!("cpu  1 2\n{}", rows.iter().map(line).collect::<String>()).as_bytes());
+            let read: Vec<_> = stat.cpus.iter().map(|(cpu, t)| (*cpu, t.0)).collect();
+            prop_assert_eq!(read, rows);
+        }
+    }
+}

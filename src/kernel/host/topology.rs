@@ -1,0 +1,110 @@
+//! Which CPUs there are and how they stand to each other
+//! (Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/sysfs-devices-system-cpu).
+
+use std::path::Path;
+
+use crate::kernel::cpus::{format_list, parse_list};
+
+/// Where a CPU is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub node: Option<u32>,
+    pub package: Option<u32>,
+    pub core: Option<u32>,
+    /// The CPUs that share its core, itself among them; empty when nothing says so.
+    pub siblings: String,
+}
+
+/// The machine's CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    pub online: Vec<u32>,
+    pub offline: Vec<u32>,
+    pub isolated: Vec<u32>,
+    pub nohz_full: Vec<u32>,
+    /// By the number of the CPU.
+    pub places: Vec<Place>,
+}
+
+impl Topology {
+    /// Reads what there is; what is missing stays empty.
+    pub fn read(sys: &Path) -> Self {
+        let dir = sys.join("devices/system/cpu");
+        let list = |name: &str| {
+            let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+            parse_list(&text).unwrap_or_default()
+        };
+        let (online, present) = (list("online"), list("present"));
+        let offline = present.iter().filter(|cpu| !online.contains(cpu)).copied().collect();
+        let last = online.iter().chain(&present).max().map_or(0, |cpu| *cpu as usize + 1);
+        let mut places: Vec<Place> = (0..last).map(|cpu| place(&dir.join(format!("cpu{cpu}/topology")))).collect();
+        for (node, cpus) in nodes(&sys.join("devices/system/node")) {
+            for cpu in cpus {
+                if let Some(place) = places.get_mut(cpu as usize) {
+                    place.node = Some(node);
+                }
+            }
+        }
+        Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
+    }
+
+    pub fn place(&self, cpu: u32) -> Place {
+        self.places.get(cpu as usize).cloned().unwrap_or_default()
+    }
+}
+
+fn place(dir: &Path) -> Place {
+    let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+    let number = |name: &str| text(name).trim().parse().ok();
+    let siblings = parse_list(&text("thread_siblings_list")).unwrap_or_default();
+    Place {
+        node: None,
+        package: number("physical_package_id"),
+        core: number("core_id"),
+        siblings: format_list(&siblings),
+    }
+}
+
+fn nodes(dir: &Path) -> Vec<(u32, Vec<u32>)> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let node = |entry: std::fs::DirEntry| {
+        let node = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        let cpus = std::fs::read_to_string(entry.path().join("cpulist")).ok()?;
+        Some((node, parse_list(&cpus).ok()?))
+    };
+    let mut found: Vec<(u32, Vec<u32>)> = entries.flatten().filter_map(node).collect();
+    found.sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_two_nodes_and_an_offline_cpu() {
+        let dir = tempfile::tempdir().expect("dir");
+        for (path, text) in [
+            ("devices/system/cpu/online", "0-1,3"),
+            ("devices/system/cpu/present", "0-3"),
+            ("devices/system/cpu/isolated", "3"),
+            ("devices/system/cpu/nohz_full", "(null)"),
+            ("devices/system/cpu/cpu1/topology/physical_package_id", "1"),
+            ("devices/system/cpu/cpu1/topology/core_id", "7"),
+            ("devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3"),
+            ("devices/system/node/node1/cpulist", "1,3"),
+            ("devices/system/node/has_cpu", "0-1"),
+        ] {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+            std::fs::write(path, format!("{text}\n")).expect("write");
+        }
+        let topology = Topology::read(dir.path());
+        assert_eq!((topology.online.as_slice(), topology.offline.as_slice()), (&[0, 1, 3][..], &[2][..]));
+        assert_eq!((topology.isolated.as_slice(), topology.nohz_full.is_empty()), (&[3][..], true));
+        let one = Place { node: Some(1), package: Some(1), core: Some(7), siblings: "1,3".into() };
+        assert_eq!((topology.place(1), topology.place(0)), (one, Place::default()));
+        assert_eq!(topology.place(99), Place::default());
+        assert_eq!(Topology::read(Path::new("/nowhere")), Topology::default());
+    }
+}

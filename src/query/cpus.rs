@@ -1,0 +1,403 @@
+//! What each CPU's samples were taken in: user or kernel code of a task, a softirq of some vector, a
+//! hardware interrupt, or idleness; and which function is behind it.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{NodeId, SiteId, SymId};
+
+use super::Data;
+use super::context::{Context, Contexts, VECTORS};
+
+/// What a sample can be of, as an index: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
+pub const SLOTS: usize = 5 + VECTORS.len();
+pub const USER: usize = 0;
+pub const KERNEL: usize = 1;
+pub const IDLE: usize = 2;
+pub const IRQ: usize = 3;
+/// A softirq of a vector that the chain does not name.
+pub const SOFTIRQ: usize = 4;
+
+/// Buckets of time that are kept.
+const BUCKETS: usize = 256;
+/// The shortest bucket: bursts within it are not told apart.
+const SHORTEST_NS: u64 = 100_000_000;
+/// What live shares are of: the last ten seconds, longer than the pauses between usual bursts.
+pub const WINDOW_NS: u64 = 10_000_000_000;
+/// A function is behind a cell when so much of the cell's samples are in it or in what it calls.
+const BEHIND: f64 = 0.9;
+/// Fewer samples in a bucket than this make no peak.
+const PEAK_SAMPLES: u32 = 10;
+
+/// The slot of a softirq vector.
+pub fn of_vector(vector: usize) -> usize {
+    SOFTIRQ + 1 + vector
+}
+
+/// The samples of one CPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CpuSamples {
+    pub cpu: u16,
+    pub counts: [u64; SLOTS],
+    /// The most that softirqs and interrupts reached in one bucket, in percent of its samples.
+    pub peak: f32,
+    /// Softirqs and interrupts of each bucket of the window, in percent.
+    pub history: Vec<f32>,
+}
+
+impl CpuSamples {
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Softirqs of all vectors.
+    pub fn softirqs(&self) -> u64 {
+        self.counts[SOFTIRQ..].iter().sum()
+    }
+
+    pub fn percent(&self, samples: u64) -> f32 {
+        (100.0 * samples as f64 / self.total().max(1) as f64) as f32
+    }
+
+    /// Softirqs and interrupts, in percent of all samples.
+    pub fn soft(&self) -> f32 {
+        self.percent(self.softirqs() + self.counts[IRQ])
+    }
+
+    /// The vector with the most samples.
+    pub fn vector(&self) -> Option<usize> {
+        let vectors = &self.counts[SOFTIRQ + 1..];
+        (0..VECTORS.len()).rev().max_by_key(|v| vectors[*v]).filter(|v| vectors[*v] > 0)
+    }
+}
+
+/// The function behind the samples of one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    pub slot: usize,
+    /// Samples in it and in what it calls.
+    pub samples: u64,
+    pub name: String,
+}
+
+/// Samples by CPU and context.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CpuAnswer {
+    pub rows: Vec<CpuSamples>,
+    /// What the counts are of, in nanoseconds.
+    pub window: u64,
+    /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
+    pub cpu: Option<u16>,
+    pub behind: Vec<Behind>,
+}
+
+impl CpuAnswer {
+    pub fn row(&self, cpu: u32) -> Option<&CpuSamples> {
+        self.rows.iter().find(|row| u32::from(row.cpu) == cpu)
+    }
+
+    /// The function behind a slot of a CPU, when that is what was asked about.
+    pub fn behind(&self, cpu: u32, slot: usize) -> Option<&Behind> {
+        self.behind.iter().find(|b| self.cpu.map(u32::from) == Some(cpu) && b.slot == slot)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    cpus: Vec<[u32; SLOTS]>,
+}
+
+impl Bucket {
+    fn count(&mut self, cpu: usize, slot: usize) {
+        if self.cpus.len() <= cpu {
+            self.cpus.resize(cpu + 1, [0; SLOTS]);
+        }
+        self.cpus[cpu][slot] += 1;
+    }
+
+    fn join(&mut self, other: Self) {
+        if self.cpus.len() < other.cpus.len() {
+            self.cpus.resize(other.cpus.len(), [0; SLOTS]);
+        }
+        let pairs = self.cpus.iter_mut().zip(other.cpus);
+        pairs.for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += b));
+    }
+}
+
+/// Counts kept between answers: what is new is added, and all is counted anew when names changed.
+#[derive(Debug)]
+pub struct CpuCounts {
+    event: usize,
+    /// Whether old buckets go, or become longer so that all of a recording is there.
+    sliding: bool,
+    contexts: Contexts,
+    /// The slot of each site.
+    slots: Vec<u8>,
+    of: (u64, u64),
+    /// Absolute position of the first sample that is not counted.
+    counted: u64,
+    /// The first bucket begins here, and each is so long.
+    start: u64,
+    length: u64,
+    buckets: VecDeque<Bucket>,
+    behind: (Option<u16>, u64, Vec<Behind>),
+}
+
+impl CpuCounts {
+    pub fn new(event: usize, sliding: bool) -> Self {
+        Self {
+            event,
+            sliding,
+            contexts: Contexts::default(),
+            slots: Vec::new(),
+            of: (0, 0),
+            counted: 0,
+            start: 0,
+            length: SHORTEST_NS,
+            buckets: VecDeque::new(),
+            behind: (None, 0, Vec::new()),
+        }
+    }
+
+    pub fn event(&self) -> usize {
+        self.event
+    }
+
+    /// Takes in the samples before an absolute position.
+    pub fn update(&mut self, data: Data<'_>, until: u64) {
+        let until = until.min(data.profile.end());
+        let of = (data.profile.frames.generation(), data.profile.epoch());
+        if self.of != of || until < self.counted || self.counted < data.profile.first() {
+            self.of = of;
+            self.slots.clear();
+            self.buckets.clear();
+            self.behind.0 = None;
+            let kept = BUCKETS as u64 * SHORTEST_NS;
+            self.counted = match self.sliding {
+                true => data.profile.position_at(data.profile.time_before(until).saturating_sub(kept)),
+                false => data.profile.first(),
+            };
+        }
+        self.contexts.update(data);
+        let sites = data.profile.sites.all();
+        for id in self.slots.len()..sites.len() {
+            self.slots.push(self.slot(data, SiteId(id as u32)) as u8);
+        }
+        for (chunk, range) in data.profile.between(self.counted, until) {
+            for i in range {
+                if usize::from(chunk.event[i]) == self.event {
+                    let slot = self.slots[chunk.site[i] as usize];
+                    self.bucket(chunk.time[i]).count(usize::from(chunk.cpu[i]), usize::from(slot));
+                }
+            }
+        }
+        self.counted = until;
+    }
+
+    fn slot(&self, data: Data<'_>, site: SiteId) -> usize {
+        let site = data.profile.sites.get(site);
+        let pid = data.session.tasks()[site.task.0 as usize].pid;
+        match self.contexts.of(site.stack, pid) {
+            Context::Idle => IDLE,
+            Context::Irq => IRQ,
+            Context::Softirq(vector) => vector.map_or(SOFTIRQ, |v| of_vector(usize::from(v))),
+            Context::Task if site.stack == NodeId::ROOT => USER,
+            Context::Task => {
+                let leaf = data.profile.frames.sym_of(data.profile.trie.frame(site.stack));
+                if data.profile.frames.sym(leaf).kind.is_kernel() { KERNEL } else { USER }
+            }
+        }
+    }
+
+    /// The bucket of a time.
+    fn bucket(&mut self, time: u64) -> &mut Bucket {
+        if self.buckets.is_empty() {
+            (self.start, self.length) = (time, SHORTEST_NS);
+        }
+        let mut at = (time.saturating_sub(self.start) / self.length) as usize;
+        while at >= BUCKETS && !self.sliding {
+            let mut joined = VecDeque::with_capacity(BUCKETS);
+            while let Some(mut first) = self.buckets.pop_front() {
+                first.join(self.buckets.pop_front().unwrap_or_default());
+                joined.push_back(first);
+            }
+            (self.buckets, self.length) = (joined, 2 * self.length);
+            at = (time.saturating_sub(self.start) / self.length) as usize;
+        }
+        if at >= BUCKETS {
+            let gone = at + 1 - BUCKETS;
+            self.buckets.drain(..gone.min(self.buckets.len()));
+            self.start += gone as u64 * self.length;
+            at = BUCKETS - 1;
+        }
+        if self.buckets.len() <= at {
+            self.buckets.resize_with(at + 1, Bucket::default);
+        }
+        &mut self.buckets[at]
+    }
+
+    /// Samples by CPU, and what is behind those of one CPU.
+    pub fn answer(&mut self, data: Data<'_>, cpu: Option<u16>) -> CpuAnswer {
+        let newest = data.profile.time_before(self.counted);
+        let n = (WINDOW_NS / self.length) as usize;
+        let skip = if self.sliding { self.buckets.len().saturating_sub(n) } else { 0 };
+        let begin = self.start + skip as u64 * self.length;
+        let window = newest.saturating_sub(begin);
+        let n_cpus = self.buckets.iter().map(|b| b.cpus.len()).max().unwrap_or(0);
+        let rows = (0..n_cpus).map(|cpu| self.row(cpu, skip)).filter(|row| row.total() > 0).collect();
+        let asked = (cpu, self.counted);
+        if (self.behind.0, self.behind.1) != asked {
+            let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();
+            self.behind = (asked.0, asked.1, behind);
+        }
+        CpuAnswer { rows, window, cpu, behind: self.behind.2.clone() }
+    }
+
+    fn row(&self, cpu: usize, skip: usize) -> CpuSamples {
+        let mut row = CpuSamples { cpu: cpu as u16, ..CpuSamples::default() };
+        for bucket in self.buckets.iter().skip(skip) {
+            let counts = bucket.cpus.get(cpu).copied().unwrap_or([0; SLOTS]);
+            row.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += u64::from(n));
+            let all: u32 = counts.iter().sum();
+            let soft: u32 = counts[IRQ..].iter().sum();
+            let share = 100.0 * soft as f32 / all.max(1) as f32;
+            if all >= PEAK_SAMPLES {
+                row.peak = row.peak.max(share);
+            }
+            row.history.push(share);
+        }
+        row
+    }
+
+    /// The functions behind a CPU's slots since a time: of those that carry nearly all of a slot, the
+    /// deepest.
+    fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<Behind> {
+        let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
+        for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {
+            for i in range.filter(|i| chunk.cpu[*i] == cpu && usize::from(chunk.event[*i]) == self.event) {
+                *sites.entry(chunk.site[i]).or_default() += 1;
+            }
+        }
+        let mut slots: Vec<(u64, FxHashMap<u32, Carried>)> = Vec::new();
+        slots.resize_with(SLOTS, Default::default);
+        for (site, n) in sites {
+            let slot = &mut slots[usize::from(self.slots[site as usize])];
+            slot.0 += n;
+            self.carry(data, SiteId(site), n, &mut slot.1);
+        }
+        let mut out: Vec<Behind> = (0..)
+            .zip(slots)
+            .filter(|(slot, _)| *slot != IDLE)
+            .filter_map(|(slot, (total, syms))| behind(data, slot, total, &syms))
+            .collect();
+        out.sort_by_key(|b| (std::cmp::Reverse(b.samples), b.slot));
+        out
+    }
+
+    /// Adds a site's samples to the functions of its stack, as far up as its context reaches.
+    fn carry(&self, data: Data<'_>, site: SiteId, n: u64, syms: &mut FxHashMap<u32, Carried>) {
+        let site = data.profile.sites.get(site);
+        let context = self.contexts.of(site.stack, -1);
+        let mut path = Vec::new();
+        let mut node = site.stack;
+        while node != NodeId::ROOT && self.contexts.of(node, -1) == context {
+            path.push(data.profile.frames.sym_of(data.profile.trie.frame(node)));
+            node = data.profile.trie.parent(node);
+        }
+        for (up, sym) in path.iter().enumerate() {
+            // A function that calls itself counts once, where it stands deepest.
+            if !path[..up].contains(sym) {
+                let carried = syms.entry(sym.0).or_default();
+                carried.samples += n;
+                carried.depth += n * (path.len() - up) as u64;
+            }
+        }
+    }
+}
+
+/// What goes through a function, and how deep it stands, times samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    samples: u64,
+    depth: u64,
+}
+
+fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<Behind> {
+    let name = |sym: &u32| data.profile.frames.sym(SymId(*sym)).name().into_owned();
+    let enough = |c: &&Carried| c.samples > 0 && c.samples as f64 >= BEHIND * total as f64;
+    let depth = |c: &Carried| c.depth / c.samples;
+    let best = syms.iter().filter(|(_, c)| enough(c)).max_by(|(x, a), (y, b)| {
+        (depth(a), a.samples).cmp(&(depth(b), b.samples)).then_with(|| name(y).cmp(&name(x)))
+    });
+    best.map(|(sym, c)| Behind { slot, samples: c.samples, name: name(sym) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Frame, Profile, Site};
+    use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+
+    /// A session whose samples are (time in ms, CPU, kernel stack).
+    fn session(samples: &[(u64, u16, &[&str])]) -> (Session, Profile) {
+        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
+        let mut names: Vec<&str> = Vec::new();
+        for (ms, cpu, stack) in samples {
+            let mut node = NodeId::ROOT;
+            for name in *stack {
+                let at = names.iter().position(|n| n == name).unwrap_or_else(|| {
+                    names.push(name);
+                    names.len() - 1
+                });
+                let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: at as u64 + 1 });
+                profile.frames.set_named(frame, &dso, (*name).into());
+                node = profile.trie.child(node, frame);
+            }
+            let id = if stack.is_empty() { 0 } else { 7 };
+            let task = session.task(id, id);
+            let site = profile.sites.intern(Site { task, stack: node, trace: Default::default() });
+            profile.push(ms * 1_000_000, site, 1, *cpu, 0);
+        }
+        (session, profile)
+    }
+
+    const TIMER: &[&str] = &["x", "__do_softirq", "run_timer_softirq", "call_timer_fn", "est"];
+
+    #[test]
+    fn samples_by_context_and_the_function_behind() {
+        let leaf = [TIMER, &["find_bit"]].concat();
+        let mut samples: Vec<(u64, u16, &[&str])> = vec![(0, 3, &["main"]), (50, 3, &[])];
+        samples.extend((0..8).map(|i| (100 + i, 3, leaf.as_slice())));
+        samples.extend([(108, 3, TIMER), (109, 3, TIMER), (200, 0, &["main"])]);
+        let (session, profile) = session(&samples);
+        let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+        let mut counts = CpuCounts::new(0, false);
+        (0..=profile.end()).for_each(|until| counts.update(data, until));
+        let answer = counts.answer(data, Some(3));
+        let row = answer.row(3).expect("there");
+        let timer = of_vector(1);
+        assert_eq!((row.counts[KERNEL], row.counts[IDLE], row.counts[timer], row.total()), (1, 1, 10, 12));
+        assert_eq!((row.vector(), row.peak), (Some(1), 100.0));
+        assert_eq!(row.history, [0.0, 100.0, 0.0]);
+        let est = Behind { slot: timer, samples: 10, name: "est".into() };
+        assert_eq!(answer.behind(3, timer), Some(&est));
+        assert_eq!((answer.behind(0, timer), answer.rows.len()), (None, 2));
+    }
+
+    #[test]
+    fn a_long_recording_has_longer_buckets_and_a_live_one_forgets() {
+        let samples: Vec<(u64, u16, &[&str])> = (0..1000).map(|i| (i * 100, 0, TIMER)).collect();
+        let (session, profile) = session(&samples);
+        let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+        let count = |sliding| {
+            let mut counts = CpuCounts::new(0, sliding);
+            counts.update(data, u64::MAX);
+            let answer = counts.answer(data, None);
+            (answer.rows[0].total(), answer.rows[0].history.len(), answer.window)
+        };
+        assert_eq!(count(false), (1000, 250, 99_900_000_000));
+        assert_eq!(count(true).0, 100);
+    }
+}

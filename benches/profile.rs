@@ -110,6 +110,7 @@ fn frames(data: Data<'_>) {
         columns: columns.to_vec(),
         children: true,
         filter: None,
+        points: 10.0,
         limit: 0.0,
         refresh: Duration::from_secs(1),
         invocation: Vec::new(),

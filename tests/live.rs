@@ -54,6 +54,21 @@ fn perf_report(file: &Path) -> common::Rows {
 }
 
 #[test]
+fn perf_opens_a_recording_of_several_events() {
+    if !allowed("perf_opens_a_recording_of_several_events") {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped("perf_opens_a_recording_of_several_events", "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    // Processes that start while it runs give side-band records of their own.
+    let work = format!("{BUSY}; sh -c '{BUSY}'; true");
+    let file = record(dir.path(), &["-a", "-e", "cpu-clock,sched:sched_switch", "--", "sh", "-c", &work]);
+    assert!(!perf_report(&file).is_empty());
+}
+
+#[test]
 fn a_command_is_followed_with_its_children() {
     if !allowed("a_command_is_followed_with_its_children") {
         return;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::kernel::host::{Matrix, Place, Pressure, Softnet, Stat, Ticks, Topology};
+use crate::session::machine::{Matrix, Place, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
 pub const HISTORY: usize = 60;
@@ -100,6 +100,8 @@ pub struct HostView {
     pub rows: Vec<CpuRow>,
     pub vectors: Vec<Arc<str>>,
     pub lines: Vec<IrqLine>,
+    /// Which of the lines have had any interrupt since boot.
+    pub seen: Vec<bool>,
     /// Tasks that run or want to, and tasks that wait for a disk.
     pub running: u64,
     pub blocked: u64,
@@ -169,8 +171,8 @@ impl Rates {
         if !self.before.cpus.is_empty() && seconds > 0.0 {
             for (column, cpu) in now.cpus.iter().enumerate() {
                 let Some(was) = self.before.cpus.iter().position(|c| c == cpu) else { continue };
-                let rate = |(i, row): (usize, &crate::kernel::host::parse::Row)| {
-                    let same = |r: &&crate::kernel::host::parse::Row| r.label == row.label;
+                let rate = |(i, row): (usize, &crate::session::machine::proc::Row)| {
+                    let same = |r: &&crate::session::machine::proc::Row| r.label == row.label;
                     let at = self.before.rows.get(i).filter(same);
                     let before = at.or_else(|| self.before.rows.iter().find(same))?;
                     Some(rise(before.counts[was], row.counts[column]) as f64 / seconds)
@@ -290,6 +292,7 @@ impl Cpus {
             rows: self.rows(slow),
             vectors: self.softirqs.names.iter().map(|name| name.label.clone()).collect(),
             lines: self.interrupts.names.clone(),
+            seen: self.interrupts.before.rows.iter().map(|row| row.counts.iter().any(|n| *n > 0)).collect(),
             running: self.running,
             blocked: self.blocked,
             pressure: slow.pressure.to_vec(),
@@ -365,8 +368,7 @@ impl One {
         let missing = (elapsed - total).max(0.0);
         let missing = if missing <= 1.5 { 0.0 } else { (100.0 * missing / elapsed) as f32 };
         self.row = CpuRow { cpu, shares, missing, ..std::mem::take(&mut self.row) };
-        let past =
-            Past { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
+        let past = Past { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
         if self.history.len() == HISTORY {
             self.history.pop_front();
         }

@@ -37,6 +37,8 @@ pub enum Command {
     Export(Export),
     /// Say what changed between two recordings
     Diff(Diff),
+    /// Print each CPU's shares, missing ticks and softirqs, interval after interval
+    Cpus(Cpus),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
 }
@@ -127,6 +129,9 @@ pub struct View {
     /// A recording to compare with
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
+    /// How many points a CPU's share of softirqs must stand above the others' to be told of
+    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
+    pub threshold: f64,
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub exec: Vec<String>,
@@ -141,6 +146,28 @@ pub struct View {
     pub color: Option<String>,
 }
 
+/// Options of `cpus`.
+#[derive(Debug, ClapArgs)]
+pub struct Cpus {
+    /// Seconds between two tables
+    #[arg(short = 'i', long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub interval: f64,
+    /// End after so many tables; without it Ctrl-C does
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    pub count: Option<u64>,
+    /// Only these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub cpus: Option<String>,
+    /// Measure the time in each softirq vector by its tracepoints
+    #[arg(long)]
+    pub softirq_time: bool,
+    /// How many points a CPU's share of softirqs must stand above the others' to be told of
+    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
+    pub threshold: f64,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
 /// Options of the live screen.
 #[derive(Debug, ClapArgs)]
 pub struct Live {
@@ -151,6 +178,9 @@ pub struct Live {
     /// Seconds between two updates of the screen
     #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 1.0, hide_default_value = true)]
     pub refresh: f64,
+    /// Measure the time in softirqs and interrupts from the start
+    #[arg(long)]
+    pub softirq_time: bool,
     /// A command to run and sample
     #[arg(last = true, value_name = "CMD")]
     pub cmd: Vec<OsString>,
@@ -160,6 +190,9 @@ pub struct Live {
 pub struct Open {
     #[command(flatten)]
     pub recording: Recording,
+    /// Begin with the samples of these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub cpus: Option<String>,
     /// Two files are pieces of one recording, not an old one and a new one to compare
     #[arg(long)]
     pub together: bool,

@@ -33,7 +33,10 @@ use super::setup;
 pub fn run(args: Live) -> anyhow::Result<u8> {
     let refresh = Duration::try_from_secs_f64(args.refresh).ok().filter(|d| *d >= Duration::from_millis(50));
     let refresh = refresh.ok_or_else(|| Usage(format!("-d {}: expected seconds, 0.05 or more", args.refresh)))?;
-    let start = start(&args.view, refresh)?;
+    let mut start = start(&args.view, refresh)?;
+    if args.softirq_time {
+        start.exec.insert(0, "softirq-time".to_owned());
+    }
     need_terminal("record")?;
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
@@ -50,7 +53,11 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
     }
-    let start = start(&args.view, Duration::from_millis(100))?;
+    let mut start = start(&args.view, Duration::from_millis(100))?;
+    if let Some(cpus) = &args.cpus {
+        setup::cpu_list(cpus)?;
+        start.exec.insert(0, format!("zoom-cpu {cpus}"));
+    }
     let from_stdin = args.recording.paths().iter().any(|p| p.as_os_str() == "-");
     if !std::io::stdout().is_terminal() || !from_stdin && !std::io::stdin().is_terminal() {
         need_terminal("report")?;
@@ -94,6 +101,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         filter: view.filter.clone(),
         limit: view.percent_limit,
         refresh,
+        points: view.threshold,
         invocation: invocation(),
         exec: view.exec.clone(),
     })

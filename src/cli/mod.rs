@@ -2,6 +2,7 @@
 //! only folder that prints, and the only one that sees both engine and screen.
 
 pub mod args;
+pub mod cpus;
 pub mod diff;
 pub mod export;
 pub mod input;
@@ -40,6 +41,7 @@ pub fn main() -> ExitCode {
         Some(Command::Script(options)) => script::run(options),
         Some(Command::Export(options)) => export::run(options),
         Some(Command::Diff(options)) => diff::run(options),
+        Some(Command::Cpus(options)) => cpus::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
     };
     match result {

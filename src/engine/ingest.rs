@@ -14,6 +14,7 @@ use crate::session::{Origin, Session};
 use crate::source::{Batch, Info, NamedFrame, NamedSample};
 
 use super::offcpu::OffCpu;
+use super::softirqs::SoftirqTrace;
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct Core {
     formats: Formats,
     /// Time off the CPUs, where switches are recorded.
     pub off_cpu: Option<OffCpu>,
+    /// Time in softirqs, where their tracepoints are recorded.
+    pub softirqs: Option<SoftirqTrace>,
     /// The frame of each named frame of a text.
     named: Vec<FrameId>,
     /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
@@ -147,6 +150,7 @@ impl Ingest {
             wants,
             formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
             off_cpu: OffCpu::new(info),
+            softirqs: SoftirqTrace::new(info),
             named: Vec::new(),
             last_named: (0, Vec::new()),
             rates: Vec::new(),
@@ -328,6 +332,7 @@ impl Core {
                 let ledger = &mut self.profile.ledger;
                 ledger.lost_records = ledger.lost_records.saturating_add(lost);
                 self.off_cpu.iter_mut().for_each(OffCpu::forget);
+                self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
             Ok(side) => self.session.apply(&side, time),
@@ -358,6 +363,9 @@ impl Core {
         let switch = self.off_cpu.as_ref().and_then(|off| off.switch(event, sample.raw));
         if let Some(switch) = switch {
             self.back(switch.next, sample.time, sample.cpu);
+        }
+        if let Some(trace) = &mut self.softirqs {
+            trace.sample(event, &sample);
         }
         if self.own_pid == Some(sample.pid) {
             self.profile.ledger.own += 1;

@@ -9,23 +9,29 @@
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
+pub mod host;
 pub mod ingest;
 pub mod moment;
 pub mod offcpu;
 pub mod offline;
+pub mod softirqs;
 pub mod symbolizer;
+pub mod tracepoints;
 pub mod view;
 pub mod worker;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
+use crate::analysis::cpus::HostView;
+use crate::analysis::softirq::Times;
 use crate::query::{Answer, Question};
+use crate::session::Origin;
 use crate::source::{Batch, Control, Info, Source, Step};
 use crate::symbols::resolver::Options as SymbolOptions;
 
@@ -74,6 +80,10 @@ pub enum Request {
 pub enum Notice {
     /// A new answer is there.
     Answer,
+    /// New figures of the machine's CPUs or softirqs are there.
+    Host,
+    /// Why the time in softirqs cannot be measured.
+    SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
 }
@@ -82,8 +92,13 @@ pub enum Notice {
 pub struct Engine {
     requests: Sender<Request>,
     notices: Receiver<Notice>,
+    notice_tx: Sender<Notice>,
     answer: Arc<ArcSwap<Answer>>,
     info: Info,
+    /// What watches the machine's CPUs; none for recordings.
+    host: Option<host::Host>,
+    tracer: Mutex<Option<softirqs::Tracer>>,
+    times: Arc<ArcSwapOption<Times>>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
@@ -101,6 +116,11 @@ impl Engine {
         let stop = Arc::new(AtomicBool::new(false));
         let queue_full = Arc::new(AtomicU64::new(0));
         let symbolizer = symbolizer::spawn(options.symbols.clone())?;
+        let times = Arc::new(ArcSwapOption::empty());
+        let host = match info.origin {
+            Origin::Live => Some(host::Host::spawn(options.refresh, notice_tx.clone())?),
+            Origin::Recorded => None,
+        };
         let worker = worker::Worker::new(
             &info,
             options,
@@ -109,8 +129,9 @@ impl Engine {
                 recycle: recycle_tx,
                 requests: request_rx,
                 controls: control_tx,
-                notices: notice_tx,
+                notices: notice_tx.clone(),
                 answer: answer.clone(),
+                times: times.clone(),
                 symbolizer,
                 queue_full: queue_full.clone(),
             },
@@ -124,7 +145,7 @@ impl Engine {
             queue_full,
         };
         let threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
-        Ok(Self { requests, notices, answer, info, threads, stop })
+        Ok(Self { requests, notices, notice_tx, answer, info, host, tracer: Mutex::default(), times, threads, stop })
     }
 
     /// Facts about the source.
@@ -147,6 +168,44 @@ impl Engine {
         self.answer.load_full()
     }
 
+    /// The newest figures of the machine's CPUs; none for recordings.
+    pub fn host(&self) -> Option<Arc<HostView>> {
+        self.host.as_ref().map(host::Host::view).filter(|view| view.interval > 0)
+    }
+
+    /// The time in softirqs, while it is measured or when the session's own events tell it.
+    pub fn softirq_times(&self) -> Option<Arc<Times>> {
+        match self.tracer().as_ref() {
+            Some(tracer) => tracer.times(),
+            None => self.times.load_full(),
+        }
+    }
+
+    /// Begins to measure the time in softirqs, or ends it. What goes wrong comes as a notice.
+    pub fn trace_softirqs(&self, on: bool) {
+        let mut tracer = self.tracer();
+        if let Some(old) = tracer.take() {
+            old.abandon();
+        }
+        if on {
+            match softirqs::Tracer::spawn(None, self.notice_tx.clone()) {
+                Ok(new) => *tracer = Some(new),
+                Err(why) => drop(self.notice_tx.send(Notice::SoftirqsFailed(why))),
+            }
+        }
+    }
+
+    fn tracer(&self) -> std::sync::MutexGuard<'_, Option<softirqs::Tracer>> {
+        self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often figures of the machine's CPUs are taken.
+    pub fn set_host_interval(&self, interval: Duration) {
+        if let Some(host) = &self.host {
+            host.set_interval(interval);
+        }
+    }
+
     /// Where news arrive.
     pub fn notices(&self) -> &Receiver<Notice> {
         &self.notices
@@ -158,6 +217,9 @@ impl Engine {
         self.send(Request::Stop);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(host) = self.host.take() {
+            host.stop();
         }
     }
 }

@@ -3,10 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::event::format::{Field, Format, Formats};
-use crate::event::tracepoint;
+use crate::event::format::Field;
 use crate::profile::SiteId;
-use crate::session::Origin;
 use crate::source::Info;
 
 /// The name of the event; its periods are nanoseconds.
@@ -38,21 +36,9 @@ pub struct Switch {
 impl OffCpu {
     /// `None` when no switches are recorded, or their fields are not known.
     pub fn new(info: &Info) -> Option<Self> {
-        let named = |e: &crate::perfdata::EventDesc| {
-            e.name == SWITCH || e.name.strip_prefix(SWITCH).is_some_and(|rest| rest.starts_with(':'))
-        };
-        let switch = info.events.iter().position(named)?;
-        let config = info.events[switch].attr.config;
-        let format = match Formats::parse(&info.tracing).by_id.remove(&config) {
-            Some(format) => format,
-            None if info.origin == Origin::Live => {
-                let text = tracepoint::root().and_then(|root| tracepoint::format(&root, "sched", "sched_switch"));
-                Format::parse("sched", &text.ok()?, cfg!(target_endian = "big"))?
-            }
-            None => return None,
-        };
+        let (switch, format) = super::tracepoints::find(info, SWITCH)?;
         Some(Self {
-            switch: switch as u16,
+            switch,
             event: info.events.len() as u16,
             prev: format.field("prev_pid")?.clone(),
             next: format.field("next_pid")?.clone(),

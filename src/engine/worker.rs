@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::analysis::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::profile::Acc;
 use crate::query::answer::{Cost, EventInfo};
+use crate::query::cpus::{CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Info};
@@ -40,6 +42,8 @@ pub struct Links {
     pub controls: Sender<Control>,
     pub notices: Sender<Notice>,
     pub answer: Arc<ArcSwap<Answer>>,
+    /// The time in softirqs, where the session's own events tell it.
+    pub times: Arc<ArcSwapOption<Times>>,
     pub symbolizer: Symbolizer,
     pub queue_full: Arc<AtomicU64>,
 }
@@ -57,6 +61,7 @@ pub struct Worker {
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
+    cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
     facts: Changed,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
@@ -105,6 +110,7 @@ impl Worker {
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
+            cpus: None,
             frozen_at: None,
             facts: Changed { frequency: info.frequency, n_cpus: info.n_cpus, cpus: info.cpus.clone() },
             expected: 0.0,
@@ -264,6 +270,7 @@ impl Worker {
         core.profile.ledger.received = 0;
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
         self.view.outdated();
+        self.cpus = None;
         self.fresh_question = true;
         self.next_publish = 0;
     }
@@ -371,6 +378,11 @@ impl Worker {
             self.options.refresh.as_nanos() as u64
         };
         self.next_publish = now + interval.max(took * DUTY).max(MIN_INTERVAL_NS);
+        if self.fresh_data
+            && let Some(trace) = &self.ingest.core().softirqs
+        {
+            self.links.times.store(Some(Arc::new(trace.pairs.times.clone())));
+        }
         (self.fresh_data, self.fresh_question) = (false, false);
         self.links.answer.store(Arc::new(answer));
         let _ = self.links.notices.send(Notice::Answer);
@@ -398,6 +410,7 @@ impl Worker {
         let mut view = std::mem::take(&mut self.view);
         let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;
+        let cpus = self.count_cpus(&question);
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
@@ -435,8 +448,18 @@ impl Worker {
                 taken_ns: now - self.started,
             }),
             kinds: core.kinds_by_name(),
+            by_cpu: Arc::new(cpus),
             question,
         }
+    }
+
+    fn count_cpus(&mut self, question: &Question) -> CpuAnswer {
+        let kept = self.cpus.take().filter(|c| c.event() == question.event);
+        let mut counts = kept.unwrap_or_else(|| CpuCounts::new(question.event, self.live));
+        counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
+        let answer = counts.answer(self.data(), question.cpu);
+        self.cpus = Some(counts);
+        answer
     }
 
     fn ledger(&self) -> crate::profile::Ledger {

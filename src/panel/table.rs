@@ -29,6 +29,8 @@ pub enum Cell {
     Count(u64),
     /// A share in percent.
     Percent(f64),
+    /// Any other number, with one decimal.
+    Number(f64),
     Id(i64),
 }
 
@@ -40,6 +42,7 @@ impl Cell {
             Self::Text(text) => super::text::clean(text).into_owned(),
             Self::Count(n) => super::unit::thousands(*n),
             Self::Percent(p) => super::unit::percent(*p),
+            Self::Number(n) => format!("{n:.1}"),
             Self::Id(n) => n.to_string(),
         }
     }
@@ -50,7 +53,7 @@ impl Cell {
             Self::Empty => String::new(),
             Self::Text(text) => text.to_string(),
             Self::Count(n) => n.to_string(),
-            Self::Percent(p) => format!("{p:.4}"),
+            Self::Percent(n) | Self::Number(n) => format!("{n:.4}"),
             Self::Id(n) => n.to_string(),
         }
     }

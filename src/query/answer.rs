@@ -6,6 +6,7 @@ use crate::profile::{Acc, Ledger};
 use crate::session::DsoKind;
 
 use super::blocks::Flame;
+use super::cpus::CpuAnswer;
 use super::diff::Side;
 use super::question::Question;
 use super::top::Group;
@@ -115,6 +116,8 @@ pub struct Answer {
     pub progress: Option<Progress>,
     /// Records that are no samples, by type.
     pub kinds: Vec<(&'static str, u64)>,
+    /// Samples by CPU and context, whatever the filter.
+    pub by_cpu: Arc<CpuAnswer>,
     /// Frames whose names are still being looked up.
     pub names_pending: usize,
 }

@@ -26,7 +26,7 @@ const SHORTEST_NS: u64 = 100_000_000;
 /// What live shares are of: the last ten seconds, longer than the pauses between usual bursts.
 pub const WINDOW_NS: u64 = 10_000_000_000;
 /// A function is behind a cell when so much of the cell's samples are in it or in what it calls.
-const BEHIND: f64 = 0.9;
+const BEHIND: f64 = 0.95;
 /// Fewer samples in a bucket than this make no peak.
 const PEAK_SAMPLES: u32 = 10;
 
@@ -327,9 +327,10 @@ fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried
     let name = |sym: &u32| data.profile.frames.sym(SymId(*sym)).name().into_owned();
     let enough = |c: &&Carried| c.samples > 0 && c.samples as f64 >= BEHIND * total as f64;
     let depth = |c: &Carried| c.depth / c.samples;
-    let best = syms.iter().filter(|(_, c)| enough(c)).max_by(|(x, a), (y, b)| {
-        (depth(a), a.samples).cmp(&(depth(b), b.samples)).then_with(|| name(y).cmp(&name(x)))
-    });
+    let best = syms
+        .iter()
+        .filter(|(_, c)| enough(c))
+        .max_by(|(x, a), (y, b)| (depth(a), a.samples).cmp(&(depth(b), b.samples)).then_with(|| name(y).cmp(&name(x))));
     best.map(|(sym, c)| Behind { slot, samples: c.samples, name: name(sym) })
 }
 

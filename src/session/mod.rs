@@ -3,6 +3,7 @@
 
 pub mod dso;
 pub mod log;
+pub mod machine;
 pub mod space;
 
 use std::collections::VecDeque;

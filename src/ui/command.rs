@@ -78,6 +78,16 @@ pub enum Command {
     Age(Option<String>),
     Chains,
     OffCpu,
+    TabCpus,
+    CpuLeft,
+    CpuRight,
+    CpuEnter,
+    CpuPage,
+    CpuOrder,
+    CpuCapture,
+    SoftirqTime,
+    Finding,
+    Threshold(Option<String>),
     Write(Option<String>),
     CopyCommand,
     Suspend,
@@ -209,9 +219,21 @@ table! {
         "undo" ["u"] => Undo: "take the last change back";
         "redo" ["ctrl-r"] => Redo: "make it again";
     }
+    "CPUs" {
+        "cpu-left" ["left"] => CpuLeft: "to the column on the left";
+        "cpu-right" ["right"] => CpuRight: "to the column on the right";
+        "cpu-enter" ["enter"] => CpuEnter: "the functions of this cell: only its samples, on every screen";
+        "softirq-time" ["t"] => SoftirqTime: "measure the time in softirqs and interrupts, or stop measuring it";
+        "cpu-page" ["v"] => CpuPage: "other columns: vectors, rates, interrupts, network, place";
+        "cpu-order" ["s"] => CpuOrder: "order by the column under the cursor";
+        "cpu-capture" ["c"] => CpuCapture: "sample only the CPU under the cursor from now on";
+    }
     "Program" {
         "top" ["1"] => TabTop: "the table";
         "flame" ["2"] => TabFlame: "the flame graph";
+        "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
+        "finding" ["!"] => Finding: "go to the CPU that stands out";
+        "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";
         "palette" [":"] => Palette: "find and run any command";
         "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
@@ -250,17 +272,22 @@ pub enum Lookup {
     Nothing,
 }
 
-/// The group of commands whose keys work on the flame graph only, before all others.
+/// Groups of commands whose keys work on one screen only, and there before all others.
 pub const FLAME: &str = "Flame graph";
+pub const CPUS: &str = "CPUs";
 
-/// Looks a key sequence up; `flame` says whether the flame graph is what is looked at.
-pub fn lookup(keys: &str, flame: bool) -> Lookup {
-    let own = |row: &&Row| row.group == FLAME;
-    if flame && let Some(row) = TABLE.iter().filter(own).find(|row| row.keys.contains(&keys)) {
+fn is_special(row: &Row) -> bool {
+    [FLAME, CPUS].contains(&row.group)
+}
+
+/// Looks a key sequence up; `own` is the group of the screen that is looked at, if it has one.
+pub fn lookup(keys: &str, own: Option<&str>) -> Lookup {
+    let special = TABLE.iter().filter(|row| is_special(row) && Some(row.group) == own);
+    if let Some(row) = special.into_iter().find(|row| row.keys.contains(&keys)) {
         return Lookup::Run(row.command(None));
     }
     let mut prefix = false;
-    for row in TABLE.iter().filter(|row| !own(row)) {
+    for row in TABLE.iter().filter(|row| !is_special(row)) {
         for bound in row.keys {
             if *bound == keys {
                 return Lookup::Run(row.command(None));
@@ -295,15 +322,15 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things() {
-        let of = |flame: bool| {
-            let mut keys: Vec<&str> =
-                TABLE.iter().filter(|r| (r.group == FLAME) == flame).flat_map(|r| r.keys).copied().collect();
+        let of = |own: Option<&str>| {
+            let mine = |r: &&Row| own.map_or(!is_special(r), |own| r.group == own);
+            let mut keys: Vec<&str> = TABLE.iter().filter(mine).flat_map(|r| r.keys).copied().collect();
             keys.sort_unstable();
             assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
             keys
         };
-        let keys = of(false);
-        assert!(of(true).iter().all(|k| !k.contains(' ')));
+        let keys = of(None);
+        assert!([FLAME, CPUS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
         let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
         assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
     }
@@ -321,9 +348,9 @@ mod tests {
 
     #[test]
     fn chords() {
-        assert_eq!(lookup("r", false), Lookup::Prefix);
-        assert_eq!(lookup("r +", false), Lookup::Run(Command::Faster));
-        assert_eq!(lookup("r x", false), Lookup::Nothing);
+        assert_eq!(lookup("r", None), Lookup::Prefix);
+        assert_eq!(lookup("r +", None), Lookup::Run(Command::Faster));
+        assert_eq!(lookup("r x", None), Lookup::Nothing);
         assert_eq!(continuations("r").len(), 4);
     }
 }

@@ -4,6 +4,7 @@
 pub mod app;
 pub mod command;
 pub mod complete;
+pub mod cpus;
 pub mod draw;
 pub mod flame;
 pub mod keys;

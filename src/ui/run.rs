@@ -103,7 +103,15 @@ fn read_inputs() -> io::Result<Receiver<Input>> {
 
 fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
     match notice {
-        Notice::Answer => app.set_answer(engine.answer()),
+        Notice::Answer => {
+            app.set_times(engine.softirq_times());
+            app.set_answer(engine.answer());
+        }
+        Notice::Host => {
+            app.set_times(engine.softirq_times());
+            app.set_host(engine.host());
+        }
+        Notice::SoftirqsFailed(why) => app.tracing_failed(&why),
         Notice::Reply(Ok(text)) if text.is_empty() => {}
         Notice::Reply(Ok(text)) => app.say(text),
         Notice::Reply(Err(text)) => app.error(text),
@@ -137,7 +145,11 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Control(control) => engine.send(Request::Control(control)),
             Effect::Freeze(on) => engine.send(Request::Freeze(on)),
             Effect::Clear => engine.send(Request::Clear),
-            Effect::Refresh(interval) => engine.send(Request::Refresh(interval)),
+            Effect::Refresh(interval) => {
+                engine.set_host_interval(interval);
+                engine.send(Request::Refresh(interval));
+            }
+            Effect::Softirqs(on) => engine.trace_softirqs(on),
             Effect::Save(path) => driver.save(engine, path),
             Effect::Suspend => {
                 term::leave();

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::data;
+use perfprof_tui::analysis::cpus::{Cpus, Slow};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::cpus::CpuCounts;
 use perfprof_tui::query::{Answer, Fold, Key, Question};
+use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::ui::app::{App, Effect, Start};
@@ -61,6 +64,7 @@ impl Harness {
             filter: None,
             limit: 0.0,
             refresh,
+            points: 10.0,
             invocation: vec!["perfprof-tui".into()],
             exec: Vec::new(),
         };
@@ -96,6 +100,9 @@ impl Harness {
         let core = self.loaded.ingest.core();
         let parts = self.view.answer(data, &question, u64::MAX);
         self.view.outdated();
+        let mut counts = CpuCounts::new(question.event, false);
+        counts.update(data, u64::MAX);
+        let by_cpu = counts.answer(data, question.cpu);
         let total = |event| {
             let mut all = Fold::new(event, None, false);
             all.update(data, 0..u64::MAX);
@@ -122,9 +129,25 @@ impl Harness {
             ended: Some("end of the file".into()),
             notes: self.loaded.notes.clone(),
             frequency: 999,
+            by_cpu: Arc::new(by_cpu),
             question,
             ..Answer::default()
         }
+    }
+
+    /// The machine's CPUs as two readings of /proc/stat, ten seconds apart, show them.
+    pub fn host(mut self, name: &str) -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        let mut cpus = Cpus::new(100, Topology::default());
+        for (which, at) in [("before", SECOND), ("after", 11 * SECOND)] {
+            let mut stat = Stat::default();
+            stat.parse(&std::fs::read(data(&format!("{name}.proc_stat.{which}"))).expect("readable"));
+            cpus.tick(at, &stat);
+            let view = cpus.cut(at, &Slow::default());
+            self.app.set_host(Some(Arc::new(view)));
+        }
+        self.settle();
+        self
     }
 
     /// Compares with another recording.

@@ -98,6 +98,14 @@ impl Attachment {
         attr::owner(&self.common, self.have)
     }
 
+    /// Side-band records carry the dummy's id. It goes for the first event's, whose records end alike:
+    /// perf refuses records whose id none of several events has.
+    fn report_owner(&mut self, owner: &OwnedFd) {
+        if let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) {
+            self.fresh_ids.push((id, 0));
+        }
+    }
+
     /// Opens a CPU's ring and its events on `who`. Threads that have ended meanwhile are skipped;
     /// `Ok(false)` says that this one was.
     pub fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
@@ -110,6 +118,7 @@ impl Attachment {
                 Err(errno) if OpenError::is_gone(errno) => return Ok(false),
                 other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
             };
+            self.report_owner(&owner);
             let ring = self.map(&owner)?;
             self.enable(&owner);
             self.rings.insert(cpu, CpuRing { owner, ring });
@@ -120,6 +129,7 @@ impl Attachment {
                 Err(errno) => return Err(OpenError::open("dummy", &self.owner_attr(), errno, &self.rights)),
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
+                    self.report_owner(&fd);
                     self.enable(&fd);
                     self.opened.push(Opened { fd, event: None, cpu, who, id: 0 });
                 }
@@ -315,7 +325,7 @@ mod tests {
             assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
             assert_eq!(a.events[0].name, "cpu-clock");
             assert!(a.event_notes[0].as_ref().is_some_and(|n| n.contains("cycles")));
-            assert_eq!(a.fresh_ids.len(), 1);
+            assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
         }
     }
 

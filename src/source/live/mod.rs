@@ -450,7 +450,7 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
     let desc = |i: usize| EventDesc {
         name: a.events[i].name.clone(),
         attr: a.attr(i),
-        ids: a.opened.iter().filter(|o| o.event == Some(i as u16)).map(|o| o.id).collect(),
+        ids: a.fresh_ids.iter().filter(|(_, event)| usize::from(*event) == i).map(|(id, _)| *id).collect(),
     };
     Info {
         origin: Origin::Live,

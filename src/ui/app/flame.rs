@@ -19,7 +19,7 @@ const PAGE: usize = 8;
 impl App {
     fn flame_area(&self) -> Rect {
         let area = Rect { x: 0, y: 0, width: self.size.0, height: self.size.1.max(layout::MIN.1) };
-        drawn::graph(layout::places(area).table)
+        drawn::graph(layout::places(self, area).table)
     }
 
     pub(super) fn flame_spec(&self) -> FlameSpec {

@@ -41,7 +41,7 @@ impl App {
         }
         self.status = None;
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
-        match command::lookup(&keys, self.tab == Tab::Flame) {
+        match command::lookup(&keys, self.tab.group()) {
             Lookup::Run(command) => {
                 self.chord.clear();
                 self.run(command);
@@ -190,8 +190,10 @@ impl App {
         if !self.overlays.is_empty() || self.prompt.is_some() {
             return;
         }
-        if self.tab == Tab::Flame {
-            return self.flame_mouse(mouse);
+        match self.tab {
+            Tab::Flame => return self.flame_mouse(mouse),
+            Tab::Cpus => return self.cpus_mouse(mouse),
+            Tab::Top => {}
         }
         let answer = self.answer.clone();
         match mouse.kind {

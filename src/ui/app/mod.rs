@@ -1,6 +1,7 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
+mod cpus;
 mod flame;
 mod input;
 mod narrow;
@@ -11,13 +12,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::analysis::cpus::HostView;
+use crate::analysis::findings::Finding;
+use crate::analysis::softirq::Times;
 use crate::filter::Filter;
 use crate::panel::top::Field;
 use crate::query::diff::Per;
 use crate::query::{Age, Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
 use crate::source::{Control, Info};
 
-use super::command::{self};
+use super::command;
+use super::cpus::CpusScreen;
 use super::draw::layout;
 use super::flame::FlameScreen;
 use super::overlay::Overlay;
@@ -39,6 +44,8 @@ pub enum Effect {
     Suspend,
     Redraw,
     Mouse(bool),
+    /// Measure the time in softirqs, or stop.
+    Softirqs(bool),
     /// Put a text on the clipboard.
     Copy(String),
     /// Write a text to a file.
@@ -72,6 +79,8 @@ pub struct Start {
     pub filter: Option<String>,
     pub limit: f64,
     pub refresh: Duration,
+    /// How many points a CPU must stand above the others to be told of.
+    pub points: f64,
     /// The command line without its filters and commands.
     pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
@@ -83,6 +92,18 @@ pub struct Start {
 pub enum Tab {
     Top,
     Flame,
+    Cpus,
+}
+
+impl Tab {
+    /// The group of commands that work on this screen only.
+    pub fn group(self) -> Option<&'static str> {
+        match self {
+            Self::Top => None,
+            Self::Flame => Some(command::FLAME),
+            Self::Cpus => Some(command::CPUS),
+        }
+    }
 }
 
 /// The model.
@@ -93,6 +114,16 @@ pub struct App {
     pub screen: Screen,
     pub tab: Tab,
     pub flame: FlameScreen,
+    pub cpus: CpusScreen,
+    /// The machine's CPUs; none of a recording.
+    pub host: Option<Arc<HostView>>,
+    /// The time in softirqs, and whether it is being measured.
+    pub times: Option<Arc<Times>>,
+    pub tracing: bool,
+    /// CPUs that stand out, the worst first.
+    pub findings: Vec<Finding>,
+    /// By how many points they must.
+    points: f64,
     pub columns: Vec<Field>,
     pub order: Order,
     pub reversed: bool,
@@ -143,6 +174,12 @@ impl App {
             screen: Screen::default(),
             tab: Tab::Top,
             flame: FlameScreen::default(),
+            cpus: CpusScreen::default(),
+            host: None,
+            times: None,
+            tracing: false,
+            findings: Vec::new(),
+            points: start.points,
             columns,
             order: Order::SelfTime,
             reversed: false,
@@ -182,7 +219,7 @@ impl App {
     /// The size of the terminal.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = (width, height);
-        self.screen.height = layout::table_height(self.size);
+        self.screen.height = layout::table_height(self);
         let answer = self.answer.clone();
         if answer.flame.is_none() {
             self.screen.follow(&answer);
@@ -193,6 +230,8 @@ impl App {
     /// A new answer has come.
     pub fn set_answer(&mut self, answer: Arc<Answer>) {
         self.answer = answer.clone();
+        self.look_for_findings();
+        self.screen.height = layout::table_height(self);
         if answer.flame.is_none() {
             self.screen.follow(&answer);
         }
@@ -258,6 +297,7 @@ impl App {
             expand_all: self.expand_all,
             first_line: if unfolded { self.screen.top } else { 0 },
             height: self.screen.height.max(1),
+            cpu: self.asked_cpu(),
             flame: (self.tab == Tab::Flame).then(|| self.flame_spec()),
         };
         if always || question != self.asked {

@@ -17,6 +17,9 @@ impl App {
         if self.tab == Tab::Flame && self.run_flame(&command) {
             return self.ask(false);
         }
+        if self.tab == Tab::Cpus && self.run_cpus(&command) {
+            return self.ask(false);
+        }
         let answer = self.answer.clone();
         let page = self.screen.height.max(1) as isize;
         match command {
@@ -28,6 +31,8 @@ impl App {
                 self.say("no call chains were recorded: there is nothing to draw")
             }
             Command::TabFlame => self.tab = Tab::Flame,
+            Command::TabCpus => self.tab = Tab::Cpus,
+            Command::Finding => self.go_to_finding(),
             Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
             Command::StopLoading if answer.progress.is_some() => {
                 self.effects.push(Effect::Control(Control::Stop));
@@ -132,6 +137,8 @@ impl App {
             Command::BaselineOff => self.drop_baseline(),
             Command::Per(text) => self.set_per(text),
             Command::Age(text) => self.set_age(text),
+            Command::SoftirqTime => self.toggle_tracing(),
+            Command::Threshold(text) => self.set_threshold(text),
             Command::Copy => self.copy(),
             Command::Write(path) => self.write(path),
             Command::CopyCommand => self.copy_command(),

@@ -221,6 +221,7 @@ impl App {
         match self.tab {
             Tab::Top => Some(shown(&self.answer.lines, &self.fields()).to_text()),
             Tab::Flame => self.answer.flame.as_ref().map(|flame| drawn::text(self, flame)),
+            Tab::Cpus => Some(crate::ui::draw::cpus::text(self)),
         }
     }
 
@@ -256,6 +257,9 @@ impl App {
             commands.push("flame".to_owned());
             commands.extend(self.flame.words());
             commands.extend(self.off_cpu.then(|| "off-cpu".to_owned()));
+        }
+        if self.tab == Tab::Cpus {
+            commands.push("cpu-screen".to_owned());
         }
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
         let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");

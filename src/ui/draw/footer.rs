@@ -31,6 +31,9 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
+    if app.tab == Tab::Cpus {
+        return;
+    }
     if let Some(search) = &app.screen.search {
         let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
         put(buffer, area, 1, 0, &text, theme.found);
@@ -115,6 +118,23 @@ const FLAME_KEYS: &[(&str, &str)] = &[
     ("top", "table"),
 ];
 
+/// The same on the CPU screen.
+const CPU_KEYS: &[(&str, &str)] = &[
+    ("cpu-enter", "functions of this cell"),
+    ("softirq-time", "time softirqs"),
+    ("cpu-page", "columns"),
+    ("help", "help"),
+    ("finding", "stands out"),
+    ("cpu-order", "order"),
+    ("cpu-capture", "narrow capture"),
+    ("flame", "flame"),
+    ("freeze", "freeze"),
+    ("save", "save"),
+    ("top", "table"),
+    ("back", "back"),
+    ("quit", "quit"),
+];
+
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &app.prompt {
@@ -129,7 +149,12 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         return None;
     }
     let mut x = 1;
-    for (name, word) in if app.tab == Tab::Flame { FLAME_KEYS } else { KEYS } {
+    let keys = match app.tab {
+        Tab::Top => KEYS,
+        Tab::Flame => FLAME_KEYS,
+        Tab::Cpus => CPU_KEYS,
+    };
+    for (name, word) in keys {
         let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };
         let key = shown(key);
         if usize::from(area.width - x.min(area.width)) < width(&key) + width(word) + 2 {

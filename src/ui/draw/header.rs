@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::panel::text::{clean, width};
+use crate::panel::text::{clean, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
 use crate::ui::app::{App, Tab};
@@ -104,7 +104,7 @@ fn samples(app: &App) -> String {
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame")] {
+    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame"), (Tab::Cpus, "4 CPUs")] {
         let (text, style) =
             if tab == app.tab { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
         x += put(buffer, area, x, 0, &text, style);
@@ -146,6 +146,19 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     let at = area.width.saturating_sub(right_width as u16 + 1).max(x);
     put(buffer, area, at, 0, &right, theme.warning);
+}
+
+/// What stands out, on every screen, and the key that leads there.
+pub fn finding(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(first) = app.findings.first() else { return };
+    let cpus = app.findings.iter().map(|f| f.cpu).collect::<std::collections::BTreeSet<_>>().len();
+    let more = if cpus > 1 { format!("  and {} more CPUs", cpus - 1) } else { String::new() };
+    let hint = "  ! goes there";
+    let room = usize::from(area.width).saturating_sub(2 + width(&more) + width(hint));
+    let text = clean(&first.text);
+    let mut x = 1 + put(buffer, area, 1, 0, &fit_end(&text, room), theme.error);
+    x += put(buffer, area, x, 0, &more, theme.error);
+    put(buffer, area, x, 0, hint, theme.key);
 }
 
 /// The newest seconds as eighths; the last one, still filling, is left out.

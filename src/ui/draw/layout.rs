@@ -14,6 +14,8 @@ pub const MIN: (u16, u16) = (20, 6);
 pub struct Places {
     pub header: Rect,
     pub tabs: Rect,
+    /// What stands out; no lines when nothing does.
+    pub finding: Rect,
     /// The table with its heading.
     pub table: Rect,
     pub details: Rect,
@@ -21,15 +23,28 @@ pub struct Places {
 }
 
 /// Divides the screen.
-pub fn places(area: Rect) -> Places {
+pub fn places(app: &App, area: Rect) -> Places {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
-    Places { header: row(0, 1), tabs: row(1, 1), table: row(2, h - 4), details: row(h - 2, 1), footer: row(h - 1, 1) }
+    let found = finding_height(app, h);
+    Places {
+        header: row(0, 1),
+        tabs: row(1, 1),
+        finding: row(2, found),
+        table: row(2 + found, h - 4 - found),
+        details: row(h - 2, 1),
+        footer: row(h - 1, 1),
+    }
+}
+
+/// Lines for what stands out: none on a screen with hardly any.
+fn finding_height(app: &App, height: u16) -> u16 {
+    u16::from(!app.findings.is_empty() && height >= 10)
 }
 
 /// Lines of the table that fit under its heading.
-pub fn table_height(size: (u16, u16)) -> usize {
-    usize::from(size.1.saturating_sub(5))
+pub fn table_height(app: &App) -> usize {
+    usize::from(app.size.1.saturating_sub(5 + finding_height(app, app.size.1)))
 }
 
 /// A column on the screen.
@@ -104,7 +119,7 @@ pub fn hit(app: &App, column: u16, row: u16) -> Hit {
     if area.width < MIN.0 || area.height < MIN.1 {
         return Hit::Nothing;
     }
-    let table = places(area).table;
+    let table = places(app, area).table;
     if row < table.y || row >= table.y + table.height {
         return Hit::Nothing;
     }

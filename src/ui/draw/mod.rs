@@ -1,5 +1,7 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
+mod cpu_words;
+pub mod cpus;
 pub mod flame;
 pub mod footer;
 pub mod header;
@@ -24,12 +26,14 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         put(buffer, area, 0, 0, &text, theme.text);
         return None;
     }
-    let places = layout::places(area);
+    let places = layout::places(app, area);
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);
+    header::finding(app, theme, places.finding, buffer);
     match app.tab {
         Tab::Top => table::draw(app, theme, places.table, buffer),
         Tab::Flame => flame::draw(app, theme, places.table, buffer),
+        Tab::Cpus => cpus::draw(app, theme, places.table, buffer),
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);

@@ -162,6 +162,19 @@ pub fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Sof
     }
 }
 
+/// Packets that all devices dropped since boot, received and to be sent: the fourth and the twelfth
+/// column of /proc/net/dev.
+pub fn drops(text: &[u8]) -> (u64, u64) {
+    let mut sum = (0u64, 0u64);
+    for line in lines(text) {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let mut columns = words(&line[colon + 1..]).map(|word| number(word).unwrap_or(0));
+        sum.0 = sum.0.saturating_add(columns.nth(3).unwrap_or(0));
+        sum.1 = sum.1.saturating_add(columns.nth(7).unwrap_or(0));
+    }
+    sum
+}
+
 /// How long tasks waited for a resource (PSI), in percent of the last ten seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
@@ -266,6 +279,12 @@ mod tests {
         assert_eq!(list, [Softnet { cpu: 5, processed: 16, dropped: 2, squeezed: 3, rps: 4 }]);
         softnet(b"a 1 2 0 0 0 0 0 0 7\nb 0 0 0 0 0 0 0 0 0\nc\n", [1, 4].into_iter(), &mut list);
         assert_eq!(list.iter().map(|s| (s.cpu, s.processed)).collect::<Vec<_>>(), [(1, 10), (4, 11)]);
+    }
+
+    #[test]
+    fn drops_of_all_devices() {
+        let text = b"Inter-| Receive | Transmit\n face |bytes\n  lo: 1 2 3 4 5 6 7 8 9 10 11 12 13\neth0:1 2 3 40 5 6 7 8 9 10 11 120\n";
+        assert_eq!(drops(text), (44, 132));
     }
 
     #[test]

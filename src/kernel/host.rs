@@ -1,16 +1,9 @@
-//! What /proc and /sys tell of the CPUs: files that are read again and again into the same buffers,
-//! and the topology, which seldom changes.
-
-pub mod parse;
-pub mod topology;
+//! Files of /proc and /sys that are read again and again into the same buffers.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-
-pub use parse::{Matrix, Pressure, Softnet, Stat, Ticks};
-pub use topology::{Place, Topology};
 
 /// Where the files are; tests have others.
 #[derive(Clone, Debug)]

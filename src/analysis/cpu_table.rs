@@ -1,0 +1,501 @@
+//! The CPUs as a table: what can stand in its columns, each cell's value, and a cell and a CPU in
+//! words. Screen, text, CSV and JSON are made from it.
+
+use std::sync::Arc;
+
+use crate::panel::unit::{duration, percent, short, thousands};
+use crate::panel::{Align, Cell, Column, Table};
+use crate::query::context::VECTORS;
+use crate::query::cpus::{self, CpuAnswer, CpuSamples};
+use crate::session::machine::Ticks;
+
+use super::cpus::{CpuRow, HostView, IrqLine};
+use super::softirq::{Times, What, half_octave_start};
+
+/// All that is known of the CPUs; each part may be missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuFacts<'a> {
+    pub host: Option<&'a HostView>,
+    pub samples: Option<&'a CpuAnswer>,
+    pub times: Option<&'a Times>,
+    /// Samples a second that a busy CPU gives; 0 when that is not known.
+    pub frequency: u64,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuColumn {
+    Cpu,
+    /// A share of /proc/stat's ticks, by the index in [`Ticks`]; of samples where there are none.
+    Share(usize),
+    Missing,
+    Peak,
+    Ksoftirqd,
+    Samples,
+    /// Samples in a softirq vector, in percent of the CPU's samples.
+    Sampled(usize),
+    /// Time in a softirq vector by its tracepoints, in percent of time.
+    Timed(usize),
+    /// Time in interrupt handlers by their tracepoints.
+    IrqTimed,
+    /// Softirqs a second.
+    Rate(usize),
+    /// Interrupts a second, by the index in [`HostView::lines`].
+    Line(usize),
+    NetProcessed,
+    NetDropped,
+    NetSqueezed,
+    NetRps,
+    Mhz,
+    Throttled,
+    Node,
+    Package,
+    Core,
+    Siblings,
+    /// Offline, isolated, nohz_full.
+    Marks,
+}
+
+/// Vectors in the order in which they are shown: those that are met most often first.
+pub const SHOWN: [usize; VECTORS.len()] = [1, 3, 2, 4, 7, 9, 6, 8, 0, 5];
+
+impl<'a> CpuFacts<'a> {
+    fn row(&self, cpu: u32) -> Option<&'a CpuRow> {
+        self.host.and_then(|host| host.row(cpu))
+    }
+
+    fn sampled(&self, cpu: u32) -> Option<&'a CpuSamples> {
+        self.samples.and_then(|samples| samples.row(cpu))
+    }
+
+    /// All CPUs that something is known of.
+    pub fn cpus(&self) -> Vec<u32> {
+        let rows = self.host.map_or(&[][..], |host| &host.rows);
+        let samples = self.samples.map_or(&[][..], |samples| &samples.rows);
+        let timed = self.times.into_iter().flat_map(|times| times.list.keys().map(|(cpu, _)| *cpu));
+        let mut cpus: Vec<u32> = rows.iter().map(|r| r.cpu).collect();
+        cpus.extend(samples.iter().map(|s| u32::from(s.cpu)));
+        cpus.extend(timed);
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
+    /// Samples that a CPU gives in the window when it is busy throughout.
+    fn expected(&self) -> u64 {
+        let window = self.samples.map_or(0, |s| s.window);
+        (u128::from(self.frequency) * u128::from(window) / 1_000_000_000) as u64
+    }
+
+    /// The name of what a column counts by.
+    pub fn title(&self, column: CpuColumn) -> Arc<str> {
+        match column {
+            CpuColumn::Line(i) => self.host.and_then(|h| h.lines.get(i)).map_or_else(|| "".into(), line_title),
+            CpuColumn::Rate(i) => self.host.and_then(|h| h.vectors.get(i)).map_or_else(|| "".into(), Arc::clone),
+            other => other.column().title.into(),
+        }
+    }
+
+    /// A number to show, order and colour by; `None` when it is not known.
+    pub fn value(&self, column: CpuColumn, cpu: u32) -> Option<f64> {
+        let row = self.row(cpu);
+        let online = row.filter(|r| r.online);
+        let of = |value: Option<f32>| value.map(f64::from);
+        let net = |of: fn(&super::cpus::NetRates) -> f32| online.and_then(|r| r.net.as_ref()).map(|n| f64::from(of(n)));
+        match column {
+            CpuColumn::Cpu => Some(f64::from(cpu)),
+            CpuColumn::Share(i) => of(online.map(|r| r.shares[i])).or_else(|| self.sampled_share(i, cpu)),
+            CpuColumn::Missing => of(online.map(|r| r.missing)),
+            CpuColumn::Peak => of(online.map(|r| r.peak).or(self.sampled(cpu).map(|s| s.peak))),
+            CpuColumn::Ksoftirqd => of(online.and_then(|r| r.ksoftirqd)),
+            CpuColumn::Samples => self.sampled(cpu).map(|s| s.total() as f64),
+            CpuColumn::Sampled(v) => self.sampled(cpu).map(|s| f64::from(s.percent(s.counts[cpus::of_vector(v)]))),
+            CpuColumn::Timed(v) => self.times.map(|times| times.percent(cpu, What::Softirq(v as u32))),
+            CpuColumn::IrqTimed => self.times.map(|times| times.sum(cpu, true)),
+            CpuColumn::Rate(i) => of(online.and_then(|r| r.vectors.get(i).copied())),
+            CpuColumn::Line(i) => of(online.and_then(|r| r.lines.get(i).copied())),
+            CpuColumn::NetProcessed => net(|n| n.processed),
+            CpuColumn::NetDropped => net(|n| n.dropped),
+            CpuColumn::NetSqueezed => net(|n| n.squeezed),
+            CpuColumn::NetRps => net(|n| n.rps),
+            CpuColumn::Mhz => row.and_then(|r| r.mhz).map(f64::from),
+            CpuColumn::Throttled => row.and_then(|r| r.throttled).map(|n| n as f64),
+            CpuColumn::Node => row.and_then(|r| r.place.node).map(f64::from),
+            CpuColumn::Package => row.and_then(|r| r.place.package).map(f64::from),
+            CpuColumn::Core => row.and_then(|r| r.place.core).map(f64::from),
+            CpuColumn::Siblings | CpuColumn::Marks => None,
+        }
+    }
+
+    /// What samples tell of a share of /proc/stat.
+    fn sampled_share(&self, share: usize, cpu: u32) -> Option<f64> {
+        // Of a machine that /proc was read of, samples say something else.
+        let samples = self.sampled(cpu).filter(|_| self.host.is_none())?;
+        let count = match share {
+            Ticks::USER => samples.counts[cpus::USER],
+            Ticks::SYSTEM => samples.counts[cpus::KERNEL],
+            Ticks::IDLE => samples.counts[cpus::IDLE],
+            Ticks::IRQ => samples.counts[cpus::IRQ],
+            Ticks::SOFTIRQ => samples.softirqs(),
+            _ => return None,
+        };
+        Some(f64::from(samples.percent(count)))
+    }
+
+    pub fn cell(&self, column: CpuColumn, cpu: u32) -> Cell {
+        let row = self.row(cpu);
+        match column {
+            CpuColumn::Cpu => Cell::Id(i64::from(cpu)),
+            CpuColumn::Siblings => text(row.map(|r| r.place.siblings.clone())),
+            CpuColumn::Marks => text(row.map(marks)),
+            _ => match (self.value(column, cpu), column) {
+                (None, _) => Cell::Empty,
+                (Some(v), CpuColumn::Samples | CpuColumn::Throttled | CpuColumn::Mhz) => Cell::Count(v as u64),
+                (Some(v), CpuColumn::Node | CpuColumn::Package | CpuColumn::Core) => Cell::Id(v as i64),
+                (Some(v), _) => Cell::Number(v),
+            },
+        }
+    }
+
+    /// A table of these columns for these CPUs.
+    pub fn table(&self, columns: &[CpuColumn], cpus: &[u32]) -> Table {
+        Table {
+            columns: columns.iter().map(|c| c.column()).collect(),
+            rows: cpus.iter().map(|cpu| columns.iter().map(|c| self.cell(*c, *cpu)).collect()).collect(),
+        }
+    }
+
+    /// What a cell says, in words.
+    pub fn cell_words(&self, column: CpuColumn, cpu: u32) -> String {
+        let title = self.title(column);
+        let value = self.value(column, cpu);
+        let Some(value) = value else { return format!("{title} on CPU {cpu}: not known here") };
+        match column {
+            CpuColumn::Timed(v) => self.time_words(What::Softirq(v as u32), &title, cpu),
+            CpuColumn::IrqTimed => self.irq_words(cpu),
+            CpuColumn::Sampled(v) => self.sample_words(cpus::of_vector(v), VECTORS[v], cpu),
+            CpuColumn::Rate(_) => format!("{title} on CPU {cpu}: {value:.1} softirqs a second (/proc/softirqs counts)"),
+            CpuColumn::Line(i) => {
+                let line = self.host.and_then(|h| h.lines.get(i));
+                let (label, about) = line.map_or(("", ""), |l| (&*l.label, &*l.about));
+                format!("interrupt {label} on CPU {cpu}: {value:.1} a second   {about}")
+            }
+            CpuColumn::Missing => {
+                format!("CPU {cpu}: for {value:.0} % of the time no tick was counted, so shares do not show it")
+            }
+            CpuColumn::Peak => {
+                format!("CPU {cpu}: softirqs and interrupts took {value:.0} % of a tenth of a second at their peak")
+            }
+            CpuColumn::Cpu => self.place_words(cpu),
+            CpuColumn::Share(_) if self.host.is_some() => {
+                format!("{} on CPU {cpu}: {value:.1} % of its ticks (/proc/stat)", column.long())
+            }
+            CpuColumn::Share(_) => format!("{} on CPU {cpu}: {value:.1} % of its samples", column.long()),
+            _ => format!("{} on CPU {cpu}: {}", column.long(), self.cell(column, cpu).text()),
+        }
+    }
+
+    fn sample_words(&self, slot: usize, name: &str, cpu: u32) -> String {
+        let Some(samples) = self.sampled(cpu) else { return format!("{name} on CPU {cpu}: no samples") };
+        let count = samples.counts[slot];
+        let mut words = format!("{name} on CPU {cpu}: {} of its samples", percent(f64::from(samples.percent(count))));
+        if let Some(behind) = self.samples.and_then(|s| s.behind(cpu, slot)) {
+            words.push_str(&format!(", top: {} {}", behind.name, percent(f64::from(samples.percent(behind.samples)))));
+        }
+        words.push_str(&format!("   {} of {} samples", thousands(count), thousands(samples.total())));
+        words
+    }
+
+    fn time_words(&self, what: What, name: &str, cpu: u32) -> String {
+        let Some((times, time)) = self.times.and_then(|t| Some((t, t.get(cpu, what)?))) else {
+            return format!("{name} on CPU {cpu}: it has not run since measuring began");
+        };
+        let runs = &time.runs;
+        let mut words = format!(
+            "{name} on CPU {cpu}: {} of {}, {} runs, avg {}, p99 {}, max {}",
+            percent(times.percent(cpu, what)),
+            duration(times.elapsed),
+            thousands(runs.count),
+            duration(runs.average()),
+            duration(runs.quantile(0.99)),
+            duration(runs.max)
+        );
+        if time.delays.count > 0 {
+            let (avg, max) = (duration(time.delays.average()), duration(time.delays.max));
+            words.push_str(&format!(", raised to run avg {avg}, max {max}"));
+        }
+        let slot = match what {
+            What::Softirq(v) => cpus::of_vector(v as usize),
+            What::Irq(_) => cpus::IRQ,
+        };
+        if let Some(behind) = self.samples.and_then(|s| s.behind(cpu, slot)) {
+            words.push_str(&format!("   top: {}", behind.name));
+        }
+        words
+    }
+
+    fn irq_words(&self, cpu: u32) -> String {
+        let Some(times) = self.times else { return String::new() };
+        let mut lines: Vec<_> = times
+            .list
+            .iter()
+            .filter_map(|((c, what), time)| match what {
+                What::Irq(line) if *c == cpu => Some((time.runs.sum, *line)),
+                _ => None,
+            })
+            .collect();
+        lines.sort_by_key(|(sum, line)| (std::cmp::Reverse(*sum), *line));
+        match lines.first() {
+            None => format!("no interrupt handler has run on CPU {cpu} since measuring began"),
+            Some((_, line)) => {
+                let device = times.devices.get(line).map_or_else(|| "?".into(), Arc::clone);
+                self.time_words(What::Irq(*line), &format!("interrupt {line} ({device})"), cpu)
+            }
+        }
+    }
+
+    /// A CPU's samples in words: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
+    pub fn cpu_words(&self, cpu: u32) -> String {
+        let Some(samples) = self.sampled(cpu) else { return format!("CPU {cpu}: no samples") };
+        let share = |n: u64| percent(f64::from(samples.percent(n)));
+        let mut parts: Vec<(u64, String)> = Vec::new();
+        for slot in cpus::SOFTIRQ..cpus::SLOTS {
+            let count = samples.counts[slot];
+            let name = VECTORS.get(slot.wrapping_sub(cpus::SOFTIRQ + 1)).copied().unwrap_or("of unknown vector");
+            let behind = self.samples.and_then(|s| s.behind(cpu, slot));
+            let behind = behind.map_or_else(String::new, |b| format!(" ({} {})", b.name, share(b.samples)));
+            // What rounds to nothing is not worth a word.
+            if samples.percent(count) >= 0.05 {
+                parts.push((count, format!("{} {name}{behind}", share(count))));
+            }
+        }
+        parts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        parts.truncate(3);
+        let of = parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" + ");
+        let soft = samples.softirqs();
+        let mut words = format!("CPU {cpu}: {} softirq", share(soft));
+        if !of.is_empty() {
+            words.push_str(&format!(" = {of}"));
+        }
+        words.push_str(&format!(", {} irq; {} samples", share(samples.counts[cpus::IRQ]), thousands(samples.total())));
+        match self.expected() {
+            0 => {}
+            n => words.push_str(&format!(" of {} if busy", thousands(n))),
+        }
+        words
+    }
+
+    /// Where a CPU is and what is special about it.
+    pub fn place_words(&self, cpu: u32) -> String {
+        let Some(row) = self.row(cpu) else { return format!("CPU {cpu}: a recording does not say more of it") };
+        let mut words = vec![format!("CPU {cpu}")];
+        let mut add = |what: &str, value: Option<String>| words.extend(value.map(|v| format!("{what} {v}")));
+        add("node", row.place.node.map(|n| n.to_string()));
+        add("package", row.place.package.map(|n| n.to_string()));
+        add("core", row.place.core.map(|n| n.to_string()));
+        add("with", Some(row.place.siblings.clone()).filter(|s| s.contains([',', '-'])));
+        words.extend(row.mhz.map(|mhz| format!("{mhz} MHz")));
+        words.extend(row.throttled.filter(|n| *n > 0).map(|n| format!("throttled {} times", thousands(n))));
+        words.extend(Some(marks(row)).filter(|m| !m.is_empty()));
+        words.join("  ")
+    }
+
+    /// The durations of a cell as a histogram: a label and a bar's height from 0 to 7 for each half
+    /// octave.
+    pub fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
+        let CpuColumn::Timed(v) = column else { return None };
+        let (first, counts) = self.times?.get(cpu, What::Softirq(v as u32))?.runs.histogram();
+        let top = counts.iter().copied().max().unwrap_or(0).max(1);
+        let level = |n: u32| (u64::from(n) * 7).div_ceil(u64::from(top)) as u8;
+        Some((first..).zip(counts).map(|(i, n)| (duration(half_octave_start(i) as u64), level(*n))).collect())
+    }
+}
+
+fn text(value: Option<String>) -> Cell {
+    value.filter(|v| !v.is_empty()).map_or(Cell::Empty, |v| Cell::Text(v.into()))
+}
+
+/// A line's device where it has one; lines of the CPU itself have names already.
+fn line_title(line: &IrqLine) -> Arc<str> {
+    match line.label.parse::<u32>() {
+        Ok(_) => line.about.split_whitespace().last().map_or_else(|| line.label.clone(), Arc::from),
+        Err(_) => line.label.clone(),
+    }
+}
+
+fn marks(row: &CpuRow) -> String {
+    let marks = [(!row.online, "offline"), (row.isolated, "isolated"), (row.nohz_full, "nohz_full")];
+    marks.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
+}
+
+impl CpuColumn {
+    /// Name, title and width.
+    pub fn column(self) -> Column {
+        const SHARES: [(&str, &str); Ticks::N] = [
+            ("user", "usr"),
+            ("nice", "nic"),
+            ("system", "sys"),
+            ("idle", "idle"),
+            ("iowait", "iow"),
+            ("irq", "irq"),
+            ("softirq", "si"),
+            ("steal", "st"),
+            ("guest", "gst"),
+            ("guest_nice", "gni"),
+        ];
+        const SAMPLED: [&str; VECTORS.len()] = [
+            "sampled_hi",
+            "sampled_timer",
+            "sampled_net_tx",
+            "sampled_net_rx",
+            "sampled_block",
+            "sampled_irq_poll",
+            "sampled_tasklet",
+            "sampled_sched",
+            "sampled_hrtimer",
+            "sampled_rcu",
+        ];
+        const TIMED: [&str; VECTORS.len()] = [
+            "time_hi",
+            "time_timer",
+            "time_net_tx",
+            "time_net_rx",
+            "time_block",
+            "time_irq_poll",
+            "time_tasklet",
+            "time_sched",
+            "time_hrtimer",
+            "time_rcu",
+        ];
+        const RATES: [&str; VECTORS.len()] = [
+            "hi_s",
+            "timer_s",
+            "net_tx_s",
+            "net_rx_s",
+            "block_s",
+            "irq_poll_s",
+            "tasklet_s",
+            "sched_s",
+            "hrtimer_s",
+            "rcu_s",
+        ];
+        let vector = |v: usize| VECTORS.get(v).copied().unwrap_or("?");
+        let named = |list: &[&'static str], v: usize| list.get(v).copied().unwrap_or("more_s");
+        let (name, title, width) = match self {
+            Self::Cpu => ("cpu", "CPU", 4),
+            Self::Share(i) => (SHARES[i].0, SHARES[i].1, 4),
+            Self::Missing => ("missing", "miss", 4),
+            Self::Peak => ("peak", "peak", 4),
+            Self::Ksoftirqd => ("ksoftirqd", "ksoft", 5),
+            Self::Samples => ("samples", "Samples", 8),
+            Self::Sampled(v) => (named(&SAMPLED, v), vector(v), 8),
+            Self::Timed(v) => (named(&TIMED, v), vector(v), 8),
+            Self::IrqTimed => ("time_irq", "irqs", 6),
+            Self::Rate(v) => (named(&RATES, v), vector(v), 8),
+            Self::Line(_) => ("line_s", "line", 9),
+            Self::NetProcessed => ("net_processed_s", "packets", 9),
+            Self::NetDropped => ("net_dropped_s", "dropped", 9),
+            Self::NetSqueezed => ("net_squeezed_s", "squeezed", 9),
+            Self::NetRps => ("net_rps_s", "rps", 7),
+            Self::Mhz => ("mhz", "MHz", 7),
+            Self::Throttled => ("throttled", "throttled", 10),
+            Self::Node => ("node", "node", 5),
+            Self::Package => ("package", "pkg", 4),
+            Self::Core => ("core", "core", 5),
+            Self::Siblings => ("siblings", "siblings", 10),
+            Self::Marks => ("marks", "marks", 18),
+        };
+        let align = if matches!(self, Self::Siblings | Self::Marks) { Align::Left } else { Align::Right };
+        Column { name, title, align, width }
+    }
+
+    /// What the column holds, in a word or two.
+    pub fn long(self) -> &'static str {
+        match self {
+            Self::Share(_) => match self.column().name {
+                "user" => "user code",
+                "nice" => "niced user code",
+                "system" => "kernel code of tasks",
+                "irq" => "interrupts",
+                "softirq" => "softirqs",
+                "steal" => "time stolen by the host",
+                "guest" => "guests",
+                other => other,
+            },
+            Self::Ksoftirqd => "percent of a CPU in ksoftirqd",
+            Self::NetProcessed => "packets received a second",
+            Self::NetDropped => "packets dropped a second, the backlog being full,",
+            Self::NetSqueezed => "times a second that receiving ran out of its budget",
+            Self::NetRps => "packets a second steered here by RPS",
+            Self::Throttled => "throttled for heat since boot",
+            other => other.column().title,
+        }
+    }
+
+    /// Whether values are shares, from 0 to 100.
+    pub fn is_share(self) -> bool {
+        matches!(
+            self,
+            Self::Share(_)
+                | Self::Missing
+                | Self::Peak
+                | Self::Ksoftirqd
+                | Self::Sampled(_)
+                | Self::Timed(_)
+                | Self::IrqTimed
+        )
+    }
+
+    /// As shown on a narrow screen.
+    pub fn short(self, value: f64) -> String {
+        match self {
+            Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd => format!("{value:.0}"),
+            Self::Sampled(_) | Self::Timed(_) | Self::IrqTimed => format!("{value:.1}"),
+            _ if value < 1000.0 => format!("{value:.0}"),
+            _ => short(value),
+        }
+    }
+
+    /// The filter that leaves only the samples of a cell, and its name.
+    pub fn drill(self, cpu: u32) -> (String, String) {
+        let vector = |v: usize| (VECTORS[v].to_owned(), format!(" && softirq == {}", VECTORS[v]));
+        let (name, clause) = match self {
+            Self::Sampled(v) | Self::Timed(v) | Self::Rate(v) if v < VECTORS.len() => vector(v),
+            Self::Share(Ticks::SOFTIRQ) | Self::Ksoftirqd => ("softirq".into(), " && context == softirq".to_owned()),
+            Self::Share(Ticks::IRQ) | Self::Line(_) | Self::IrqTimed => ("irq".into(), " && context == irq".to_owned()),
+            Self::Share(Ticks::USER | Ticks::NICE) => ("user".into(), " && context == task && user".to_owned()),
+            Self::Share(Ticks::SYSTEM) => ("kernel".into(), " && context == task && kernel".to_owned()),
+            Self::NetProcessed | Self::NetDropped | Self::NetSqueezed | Self::NetRps => vector(3),
+            _ => (String::new(), String::new()),
+        };
+        (format!("CPU {cpu} {name}").trim_end().to_owned(), format!("cpu == {cpu}{clause}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Filter;
+
+    #[test]
+    fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
+        let mut counts = [0; cpus::SLOTS];
+        (counts[cpus::of_vector(1)], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (48, 9, 43);
+        let row = CpuSamples { cpu: 32, counts, ..CpuSamples::default() };
+        let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 44, name: "estimation_timer".into() };
+        let answer = CpuAnswer { rows: vec![row], window: 1_000_000_000, cpu: Some(32), behind: vec![behind] };
+        let facts = CpuFacts { samples: Some(&answer), frequency: 200, ..CpuFacts::default() };
+        assert_eq!(
+            facts.cpu_words(32),
+            "CPU 32: 57.0 % softirq = 48.0 % TIMER (estimation_timer 44.0 %) + 9.0 % NET_RX, 0.0 % irq; \
+             100 samples of 200 if busy"
+        );
+        assert_eq!(facts.cell(CpuColumn::Share(Ticks::SOFTIRQ), 32), Cell::Number(57.0));
+        assert_eq!(facts.cell(CpuColumn::Mhz, 32), Cell::Empty);
+        assert_eq!(facts.cpus(), [32]);
+        for column in [CpuColumn::Cpu, CpuColumn::Sampled(1), CpuColumn::Share(Ticks::IRQ), CpuColumn::Rate(77)] {
+            let (label, filter) = column.drill(32);
+            assert!(Filter::parse(&filter).is_ok() && label.starts_with("CPU 32"), "{filter}");
+        }
+    }
+}

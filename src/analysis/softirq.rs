@@ -1,0 +1,377 @@
+//! Time in softirqs and interrupt handlers, from the tracepoints irq:softirq_entry, softirq_exit and
+//! softirq_raise, irq:irq_handler_entry and irq_handler_exit: pairs on one CPU.
+//!
+//! A softirq's time holds that of the interrupts that came in between. Delays are counted from the
+//! first raise after the last run. Quantiles are read from buckets of half octaves, so they are too
+//! large by 41 % at worst; counts, averages and maxima are exact.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::event::format::{Field, Format};
+use crate::query::context::VECTORS;
+
+/// The tracepoints, in the order of [`Which`].
+pub const EVENTS: [&str; 5] =
+    ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
+/// Half octaves of nanoseconds: from 1 ns to 18 minutes.
+const BUCKETS: usize = 80;
+/// Seconds of the latency map.
+pub const SECONDS: usize = 60;
+/// Interrupt lines that are told apart.
+const MAX_LINES: usize = 4096;
+
+/// One of [`EVENTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Entry,
+    Exit,
+    Raise,
+    IrqEntry,
+    IrqExit,
+}
+
+impl Which {
+    pub const ALL: [Self; 5] = [Self::Entry, Self::Exit, Self::Raise, Self::IrqEntry, Self::IrqExit];
+
+    fn number(self) -> &'static str {
+        match self {
+            Self::Entry | Self::Exit | Self::Raise => "vec",
+            Self::IrqEntry | Self::IrqExit => "irq",
+        }
+    }
+}
+
+/// How to read one of the tracepoints.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    which: Which,
+    number: Field,
+    name: Option<Field>,
+    big: bool,
+}
+
+impl Reader {
+    /// `None` when the format lacks the field.
+    pub fn new(which: Which, format: &Format) -> Option<Self> {
+        let number = format.field(which.number())?.clone();
+        Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
+    }
+
+    pub fn which(&self) -> Which {
+        self.which
+    }
+
+    /// Reads a sample.
+    pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Seen<'a>> {
+        let number = self.number.number(raw, self.big)? as u32;
+        let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
+        Some(Seen { which: self.which, number, name })
+    }
+}
+
+/// What a tracepoint said.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub which: Which,
+    /// The vector or the interrupt line.
+    pub number: u32,
+    /// The device of an interrupt.
+    pub name: Option<&'a [u8]>,
+}
+
+/// What runs: a softirq vector, or the handlers of an interrupt line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    Softirq(u32),
+    Irq(u32),
+}
+
+/// Durations in half octaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Durations {
+    pub count: u64,
+    pub sum: u64,
+    pub max: u64,
+    buckets: [u32; BUCKETS],
+}
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self { count: 0, sum: 0, max: 0, buckets: [0; BUCKETS] }
+    }
+}
+
+/// The half octave of a duration: twice its logarithm, rounded down.
+pub fn half_octave(ns: u64) -> usize {
+    let log = ns.max(1).ilog2() as usize;
+    // √2 · 2^log, compared in squares.
+    let upper = u128::from(ns) * u128::from(ns) >= 1u128 << (2 * log + 1);
+    (2 * log + usize::from(upper)).min(BUCKETS - 1)
+}
+
+/// Where a half octave begins, in nanoseconds.
+pub fn half_octave_start(bucket: usize) -> f64 {
+    (bucket as f64 / 2.0).exp2()
+}
+
+impl Durations {
+    pub fn add(&mut self, ns: u64) {
+        self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
+        self.max = self.max.max(ns);
+        let slot = &mut self.buckets[half_octave(ns)];
+        *slot = slot.saturating_add(1);
+    }
+
+    pub fn average(&self) -> u64 {
+        self.sum / self.count.max(1)
+    }
+
+    /// The end of the half octave in which a quantile lies, no more than the maximum.
+    pub fn quantile(&self, q: f64) -> u64 {
+        let rank = (q * self.count as f64).ceil().max(1.0) as u64;
+        let mut before = 0;
+        for (bucket, n) in self.buckets.iter().enumerate() {
+            before += u64::from(*n);
+            if before >= rank {
+                return (half_octave_start(bucket + 1) as u64).min(self.max);
+            }
+        }
+        self.max
+    }
+
+    /// Counts by half octave, from the first that is not empty: its index and the counts.
+    pub fn histogram(&self) -> (usize, &[u32]) {
+        let first = self.buckets.iter().position(|n| *n > 0).unwrap_or(0);
+        let last = self.buckets.iter().rposition(|n| *n > 0).unwrap_or(0);
+        (first, &self.buckets[first..=last])
+    }
+}
+
+/// The time of one [`What`] on one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Time {
+    pub runs: Durations,
+    /// From raise to run; softirqs only.
+    pub delays: Durations,
+    /// Nanoseconds in each of the last seconds, the newest last.
+    pub seconds: VecDeque<u64>,
+    /// Counts by half octave in each of the last seconds.
+    pub map: VecDeque<BTreeMap<u8, u32>>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Nanoseconds that were measured.
+    pub elapsed: u64,
+    pub list: BTreeMap<(u32, What), Time>,
+    /// Devices by interrupt line.
+    pub devices: BTreeMap<u32, Arc<str>>,
+    /// Pairs of which one half is missing: lost, or begun before.
+    pub unpaired: u64,
+    /// Records that the kernel had no room for.
+    pub lost: u64,
+    /// Percent of one CPU that measuring costs here: the reading of it.
+    pub own_cost: f64,
+    /// Tracepoints a second: the kernel's part of the cost follows from it.
+    pub rate: f64,
+}
+
+impl Times {
+    pub fn get(&self, cpu: u32, what: What) -> Option<&Time> {
+        self.list.get(&(cpu, what))
+    }
+
+    /// Percent of a CPU's time.
+    pub fn percent(&self, cpu: u32, what: What) -> f64 {
+        self.get(cpu, what).map_or(0.0, |t| 100.0 * t.runs.sum as f64 / self.elapsed.max(1) as f64)
+    }
+
+    /// All softirqs, or all interrupts, of a CPU in percent of its time.
+    pub fn sum(&self, cpu: u32, irqs: bool) -> f64 {
+        let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
+        let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
+        100.0 * times.map(|(_, t)| t.runs.sum).sum::<u64>() as f64 / self.elapsed.max(1) as f64
+    }
+
+    /// The vector of a CPU with the most time.
+    pub fn vector(&self, cpu: u32) -> Option<u32> {
+        let vectors = self.list.iter().filter_map(|((c, what), t)| match what {
+            What::Softirq(v) if *c == cpu => Some((t.runs.sum, *v)),
+            _ => None,
+        });
+        vectors.max_by_key(|(sum, v)| (*sum, std::cmp::Reverse(*v))).map(|(_, v)| v)
+    }
+}
+
+/// The name of a vector.
+pub fn vector_name(vector: u32) -> String {
+    VECTORS.get(vector as usize).map_or_else(|| format!("#{vector}"), |name| (*name).to_owned())
+}
+
+/// What runs on a CPU at the moment.
+#[derive(Debug, Default)]
+struct Running {
+    softirq: Option<(u32, u64)>,
+    /// Interrupts do not nest today, but have.
+    irqs: Vec<(u32, u64)>,
+    raised: BTreeMap<u32, u64>,
+}
+
+/// Pairs what begins with what ends.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    pub times: Times,
+    running: BTreeMap<u32, Running>,
+    first: Option<u64>,
+    /// The end of the second that is being filled.
+    second_ends: u64,
+}
+
+impl Pairs {
+    /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
+    pub fn add(&mut self, cpu: u32, time: u64, seen: Seen<'_>) {
+        self.until(time);
+        let running = self.running.entry(cpu).or_default();
+        let ended = match seen.which {
+            Which::Raise => {
+                running.raised.entry(seen.number).or_insert(time);
+                return;
+            }
+            Which::Entry => {
+                self.times.unpaired += u64::from(running.softirq.replace((seen.number, time)).is_some());
+                let delay = running.raised.remove(&seen.number).map(|at| time.saturating_sub(at));
+                if let Some(delay) = delay {
+                    self.time(cpu, What::Softirq(seen.number)).delays.add(delay);
+                }
+                return;
+            }
+            Which::IrqEntry => {
+                running.irqs.push((seen.number, time));
+                self.learn(seen);
+                return;
+            }
+            Which::Exit => {
+                running.softirq.take().filter(|(v, _)| *v == seen.number).map(|(v, at)| (What::Softirq(v), at))
+            }
+            Which::IrqExit => {
+                let at = running.irqs.iter().rposition(|(line, _)| *line == seen.number);
+                let begun = at.map(|at| running.irqs.drain(at..).next().unwrap_or_default());
+                begun.map(|(line, at)| (What::Irq(line), at))
+            }
+        };
+        let Some((what, began)) = ended else {
+            self.times.unpaired += 1;
+            return;
+        };
+        let ns = time.saturating_sub(began);
+        let slot = self.time(cpu, what);
+        slot.runs.add(ns);
+        if let (Some(second), Some(map)) = (slot.seconds.back_mut(), slot.map.back_mut()) {
+            *second += ns;
+            *map.entry(half_octave(ns) as u8).or_default() += 1;
+        }
+    }
+
+    fn time(&mut self, cpu: u32, what: What) -> &mut Time {
+        self.times.list.entry((cpu, what)).or_insert_with(|| Time {
+            seconds: VecDeque::from([0]),
+            map: VecDeque::from([BTreeMap::new()]),
+            ..Time::default()
+        })
+    }
+
+    fn learn(&mut self, seen: Seen<'_>) {
+        let devices = &mut self.times.devices;
+        if let Some(name) = seen.name.filter(|_| devices.len() < MAX_LINES && !devices.contains_key(&seen.number)) {
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            devices.insert(seen.number, String::from_utf8_lossy(&name[..end]).into());
+        }
+    }
+
+    /// Time goes on to here, whether anything happens or not.
+    pub fn until(&mut self, time: u64) {
+        let first = *self.first.get_or_insert(time);
+        self.times.elapsed = self.times.elapsed.max(time.saturating_sub(first));
+        if self.second_ends == 0 {
+            self.second_ends = time + 1_000_000_000;
+        }
+        let behind = time.saturating_sub(self.second_ends) / 1_000_000_000 + 1;
+        if time >= self.second_ends {
+            for _ in 0..behind.min(SECONDS as u64) {
+                for slot in self.times.list.values_mut() {
+                    if slot.seconds.len() == SECONDS {
+                        slot.seconds.pop_front();
+                        slot.map.pop_front();
+                    }
+                    slot.seconds.push_back(0);
+                    slot.map.push_back(BTreeMap::new());
+                }
+            }
+            self.second_ends += behind * 1_000_000_000;
+        }
+    }
+
+    /// Records were lost on some CPU: what began there may have ended unseen.
+    pub fn lose(&mut self, lost: u64) {
+        self.times.lost += lost;
+        self.running.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seen(which: Which, number: u32) -> Seen<'static> {
+        Seen { which, number, name: None }
+    }
+
+    #[test]
+    fn pairs_on_each_cpu() {
+        let mut pairs = Pairs::default();
+        pairs.add(0, 1000, seen(Which::Exit, 1));
+        pairs.add(0, 2000, seen(Which::Raise, 1));
+        pairs.add(0, 2500, seen(Which::Raise, 1));
+        pairs.add(0, 3000, seen(Which::Entry, 1));
+        pairs.add(1, 3100, seen(Which::Entry, 1));
+        pairs.add(0, 3200, Seen { which: Which::IrqEntry, number: 9, name: Some(b"eth0\0junk") });
+        pairs.add(0, 3300, seen(Which::IrqExit, 9));
+        pairs.add(0, 5000, seen(Which::Exit, 1));
+        pairs.add(1, 11_000, seen(Which::Exit, 1));
+        let time = |cpu, what| pairs.times.get(cpu, what).expect("there").clone();
+        let timer = time(0, What::Softirq(1));
+        assert_eq!((timer.runs.count, timer.runs.sum, timer.delays.sum), (1, 2000, 1000));
+        assert_eq!((time(0, What::Irq(9)).runs.sum, &*pairs.times.devices[&9]), (100, "eth0"));
+        assert_eq!((pairs.times.unpaired, pairs.times.elapsed), (1, 10_000));
+        assert_eq!((pairs.times.percent(0, What::Softirq(1)), pairs.times.vector(1)), (20.0, Some(1)));
+        pairs.add(0, 3_500_000_000, seen(Which::Raise, 2));
+        assert_eq!(pairs.times.list[&(0, What::Softirq(1))].seconds, [2000, 0, 0, 0]);
+        assert_eq!(pairs.times.list[&(0, What::Softirq(1))].map[0].values().sum::<u32>(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_as_good_as_said(mut list in proptest::collection::vec(1u64..10_000_000_000, 1..200), q in 0.01f64..1.0) {
+            let mut durations = Durations::default();
+            list.iter().for_each(|ns| durations.add(*ns));
+            list.sort_unstable();
+            let rank = (q * list.len() as f64).ceil().max(1.0) as usize;
+            let (exact, found) = (list[rank - 1] as f64, durations.quantile(q) as f64);
+            prop_assert!(found + 1.0 >= exact && found <= exact * 1.4143 + 1.0, "{} {}", exact, found);
+            prop_assert_eq!(durations.max, list[list.len() - 1]);
+            prop_assert_eq!(durations.histogram().1.iter().sum::<u32>() as usize, list.len());
+        }
+
+        #[test]
+        fn any_order_of_events_is_survived(list in proptest::collection::vec((0u32..3, 0u64..5_000_000_000, 0usize..5, 0u32..12), 0..100)) {
+            let mut pairs = Pairs::default();
+            for (cpu, time, which, number) in list {
+                pairs.add(cpu, time, seen(Which::ALL[which], number));
+            }
+        }
+    }
+}

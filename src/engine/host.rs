@@ -1,0 +1,317 @@
+//! The thread that watches the CPUs of the running machine through /proc, and what it reads there.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::Sender;
+
+use crate::analysis::cpus::{Cpus, HostView, Slow};
+use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
+use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
+use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};
+
+use super::Notice;
+
+/// How often /proc/stat is read: its figures are in hundredths of a second.
+const TICK_NS: u64 = 100_000_000;
+/// Reading it may take this part of the time; on machines with hundreds of CPUs it takes long.
+const DUTY: u64 = 400;
+/// After so many intervals, what seldom changes is read again: topology, frequencies, throttling.
+const SELDOM: u64 = 5;
+const TOPOLOGY: u64 = 30;
+
+/// Everything that is read of the machine, with the buffers for it.
+pub struct HostReader {
+    roots: Roots,
+    stat_file: ProcFile,
+    softirqs_file: ProcFile,
+    interrupts_file: ProcFile,
+    softnet_file: ProcFile,
+    devices_file: ProcFile,
+    pressure_files: [(&'static str, ProcFile); 3],
+    ksoftirqd_files: Vec<(u32, ProcFile)>,
+    stat: Stat,
+    softirqs: Matrix,
+    interrupts: Matrix,
+    softnet: Vec<Softnet>,
+    ksoftirqd: Vec<(u32, u64)>,
+    mhz: Vec<(u32, u32)>,
+    throttled: Vec<(u32, u64)>,
+    pressure: Vec<(&'static str, Pressure)>,
+    cpus: Cpus,
+    cuts: u64,
+    notes: Vec<String>,
+    /// Nanoseconds that the last reading of /proc/stat took.
+    took: u64,
+    cost_at: (u64, u64),
+}
+
+impl HostReader {
+    pub fn new(roots: Roots) -> Self {
+        let file = |name: &str, size| ProcFile::new(roots.proc.join(name), size);
+        let topology = Topology::read(&roots.sys);
+        let mut reader = Self {
+            stat_file: file("stat", 1 << 16),
+            softirqs_file: file("softirqs", 1 << 16),
+            interrupts_file: file("interrupts", 1 << 16),
+            softnet_file: file("net/softnet_stat", 1 << 13),
+            devices_file: file("net/dev", 1 << 13),
+            pressure_files: ["cpu", "irq", "io"].map(|name| (name, file(&format!("pressure/{name}"), 256))),
+            ksoftirqd_files: Vec::new(),
+            stat: Stat::default(),
+            softirqs: Matrix::default(),
+            interrupts: Matrix::default(),
+            softnet: Vec::new(),
+            ksoftirqd: Vec::new(),
+            mhz: Vec::new(),
+            throttled: Vec::new(),
+            pressure: Vec::new(),
+            cpus: Cpus::new(ticks_per_second(), topology),
+            cuts: 0,
+            notes: Vec::new(),
+            took: 0,
+            cost_at: (monotonic_ns(), thread_cpu_ns()),
+            roots,
+        };
+        reader.find_ksoftirqd();
+        reader
+    }
+
+    /// Reads /proc/stat.
+    pub fn tick(&mut self) {
+        let before = monotonic_ns();
+        match self.stat_file.read() {
+            Ok(text) => self.stat.parse(text),
+            Err(error) => {
+                self.notes = vec![format!("{} cannot be read: {error}", self.stat_file.path().display())];
+                return;
+            }
+        }
+        // What the kernel summed up is of the time when it was asked.
+        self.cpus.tick(before, &self.stat);
+        self.took = monotonic_ns() - before;
+    }
+
+    /// How long to wait between two readings of /proc/stat.
+    pub fn pause(&self) -> Duration {
+        Duration::from_nanos(TICK_NS.max(self.took * DUTY))
+    }
+
+    /// Reads everything and ends an interval.
+    pub fn cut(&mut self) -> HostView {
+        self.tick();
+        let at = monotonic_ns();
+        if self.cuts.is_multiple_of(SELDOM) {
+            self.read_seldom();
+        }
+        self.cuts += 1;
+        for (file, matrix) in
+            [(&mut self.softirqs_file, &mut self.softirqs), (&mut self.interrupts_file, &mut self.interrupts)]
+        {
+            match file.read() {
+                Ok(text) => matrix.parse(text),
+                Err(_) => *matrix = Matrix::default(),
+            }
+        }
+        let online = self.stat.cpus.iter().map(|(cpu, _)| *cpu);
+        proc::softnet(self.softnet_file.read().unwrap_or_default(), online, &mut self.softnet);
+        let drops = proc::drops(self.devices_file.read().unwrap_or_default());
+        self.pressure.clear();
+        for (name, file) in &mut self.pressure_files {
+            self.pressure.extend(file.read().ok().and_then(Pressure::parse).map(|p| (*name, p)));
+        }
+        self.read_ksoftirqd();
+        let slow = Slow {
+            softirqs: Some(&self.softirqs).filter(|m| !m.cpus.is_empty()),
+            interrupts: Some(&self.interrupts).filter(|m| !m.cpus.is_empty()),
+            softnet: &self.softnet,
+            ksoftirqd: &self.ksoftirqd,
+            mhz: &self.mhz,
+            throttled: &self.throttled,
+            pressure: &self.pressure,
+            drops,
+        };
+        let mut view = self.cpus.cut(at, &slow);
+        view.cost = self.cost(at);
+        view.notes = self.notes(&view);
+        view
+    }
+
+    fn cost(&mut self, at: u64) -> f32 {
+        let cpu = thread_cpu_ns();
+        let (then, cpu_then) = std::mem::replace(&mut self.cost_at, (at, cpu));
+        (100.0 * cpu.saturating_sub(cpu_then) as f64 / at.saturating_sub(then).max(1) as f64) as f32
+    }
+
+    fn notes(&mut self, view: &HostView) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        let (shown, online) = (self.stat.cpus.len(), self.cpus.topology().online.len());
+        if shown == 0 && notes.is_empty() {
+            notes.push(format!("{} has no line for any CPU", self.stat_file.path().display()));
+        } else if shown < online {
+            notes.push(format!("/proc/stat shows {shown} of {online} CPUs: it may be a container's (lxcfs)"));
+        }
+        if self.softirqs.cpus.is_empty() && !view.rows.is_empty() {
+            notes.push("/proc/softirqs cannot be read: no rates by vector".to_owned());
+        }
+        notes
+    }
+
+    fn read_seldom(&mut self) {
+        let fits = self.stat.cpus.len() == self.cpus.topology().online.len();
+        if self.cuts > 0 && (self.cuts.is_multiple_of(TOPOLOGY) || !fits) {
+            self.cpus.set_topology(Topology::read(&self.roots.sys));
+            self.find_ksoftirqd();
+        }
+        let dir = self.roots.sys.join("devices/system/cpu");
+        let number = |cpu: u32, file: &str| -> Option<u64> {
+            std::fs::read_to_string(dir.join(format!("cpu{cpu}/{file}"))).ok()?.trim().parse().ok()
+        };
+        let cpus = || self.stat.cpus.iter().map(|(cpu, _)| *cpu);
+        self.mhz =
+            cpus().filter_map(|cpu| Some((cpu, (number(cpu, "cpufreq/scaling_cur_freq")? / 1000) as u32))).collect();
+        self.throttled =
+            cpus().filter_map(|cpu| Some((cpu, number(cpu, "thermal_throttle/core_throttle_count")?))).collect();
+    }
+
+    /// Finds the threads that run softirqs when there are many: children of kthreadd (process 2).
+    fn find_ksoftirqd(&mut self) {
+        self.ksoftirqd_files.clear();
+        for pid in procfs::processes() {
+            let Some(comm) = procfs::comm(pid, pid) else { continue };
+            let cpu = comm.strip_prefix(b"ksoftirqd/").and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
+            if let Some(cpu) = cpu.filter(|_| procfs::parent(pid) == Some(2)) {
+                let path = self.roots.proc.join(format!("{pid}/schedstat"));
+                self.ksoftirqd_files.push((cpu, ProcFile::new(path, 64)));
+            }
+        }
+    }
+
+    /// The first number of /proc/PID/schedstat is the time on a CPU in nanoseconds
+    /// (Documentation/scheduler/sched-stats.rst).
+    fn read_ksoftirqd(&mut self) {
+        self.ksoftirqd.clear();
+        for (cpu, file) in &mut self.ksoftirqd_files {
+            let ran = file.read().ok().and_then(|text| std::str::from_utf8(text).ok()?.split(' ').next()?.parse().ok());
+            self.ksoftirqd.extend(ran.map(|ns| (*cpu, ns)));
+        }
+    }
+}
+
+/// The thread.
+#[derive(Debug)]
+pub struct Host {
+    view: Arc<ArcSwap<HostView>>,
+    interval: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// Starts it; each view that it publishes is told as [`Notice::Host`].
+    pub fn spawn(interval: Duration, notices: Sender<Notice>) -> io::Result<Self> {
+        let view = Arc::new(ArcSwap::from_pointee(HostView::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let interval = Arc::new(AtomicU64::new(interval_ns(interval)));
+        let work = Work { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
+        let thread = super::named("host", move || work.run())?;
+        Ok(Self { view, interval, stop, thread: Some(thread) })
+    }
+
+    /// The newest view; without rows until there is one.
+    pub fn view(&self) -> Arc<HostView> {
+        self.view.load_full()
+    }
+
+    pub fn set_interval(&self, interval: Duration) {
+        self.interval.store(interval_ns(interval), Ordering::Relaxed);
+    }
+
+    pub fn stop(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Shares of less than a second are too coarse to be shown.
+fn interval_ns(interval: Duration) -> u64 {
+    (interval.as_nanos() as u64).max(1_000_000_000)
+}
+
+struct Work {
+    view: Arc<ArcSwap<HostView>>,
+    stop: Arc<AtomicBool>,
+    interval: Arc<AtomicU64>,
+    notices: Sender<Notice>,
+}
+
+impl Work {
+    fn run(self) {
+        let mut reader = HostReader::new(Roots::default());
+        reader.cut();
+        let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = monotonic_ns();
+            let rest = Duration::from_nanos(cut_at.saturating_sub(now));
+            std::thread::park_timeout(reader.pause().min(rest));
+            if monotonic_ns() < cut_at {
+                reader.tick();
+                continue;
+            }
+            self.view.store(Arc::new(reader.cut()));
+            cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
+            if self.notices.send(Notice::Host).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_read() {
+        let mut reader = HostReader::new(Roots::default());
+        reader.cut();
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(60));
+            reader.tick();
+        }
+        let view = reader.cut();
+        let online = crate::kernel::cpus::online().expect("sysfs");
+        assert_eq!(view.rows.iter().filter(|r| r.online).count(), online.len());
+        for row in view.rows.iter().filter(|r| r.online) {
+            let sum: f32 = row.shares.iter().sum();
+            assert!(sum == 0.0 || (sum - 100.0).abs() < 1.0, "{row:?}");
+            assert_eq!(row.vectors.len(), view.vectors.len());
+        }
+        assert!(view.vectors.iter().any(|v| &**v == "TIMER"));
+        assert!(view.notes.is_empty(), "{:?}", view.notes);
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing() {
+        let dir = tempfile::tempdir().expect("dir");
+        let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
+        let mut reader = HostReader::new(roots.clone());
+        let view = reader.cut();
+        assert!(view.rows.is_empty());
+        assert!(view.notes[0].contains("cannot be read"), "{:?}", view.notes);
+        std::fs::write(dir.path().join("stat"), "cpu  1 2 3 4\n").expect("write");
+        assert!(reader.cut().notes[0].contains("has no line for any CPU"));
+        std::fs::create_dir_all(dir.path().join("devices/system/cpu")).expect("mkdir");
+        std::fs::write(dir.path().join("devices/system/cpu/online"), "0-7").expect("write");
+        std::fs::write(dir.path().join("stat"), "cpu  1 2 3 4\ncpu0 1 2 3 4\n").expect("write");
+        let notes = HostReader::new(roots).cut().notes;
+        assert!(notes[0].contains("1 of 8 CPUs"), "{notes:?}");
+    }
+}

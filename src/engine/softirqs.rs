@@ -1,0 +1,199 @@
+//! Time in softirqs and interrupts: from a recording's tracepoints as they are decoded, or live from
+//! tracepoints of its own that can be switched on and off beside a session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwapOption;
+use crossbeam_channel::Sender;
+
+use crate::analysis::softirq::{EVENTS, Pairs, Reader, Times, Which};
+use crate::event::parse;
+use crate::event::spec::Places;
+use crate::kernel::limits::Rights;
+use crate::kernel::sys::RealSys;
+use crate::kernel::{monotonic_ns, thread_cpu_ns};
+use crate::record::Sample;
+use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::{Config, LiveSource, Target};
+use crate::source::{Batch, Info, Source, Step};
+
+use super::Notice;
+use super::ingest::{Ingest, Wants};
+
+/// How often figures are published.
+const PUBLISH_NS: u64 = 1_000_000_000;
+/// Data pages of each ring: a storm of interrupts must not be lost within a tick of 100 ms.
+const PAGES: usize = 256;
+
+/// The tracepoints of a session, paired.
+#[derive(Debug)]
+pub struct SoftirqTrace {
+    readers: BTreeMap<u16, Reader>,
+    pub pairs: Pairs,
+}
+
+impl SoftirqTrace {
+    /// `None` when none of the tracepoints is recorded in pairs.
+    pub fn new(info: &Info) -> Option<Self> {
+        let readers: BTreeMap<u16, Reader> = Which::ALL
+            .into_iter()
+            .zip(EVENTS)
+            .filter_map(|(which, name)| {
+                let (event, format) = super::tracepoints::find(info, name)?;
+                Some((event, Reader::new(which, &format)?))
+            })
+            .collect();
+        let has = |which| readers.values().any(|r| r.which() == which);
+        let paired = has(Which::Entry) && has(Which::Exit) || has(Which::IrqEntry) && has(Which::IrqExit);
+        paired.then(|| Self { readers, pairs: Pairs::default() })
+    }
+
+    pub fn sample(&mut self, event: u16, sample: &Sample<'_>) {
+        if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
+            self.pairs.add(sample.cpu, sample.time, seen);
+        }
+    }
+}
+
+/// The live tracer: a thread with tracepoints and rings of its own.
+#[derive(Debug)]
+pub struct Tracer {
+    times: Arc<ArcSwapOption<Times>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tracer {
+    /// Opens the tracepoints on some CPUs, or on all; the error says why that cannot be.
+    pub fn start(cpus: Option<Vec<u32>>) -> Result<Self, String> {
+        let (source, trace) = open(cpus)?;
+        Self::run(None, move || Ok((source, trace)))
+    }
+
+    /// The same without waiting: opening takes the kernel a while. What goes wrong is told.
+    pub fn spawn(cpus: Option<Vec<u32>>, notices: Sender<Notice>) -> Result<Self, String> {
+        Self::run(Some(notices), move || open(cpus))
+    }
+
+    fn run(
+        notices: Option<Sender<Notice>>,
+        open: impl FnOnce() -> Result<(LiveSource, SoftirqTrace), String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let (times, stop) = (Arc::new(ArcSwapOption::empty()), Arc::new(AtomicBool::new(false)));
+        let (published, stopped) = (times.clone(), stop.clone());
+        let work = move || match open() {
+            Ok((source, trace)) => Work { source, trace, times: published, stop: stopped, notices }.run(),
+            Err(why) => {
+                if let Some(notices) = notices {
+                    let _ = notices.send(Notice::SoftirqsFailed(why));
+                }
+            }
+        };
+        let thread = super::named("softirqs", work).map_err(|error| error.to_string())?;
+        Ok(Self { times, stop, thread: Some(thread) })
+    }
+
+    /// What was measured so far; nothing in the first second.
+    pub fn times(&self) -> Option<Arc<Times>> {
+        self.times.load_full()
+    }
+
+    /// Ends it without waiting for it.
+    pub fn abandon(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread = None;
+    }
+}
+
+fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
+    let events = parse(&EVENTS.join(","), &Places::system()).map_err(|fault| fault.to_string())?;
+    let config = Config {
+        events,
+        rate: Rate::Period(1),
+        chains: false,
+        exclude: Exclude::default(),
+        inherit: false,
+        pages: Some(PAGES),
+        delay: std::time::Duration::ZERO,
+        target: Target::System,
+        cpus,
+        command: None,
+    };
+    let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).map_err(|error| error.to_string())?;
+    let refused = source.info().event_notes.iter().flatten().next().cloned();
+    let trace = SoftirqTrace::new(source.info())
+        .ok_or_else(|| refused.unwrap_or_else(|| "the formats of irq:softirq_* cannot be read".to_owned()))?;
+    Ok((source, trace))
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    source: LiveSource,
+    trace: SoftirqTrace,
+    times: Arc<ArcSwapOption<Times>>,
+    stop: Arc<AtomicBool>,
+    notices: Option<Sender<Notice>>,
+}
+
+impl Work {
+    fn run(mut self) {
+        let mut ingest = Ingest::new(self.source.info(), None, Wants { chains: false, traces: false });
+        let mut batch = Batch::default();
+        let mut lost_before = 0;
+        let mut published = (monotonic_ns(), thread_cpu_ns(), 0u64);
+        let mut seen = 0u64;
+        while !self.stop.load(Ordering::Relaxed) {
+            let step = self.source.next(&mut batch);
+            if let Some(lost) = batch.lost.take().map(|list| list.iter().sum::<u64>()).filter(|n| *n > lost_before) {
+                self.trace.pairs.lose(lost - lost_before);
+                lost_before = lost;
+            }
+            let complete = batch.complete_until;
+            let trace = &mut self.trace;
+            ingest.feed_to(&mut batch, |core, input, _, record| {
+                let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
+                if header.kind == crate::record::types::SAMPLE
+                    && let Some((event, sample)) = core.decode(input, header, body)
+                {
+                    seen += 1;
+                    trace.sample(event, &sample);
+                }
+            });
+            batch.clear();
+            batch.bytes = ingest.spare().unwrap_or_default();
+            if let Some(until) = complete {
+                self.trace.pairs.until(until);
+            }
+            let now = monotonic_ns();
+            if now - published.0 >= PUBLISH_NS {
+                let (then, cpu_then, seen_then) = std::mem::replace(&mut published, (now, thread_cpu_ns(), seen));
+                let (ns, cpu) = ((now - then) as f64, (published.1 - cpu_then) as f64);
+                let times = &mut self.trace.pairs.times;
+                (times.own_cost, times.rate) = (100.0 * cpu / ns, (seen - seen_then) as f64 * 1e9 / ns);
+                self.publish();
+            }
+            if !matches!(step, Ok(Step::More)) {
+                return;
+            }
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        self.times.store(Some(Arc::new(self.trace.pairs.times.clone())));
+        if let Some(notices) = &self.notices {
+            let _ = notices.send(Notice::Host);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What the CPU screen does: its cursor, ways into the data, findings, the time in softirqs.
+
+use std::sync::Arc;
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+
+use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
+use crate::analysis::cpus::HostView;
+use crate::analysis::findings::{self, Facts, Finding, Kind};
+use crate::analysis::softirq::Times;
+use crate::query::Order;
+use crate::source::Control;
+use crate::ui::command::Command;
+use crate::ui::cpus::{CpusScreen, Page};
+use crate::ui::draw::cpus as drawn;
+
+use super::{App, Effect, Tab};
+
+impl App {
+    /// New figures of the machine's CPUs.
+    pub fn set_host(&mut self, host: Option<Arc<HostView>>) {
+        if !self.frozen || self.host.is_none() {
+            self.host = host;
+        }
+        self.look_for_findings();
+        self.ask(false);
+    }
+
+    /// New times in softirqs.
+    pub fn set_times(&mut self, times: Option<Arc<Times>>) {
+        if !self.frozen {
+            self.times = times;
+        }
+    }
+
+    /// The time in softirqs cannot be measured.
+    pub fn tracing_failed(&mut self, why: &str) {
+        self.tracing = false;
+        self.error(format!("the time in softirqs cannot be measured: {why}"));
+    }
+
+    /// What is known of the CPUs.
+    pub fn facts(&self) -> CpuFacts<'_> {
+        CpuFacts {
+            host: self.host.as_deref(),
+            samples: Some(&*self.answer.by_cpu).filter(|samples| !samples.rows.is_empty()),
+            times: self.times.as_deref(),
+            frequency: self.answer.frequency,
+        }
+    }
+
+    pub(super) fn look_for_findings(&mut self) {
+        let known = self.facts();
+        let facts = Facts { host: known.host, samples: known.samples, frequency: known.frequency, points: self.points };
+        self.findings = findings::findings(facts);
+    }
+
+    /// The CPU that is asked about: the one under the cursor, else the one that stands out.
+    pub(super) fn asked_cpu(&self) -> Option<u16> {
+        let found = self.findings.first().map(|f| f.cpu);
+        let cpu = match self.tab {
+            Tab::Cpus => self.cpu(),
+            _ => found,
+        };
+        cpu.and_then(|cpu| u16::try_from(cpu).ok())
+    }
+
+    /// The CPU under the cursor.
+    pub fn cpu(&self) -> Option<u32> {
+        let facts = self.facts();
+        let rows = self.cpus.rows(&facts);
+        rows.get(self.cpus.selected(&rows)).copied()
+    }
+
+    /// The findings of a CPU.
+    pub fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |f| f.cpu == cpu)
+    }
+
+    pub(super) fn run_cpus(&mut self, command: &Command) -> bool {
+        match command {
+            Command::Up => self.move_cpu(-1),
+            Command::Down => self.move_cpu(1),
+            Command::PageUp => self.move_cpu(-(self.cpu_rows().max(1) as isize)),
+            Command::PageDown => self.move_cpu(self.cpu_rows().max(1) as isize),
+            Command::Home => self.move_cpu(isize::MIN),
+            Command::End => self.move_cpu(isize::MAX),
+            Command::CpuLeft => self.move_column(-1),
+            Command::CpuRight => self.move_column(1),
+            Command::CpuEnter => self.enter_cell(),
+            Command::CpuPage => self.turn_page(),
+            Command::CpuOrder => self.order_cpus(self.cpus.column),
+            Command::Reverse => self.cpus.reversed = !self.cpus.reversed,
+            Command::CpuCapture => self.capture_cpu(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn cpu_rows(&self) -> usize {
+        drawn::plan(self, self.size).rows
+    }
+
+    fn move_cpu(&mut self, by: isize) {
+        let facts = self.facts();
+        let rows = self.cpus.rows(&facts);
+        let at = self.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
+        let cpu = rows.get(at).copied();
+        let height = self.cpu_rows();
+        self.cpus.cpu = cpu;
+        self.cpus.follow(&rows, height);
+    }
+
+    /// All columns in their order on the screen.
+    fn cpu_columns(&self) -> Vec<CpuColumn> {
+        let facts = self.facts();
+        let mut columns = CpusScreen::common(&facts, self.size.0);
+        columns.extend(self.cpus.own(&facts));
+        columns
+    }
+
+    fn move_column(&mut self, by: isize) {
+        let columns = self.cpu_columns();
+        let at = columns.iter().position(|c| *c == self.cpus.column).unwrap_or(0);
+        let at = at.saturating_add_signed(by).min(columns.len().saturating_sub(1));
+        if let Some(column) = columns.get(at) {
+            self.cpus.column = *column;
+        }
+    }
+
+    fn turn_page(&mut self) {
+        let facts = self.facts();
+        let (pages, now) = (CpusScreen::pages(&facts), self.cpus.page(&facts));
+        let at = pages.iter().position(|p| *p == now).unwrap_or(0);
+        let Some(next) = pages.get((at + 1) % pages.len().max(1)) else { return };
+        self.set_page(*next);
+        self.say(next.title());
+    }
+
+    fn set_page(&mut self, page: Page) {
+        self.cpus.page = Some(page);
+        if !self.cpu_columns().contains(&self.cpus.column) {
+            self.cpus.column = CpuColumn::Cpu;
+        }
+    }
+
+    pub(super) fn order_cpus(&mut self, column: CpuColumn) {
+        self.cpus.reversed = self.cpus.order == column && !self.cpus.reversed;
+        self.cpus.order = column;
+        self.cpus.top = 0;
+        let facts = self.facts();
+        let rows = self.cpus.rows(&facts);
+        let height = self.cpu_rows();
+        self.cpus.follow(&rows, height);
+    }
+
+    /// Shows only the samples of the cell, as functions with what they call.
+    fn enter_cell(&mut self) {
+        let Some(cpu) = self.cpu() else { return };
+        let (label, expression) = self.cpus.column.drill(cpu);
+        self.enter(label, expression);
+    }
+
+    fn enter(&mut self, label: String, expression: String) {
+        // A cell replaces the one that was entered before: they exclude each other.
+        self.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
+        self.push_zoom(label, expression);
+        self.tab = Tab::Top;
+        if self.children {
+            self.set_order(Order::Children);
+        }
+    }
+
+    fn capture_cpu(&mut self) {
+        if let Some(cpu) = self.cpu() {
+            self.effects.push(Effect::Control(Control::Cpus(vec![cpu])));
+        }
+    }
+
+    /// Goes to what stands out most: its CPU and its vector.
+    pub(super) fn go_to_finding(&mut self) {
+        let Some(first) = self.findings.first().cloned() else {
+            return self.say("no CPU stands out from its peers or from its past");
+        };
+        // Again on the same place leads to the next one.
+        let here = (self.tab == Tab::Cpus).then(|| self.cpu()).flatten();
+        let at = here.and_then(|cpu| self.findings.iter().position(|f| f.cpu == cpu));
+        let next = at.and_then(|at| self.findings[at..].iter().find(|f| Some(f.cpu) != here)).cloned();
+        let finding = next.unwrap_or(first);
+        self.tab = Tab::Cpus;
+        self.cpus.cpu = Some(finding.cpu);
+        self.move_cpu(0);
+        let facts = self.facts();
+        self.cpus.column = match (finding.kind, finding.vector) {
+            (Kind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
+            (Kind::MissingSamples, _) => CpuColumn::Cpu,
+            (_, Some(v)) if self.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
+            (_, Some(v)) => {
+                self.cpus.page = Some(Page::Sampled);
+                CpuColumn::Sampled(v)
+            }
+            _ => CpuColumn::Share(crate::session::machine::Ticks::SOFTIRQ),
+        };
+    }
+
+    pub(super) fn toggle_tracing(&mut self) {
+        if self.host.is_none() {
+            return self.say(match self.times {
+                Some(_) => "this recording holds the softirqs' tracepoints: their times are shown",
+                None => "not in this recording: irq:softirq_entry, irq:softirq_exit",
+            });
+        }
+        self.tracing = !self.tracing;
+        self.effects.push(Effect::Softirqs(self.tracing));
+        self.cpus.page = self.tracing.then_some(Page::Timed);
+        self.cpus.column = match (self.tracing, self.cpus.column) {
+            (true, CpuColumn::Sampled(v)) => CpuColumn::Timed(v),
+            (false, CpuColumn::Timed(v)) => CpuColumn::Sampled(v),
+            (false, CpuColumn::IrqTimed) => CpuColumn::Cpu,
+            (_, column) => column,
+        };
+        if !self.tracing {
+            self.times = None;
+            return self.say("the time in softirqs is not measured any more");
+        }
+        self.say("measuring the time in softirqs and interrupts: irq:softirq_*, irq:irq_handler_*; t ends it");
+    }
+
+    pub(super) fn set_threshold(&mut self, text: Option<String>) {
+        let value = text.as_deref().map(|t| t.trim_end_matches('%').trim().parse::<f64>());
+        match value {
+            None => self.say(format!("CPUs stand out from {} points above the others on", self.points)),
+            Some(Ok(points)) if (0.5..100.0).contains(&points) => {
+                self.points = points;
+                self.look_for_findings();
+            }
+            Some(_) => self.error("expected points from 0.5 to 100, e.g. :threshold 10"),
+        }
+    }
+
+    pub(super) fn cpus_mouse(&mut self, mouse: MouseEvent) {
+        match mouse.kind {
+            MouseEventKind::ScrollDown => self.move_cpu(3),
+            MouseEventKind::ScrollUp => self.move_cpu(-3),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Left) => match drawn::hit(self, mouse.column, mouse.row) {
+                drawn::Hit::Head(column) => self.order_cpus(column),
+                drawn::Hit::Cell(cpu, column) => {
+                    let again = self.cpu() == Some(cpu) && self.cpus.column == column;
+                    (self.cpus.cpu, self.cpus.column) = (Some(cpu), column);
+                    if again {
+                        self.enter_cell();
+                    }
+                }
+                drawn::Hit::Nothing => {}
+            },
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The CPU screen's own state: cursor, order, and which columns are shown.
+
+use crate::analysis::cpu_table::{CpuColumn, CpuFacts, SHOWN};
+use crate::session::machine::Ticks;
+
+/// A set of columns behind those that are always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Samples by softirq vector.
+    Sampled,
+    /// Time by softirq vector, measured.
+    Timed,
+    /// Softirqs a second.
+    Rates,
+    /// Interrupts a second by line.
+    Lines,
+    Net,
+    /// Where a CPU is, its frequency.
+    Place,
+}
+
+impl Page {
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sampled => "softirq vectors, % of samples",
+            Self::Timed => "softirq vectors, % of time (tracepoints)",
+            Self::Rates => "softirqs a second",
+            Self::Lines => "interrupts a second, by line",
+            Self::Net => "network, a second",
+            Self::Place => "place and frequency",
+        }
+    }
+}
+
+/// The CPU screen.
+#[derive(Clone, Debug)]
+pub struct CpusScreen {
+    /// The CPU under the cursor; the first row's while the cursor has not been moved.
+    pub cpu: Option<u32>,
+    /// The column under the cursor.
+    pub column: CpuColumn,
+    pub top: usize,
+    /// What was chosen; else what there is most to see in.
+    pub page: Option<Page>,
+    pub order: CpuColumn,
+    pub reversed: bool,
+}
+
+impl Default for CpusScreen {
+    fn default() -> Self {
+        Self { cpu: None, column: CpuColumn::Cpu, top: 0, page: None, order: CpuColumn::Cpu, reversed: false }
+    }
+}
+
+/// Interrupt lines that are shown, the busiest ones.
+const MAX_LINES: usize = 64;
+
+impl CpusScreen {
+    /// The pages that there is something for.
+    pub fn pages(facts: &CpuFacts<'_>) -> Vec<Page> {
+        let mut pages = Vec::new();
+        if facts.times.is_some() {
+            pages.push(Page::Timed);
+        }
+        if facts.samples.is_some() {
+            pages.push(Page::Sampled);
+        }
+        if facts.host.is_some() {
+            pages.extend([Page::Rates, Page::Lines, Page::Net, Page::Place]);
+        }
+        pages
+    }
+
+    pub fn page(&self, facts: &CpuFacts<'_>) -> Page {
+        let pages = Self::pages(facts);
+        let chosen = self.page.filter(|page| pages.contains(page));
+        chosen.or(pages.first().copied()).unwrap_or(Page::Sampled)
+    }
+
+    /// The columns that are always there, for a screen so wide.
+    pub fn common(facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
+        use CpuColumn::{Ksoftirqd, Missing, Peak, Samples, Share};
+        let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER)];
+        let wide = width >= 120;
+        let host = facts.host.is_some();
+        out.extend((wide && host).then_some(Share(Ticks::NICE)));
+        out.extend([Share(Ticks::SYSTEM), Share(Ticks::IRQ), Share(Ticks::SOFTIRQ)]);
+        if host {
+            out.extend(wide.then_some(Share(Ticks::IOWAIT)));
+            out.push(Share(Ticks::STEAL));
+            out.extend(wide.then_some(Share(Ticks::GUEST)));
+        }
+        out.push(Share(Ticks::IDLE));
+        out.extend(host.then_some(Missing));
+        out.push(Peak);
+        out.extend((wide && host).then_some(Ksoftirqd));
+        out.extend((!host || width >= 140).then_some(Samples));
+        out
+    }
+
+    /// The columns of the page.
+    pub fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
+        match self.page(facts) {
+            Page::Sampled => SHOWN.into_iter().map(CpuColumn::Sampled).collect(),
+            Page::Timed => [CpuColumn::IrqTimed].into_iter().chain(SHOWN.into_iter().map(CpuColumn::Timed)).collect(),
+            Page::Rates => {
+                let n = facts.host.map_or(0, |h| h.vectors.len());
+                let known = SHOWN.into_iter().filter(|v| *v < n);
+                known.chain(SHOWN.len()..n).map(CpuColumn::Rate).collect()
+            }
+            Page::Lines => lines(facts),
+            Page::Net => {
+                vec![CpuColumn::NetProcessed, CpuColumn::NetDropped, CpuColumn::NetSqueezed, CpuColumn::NetRps]
+            }
+            Page::Place => vec![
+                CpuColumn::Mhz,
+                CpuColumn::Throttled,
+                CpuColumn::Node,
+                CpuColumn::Package,
+                CpuColumn::Core,
+                CpuColumn::Siblings,
+                CpuColumn::Marks,
+            ],
+        }
+    }
+
+    /// The CPUs in the order of the rows.
+    pub fn rows(&self, facts: &CpuFacts<'_>) -> Vec<u32> {
+        let mut cpus = facts.cpus();
+        if self.order != CpuColumn::Cpu {
+            let mut keyed: Vec<(f64, u32)> =
+                cpus.iter().map(|cpu| (facts.value(self.order, *cpu).unwrap_or(-1.0), *cpu)).collect();
+            keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            cpus = keyed.into_iter().map(|(_, cpu)| cpu).collect();
+        }
+        if self.reversed {
+            cpus.reverse();
+        }
+        cpus
+    }
+
+    /// The row under the cursor.
+    pub fn selected(&self, rows: &[u32]) -> usize {
+        self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
+    }
+
+    /// Keeps the cursor's row in sight.
+    pub fn follow(&mut self, rows: &[u32], height: usize) {
+        let at = self.selected(rows);
+        self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(rows.len().saturating_sub(height));
+    }
+}
+
+/// The interrupt lines on which something has come, in the order of the file: lines then keep their
+/// places while rates change.
+fn lines(facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
+    let Some(host) = facts.host else { return Vec::new() };
+    let sum = |i: usize| host.rows.iter().map(|row| row.lines.get(i).copied().unwrap_or(0.0)).sum::<f32>();
+    let mut busy: Vec<(f32, usize)> = (0..host.lines.len()).map(|i| (sum(i), i)).collect();
+    busy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    busy.truncate(MAX_LINES);
+    let mut shown: Vec<usize> = busy.into_iter().map(|(_, i)| i).collect();
+    shown.sort_unstable();
+    // Lines that never had an interrupt would fill the screen with zeros.
+    shown.retain(|i| host.seen.get(*i).copied().unwrap_or(false));
+    shown.into_iter().map(CpuColumn::Line).collect()
+}

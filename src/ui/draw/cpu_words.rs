@@ -1,0 +1,140 @@
+//! What stands below the rows of the CPU screen, in words: the cell under the cursor, what stands out,
+//! the machine; and the durations of a softirq, where they are measured.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
+use crate::analysis::softirq::{SECONDS, What, half_octave_start};
+use crate::panel::unit::{duration, percent, short};
+use crate::query::cpus;
+use crate::ui::app::App;
+use crate::ui::cpus::Page;
+use crate::ui::theme::Theme;
+
+use super::cpus::LEVELS;
+use super::put;
+
+/// The words below the rows, the most important first.
+pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, area: Rect, buffer: &mut Buffer) {
+    let Some(cpu) = cpu else { return };
+    let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(app.cpus.column, cpu), theme.text)];
+    // The first one stands at the top of the screen already.
+    let first = app.findings.first();
+    lines.extend(app.findings_of(cpu).map(|f| match first {
+        Some(first) if first == f => (format!("! {}", f.advice), theme.error),
+        _ => (format!("! {}: {}", f.text, f.advice), theme.error),
+    }));
+    if facts.samples.is_some() {
+        lines.push((facts.cpu_words(cpu), theme.dim));
+    }
+    lines.push((legend(app, facts), theme.dim));
+    if app.cpus.column != CpuColumn::Cpu && facts.host.is_some() {
+        lines.push((facts.place_words(cpu), theme.dim));
+    }
+    lines.extend(machine_words(facts).map(|text| (text, theme.dim)));
+    let mut y = 0;
+    for (text, style) in lines {
+        put(buffer, area, 1, y, &text, style);
+        y += 1;
+    }
+    y += durations(
+        app,
+        theme,
+        facts,
+        cpu,
+        Rect { y: area.y + y.min(area.height), height: area.height.saturating_sub(y), ..area },
+        buffer,
+    );
+    notes(app, theme, area, y, buffer);
+}
+
+/// Which figures the matrix shows and what they cost.
+fn legend(app: &App, facts: &CpuFacts<'_>) -> String {
+    let page = app.cpus.page(facts);
+    let mut text = format!("matrix: {}", page.title());
+    match (page, facts.times) {
+        (Page::Timed, Some(times)) if app.tracing => {
+            text.push_str(&format!(
+                "; {} events a second, reading them costs {:.1} % of a CPU",
+                short(times.rate),
+                times.own_cost
+            ));
+            if times.lost > 0 {
+                text.push_str(&format!("; {} lost", short(times.lost as f64)));
+            }
+        }
+        (Page::Sampled, _) if facts.host.is_some() => {
+            text.push_str(&format!(" of the last {} s", cpus::WINDOW_NS / 1_000_000_000))
+        }
+        _ => {}
+    }
+    if app.tracing && facts.times.is_none() {
+        text.push_str("; the time in softirqs comes in a second");
+    }
+    text
+}
+
+/// The machine as a whole.
+fn machine_words(facts: &CpuFacts<'_>) -> Option<String> {
+    let host = facts.host?;
+    let mut words = vec![format!("{} tasks run or want to, {} wait for a disk", host.running, host.blocked)];
+    for (name, pressure) in &host.pressure {
+        words.push(format!("{name} pressure {}", percent(f64::from(pressure.some.max(pressure.full)))));
+    }
+    if host.drops.0 + host.drops.1 > 0.0 {
+        words.push(format!("devices drop {:.0} packets a second in, {:.0} out", host.drops.0, host.drops.1));
+    }
+    words.push(format!("reading /proc costs {:.2} % of a CPU", host.cost));
+    Some(words.join(", "))
+}
+
+/// What could not be read of the machine.
+pub fn notes(app: &App, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
+    let notes = app.host.iter().flat_map(|host| &host.notes);
+    for (y, note) in (from..area.height).zip(notes) {
+        put(buffer, area, 1, y, note, theme.warning);
+    }
+}
+
+/// Lines that a latency map needs to be worth its place.
+const LEAST_MAP: u16 = 4;
+
+/// The durations of the cell as a histogram and, where there is room, over time. Returns the lines used.
+fn durations(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) -> u16 {
+    let histogram = facts.histogram(app.cpus.column, cpu).unwrap_or_default();
+    let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };
+    if area.height == 0 {
+        return 0;
+    }
+    let bars: String = histogram.iter().map(|(_, level)| LEVELS[usize::from(*level)]).collect();
+    put(buffer, area, 1, 0, &format!("durations {first} {bars} {last}"), theme.text);
+    let CpuColumn::Timed(vector) = app.cpus.column else { return 1 };
+    let time = facts.times.and_then(|t| t.get(cpu, What::Softirq(vector as u32)));
+    let Some(time) = time.filter(|_| area.height > LEAST_MAP) else { return 1 };
+    1 + map(theme, &time.map, Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer)
+}
+
+/// Half octaves of durations over seconds: the longest on top, the newest second at the right. How
+/// many runs a cell has is said by its glyph, by powers of four.
+fn map(theme: &Theme, seconds: &VecDeque<BTreeMap<u8, u32>>, area: Rect, buffer: &mut Buffer) -> u16 {
+    const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
+    let used = || seconds.iter().flat_map(BTreeMap::keys).copied();
+    let (Some(low), Some(high)) = (used().min(), used().max()) else { return 0 };
+    let rows = u16::from(high - low + 1).min(area.height);
+    for y in 0..rows {
+        let bucket = high - y as u8;
+        put(buffer, area, 1, y, &format!("{:>8}", duration(half_octave_start(usize::from(bucket)) as u64)), theme.dim);
+        let cells = usize::from(area.width.saturating_sub(12)).min(SECONDS);
+        for (x, second) in (10..).zip(seconds.iter().skip(seconds.len().saturating_sub(cells))) {
+            let count = second.get(&bucket).copied().unwrap_or(0);
+            let level = (count.max(1).ilog2() / 2).min(4) as usize;
+            let (glyph, style) = if count == 0 { (' ', theme.dim) } else { (GLYPHS[level], theme.bar) };
+            put(buffer, area, x, y, &glyph.to_string(), style);
+        }
+    }
+    rows
+}

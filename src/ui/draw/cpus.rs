@@ -1,0 +1,352 @@
+//! The CPU screen: a row a CPU with its shares, a stacked bar, its history and a matrix by softirq
+//! vector or interrupt; below it, in words, the cell under the cursor and what stands out.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
+use crate::panel::Align;
+use crate::panel::text::{fit, fit_end, width};
+use crate::query::flame::Class;
+use crate::session::machine::Ticks;
+use crate::ui::app::App;
+use crate::ui::cpus::CpusScreen;
+use crate::ui::theme::Theme;
+
+use super::layout::{MIN, places};
+use super::{cpu_words as words, put};
+
+/// Cells of the heat strip stand for this many levels.
+pub(super) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Where a column stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    pub column: CpuColumn,
+    pub x: u16,
+    pub width: u16,
+}
+
+/// What fits where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub spans: Vec<Span>,
+    /// The stacked bar and the history, as (x, width).
+    pub bar: Option<(u16, u16)>,
+    pub history: Option<(u16, u16)>,
+    /// Whether a strip of all CPUs stands above the rows.
+    pub strip: bool,
+    /// Rows of CPUs.
+    pub rows: usize,
+    /// Lines of words below them.
+    pub words: u16,
+    /// Whether columns are left out at the right.
+    pub more: bool,
+}
+
+/// Plans the screen for a terminal of some size.
+pub fn plan(app: &App, size: (u16, u16)) -> Plan {
+    let area = Rect { x: 0, y: 0, width: size.0, height: size.1 };
+    if size.0 < MIN.0 || size.1 < MIN.1 {
+        return Plan { spans: Vec::new(), bar: None, history: None, strip: false, rows: 0, words: 0, more: false };
+    }
+    let table = places(app, area).table;
+    let facts = app.facts();
+    let words = match table.height {
+        h if h >= 30 => 8,
+        h if h >= 12 => 4,
+        h if h >= 8 => 2,
+        _ => 0,
+    };
+    let n = facts.cpus().len();
+    let room = usize::from(table.height.saturating_sub(1 + words));
+    let strip = n > room && room > 3;
+    let (spans, bar, history, more) = spans(app, &facts, table.width);
+    Plan { spans, bar, history, strip, rows: (room - usize::from(strip)).min(n.max(1)), words, more }
+}
+
+type Place = Option<(u16, u16)>;
+
+fn spans(app: &App, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Place, bool) {
+    let mut x = 2;
+    let mut out = Vec::new();
+    for column in CpusScreen::common(facts, screen) {
+        let width = column.column().width;
+        if x + width < screen {
+            out.push(Span { column, x, width });
+            x += width + 1;
+        }
+    }
+    let mut take = |least: u16, cells: u16| {
+        (screen >= least && x + cells + 1 < screen).then(|| {
+            x += cells + 2;
+            (x - cells - 1, cells)
+        })
+    };
+    let bar = take(100, if screen >= 160 { 24 } else { 12 });
+    let history = take(60, if screen >= 160 { 40 } else { 8 });
+    let own = app.cpus.own(facts);
+    let widths: Vec<u16> =
+        own.iter().map(|c| c.column().width.max((width(&facts.title(*c)) as u16 + 1).min(13))).collect();
+    let room = screen.saturating_sub(x + 1);
+    let fits = |from: usize| {
+        let mut used = 0;
+        widths[from..].iter().take_while(|w| (used += **w, used <= room).1).count()
+    };
+    // As far to the right as the cursor needs.
+    let at = own.iter().position(|c| *c == app.cpus.column).unwrap_or(0);
+    let from = (0..own.len()).find(|from| from + fits(*from) > at).unwrap_or(0);
+    let shown = if own.is_empty() { 0 } else { fits(from) };
+    for i in from..from + shown {
+        out.push(Span { column: own[i], x: x + 1, width: widths[i] - 1 });
+        x += widths[i];
+    }
+    (out, bar, history, from + shown < own.len())
+}
+
+/// What lies under the mouse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hit {
+    Head(CpuColumn),
+    Cell(u32, CpuColumn),
+    Nothing,
+}
+
+/// Finds what a click means.
+pub fn hit(app: &App, x: u16, y: u16) -> Hit {
+    let plan = plan(app, app.size);
+    let area = places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table;
+    let first = area.y + 1 + u16::from(plan.strip);
+    let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first());
+    let Some(span) = span else { return Hit::Nothing };
+    if y == area.y {
+        return Hit::Head(span.column);
+    }
+    let row = usize::from(y.saturating_sub(first));
+    if y < first || row >= plan.rows {
+        return Hit::Nothing;
+    }
+    let rows = app.cpus.rows(&app.facts());
+    rows.get(app.cpus.top + row).map_or(Hit::Nothing, |cpu| Hit::Cell(*cpu, span.column))
+}
+
+/// Draws it.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let facts = app.facts();
+    let rows = app.cpus.rows(&facts);
+    let plan = plan(app, app.size);
+    if rows.is_empty() {
+        let text = match app.answer.ended {
+            Some(_) => "No samples, so nothing is known of any CPU.",
+            None => "Waiting for the first second…",
+        };
+        put(buffer, area, 2, 2, text, theme.text);
+        return words::notes(app, theme, area, 3, buffer);
+    }
+    heading(app, theme, &facts, &plan, area, buffer);
+    if plan.strip {
+        strip(app, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
+    }
+    let selected = rows.get(app.cpus.selected(&rows)).copied();
+    let first = area.y + 1 + u16::from(plan.strip);
+    for (y, cpu) in (first..).zip(rows.iter().skip(app.cpus.top).take(plan.rows)) {
+        let line = Rect { x: area.x, y, width: area.width, height: 1 };
+        row(app, theme, &facts, &plan, (*cpu, selected == Some(*cpu)), line, buffer);
+    }
+    let below = first + plan.rows as u16;
+    let height = (area.y + area.height).saturating_sub(below);
+    if plan.words > 0 && height > 0 {
+        words::draw(app, theme, &facts, selected, Rect { x: area.x, y: below, width: area.width, height }, buffer);
+    }
+}
+
+fn heading(app: &App, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, area: Rect, buffer: &mut Buffer) {
+    for span in &plan.spans {
+        let ordered = span.column == app.cpus.order && (app.cpus.order != CpuColumn::Cpu || app.cpus.reversed);
+        let arrow = match (ordered, app.cpus.reversed) {
+            (true, false) => "▾",
+            (true, true) => "▴",
+            _ => "",
+        };
+        let title = facts.title(span.column);
+        let room = usize::from(span.width);
+        let text = format!("{}{arrow}", fit(&title, room.saturating_sub(width(arrow))));
+        let right = span.column.column().align == Align::Right;
+        let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
+        let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
+        put(buffer, area, span.x + pad as u16, 0, &text, style);
+    }
+    for (place, long, brief) in [(plan.bar, "now", "now"), (plan.history, "softirq + irq + miss", "history")] {
+        if let Some((x, cells)) = place {
+            let text = if usize::from(cells) >= width(long) { long } else { brief };
+            put(buffer, area, x, 0, &fit_end(text, usize::from(cells)), theme.head);
+        }
+    }
+    if plan.more {
+        put(buffer, area, area.width.saturating_sub(1), 0, "›", theme.key);
+    }
+}
+
+/// One cell for each CPU, or for several of them: the worst of each.
+fn strip(app: &App, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
+    let cpus = facts.cpus();
+    let room = usize::from(line.width.saturating_sub(4)).max(1);
+    let each = cpus.len().div_ceil(room);
+    for (x, group) in (2..).zip(cpus.chunks(each)) {
+        let hot = group.iter().map(|cpu| load(facts, *cpu)).fold(0.0, f64::max);
+        let found = group.iter().any(|cpu| app.findings_of(*cpu).next().is_some());
+        let glyph = if found { '!' } else { LEVELS[((hot * 7.0 / 100.0).round() as usize).min(7)] };
+        let here = app.cpu().is_some_and(|cpu| group.contains(&cpu));
+        let style = if found { theme.error } else { heat(theme, hot) };
+        let style = if here { style.patch(theme.selected) } else { style };
+        put(buffer, line, x, 0, &glyph.to_string(), style);
+    }
+}
+
+/// How busy a CPU is, missing ticks counted as busy, in percent.
+fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
+    let idle = facts.value(CpuColumn::Share(Ticks::IDLE), cpu).unwrap_or(100.0)
+        + facts.value(CpuColumn::Share(Ticks::IOWAIT), cpu).unwrap_or(0.0);
+    let missing = facts.value(CpuColumn::Missing, cpu).unwrap_or(0.0);
+    100.0 - idle * (1.0 - missing / 100.0)
+}
+
+fn row(
+    app: &App,
+    theme: &Theme,
+    facts: &CpuFacts<'_>,
+    plan: &Plan,
+    (cpu, selected): (u32, bool),
+    line: Rect,
+    buffer: &mut Buffer,
+) {
+    if selected {
+        put(buffer, line, 0, 0, "›", theme.title);
+    }
+    if app.findings_of(cpu).next().is_some() {
+        put(buffer, line, 1, 0, "!", theme.error);
+    }
+    for span in &plan.spans {
+        cell(app, theme, facts, (cpu, selected), span, line, buffer);
+    }
+    if let Some((x, cells)) = plan.bar {
+        bar(theme, facts, cpu, Rect { x: line.x + x, width: cells, ..line }, buffer);
+    }
+    if let Some((x, cells)) = plan.history {
+        let text: String = history(facts, cpu, usize::from(cells)).into_iter().map(glyph).collect();
+        put(buffer, line, x, 0, &text, theme.bar);
+    }
+}
+
+fn cell(
+    app: &App,
+    theme: &Theme,
+    facts: &CpuFacts<'_>,
+    (cpu, selected): (u32, bool),
+    span: &Span,
+    line: Rect,
+    buffer: &mut Buffer,
+) {
+    let value = facts.value(span.column, cpu);
+    let text = match (value, span.column) {
+        (_, CpuColumn::Siblings | CpuColumn::Marks | CpuColumn::Cpu) => facts.cell(span.column, cpu).text(),
+        (Some(v), column) => column.short(v),
+        (None, _) => "-".to_owned(),
+    };
+    let room = usize::from(span.width);
+    let text = fit(&text, room);
+    let right = span.column.column().align == Align::Right;
+    let pad = if right { room.saturating_sub(width(&text)) } else { 0 } as u16;
+    let style = match (span.column, value) {
+        (CpuColumn::Cpu, _) => theme.text,
+        (_, None) => theme.dim,
+        (CpuColumn::Share(Ticks::IDLE), _) => theme.dim,
+        (column, Some(v)) if column.is_share() => heat(theme, v),
+        (CpuColumn::NetDropped | CpuColumn::NetSqueezed, Some(v)) if v > 0.0 => theme.warning,
+        (_, Some(0.0)) => theme.dim,
+        _ => theme.text,
+    };
+    let here = selected && span.column == app.cpus.column;
+    if here {
+        for x in span.x..span.x + span.width {
+            put(buffer, line, x, 0, " ", theme.selected);
+        }
+    }
+    put(buffer, line, span.x + pad, 0, &text, if here { theme.selected } else { style });
+}
+
+/// The style of a share: what is nothing is dim, what is much stands out.
+fn heat(theme: &Theme, value: f64) -> Style {
+    match value {
+        v if v >= 20.0 => theme.hot,
+        v if v >= 5.0 => theme.warning,
+        v if v >= 0.05 => theme.text,
+        _ => theme.dim,
+    }
+}
+
+/// The parts of a CPU's time as letters on blocks: what the letter is says it without colour.
+fn bar(theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) {
+    let share = |i| facts.value(CpuColumn::Share(i), cpu).unwrap_or(0.0);
+    let missing = facts.value(CpuColumn::Missing, cpu).unwrap_or(0.0);
+    let parts = [
+        (share(Ticks::USER), 'u', Class::User),
+        (share(Ticks::NICE), 'n', Class::User),
+        (share(Ticks::GUEST) + share(Ticks::GUEST_NICE), 'g', Class::Jit),
+        (share(Ticks::SYSTEM), 'k', Class::Kernel),
+        (share(Ticks::IRQ), 'h', Class::Irq),
+        (share(Ticks::SOFTIRQ), 's', Class::Softirq),
+        (share(Ticks::STEAL), 't', Class::Unknown),
+        (share(Ticks::IOWAIT), 'w', Class::Library),
+    ];
+    let counted = 1.0 - missing / 100.0;
+    let cells = f64::from(area.width) / 100.0;
+    let (mut sum, mut x) = (0.0, 0);
+    let parts = parts.map(|(share, letter, class)| (share * counted, letter, class));
+    for (share, letter, class) in parts.into_iter().chain([(missing, '?', Class::Unknown)]) {
+        sum += share;
+        let end = ((sum * cells).round() as u16).min(area.width);
+        while x < end {
+            put(buffer, area, x, 0, &letter.to_string(), theme.block(class, 0));
+            x += 1;
+        }
+    }
+    while x < area.width {
+        put(buffer, area, x, 0, "·", theme.dim);
+        x += 1;
+    }
+}
+
+fn glyph(share: f32) -> char {
+    match share {
+        s if s < 1.0 => ' ',
+        s => LEVELS[((s * 8.0 / 100.0) as usize).min(7)],
+    }
+}
+
+/// Softirqs, interrupts and missing ticks of each past second, or of each part of a recording, in
+/// percent; the newest last.
+fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
+    if let Some(row) = facts.host.and_then(|host| host.row(cpu)) {
+        let past = &row.history[row.history.len().saturating_sub(cells)..];
+        let mut out = vec![0.0; cells - past.len()];
+        out.extend(past.iter().map(|p| (p.soft * (1.0 - p.missing / 100.0) + p.missing).min(100.0)));
+        return out;
+    }
+    let Some(samples) = facts.samples.and_then(|samples| samples.row(cpu)) else { return Vec::new() };
+    let all = &samples.history;
+    let part = |i: usize| {
+        let (from, until) = (i * all.len() / cells, ((i + 1) * all.len()).div_ceil(cells));
+        all[from..until.max(from)].iter().copied().fold(0.0, f32::max)
+    };
+    (0..cells).map(part).collect()
+}
+
+/// The screen as text: the table with all columns.
+pub fn text(app: &App) -> String {
+    let facts = app.facts();
+    let mut columns = CpusScreen::common(&facts, u16::MAX);
+    columns.extend(app.cpus.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));
+    facts.table(&columns, &app.cpus.rows(&facts)).to_text()
+}

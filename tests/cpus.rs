@@ -1,0 +1,191 @@
+//! The CPUs and their softirqs: screens of the founding incident, and figures against what others say
+//! of the same recording or the same moment.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use common::harness::Harness;
+use common::{allowed, data, program, run, skipped};
+use perfprof_tui::analysis::softirq::What;
+use perfprof_tui::engine::Wants;
+use perfprof_tui::engine::offline;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options;
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+#[test]
+fn the_founding_incident_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60), (20, 6), (30, 9)] {
+        let harness = incident(width, height).host("ipvs-busy").keys("4!");
+        insta::assert_snapshot!(format!("cpus-{width}x{height}"), harness.text());
+    }
+}
+
+#[test]
+fn what_a_recording_tells() {
+    insta::assert_snapshot!(incident(80, 24).keys("4").text());
+    assert!(incident(80, 24).keys("4t").text().contains("not in this recording: irq:softirq_entry"));
+}
+
+/// From the start: `!` to the CPU that stands out, Enter to its functions.
+#[test]
+fn two_keys_lead_to_the_guilty_function() {
+    let start = incident(120, 30).host("ipvs-busy");
+    assert!(start.text().contains("CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)"), "{}", start.text());
+    let harness = start.keys("!");
+    let text = harness.text();
+    assert!(text.contains("TIMER on CPU 32: 43.0 % of its samples, top: estimation_timer 43.0 %"), "{text}");
+    let harness = harness.keys("<ret>");
+    let text = harness.text();
+    assert!(text.contains("all › CPU 32 TIMER"), "{text}");
+    assert_eq!(harness.app.answer.total.samples, 3856);
+    let first = harness.app.answer.lines.iter().find(|line| line.depth == 0).expect("rows");
+    assert_eq!(&*first.sym, "estimation_timer");
+    // The graph shows just that, too, and one key goes back.
+    assert!(harness.keys("2").text().contains("CPU 32 TIMER"));
+    assert!(!incident(120, 30).host("ipvs-busy").keys("!<ret><bs>").text().contains("CPU 32 TIMER"));
+}
+
+#[test]
+fn order_columns_and_every_key_on_it() {
+    let harness = incident(80, 24).host("ipvs-busy").keys("4<right><right><right><right>s");
+    assert!(harness.text().contains("si▾"), "{}", harness.text());
+    let row = harness.text().lines().nth(5).expect("rows").to_owned();
+    assert!(row.contains(" 32 "), "the most softirqs come first: {row}");
+    assert!(harness.keys("v").text().contains("matrix: softirqs a second"));
+    let mut seed = 11u32;
+    let mut harness = incident(80, 24).host("ipvs-busy").keys("4");
+    let keys =
+        ["<up>", "<down>", "<left>", "<right>", "v", "s", "R", "!", "G", "<home>", "<ret>", "4", "<bs>", "1", "2", "t"];
+    for i in 0..300 {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        harness = harness.keys(keys[(seed >> 8) as usize % keys.len()]);
+        if i % 5 == 0 {
+            harness.size = (1 + (seed >> 20) as u16 % 220, 1 + (seed >> 9) as u16 % 70);
+            harness.app.resize(harness.size.0, harness.size.1);
+            harness.settle();
+        }
+        harness.text();
+    }
+}
+
+#[test]
+fn the_selection_is_seen_without_colours() {
+    use perfprof_tui::ui::theme::Depth;
+    let buffer = incident(80, 24).host("ipvs-busy").keys("4!").buffer_in(Depth::None);
+    let reversed = buffer.content.iter().filter(|c| c.modifier.contains(ratatui::style::Modifier::REVERSED)).count();
+    assert!(reversed >= 4, "{reversed} cells");
+}
+
+/// Counts, sums and maxima of a recording's softirqs and interrupts, against those computed from what
+/// `perf script --ns` prints of it.
+#[test]
+fn times_in_softirqs_are_what_perf_script_adds_up_to() {
+    let mut source = recording::open(&[data("softirqs.data")]).expect("open");
+    let options = Options { same_kernel: false, ..Options::live() };
+    let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
+    let times = &loaded.ingest.core().softirqs.as_ref().expect("tracepoints").pairs.times;
+    let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
+        .list
+        .iter()
+        .filter(|(_, time)| time.runs.count > 0)
+        .map(|((cpu, what), time)| {
+            let (kind, number) = match what {
+                What::Softirq(v) => ("softirq", *v),
+                What::Irq(line) => ("irq", *line),
+            };
+            ((*cpu, kind.to_owned(), number), (time.runs.count, time.runs.sum, time.runs.max))
+        })
+        .collect();
+    let text = std::fs::read_to_string(data("softirqs.tsv")).expect("readable");
+    let number = |word: Option<&str>| -> u64 { word.and_then(|w| w.parse().ok()).expect("number") };
+    let theirs: BTreeMap<_, _> = text
+        .lines()
+        .map(|line| {
+            let mut words = line.split('\t');
+            let (cpu, kind) = (number(words.next()) as u32, words.next().expect("kind").to_owned());
+            let vector = number(words.next()) as u32;
+            let figures = (number(words.next()), number(words.next()), number(words.next()));
+            ((cpu, kind, vector), figures)
+        })
+        .collect();
+    assert_eq!(ours, theirs);
+    assert!(times.list.values().any(|time| time.delays.count > 0), "raises are paired with runs");
+    let name = times.devices.values().next().expect("a device");
+    assert!(!name.is_empty());
+}
+
+fn json(args: &[&str]) -> Vec<serde_json::Value> {
+    let out = run(program().arg("cpus").args(["--format", "json"]).args(args));
+    let text = String::from_utf8(out.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Our figures and those of mpstat over the same seconds: each of them reads /proc/stat at moments of
+/// its own, so a tick or two may fall to either side.
+#[test]
+fn shares_are_those_of_mpstat() {
+    let mpstat = Command::new("mpstat").args(["-P", "ALL", "-o", "JSON", "1", "3"]).stdout(Stdio::piped()).spawn();
+    let Ok(mpstat) = mpstat else { return skipped("shares_are_those_of_mpstat", "mpstat is not installed") };
+    let ours = json(&["-n", "3"]);
+    let out = mpstat.wait_with_output().expect("mpstat");
+    let theirs: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let intervals = theirs["sysstat"]["hosts"][0]["statistics"].as_array().expect("intervals");
+    assert_eq!(ours.len(), 3);
+    let mean = |list: &[&serde_json::Value], name: &str| {
+        list.iter().map(|v| v[name].as_f64().expect("number")).sum::<f64>() / list.len() as f64
+    };
+    let of_cpu = |list: Vec<&serde_json::Value>, key: &str| -> Vec<serde_json::Value> {
+        list.into_iter().map(|v| v[key].clone()).collect()
+    };
+    let one = of_cpu(ours.iter().collect(), "cpus");
+    let two = of_cpu(intervals.iter().collect(), "cpu-load");
+    for (at, row) in one[0].as_array().expect("CPUs").iter().enumerate() {
+        let cpu = row["cpu"].as_u64().expect("number").to_string();
+        let mine: Vec<_> = one.iter().map(|list| &list[at]).collect();
+        let other: Vec<_> = two
+            .iter()
+            .map(|list| list.as_array().expect("CPUs").iter().find(|v| v["cpu"] == *cpu).expect("the same CPU"))
+            .collect();
+        for (ours, theirs) in
+            [("user", "usr"), ("system", "sys"), ("softirq", "soft"), ("steal", "steal"), ("idle", "idle")]
+        {
+            let (a, b) = (mean(&mine, ours), mean(&other, theirs));
+            assert!((a - b).abs() < 5.0, "CPU {cpu} {ours}: {a} and {b}");
+        }
+    }
+}
+
+#[test]
+fn the_time_in_softirqs_is_measured_live() {
+    if !allowed("the_time_in_softirqs_is_measured_live") {
+        return;
+    }
+    let lines = json(&["-n", "3", "--softirq-time"]);
+    let last = &lines[2]["cpus"];
+    let timer = |cpu: &serde_json::Value| cpu["time_timer"].as_f64().unwrap_or(-1.0);
+    for cpu in last.as_array().expect("CPUs") {
+        assert!((0.0..100.0).contains(&timer(cpu)), "{cpu}");
+    }
+    let sum: f64 =
+        last.as_array().expect("CPUs").iter().map(|c| timer(c) + c["time_sched"].as_f64().unwrap_or(0.0)).sum();
+    assert!(sum > 0.0, "no softirq in three seconds: {last}");
+}
+
+#[test]
+fn formats_and_faults_of_the_command() {
+    let out = run(program().args(["cpus", "-i", "0.2", "-n", "2", "--format", "csv", "-C", "0"]));
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert!(text.starts_with("time,cpu,user,nice,system,"), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for args in [&["-C", "60000"][..], &["-C", "x"], &["-i", "0"], &["-i", "nan"]] {
+        let out = program().arg("cpus").args(args).output().expect("runs");
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(!out.stderr.is_empty());
+    }
+}

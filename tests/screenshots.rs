@@ -114,6 +114,12 @@ fn children_and_their_callees() {
 }
 
 #[test]
+fn the_cpus_and_what_stands_out() {
+    let harness = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 26).host("ipvs-busy").keys("!");
+    compare("cpus", &harness.buffer_in(Depth::True));
+}
+
+#[test]
 fn the_flame_graph_both_ways_and_around_a_function() {
     let versus = Harness::open("fp-sysmix.data", "kallsyms", 110, 22).against("multi3.data", "kallsyms");
     compare("versus", &versus.keys("2").buffer_in(Depth::True));

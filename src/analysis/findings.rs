@@ -130,7 +130,7 @@ fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
         let shares: Vec<f64> = history[..before + WINDOW].iter().map(|p| f64::from(p.soft)).collect();
         above(one.soft, &shares, facts.points).map(|mid| ("before", mid))
     };
-    let alone = || (peers.is_empty() && one.soft >= 2.0 * facts.points).then_some(("nothing to compare with", -1.0));
+    let alone = || (peers.is_empty() && one.soft >= 2.0 * facts.points).then_some(("", -1.0));
     let (whose, mid) = by_peers.or_else(past).or_else(alone)?;
     let irqs = match (one.samples, one.row) {
         (Some(s), _) if s.soft() as f64 >= one.soft - 0.5 => s.counts[cpus::IRQ] > s.softirqs(),
@@ -139,8 +139,8 @@ fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     };
     let what = if irqs { "interrupts" } else { "softirq" };
     let vector = one.samples.and_then(CpuSamples::vector).filter(|_| !irqs);
-    let beside = if mid < 0.0 { whose.to_owned() } else { format!("{whose} {mid:.0} %") };
-    let mut text = format!("CPU {} {what} {:.0} %, {beside}", one.cpu, one.soft);
+    let beside = if mid < 0.0 { String::new() } else { format!(", {whose} {mid:.0} %") };
+    let mut text = format!("CPU {} {what} {:.0} %{beside}", one.cpu, one.soft);
     if let Some(vector) = vector {
         text.push_str(&format!("; {}", VECTORS[vector]));
         if let Some(behind) = facts.samples.and_then(|s| s.behind(one.cpu, cpus::of_vector(vector))) {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(texts(&[0.0, 25.0]), ["CPU 1 softirq 25 %, peers 0 %"]);
         assert!(texts(&[40.0, 42.0, 38.0, 45.0]).is_empty(), "all alike");
         assert!(texts(&[0.0, 5.0, 0.0]).is_empty(), "too little to speak of");
-        assert_eq!(texts(&[50.0]), ["CPU 0 softirq 50 %, nothing to compare with"]);
+        assert_eq!(texts(&[50.0]), ["CPU 0 softirq 50 %"]);
         assert!(texts(&[15.0]).is_empty(), "no peers and no past");
         assert!(findings(Facts { host: None, ..facts(&host(&[]), None) }).is_empty());
     }

@@ -59,6 +59,44 @@ pub const IRQ: &[&str] = &[
     "irq_thread_fn",
 ];
 
+/// Functions between a context's entry and what somebody registered to be called there: naming one of
+/// them tells nobody whose code it is.
+pub const DISPATCH: &[&str] = &[
+    "expire_timers",
+    "call_timer_fn",
+    "__run_timer_base",
+    "process_backlog",
+    "netif_receive_skb",
+    "netif_receive_skb_internal",
+    "netif_receive_skb_list",
+    "netif_receive_skb_list_internal",
+    "__netif_receive_skb",
+    "__netif_receive_skb_one_core",
+    "__netif_receive_skb_core",
+    "__netif_receive_skb_list_core",
+    "napi_gro_receive",
+    "gro_receive_skb",
+    "napi_complete_done",
+    "rcu_nocb_cb_kthread",
+    "generic_handle_irq",
+    "generic_handle_domain_irq",
+    "handle_edge_irq",
+    "handle_fasteoi_irq",
+    "handle_percpu_devid_irq",
+    "handle_irq_desc",
+    "__handle_irq_event_percpu",
+    "handle_irq_event_percpu",
+    "hrtimer_interrupt",
+    "__hrtimer_run_queues",
+];
+
+/// Whether a function only hands over to others: an entry, a vector's handler, or one in between.
+/// What compilers append to a name (`.constprop.0`) does not matter.
+pub fn dispatches(name: &str) -> bool {
+    let plain = name.split('.').next().unwrap_or(name);
+    DISPATCH.contains(&plain) || says(plain) != Says::Nothing
+}
+
 /// Each vector's handlers, and functions that only they call, for where a handler was inlined.
 const HANDLERS: &[(u8, &[&str])] = &[
     (0, &["tasklet_hi_action"]),

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::{NodeId, SiteId, SymId};
 
 use super::Data;
-use super::context::{Context, Contexts, VECTORS};
+use super::context::{Context, Contexts, VECTORS, dispatches};
 
 /// What a sample can be of, as an index: [`USER`] to [`SOFTIRQ`], then the softirq vectors.
 pub const SLOTS: usize = 5 + VECTORS.len();
@@ -25,8 +25,11 @@ const BUCKETS: usize = 256;
 const SHORTEST_NS: u64 = 100_000_000;
 /// What live shares are of: the last ten seconds, longer than the pauses between usual bursts.
 pub const WINDOW_NS: u64 = 10_000_000_000;
-/// A function is behind a cell when so much of the cell's samples are in it or in what it calls.
-const BEHIND: f64 = 0.95;
+/// A function is behind a slot when it is the first one that somebody registered there and has at
+/// least this share of the slot's samples, in itself or in what it calls; where there is none, it is
+/// the deepest one that has nearly all of them.
+const SOME: f64 = 0.3;
+const NEARLY_ALL: f64 = 0.95;
 /// Fewer samples in a bucket than this make no peak.
 const PEAK_SAMPLES: u32 = 10;
 
@@ -270,8 +273,7 @@ impl CpuCounts {
         row
     }
 
-    /// The functions behind a CPU's slots since a time: of those that carry nearly all of a slot, the
-    /// deepest.
+    /// The functions behind a CPU's softirqs and interrupts since a time.
     fn find_behind(&self, data: Data<'_>, cpu: u16, since: u64) -> Vec<Behind> {
         let mut sites: FxHashMap<u32, u64> = FxHashMap::default();
         for (chunk, range) in data.profile.between(data.profile.position_at(since), self.counted) {
@@ -288,7 +290,7 @@ impl CpuCounts {
         }
         let mut out: Vec<Behind> = (0..)
             .zip(slots)
-            .filter(|(slot, _)| *slot != IDLE)
+            .filter(|(slot, _)| *slot >= IRQ)
             .filter_map(|(slot, (total, syms))| behind(data, slot, total, &syms))
             .collect();
         out.sort_by_key(|b| (std::cmp::Reverse(b.samples), b.slot));
@@ -324,14 +326,16 @@ struct Carried {
 }
 
 fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<Behind> {
-    let name = |sym: &u32| data.profile.frames.sym(SymId(*sym)).name().into_owned();
-    let enough = |c: &&Carried| c.samples > 0 && c.samples as f64 >= BEHIND * total as f64;
+    let name = |sym: u32| data.profile.frames.sym(SymId(sym)).name().into_owned();
+    let mut list: Vec<(String, Carried)> =
+        syms.iter().filter(|(_, c)| c.samples > 0).map(|(sym, c)| (name(*sym), *c)).collect();
+    list.sort_by(|a, b| a.0.cmp(&b.0));
+    let share = |c: &Carried| c.samples as f64 / total.max(1) as f64;
     let depth = |c: &Carried| c.depth / c.samples;
-    let best = syms
-        .iter()
-        .filter(|(_, c)| enough(c))
-        .max_by(|(x, a), (y, b)| (depth(a), a.samples).cmp(&(depth(b), b.samples)).then_with(|| name(y).cmp(&name(x))));
-    best.map(|(sym, c)| Behind { slot, samples: c.samples, name: name(sym) })
+    let registered = list.iter().filter(|(name, c)| share(c) >= SOME && !dispatches(name));
+    let first = registered.min_by_key(|(_, c)| (depth(c), std::cmp::Reverse(c.samples)));
+    let deepest = || list.iter().filter(|(_, c)| share(c) >= NEARLY_ALL).max_by_key(|(_, c)| (depth(c), c.samples));
+    first.or_else(deepest).map(|(name, c)| Behind { slot, samples: c.samples, name: name.clone() })
 }
 
 #[cfg(test)]
@@ -382,6 +386,7 @@ mod tests {
         assert_eq!((row.counts[KERNEL], row.counts[IDLE], row.counts[timer], row.total()), (1, 1, 10, 12));
         assert_eq!((row.vector(), row.peak), (Some(1), 100.0));
         assert_eq!(row.history, [0.0, 100.0, 0.0]);
+        assert!(dispatches("__netif_receive_skb_core.constprop.0") && !dispatches("br_handle_frame"));
         let est = Behind { slot: timer, samples: 10, name: "est".into() };
         assert_eq!(answer.behind(3, timer), Some(&est));
         assert_eq!((answer.behind(0, timer), answer.rows.len()), (None, 2));

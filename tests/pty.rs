@@ -199,3 +199,41 @@ fn a_command_that_ends_is_reported_on_leaving() {
     let after = memchr::memmem::rfind(&bytes, b"\x1b[?1049l").expect("left");
     assert!(String::from_utf8_lossy(&bytes[after..]).contains("exited with status 7"));
 }
+
+/// The sender of the flood, in a namespace and a process of its own.
+#[test]
+#[ignore = "runs for a_flood_is_found_and_saved only"]
+fn flood() {
+    common::flood::send(30);
+}
+
+/// The whole story: a CPU drowns in packets; the screen says so, two keys lead to the functions, and a
+/// snapshot holds the proof.
+#[test]
+fn a_flood_is_found_and_saved() {
+    const NAME: &str = "a_flood_is_found_and_saved";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let cpu = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
+    let flood = match common::flood::Flood::start(cpu, "flood") {
+        Ok(flood) => flood,
+        Err(why) => return common::skipped(NAME, &why),
+    };
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "499"], 40, 140);
+    session.wait_for(&format!("CPU {cpu} softirq")).wait_for("NET_RX");
+    session.keys("!").wait_for(&format!("NET_RX on CPU {cpu}"));
+    session.keys("\r").wait_for(&format!("all › CPU {cpu} NET_RX")).wait_for("br_handle_frame");
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("proof.data");
+    session.keys(&format!(":save {}\r", path.display())).wait_for("saved ");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    drop(flood);
+    let mut report = common::program();
+    report
+        .args(["report", "-s", "sym", "--format", "csv", "--where"])
+        .arg(format!("cpu == {cpu} && softirq == NET_RX"));
+    let text = String::from_utf8(common::run(report.arg(&path)).stdout).expect("text");
+    assert!(text.contains("br_handle_frame") && text.contains("net_rx_action"), "{text}");
+}

@@ -1,6 +1,7 @@
 //! What several test programs share: the binary, recordings and the files that go with them.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod flood;
 pub mod harness;
 
 use std::collections::BTreeMap;

@@ -15,13 +15,13 @@
 //! * [`perfdata`]: the perf.data container, read and written.
 //! * [`event`]: event names and what they mean to the kernel.
 //! * [`filter`]: the filter language.
-//! * [`session`]: threads, processes and their mappings over time.
+//! * [`session`]: threads, processes and their mappings over time; the machine's CPUs.
 //! * [`symbols`]: addresses to functions.
 //! * [`source`]: where records come from: the running machine, a recording in any form, or text,
 //!   behind one trait.
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
 //! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs,
-//!   differences.
+//!   differences, CPUs.
 //! * [`panel`]: the vocabulary in which answers are shown.
 //! * [`analysis`]: analysis units, one file each.
 //! * [`engine`]: the threads between source and screen.
@@ -32,7 +32,8 @@
 //! # Threads
 //!
 //! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
-//! and publishes answers by an atomic swap; `symbols` looks names up; the main thread runs the
+//! and publishes answers by an atomic swap; `symbols` looks names up; live, `host` reads /proc ten
+//! times a second, and `softirqs` reads tracepoints of its own while asked to; the main thread runs the
 //! interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
 //! for the other. Questions go down, answers come up, nothing is shared but immutable values.
 //!

@@ -32,6 +32,8 @@ pub enum CpuColumn {
     Peak,
     Ksoftirqd,
     Samples,
+    /// Samples in percent of those that the CPU gives when it is busy throughout.
+    Given,
     /// Samples in a softirq vector, in percent of the CPU's samples.
     Sampled(usize),
     /// Time in a softirq vector by its tracepoints, in percent of time.
@@ -109,6 +111,11 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Peak => of(online.map(|r| r.peak).or(self.sampled(cpu).map(|s| s.peak))),
             CpuColumn::Ksoftirqd => of(online.and_then(|r| r.ksoftirqd)),
             CpuColumn::Samples => self.sampled(cpu).map(|s| s.total() as f64),
+            CpuColumn::Given => {
+                let expected = self.expected();
+                let share = |s: &CpuSamples| 100.0 * s.total() as f64 / expected as f64;
+                self.sampled(cpu).filter(|_| expected > 0).map(share)
+            }
             CpuColumn::Sampled(v) => self.sampled(cpu).map(|s| f64::from(s.percent(s.counts[cpus::of_vector(v)]))),
             CpuColumn::Timed(v) => self.times.map(|times| times.percent(cpu, What::Softirq(v as u32))),
             CpuColumn::IrqTimed => self.times.map(|times| times.sum(cpu, true)),
@@ -187,6 +194,9 @@ impl<'a> CpuFacts<'a> {
                 format!("CPU {cpu}: softirqs and interrupts took {value:.0} % of a tenth of a second at their peak")
             }
             CpuColumn::Cpu => self.place_words(cpu),
+            CpuColumn::Given => format!(
+                "CPU {cpu}: {value:.0} % of the samples that it gives when it is busy throughout; idle CPUs may give none"
+            ),
             CpuColumn::Share(_) if self.host.is_some() => {
                 format!("{} on CPU {cpu}: {value:.1} % of its ticks (/proc/stat)", column.long())
             }
@@ -388,6 +398,7 @@ impl CpuColumn {
             Self::Peak => ("peak", "peak", 4),
             Self::Ksoftirqd => ("ksoftirqd", "ksoft", 5),
             Self::Samples => ("samples", "Samples", 8),
+            Self::Given => ("sampled", "smp", 4),
             Self::Sampled(v) => (named(&SAMPLED, v), vector(v), 8),
             Self::Timed(v) => (named(&TIMED, v), vector(v), 8),
             Self::IrqTimed => ("time_irq", "irqs", 6),
@@ -439,6 +450,7 @@ impl CpuColumn {
             Self::Share(_)
                 | Self::Missing
                 | Self::Peak
+                | Self::Given
                 | Self::Ksoftirqd
                 | Self::Sampled(_)
                 | Self::Timed(_)
@@ -449,7 +461,7 @@ impl CpuColumn {
     /// As shown on a narrow screen.
     pub fn short(self, value: f64) -> String {
         match self {
-            Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd => format!("{value:.0}"),
+            Self::Share(_) | Self::Missing | Self::Peak | Self::Ksoftirqd | Self::Given => format!("{value:.0}"),
             Self::Sampled(_) | Self::Timed(_) | Self::IrqTimed => format!("{value:.1}"),
             _ if value < 1000.0 => format!("{value:.0}"),
             _ => short(value),

@@ -153,12 +153,22 @@ impl Durations {
 #[derive(Clone, Debug, Default)]
 pub struct Time {
     pub runs: Durations,
+    /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
+    /// for the share of time, but nobody knows how long they are.
+    pub partial: u64,
     /// From raise to run; softirqs only.
     pub delays: Durations,
     /// Nanoseconds in each of the last seconds, the newest last.
     pub seconds: VecDeque<u64>,
     /// Counts by half octave in each of the last seconds.
     pub map: VecDeque<BTreeMap<u8, u32>>,
+}
+
+impl Time {
+    /// All nanoseconds in it.
+    pub fn total(&self) -> u64 {
+        self.runs.sum.saturating_add(self.partial)
+    }
 }
 
 /// What was measured.
@@ -186,20 +196,20 @@ impl Times {
 
     /// Percent of a CPU's time.
     pub fn percent(&self, cpu: u32, what: What) -> f64 {
-        self.get(cpu, what).map_or(0.0, |t| 100.0 * t.runs.sum as f64 / self.elapsed.max(1) as f64)
+        self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time.
     pub fn sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
         let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
-        100.0 * times.map(|(_, t)| t.runs.sum).sum::<u64>() as f64 / self.elapsed.max(1) as f64
+        100.0 * times.map(|(_, t)| t.total()).sum::<u64>() as f64 / self.elapsed.max(1) as f64
     }
 
     /// The vector of a CPU with the most time.
     pub fn vector(&self, cpu: u32) -> Option<u32> {
         let vectors = self.list.iter().filter_map(|((c, what), t)| match what {
-            What::Softirq(v) if *c == cpu => Some((t.runs.sum, *v)),
+            What::Softirq(v) if *c == cpu => Some((t.total(), *v)),
             _ => None,
         });
         vectors.max_by_key(|(sum, v)| (*sum, std::cmp::Reverse(*v))).map(|(_, v)| v)
@@ -218,6 +228,9 @@ struct Running {
     /// Interrupts do not nest today, but have.
     irqs: Vec<(u32, u64)>,
     raised: BTreeMap<u32, u64>,
+    /// Whether anything was seen of this CPU's softirqs and interrupts.
+    softirq_seen: bool,
+    irq_seen: bool,
 }
 
 /// Pairs what begins with what ends.
@@ -231,10 +244,34 @@ pub struct Pairs {
 }
 
 impl Pairs {
+    /// Measuring begins now, before anything has happened.
+    pub fn begin(&mut self, time: u64) {
+        self.until(time);
+    }
+
+    /// What was measured so far, with what is running now.
+    pub fn snapshot(&self) -> Times {
+        let mut times = self.times.clone();
+        let now = self.first.unwrap_or(0).saturating_add(times.elapsed);
+        for (cpu, running) in &self.running {
+            let softirq = running.softirq.map(|(v, at)| (What::Softirq(v), at));
+            let irqs = running.irqs.iter().map(|(line, at)| (What::Irq(*line), *at));
+            for (what, at) in softirq.into_iter().chain(irqs) {
+                times.list.entry((*cpu, what)).or_default().partial += now.saturating_sub(at);
+            }
+        }
+        times
+    }
+
     /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
     pub fn add(&mut self, cpu: u32, time: u64, seen: Seen<'_>) {
         self.until(time);
+        let first = self.first.unwrap_or(time);
         let running = self.running.entry(cpu).or_default();
+        let is_irq = matches!(seen.which, Which::IrqEntry | Which::IrqExit);
+        let noticed = if is_irq { &mut running.irq_seen } else { &mut running.softirq_seen };
+        let is_first = !*noticed;
+        *noticed |= seen.which != Which::Raise;
         let ended = match seen.which {
             Which::Raise => {
                 running.raised.entry(seen.number).or_insert(time);
@@ -264,6 +301,10 @@ impl Pairs {
         };
         let Some((what, began)) = ended else {
             self.times.unpaired += 1;
+            if is_first {
+                let what = if is_irq { What::Irq(seen.number) } else { What::Softirq(seen.number) };
+                self.time(cpu, what).partial += time.saturating_sub(first);
+            }
             return;
         };
         let ns = time.saturating_sub(began);
@@ -328,6 +369,25 @@ mod tests {
 
     fn seen(which: Which, number: u32) -> Seen<'static> {
         Seen { which, number, name: None }
+    }
+
+    #[test]
+    fn runs_that_are_cut_off_count_for_the_share() {
+        let mut pairs = Pairs::default();
+        pairs.begin(1000);
+        pairs.add(0, 3000, seen(Which::Raise, 7));
+        pairs.add(0, 5000, seen(Which::Exit, 1));
+        pairs.add(0, 9000, seen(Which::Entry, 1));
+        pairs.add(1, 9000, seen(Which::IrqEntry, 4));
+        pairs.until(11_000);
+        let times = pairs.snapshot();
+        let time = |cpu, what| times.get(cpu, what).map(|t| (t.runs.count, t.total()));
+        assert_eq!(time(0, What::Softirq(1)), Some((0, 6000)));
+        assert_eq!(time(1, What::Irq(4)), Some((0, 2000)));
+        assert_eq!(times.percent(0, What::Softirq(1)), 60.0);
+        // A second exit without an entry is one that was lost.
+        pairs.add(0, 12_000, seen(Which::Exit, 2));
+        assert_eq!(pairs.snapshot().percent(0, What::Softirq(2)), 0.0);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!        └──Control────────────┘ └──names── symbolizer         Request ◀───────────┘
 //! ```
 //!
+//! Beside them, live: [`host`] watches the machine's CPUs, [`softirqs`] measures the time in softirqs.
+//!
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 

@@ -150,6 +150,7 @@ impl Work {
     fn run(mut self) {
         let mut ingest = Ingest::new(self.source.info(), None, Wants { chains: false, traces: false });
         let mut batch = Batch::default();
+        self.trace.pairs.begin(monotonic_ns());
         let mut lost_before = 0;
         let mut published = (monotonic_ns(), thread_cpu_ns(), 0u64);
         let mut seen = 0u64;
@@ -191,7 +192,7 @@ impl Work {
     }
 
     fn publish(&self) {
-        self.times.store(Some(Arc::new(self.trace.pairs.times.clone())));
+        self.times.store(Some(Arc::new(self.trace.pairs.snapshot())));
         if let Some(notices) = &self.notices {
             let _ = notices.send(Notice::Host);
         }

@@ -381,7 +381,7 @@ impl Worker {
         if self.fresh_data
             && let Some(trace) = &self.ingest.core().softirqs
         {
-            self.links.times.store(Some(Arc::new(trace.pairs.times.clone())));
+            self.links.times.store(Some(Arc::new(trace.pairs.snapshot())));
         }
         (self.fresh_data, self.fresh_question) = (false, false);
         self.links.answer.store(Arc::new(answer));

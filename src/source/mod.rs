@@ -6,6 +6,7 @@ pub mod text;
 
 use std::sync::Arc;
 
+use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
@@ -70,6 +71,22 @@ impl Info {
             build_ids: Vec::new(),
             inputs: Vec::new(),
         }
+    }
+}
+
+impl Info {
+    /// Whether samples say which CPU they are of.
+    pub fn has_cpus(&self) -> bool {
+        self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
+    }
+
+    /// Whether samples are of all that a CPU does, so that their shares are shares of its time.
+    pub fn has_whole_cpus(&self) -> bool {
+        let leaves_out = |e: &EventDesc| {
+            [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle].iter().any(|flag| e.attr.has(*flag))
+        };
+        let chosen = self.origin == Origin::Live && !self.target.is_empty();
+        self.has_cpus() && !chosen && !self.events.iter().any(leaves_out)
     }
 }
 

@@ -79,7 +79,7 @@ impl CpusScreen {
 
     /// The columns that are always there, for a screen so wide.
     pub fn common(facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
-        use CpuColumn::{Ksoftirqd, Missing, Peak, Samples, Share};
+        use CpuColumn::{Given, Ksoftirqd, Missing, Peak, Samples, Share};
         let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER)];
         let wide = width >= 120;
         let host = facts.host.is_some();
@@ -91,7 +91,10 @@ impl CpusScreen {
             out.extend(wide.then_some(Share(Ticks::GUEST)));
         }
         out.push(Share(Ticks::IDLE));
-        out.extend(host.then_some(Missing));
+        if host {
+            out.push(Missing);
+            out.extend(facts.samples.is_some().then_some(Given));
+        }
         out.push(Peak);
         out.extend((wide && host).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));

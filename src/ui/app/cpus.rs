@@ -9,6 +9,7 @@ use crate::analysis::cpus::HostView;
 use crate::analysis::findings::{self, Facts, Finding, Kind};
 use crate::analysis::softirq::Times;
 use crate::query::Order;
+use crate::query::cpus::CpuAnswer;
 use crate::source::Control;
 use crate::ui::command::Command;
 use crate::ui::cpus::{CpusScreen, Page};
@@ -43,15 +44,22 @@ impl App {
     pub fn facts(&self) -> CpuFacts<'_> {
         CpuFacts {
             host: self.host.as_deref(),
-            samples: Some(&*self.answer.by_cpu).filter(|samples| !samples.rows.is_empty()),
+            samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
             times: self.times.as_deref(),
             frequency: self.answer.frequency,
         }
     }
 
+    /// Whether samples say which CPU they are of: texts have no events that would tell.
+    fn says_cpus(&self, samples: &CpuAnswer) -> bool {
+        !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
+    }
+
     pub(super) fn look_for_findings(&mut self) {
         let known = self.facts();
-        let facts = Facts { host: known.host, samples: known.samples, frequency: known.frequency, points: self.points };
+        // The samples of one process say nothing of how busy a CPU is.
+        let samples = known.samples.filter(|_| self.info.has_whole_cpus());
+        let facts = Facts { host: known.host, samples, frequency: known.frequency, points: self.points };
         self.findings = findings::findings(facts);
     }
 
@@ -193,7 +201,7 @@ impl App {
         let facts = self.facts();
         self.cpus.column = match (finding.kind, finding.vector) {
             (Kind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
-            (Kind::MissingSamples, _) => CpuColumn::Cpu,
+            (Kind::MissingSamples, _) => CpuColumn::Given,
             (_, Some(v)) if self.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
             (_, Some(v)) => {
                 self.cpus.page = Some(Page::Sampled);

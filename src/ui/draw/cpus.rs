@@ -138,6 +138,9 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let plan = plan(app, app.size);
     if rows.is_empty() {
         let text = match app.answer.ended {
+            Some(_) if app.answer.unfiltered.samples > 0 => {
+                "These samples do not say which CPU they are of (perf record -a, or --sample-cpu)."
+            }
             Some(_) => "No samples, so nothing is known of any CPU.",
             None => "Waiting for the first second…",
         };
@@ -261,7 +264,7 @@ fn cell(
     let style = match (span.column, value) {
         (CpuColumn::Cpu, _) => theme.text,
         (_, None) => theme.dim,
-        (CpuColumn::Share(Ticks::IDLE), _) => theme.dim,
+        (CpuColumn::Share(Ticks::IDLE) | CpuColumn::Given, _) => theme.dim,
         (column, Some(v)) if column.is_share() => heat(theme, v),
         (CpuColumn::NetDropped | CpuColumn::NetSqueezed, Some(v)) if v > 0.0 => theme.warning,
         (_, Some(0.0)) => theme.dim,

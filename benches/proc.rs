@@ -34,10 +34,14 @@ fn main() {
     });
     let tick = median(|| reader.tick());
     let cut = median(|| drop(std::hint::black_box(reader.cut())));
+    let mut matrix = perfprof_tui::session::machine::Matrix::default();
+    let text = std::fs::read(root.join("proc/interrupts")).expect("readable");
+    let interrupts = median(|| matrix.parse(&text));
     println!("{CPUS} CPUs, {LINES} interrupt lines");
     println!("reading the files and no more:      {bare:>8.1?}");
     println!("/proc/stat, ten times a second:     {tick:>8.1?}");
     println!("everything, once a second:          {cut:>8.1?}");
+    println!("of it parsing {} kB of interrupts: {interrupts:>9.1?}", text.len() / 1000);
     let second = tick * 10 + cut;
     println!("a second of both, of one CPU:       {:>7.2} %", second.as_secs_f64() * 100.0);
     let before = own_rss();

@@ -120,7 +120,7 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Timed(v) => self.times.map(|times| times.percent(cpu, What::Softirq(v as u32))),
             CpuColumn::IrqTimed => self.times.map(|times| times.sum(cpu, true)),
             CpuColumn::Rate(i) => of(online.and_then(|r| r.vectors.get(i).copied())),
-            CpuColumn::Line(i) => of(online.and_then(|r| r.lines.get(i).copied())),
+            CpuColumn::Line(i) => of(self.host.and_then(|h| h.line_rate(i, cpu))),
             CpuColumn::NetProcessed => net(|n| n.processed),
             CpuColumn::NetDropped => net(|n| n.dropped),
             CpuColumn::NetSqueezed => net(|n| n.squeezed),

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::session::machine::proc::Row;
 use crate::session::machine::{Matrix, Place, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
@@ -58,8 +59,6 @@ pub struct CpuRow {
     pub history: Vec<Past>,
     /// Softirqs a second, by [`HostView::vectors`].
     pub vectors: Vec<f32>,
-    /// Interrupts a second, by [`HostView::lines`].
-    pub lines: Vec<f32>,
     /// Percent of a CPU that its ksoftirqd took.
     pub ksoftirqd: Option<f32>,
     pub net: Option<NetRates>,
@@ -83,11 +82,16 @@ impl CpuRow {
 }
 
 /// A line of /proc/interrupts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct IrqLine {
     pub label: Arc<str>,
     /// Chip, trigger and devices, or what the line counts.
     pub about: Arc<str>,
+    /// Whether it has had any interrupt since boot.
+    pub seen: bool,
+    /// Interrupts a second by the place of the CPU in [`HostView::line_cpus`]; empty when there were
+    /// none.
+    pub rates: Vec<f32>,
 }
 
 /// All CPUs at one moment.
@@ -100,8 +104,7 @@ pub struct HostView {
     pub rows: Vec<CpuRow>,
     pub vectors: Vec<Arc<str>>,
     pub lines: Vec<IrqLine>,
-    /// Which of the lines have had any interrupt since boot.
-    pub seen: Vec<bool>,
+    pub line_cpus: Vec<u32>,
     /// Tasks that run or want to, and tasks that wait for a disk.
     pub running: u64,
     pub blocked: u64,
@@ -119,11 +122,18 @@ impl HostView {
     pub fn row(&self, cpu: u32) -> Option<&CpuRow> {
         self.rows.binary_search_by_key(&cpu, |row| row.cpu).ok().map(|at| &self.rows[at])
     }
+
+    /// Interrupts a second of a line on a CPU; `None` when it has no such counter.
+    pub fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
+        let at = self.line_cpus.iter().position(|c| *c == cpu)?;
+        Some(self.lines.get(line)?.rates.get(at).copied().unwrap_or(0.0))
+    }
 }
 
 /// What is read once an interval.
 #[derive(Debug, Default)]
 pub struct Slow<'a> {
+    /// `None` when they were not read this time.
     pub softirqs: Option<&'a Matrix>,
     pub interrupts: Option<&'a Matrix>,
     pub softnet: &'a [Softnet],
@@ -154,34 +164,51 @@ struct One {
 #[derive(Debug, Default)]
 struct Rates {
     before: Matrix,
-    names: Vec<IrqLine>,
+    /// When those were read.
+    at: u64,
+    lines: Vec<IrqLine>,
 }
 
 impl Rates {
-    /// Rates a second by CPU and line since the last time; empty the first time.
-    fn update(&mut self, now: &Matrix, seconds: f64) -> Vec<(u32, Vec<f32>)> {
-        if self.names.len() != now.rows.len()
-            || self.names.iter().zip(&now.rows).any(|(name, row)| *name.label.as_bytes() != *row.label)
-        {
+    /// Takes in a reading: rates are of the time since the one before.
+    fn update(&mut self, now: &Matrix, at: u64) {
+        let names_differ = |line: &IrqLine, row: &Row| *line.label.as_bytes() != *row.label;
+        if self.lines.len() != now.rows.len() || self.lines.iter().zip(&now.rows).any(|(l, r)| names_differ(l, r)) {
             let text = |bytes: &[u8]| Arc::from(String::from_utf8_lossy(bytes));
-            self.names =
-                now.rows.iter().map(|row| IrqLine { label: text(&row.label), about: text(&row.about) }).collect();
+            let line = |row: &Row| IrqLine {
+                label: text(&row.label),
+                about: text(&row.about),
+                seen: false,
+                rates: Vec::new(),
+            };
+            self.lines = now.rows.iter().map(line).collect();
         }
-        let mut out = Vec::new();
-        if !self.before.cpus.is_empty() && seconds > 0.0 {
-            for (column, cpu) in now.cpus.iter().enumerate() {
-                let Some(was) = self.before.cpus.iter().position(|c| c == cpu) else { continue };
-                let rate = |(i, row): (usize, &crate::session::machine::proc::Row)| {
-                    let same = |r: &&crate::session::machine::proc::Row| r.label == row.label;
-                    let at = self.before.rows.get(i).filter(same);
-                    let before = at.or_else(|| self.before.rows.iter().find(same))?;
-                    Some(rise(before.counts[was], row.counts[column]) as f64 / seconds)
-                };
-                out.push((*cpu, now.rows.iter().enumerate().map(|r| rate(r).unwrap_or(0.0) as f32).collect()));
+        let seconds = at.saturating_sub(std::mem::replace(&mut self.at, at)) as f64 / 1e9;
+        let columns: Vec<Option<usize>> =
+            now.cpus.iter().map(|cpu| self.before.cpus.iter().position(|c| c == cpu)).collect();
+        for (i, (line, row)) in self.lines.iter_mut().zip(&now.rows).enumerate() {
+            line.seen = line.seen || row.counts.iter().any(|n| *n > 0);
+            line.rates.clear();
+            let same = |r: &&Row| r.label == row.label;
+            let Some(before) = self.before.rows.get(i).filter(same).or_else(|| self.before.rows.iter().find(same))
+            else {
+                continue;
+            };
+            if seconds <= 0.0 || before.counts == row.counts {
+                continue;
             }
+            let rate = |(column, now): (&Option<usize>, &u64)| {
+                column.map_or(0.0, |c| (rise(before.counts[c], *now) as f64 / seconds) as f32)
+            };
+            line.rates.extend(columns.iter().zip(&row.counts).map(rate));
         }
         self.before.clone_from(now);
-        out
+    }
+
+    /// The rates of all lines on a CPU; empty when there is no column for it.
+    fn of_cpu(&self, cpu: u32) -> Vec<f32> {
+        let Some(at) = self.before.cpus.iter().position(|c| *c == cpu) else { return Vec::new() };
+        self.lines.iter().map(|line| line.rates.get(at).copied().unwrap_or(0.0)).collect()
     }
 }
 
@@ -269,19 +296,14 @@ impl Cpus {
         let rate = self.rate;
         self.cpus.iter_mut().for_each(|(cpu, one)| one.cut(*cpu, rate));
         if let Some(matrix) = slow.softirqs {
-            for (cpu, rates) in self.softirqs.update(matrix, seconds) {
-                // There is a column for each CPU that could ever be there.
-                if let Some(one) = self.cpus.get_mut(&cpu) {
-                    one.row.vectors = rates;
-                }
+            self.softirqs.update(matrix, at);
+            // There is a column for each CPU that could ever be there.
+            for (cpu, one) in &mut self.cpus {
+                one.row.vectors = self.softirqs.of_cpu(*cpu);
             }
         }
         if let Some(matrix) = slow.interrupts {
-            for (cpu, rates) in self.interrupts.update(matrix, seconds) {
-                if let Some(one) = self.cpus.get_mut(&cpu) {
-                    one.row.lines = rates;
-                }
-            }
+            self.interrupts.update(matrix, at);
         }
         self.per_second(slow, seconds);
         let before = self.drops.replace(slow.drops).unwrap_or(slow.drops);
@@ -290,9 +312,9 @@ impl Cpus {
             at,
             interval,
             rows: self.rows(slow),
-            vectors: self.softirqs.names.iter().map(|name| name.label.clone()).collect(),
-            lines: self.interrupts.names.clone(),
-            seen: self.interrupts.before.rows.iter().map(|row| row.counts.iter().any(|n| *n > 0)).collect(),
+            vectors: self.softirqs.lines.iter().map(|line| line.label.clone()).collect(),
+            lines: self.interrupts.lines.clone(),
+            line_cpus: self.interrupts.before.cpus.clone(),
             running: self.running,
             blocked: self.blocked,
             pressure: slow.pressure.to_vec(),
@@ -411,7 +433,7 @@ mod tests {
         first.parse(&read("ipvs-idle.proc_softirqs.before"));
         last.parse(&read("ipvs-idle.proc_softirqs.after"));
         assert_eq!(first.cpus.len(), 128, "all that could be there");
-        cpus.softirqs.update(&first, 1.0);
+        cpus.softirqs.update(&first, SECOND);
         let view = cpus.cut(end, &Slow { softirqs: Some(&last), ..Slow::default() });
         let (hot, cool) = (view.row(32).expect("there"), view.row(31).expect("there"));
         assert_eq!(hot.shares[Ticks::SOFTIRQ], 0.0);

@@ -20,6 +20,8 @@ use super::Notice;
 const TICK_NS: u64 = 100_000_000;
 /// Reading it may take this part of the time; on machines with hundreds of CPUs it takes long.
 const DUTY: u64 = 400;
+/// The part of the time that reading /proc/interrupts may take: its size is CPUs times devices.
+const LINES_DUTY: u64 = 500;
 /// After so many intervals, what seldom changes is read again: topology, frequencies, throttling.
 const SELDOM: u64 = 5;
 const TOPOLOGY: u64 = 30;
@@ -47,6 +49,8 @@ pub struct HostReader {
     notes: Vec<String>,
     /// Nanoseconds that the last reading of /proc/stat took.
     took: u64,
+    /// When /proc/interrupts may be read again.
+    lines_at: u64,
     cost_at: (u64, u64),
 }
 
@@ -74,6 +78,7 @@ impl HostReader {
             cuts: 0,
             notes: Vec::new(),
             took: 0,
+            lines_at: 0,
             cost_at: (monotonic_ns(), thread_cpu_ns()),
             roots,
         };
@@ -109,13 +114,12 @@ impl HostReader {
             self.read_seldom();
         }
         self.cuts += 1;
-        for (file, matrix) in
-            [(&mut self.softirqs_file, &mut self.softirqs), (&mut self.interrupts_file, &mut self.interrupts)]
-        {
-            match file.read() {
-                Ok(text) => matrix.parse(text),
-                Err(_) => *matrix = Matrix::default(),
-            }
+        read_matrix(&mut self.softirqs_file, &mut self.softirqs);
+        let lines = at >= self.lines_at;
+        if lines {
+            let before = monotonic_ns();
+            read_matrix(&mut self.interrupts_file, &mut self.interrupts);
+            self.lines_at = at + (monotonic_ns() - before) * LINES_DUTY;
         }
         let online = self.stat.cpus.iter().map(|(cpu, _)| *cpu);
         proc::softnet(self.softnet_file.read().unwrap_or_default(), online, &mut self.softnet);
@@ -127,7 +131,7 @@ impl HostReader {
         self.read_ksoftirqd();
         let slow = Slow {
             softirqs: Some(&self.softirqs).filter(|m| !m.cpus.is_empty()),
-            interrupts: Some(&self.interrupts).filter(|m| !m.cpus.is_empty()),
+            interrupts: Some(&self.interrupts).filter(|m| lines && !m.cpus.is_empty()),
             softnet: &self.softnet,
             ksoftirqd: &self.ksoftirqd,
             mhz: &self.mhz,
@@ -199,6 +203,13 @@ impl HostReader {
             let ran = file.read().ok().and_then(|text| std::str::from_utf8(text).ok()?.split(' ').next()?.parse().ok());
             self.ksoftirqd.extend(ran.map(|ns| (*cpu, ns)));
         }
+    }
+}
+
+fn read_matrix(file: &mut ProcFile, matrix: &mut Matrix) {
+    match file.read() {
+        Ok(text) => matrix.parse(text),
+        Err(_) => *matrix = Matrix::default(),
     }
 }
 

@@ -158,13 +158,13 @@ impl CpusScreen {
 /// places while rates change.
 fn lines(facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
     let Some(host) = facts.host else { return Vec::new() };
-    let sum = |i: usize| host.rows.iter().map(|row| row.lines.get(i).copied().unwrap_or(0.0)).sum::<f32>();
+    let sum = |i: usize| host.lines[i].rates.iter().sum::<f32>();
     let mut busy: Vec<(f32, usize)> = (0..host.lines.len()).map(|i| (sum(i), i)).collect();
     busy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     busy.truncate(MAX_LINES);
     let mut shown: Vec<usize> = busy.into_iter().map(|(_, i)| i).collect();
     shown.sort_unstable();
     // Lines that never had an interrupt would fill the screen with zeros.
-    shown.retain(|i| host.seen.get(*i).copied().unwrap_or(false));
+    shown.retain(|i| host.lines[*i].seen);
     shown.into_iter().map(CpuColumn::Line).collect()
 }

@@ -109,14 +109,17 @@ impl Row {
     fn parse(&mut self, label: &[u8], mut rest: &[u8], n: usize) {
         self.counts.clear();
         while self.counts.len() < n {
-            let start = rest.trim_ascii_start();
-            let len = start.iter().take_while(|b| b.is_ascii_digit()).count();
-            let ends = start.get(len).is_none_or(u8::is_ascii_whitespace);
-            match number(&start[..len]) {
-                Some(count) if ends => self.counts.push(count),
-                _ => break,
+            let start = rest.iter().position(|b| *b != b' ').unwrap_or(rest.len());
+            let (mut at, mut value) = (start, 0u64);
+            while let Some(digit) = rest.get(at).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
+                value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+                at += 1;
             }
-            rest = &start[len..];
+            if at == start || rest.get(at).is_some_and(|b| *b != b' ') {
+                break;
+            }
+            self.counts.push(value);
+            rest = &rest[at..];
         }
         // Some lines have one count for the whole machine.
         self.counts.resize(n, 0);

@@ -17,6 +17,8 @@ use super::cpus::{CpuRow, HostView, WINDOW};
 const Z: f64 = 3.5;
 /// A spread of less than this is taken for this, in points: shares of one second are that coarse.
 const LEAST_MAD: f64 = 1.0;
+/// What stands out does so until it is below this part of the points.
+const STAYS: f64 = 0.6;
 /// Of how many expected samples on fewer of them are a finding.
 const MIN_EXPECTED: f64 = 100.0;
 
@@ -52,6 +54,17 @@ pub struct Facts<'a> {
     pub frequency: u64,
     /// How many points a share must stand above the others.
     pub points: f64,
+    /// What was found the last time: that must go well below the limit to be forgotten, so that nothing
+    /// flickers.
+    pub before: &'a [Finding],
+}
+
+impl Facts<'_> {
+    /// The points for a CPU, lower when it stood out already.
+    fn limit(&self, cpu: u32, kind: Kind) -> f64 {
+        let known = self.before.iter().any(|f| f.cpu == cpu && f.kind == kind);
+        if known { STAYS * self.points } else { self.points }
+    }
 }
 
 /// A CPU's share of softirqs and interrupts by everything that is known of it.
@@ -123,14 +136,15 @@ fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
 
 fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
-    let by_peers = above(one.soft, &peers, facts.points).map(|mid| ("peers", mid));
+    let points = facts.limit(one.cpu, Kind::Soft);
+    let by_peers = above(one.soft, &peers, points).map(|mid| ("peers", mid));
     let past = || {
         let history = &one.row?.history;
         let before = history.len().checked_sub(2 * WINDOW)?;
         let shares: Vec<f64> = history[..before + WINDOW].iter().map(|p| f64::from(p.soft)).collect();
-        above(one.soft, &shares, facts.points).map(|mid| ("before", mid))
+        above(one.soft, &shares, points).map(|mid| ("before", mid))
     };
-    let alone = || (peers.is_empty() && one.soft >= 2.0 * facts.points).then_some(("", -1.0));
+    let alone = || (peers.is_empty() && one.soft >= 2.0 * points).then_some(("", -1.0));
     let (whose, mid) = by_peers.or_else(past).or_else(alone)?;
     let irqs = match (one.samples, one.row) {
         (Some(s), _) if s.soft() as f64 >= one.soft - 0.5 => s.counts[cpus::IRQ] > s.softirqs(),
@@ -154,7 +168,7 @@ fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
 fn missing_ticks(facts: Facts<'_>, row: &CpuRow) -> Option<Finding> {
     let share = f64::from(row.missing_window);
     // A second or two say nothing: a reading may be late.
-    if row.history.len() < 3 || share < facts.points {
+    if row.history.len() < 3 || share < facts.limit(row.cpu, Kind::MissingTicks) {
         return None;
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
@@ -189,7 +203,7 @@ mod tests {
     }
 
     fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> Facts<'a> {
-        Facts { host: Some(host), samples, frequency: 1000, points: 10.0 }
+        Facts { host: Some(host), samples, frequency: 1000, points: 10.0, before: &[] }
     }
 
     #[test]
@@ -202,6 +216,10 @@ mod tests {
         assert!(texts(&[0.0, 5.0, 0.0]).is_empty(), "too little to speak of");
         assert_eq!(texts(&[50.0]), ["CPU 0 softirq 50 %"]);
         assert!(texts(&[15.0]).is_empty(), "no peers and no past");
+        let nine = host(&[0.0, 9.0, 1.0]);
+        let known = findings(facts(&host(&[0.0, 25.0]), None));
+        assert!(findings(facts(&nine, None)).is_empty());
+        assert_eq!(findings(Facts { before: &known, ..facts(&nine, None) }).len(), 1, "it stays a while");
         assert!(findings(Facts { host: None, ..facts(&host(&[]), None) }).is_empty());
     }
 

@@ -18,8 +18,13 @@ pub const EVENTS: [&str; 5] =
 const BUCKETS: usize = 80;
 /// Seconds of the latency map.
 pub const SECONDS: usize = 60;
-/// Interrupt lines that are told apart.
+/// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines,
+/// interrupts within interrupts.
 const MAX_LINES: usize = 4096;
+const MAX_VECTORS: u32 = 64;
+const MAX_CPUS: u32 = 8192;
+const MAX_TIMES: usize = 1 << 16;
+const MAX_NESTED: usize = 32;
 
 /// One of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +163,9 @@ pub struct Time {
     pub partial: u64,
     /// From raise to run; softirqs only.
     pub delays: Durations,
-    /// Nanoseconds in each of the last seconds, the newest last.
-    pub seconds: VecDeque<u64>,
-    /// Counts by half octave in each of the last seconds.
-    pub map: VecDeque<BTreeMap<u8, u32>>,
+    /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
+    /// of it is published every second.
+    pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,
 }
 
 impl Time {
@@ -265,11 +269,15 @@ impl Pairs {
 
     /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
     pub fn add(&mut self, cpu: u32, time: u64, seen: Seen<'_>) {
+        let softirq = !matches!(seen.which, Which::IrqEntry | Which::IrqExit);
+        if cpu >= MAX_CPUS || softirq && seen.number >= MAX_VECTORS || self.times.list.len() >= MAX_TIMES {
+            self.times.unpaired += 1;
+            return;
+        }
         self.until(time);
         let first = self.first.unwrap_or(time);
         let running = self.running.entry(cpu).or_default();
-        let is_irq = matches!(seen.which, Which::IrqEntry | Which::IrqExit);
-        let noticed = if is_irq { &mut running.irq_seen } else { &mut running.softirq_seen };
+        let noticed = if softirq { &mut running.softirq_seen } else { &mut running.irq_seen };
         let is_first = !*noticed;
         *noticed |= seen.which != Which::Raise;
         let ended = match seen.which {
@@ -286,6 +294,9 @@ impl Pairs {
                 return;
             }
             Which::IrqEntry => {
+                if running.irqs.len() == MAX_NESTED {
+                    running.irqs.clear();
+                }
                 running.irqs.push((seen.number, time));
                 self.learn(seen);
                 return;
@@ -302,7 +313,7 @@ impl Pairs {
         let Some((what, began)) = ended else {
             self.times.unpaired += 1;
             if is_first {
-                let what = if is_irq { What::Irq(seen.number) } else { What::Softirq(seen.number) };
+                let what = if softirq { What::Softirq(seen.number) } else { What::Irq(seen.number) };
                 self.time(cpu, what).partial += time.saturating_sub(first);
             }
             return;
@@ -310,18 +321,16 @@ impl Pairs {
         let ns = time.saturating_sub(began);
         let slot = self.time(cpu, what);
         slot.runs.add(ns);
-        if let (Some(second), Some(map)) = (slot.seconds.back_mut(), slot.map.back_mut()) {
-            *second += ns;
-            *map.entry(half_octave(ns) as u8).or_default() += 1;
+        if let Some(map) = slot.map.back_mut() {
+            *Arc::make_mut(map).entry(half_octave(ns) as u8).or_default() += 1;
         }
     }
 
     fn time(&mut self, cpu: u32, what: What) -> &mut Time {
-        self.times.list.entry((cpu, what)).or_insert_with(|| Time {
-            seconds: VecDeque::from([0]),
-            map: VecDeque::from([BTreeMap::new()]),
-            ..Time::default()
-        })
+        self.times
+            .list
+            .entry((cpu, what))
+            .or_insert_with(|| Time { map: VecDeque::from([Arc::default()]), ..Time::default() })
     }
 
     fn learn(&mut self, seen: Seen<'_>) {
@@ -342,13 +351,12 @@ impl Pairs {
         let behind = time.saturating_sub(self.second_ends) / 1_000_000_000 + 1;
         if time >= self.second_ends {
             for _ in 0..behind.min(SECONDS as u64) {
+                let empty = Arc::default();
                 for slot in self.times.list.values_mut() {
-                    if slot.seconds.len() == SECONDS {
-                        slot.seconds.pop_front();
+                    if slot.map.len() == SECONDS {
                         slot.map.pop_front();
                     }
-                    slot.seconds.push_back(0);
-                    slot.map.push_back(BTreeMap::new());
+                    slot.map.push_back(Arc::clone(&empty));
                 }
             }
             self.second_ends += behind * 1_000_000_000;
@@ -409,8 +417,9 @@ mod tests {
         assert_eq!((pairs.times.unpaired, pairs.times.elapsed), (1, 10_000));
         assert_eq!((pairs.times.percent(0, What::Softirq(1)), pairs.times.vector(1)), (20.0, Some(1)));
         pairs.add(0, 3_500_000_000, seen(Which::Raise, 2));
-        assert_eq!(pairs.times.list[&(0, What::Softirq(1))].seconds, [2000, 0, 0, 0]);
-        assert_eq!(pairs.times.list[&(0, What::Softirq(1))].map[0].values().sum::<u32>(), 1);
+        let map = &pairs.times.list[&(0, What::Softirq(1))].map;
+        let runs: Vec<u32> = map.iter().map(|second| second.values().sum()).collect();
+        assert_eq!(runs, [1, 0, 0, 0]);
     }
 
     proptest! {

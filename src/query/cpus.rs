@@ -19,6 +19,8 @@ pub const IRQ: usize = 3;
 /// A softirq of a vector that the chain does not name.
 pub const SOFTIRQ: usize = 4;
 
+/// CPUs that are told apart: a damaged recording may name any number of them.
+const MAX_CPUS: usize = 4096;
 /// Buckets of time that are kept.
 const BUCKETS: usize = 256;
 /// The shortest bucket: bursts within it are not told apart.
@@ -106,17 +108,18 @@ impl CpuAnswer {
     }
 }
 
+/// Counts of each CPU by its place.
 #[derive(Debug, Default)]
 struct Bucket {
     cpus: Vec<[u32; SLOTS]>,
 }
 
 impl Bucket {
-    fn count(&mut self, cpu: usize, slot: usize) {
-        if self.cpus.len() <= cpu {
-            self.cpus.resize(cpu + 1, [0; SLOTS]);
+    fn count(&mut self, place: usize, slot: usize) {
+        if self.cpus.len() <= place {
+            self.cpus.resize(place + 1, [0; SLOTS]);
         }
-        self.cpus[cpu][slot] += 1;
+        self.cpus[place][slot] += 1;
     }
 
     fn join(&mut self, other: Self) {
@@ -137,6 +140,9 @@ pub struct CpuCounts {
     contexts: Contexts,
     /// The slot of each site.
     slots: Vec<u8>,
+    /// The CPUs that were met, and the place of each in a bucket.
+    cpus: Vec<u16>,
+    places: FxHashMap<u16, usize>,
     of: (u64, u64),
     /// Absolute position of the first sample that is not counted.
     counted: u64,
@@ -154,6 +160,8 @@ impl CpuCounts {
             sliding,
             contexts: Contexts::default(),
             slots: Vec::new(),
+            cpus: Vec::new(),
+            places: FxHashMap::default(),
             of: (0, 0),
             counted: 0,
             start: 0,
@@ -191,11 +199,25 @@ impl CpuCounts {
             for i in range {
                 if usize::from(chunk.event[i]) == self.event {
                     let slot = self.slots[chunk.site[i] as usize];
-                    self.bucket(chunk.time[i]).count(usize::from(chunk.cpu[i]), usize::from(slot));
+                    if let Some(place) = self.place(chunk.cpu[i]) {
+                        self.bucket(chunk.time[i]).count(place, usize::from(slot));
+                    }
                 }
             }
         }
         self.counted = until;
+    }
+
+    fn place(&mut self, cpu: u16) -> Option<usize> {
+        if let Some(place) = self.places.get(&cpu) {
+            return Some(*place);
+        }
+        if self.cpus.len() == MAX_CPUS {
+            return None;
+        }
+        self.places.insert(cpu, self.cpus.len());
+        self.cpus.push(cpu);
+        Some(self.cpus.len() - 1)
     }
 
     fn slot(&self, data: Data<'_>, site: SiteId) -> usize {
@@ -247,8 +269,9 @@ impl CpuCounts {
         let skip = if self.sliding { self.buckets.len().saturating_sub(n) } else { 0 };
         let begin = self.start + skip as u64 * self.length;
         let window = newest.saturating_sub(begin);
-        let n_cpus = self.buckets.iter().map(|b| b.cpus.len()).max().unwrap_or(0);
-        let rows = (0..n_cpus).map(|cpu| self.row(cpu, skip)).filter(|row| row.total() > 0).collect();
+        let rows = (0..self.cpus.len()).map(|place| self.row(place, skip)).filter(|row| row.total() > 0);
+        let mut rows: Vec<CpuSamples> = rows.collect();
+        rows.sort_unstable_by_key(|row| row.cpu);
         let asked = (cpu, self.counted);
         if (self.behind.0, self.behind.1) != asked {
             let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();
@@ -257,10 +280,10 @@ impl CpuCounts {
         CpuAnswer { rows, window, cpu, behind: self.behind.2.clone() }
     }
 
-    fn row(&self, cpu: usize, skip: usize) -> CpuSamples {
-        let mut row = CpuSamples { cpu: cpu as u16, ..CpuSamples::default() };
+    fn row(&self, place: usize, skip: usize) -> CpuSamples {
+        let mut row = CpuSamples { cpu: self.cpus[place], ..CpuSamples::default() };
         for bucket in self.buckets.iter().skip(skip) {
-            let counts = bucket.cpus.get(cpu).copied().unwrap_or([0; SLOTS]);
+            let counts = bucket.cpus.get(place).copied().unwrap_or([0; SLOTS]);
             row.counts.iter_mut().zip(counts).for_each(|(sum, n)| *sum += u64::from(n));
             let all: u32 = counts.iter().sum();
             let soft: u32 = counts[IRQ..].iter().sum();

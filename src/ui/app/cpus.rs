@@ -59,7 +59,13 @@ impl App {
         let known = self.facts();
         // The samples of one process say nothing of how busy a CPU is.
         let samples = known.samples.filter(|_| self.info.has_whole_cpus());
-        let facts = Facts { host: known.host, samples, frequency: known.frequency, points: self.points };
+        let facts = Facts {
+            host: known.host,
+            samples,
+            frequency: known.frequency,
+            points: self.points,
+            before: &self.findings,
+        };
         self.findings = findings::findings(facts);
     }
 

@@ -2,6 +2,7 @@
 //! the machine; and the durations of a softirq, where they are measured.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -120,9 +121,9 @@ fn durations(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rec
 
 /// Half octaves of durations over seconds: the longest on top, the newest second at the right. How
 /// many runs a cell has is said by its glyph, by powers of four.
-fn map(theme: &Theme, seconds: &VecDeque<BTreeMap<u8, u32>>, area: Rect, buffer: &mut Buffer) -> u16 {
+fn map(theme: &Theme, seconds: &VecDeque<Arc<BTreeMap<u8, u32>>>, area: Rect, buffer: &mut Buffer) -> u16 {
     const GLYPHS: [char; 5] = ['·', '░', '▒', '▓', '█'];
-    let used = || seconds.iter().flat_map(BTreeMap::keys).copied();
+    let used = || seconds.iter().flat_map(|second| second.keys()).copied();
     let (Some(low), Some(high)) = (used().min(), used().max()) else { return 0 };
     let rows = u16::from(high - low + 1).min(area.height);
     for y in 0..rows {

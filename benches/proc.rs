@@ -44,8 +44,12 @@ fn main() {
     println!("of it parsing {} kB of interrupts: {interrupts:>9.1?}", text.len() / 1000);
     let second = tick * 10 + cut;
     println!("a second of both, of one CPU:       {:>7.2} %", second.as_secs_f64() * 100.0);
-    let before = own_rss();
-    for round in 0..1000 {
+    let mut before = 0;
+    for round in 0..1300 {
+        if round == 300 {
+            // By now histories are full.
+            before = own_rss();
+        }
         if round % 100 == 0 {
             write(root, 3 + round);
         }

@@ -118,6 +118,8 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     assert!(times.list.values().any(|time| time.delays.count > 0), "raises are paired with runs");
     let name = times.devices.values().next().expect("a device");
     assert!(!name.is_empty());
+    // Tracepoints are no clock: their samples are no shares of time.
+    assert_eq!(source.info().clock(), None);
 }
 
 fn json(args: &[&str]) -> Vec<serde_json::Value> {

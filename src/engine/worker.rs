@@ -454,8 +454,9 @@ impl Worker {
     }
 
     fn count_cpus(&mut self, question: &Question) -> CpuAnswer {
-        let kept = self.cpus.take().filter(|c| c.event() == question.event);
-        let mut counts = kept.unwrap_or_else(|| CpuCounts::new(question.event, self.live));
+        let Some(clock) = question.clock else { return CpuAnswer::default() };
+        let kept = self.cpus.take().filter(|c| c.event() == clock);
+        let mut counts = kept.unwrap_or_else(|| CpuCounts::new(clock, self.live));
         counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
         let answer = counts.answer(self.data(), question.cpu);
         self.cpus = Some(counts);

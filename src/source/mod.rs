@@ -6,7 +6,7 @@ pub mod text;
 
 use std::sync::Arc;
 
-use crate::kernel::attr::{Flag, sample};
+use crate::kernel::attr::{Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
@@ -78,6 +78,16 @@ impl Info {
     /// Whether samples say which CPU they are of.
     pub fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
+    }
+
+    /// The first event whose samples stand for time: a clock or a counter of the CPU's work, no
+    /// tracepoint and no count of faults or switches.
+    pub fn clock(&self) -> Option<usize> {
+        self.events.iter().position(|e| match e.attr.kind {
+            TYPE_TRACEPOINT | TYPE_BREAKPOINT => false,
+            TYPE_SOFTWARE => matches!(e.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK),
+            _ => true,
+        })
     }
 
     /// Whether samples are of all that a CPU does, so that their shares are shares of its time.

@@ -100,7 +100,7 @@ impl Harness {
         let core = self.loaded.ingest.core();
         let parts = self.view.answer(data, &question, u64::MAX);
         self.view.outdated();
-        let mut counts = CpuCounts::new(question.event, false);
+        let mut counts = CpuCounts::new(question.clock.unwrap_or(usize::MAX), false);
         counts.update(data, u64::MAX);
         let by_cpu = counts.answer(data, question.cpu);
         let total = |event| {

@@ -138,6 +138,9 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let plan = plan(app, app.size);
     if rows.is_empty() {
         let text = match app.answer.ended {
+            Some(_) if app.info.clock().is_none() => {
+                "No event of this recording samples time (cpu-clock, cycles), so CPUs are not known."
+            }
             Some(_) if app.answer.unfiltered.samples > 0 => {
                 "These samples do not say which CPU they are of (perf record -a, or --sample-cpu)."
             }

@@ -68,6 +68,37 @@ fn perf_opens_a_recording_of_several_events() {
     assert!(!perf_report(&file).is_empty());
 }
 
+/// Every tracepoint and every software event that perf names is in our list, and the other way round
+/// for tracepoints.
+#[test]
+fn the_list_has_what_perf_lists() {
+    const NAME: &str = "the_list_has_what_perf_lists";
+    if !allowed(NAME) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(NAME, "perf is not installed");
+    }
+    let listed = |kind: &str| -> std::collections::BTreeSet<String> {
+        let out = Command::new("perf").args(["list", kind]).stdin(Stdio::null()).output().expect("perf");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let of_kind = |line: &&str| line.contains(if kind == "sw" { "[Software event]" } else { "[Tracepoint event]" });
+        let names = text.lines().filter(of_kind).filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+        names.collect()
+    };
+    let ours = |kind: &str| -> std::collections::BTreeSet<String> {
+        let out = run(program().args(["list", kind, "--format", "json"])).stdout;
+        let list: Vec<serde_json::Value> = serde_json::from_slice(&out).expect("JSON");
+        list.iter().map(|e| e["event"].as_str().expect("name").to_owned()).collect()
+    };
+    let (tracepoints, mine) = (listed("tracepoint"), ours("tracepoint"));
+    assert!(tracepoints.len() > 100, "{}", tracepoints.len());
+    let missing: Vec<_> = tracepoints.symmetric_difference(&mine).collect();
+    // Dynamic events of others may come and go meanwhile.
+    assert!(missing.len() < 5, "{missing:?}");
+    assert!(listed("sw").iter().all(|name| ours("software").contains(name)), "{:?}", listed("sw"));
+}
+
 #[test]
 fn a_command_is_followed_with_its_children() {
     if !allowed("a_command_is_followed_with_its_children") {

@@ -39,6 +39,8 @@ pub enum Command {
     Diff(Diff),
     /// Print each CPU's shares, missing ticks and softirqs, interval after interval
     Cpus(Cpus),
+    /// List the events of this machine
+    List(List),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
 }
@@ -144,6 +146,16 @@ pub struct View {
     /// Colours: true, 256, 16 or none [default: from the terminal]
     #[arg(long, value_name = "DEPTH")]
     pub color: Option<String>,
+}
+
+/// Options of `list`.
+#[derive(Debug, ClapArgs)]
+pub struct List {
+    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem
+    #[arg(value_name = "GLOB")]
+    pub globs: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// Options of `cpus`.

@@ -12,7 +12,6 @@ use crate::engine::host::HostReader;
 use crate::engine::softirqs::Tracer;
 use crate::kernel::host::Roots;
 use crate::kernel::wall_ns;
-use crate::panel::{Cell, Table};
 use crate::session::machine::Ticks;
 
 use super::Usage;
@@ -151,27 +150,11 @@ fn show(
             let line = serde_json::json!({
                 "time": seconds,
                 "interval": view.interval as f64 / 1e9,
-                "cpus": objects(&table),
+                "cpus": table.to_json(),
                 "findings": found,
             });
             print(&format!("{line}\n"))?;
         }
     }
     Ok(())
-}
-
-/// Rows as JSON objects; what is not known is left out.
-fn objects(table: &Table) -> Vec<serde_json::Value> {
-    let value = |cell: &Cell| match cell {
-        Cell::Empty => None,
-        Cell::Text(text) => Some(serde_json::json!(&**text)),
-        Cell::Count(n) => Some(serde_json::json!(n)),
-        Cell::Id(n) => Some(serde_json::json!(n)),
-        Cell::Percent(n) | Cell::Number(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
-    };
-    let object = |row: &Vec<Cell>| {
-        let fields = table.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.to_owned(), value(cell)?)));
-        serde_json::Value::Object(fields.collect())
-    };
-    table.rows.iter().map(object).collect()
 }

@@ -6,6 +6,7 @@ pub mod cpus;
 pub mod diff;
 pub mod export;
 pub mod input;
+pub mod list;
 pub mod live;
 pub mod outer;
 mod output;
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
         Some(Command::Export(options)) => export::run(options),
         Some(Command::Diff(options)) => diff::run(options),
         Some(Command::Cpus(options)) => cpus::run(options),
+        Some(Command::List(options)) => list::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
     };
     match result {

@@ -1,5 +1,6 @@
 //! Event names: the `-e` grammar, the names that perf knows, PMUs in sysfs, tracepoints in tracefs.
 
+pub mod catalogue;
 pub mod fault;
 pub mod format;
 pub mod names;

@@ -121,6 +121,24 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Rows as objects by the names of the columns; what is not known is left out.
+    pub fn to_json(&self) -> Vec<serde_json::Value> {
+        let value = |cell: &Cell| match cell {
+            Cell::Empty => None,
+            Cell::Text(text) => Some(serde_json::json!(&**text)),
+            Cell::Count(n) => Some(serde_json::json!(n)),
+            Cell::Id(n) => Some(serde_json::json!(n)),
+            Cell::Percent(n) | Cell::Number(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
+        };
+        let object = |row: &Vec<Cell>| {
+            let fields = self.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.to_owned(), value(cell)?)));
+            serde_json::Value::Object(fields.collect())
+        };
+        self.rows.iter().map(object).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

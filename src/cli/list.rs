@@ -1,0 +1,68 @@
+//! `list`: the events of this machine.
+
+use crate::event::catalogue::{self, Entry, Sort};
+use crate::event::spec::Places;
+use crate::panel::{Align, Cell, Column, Table};
+
+use super::Usage;
+use super::args::{Format, List};
+use super::output::{complain, print};
+
+/// `perfprof-tui list`.
+pub fn run(args: List) -> anyhow::Result<u8> {
+    let globs = args.globs.iter().map(|text| matcher(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let places = Places::system();
+    let wanted = |entry: &Entry| {
+        globs.is_empty()
+            || globs.iter().any(|(text, glob)| {
+                glob.is_match(&entry.name) || entry.sort.word() == text.as_str() || entry.group == *text
+            })
+    };
+    let list: Vec<Entry> = catalogue::all(&places).into_iter().filter(wanted).collect();
+    if let Err(why) = &places.tracefs {
+        complain(&format!("no tracepoints: {why}"));
+    }
+    let table = table(&places, &list);
+    match args.format {
+        Format::Text => print(&table.to_text())?,
+        Format::Csv => print(&table.to_csv())?,
+        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?))?,
+    }
+    if list.is_empty() {
+        complain(&format!("no event matches {}", args.globs.join(" ")));
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+/// A glob, or the start or middle of a name as it is.
+fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
+    let pattern = if text.contains(['*', '?', '[']) { text.to_owned() } else { format!("*{}*", globset::escape(text)) };
+    let glob = globset::GlobBuilder::new(&pattern).literal_separator(false).case_insensitive(true).build();
+    let glob = glob.map_err(|e| Usage(format!("list {text}: not a glob: {}", e.kind())))?;
+    Ok((text.to_owned(), glob.compile_matcher()))
+}
+
+fn table(places: &Places, list: &[Entry]) -> Table {
+    let column = |name, title| Column { name, title, align: Align::Left, width: 0 };
+    let about = |entry: &Entry| match (entry.sort, entry.missing) {
+        (Sort::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
+        (_, "") => entry.about.clone(),
+        (_, missing) => format!("{} ({missing})", entry.about),
+    };
+    let row = |entry: &Entry| {
+        vec![
+            Cell::Text(entry.name.as_str().into()),
+            Cell::Text(entry.sort.word().into()),
+            Cell::Text(about(entry).into()),
+        ]
+    };
+    Table {
+        columns: vec![
+            column("event", "Event"),
+            column("sort", "Sort"),
+            column("about", "What it counts, or its fields"),
+        ],
+        rows: list.iter().map(row).collect(),
+    }
+}

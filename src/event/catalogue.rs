@@ -1,0 +1,218 @@
+//! Everything that this machine can measure, with what each event means in a line.
+
+use std::fs;
+
+use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
+
+use super::format::Format;
+use super::spec::Places;
+use super::{names, pmu, tracepoint};
+
+/// What sort of event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    Hardware,
+    Software,
+    Cache,
+    Pmu,
+    Tracepoint,
+    Breakpoint,
+    Raw,
+}
+
+impl Sort {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Software => "software",
+            Self::Cache => "cache",
+            Self::Pmu => "pmu",
+            Self::Tracepoint => "tracepoint",
+            Self::Breakpoint => "breakpoint",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// As typed after `-e`.
+    pub name: String,
+    pub sort: Sort,
+    /// The subsystem of a tracepoint, the PMU of its events; empty for others.
+    pub group: String,
+    pub about: String,
+    /// Why it cannot be measured here; empty when it can.
+    pub missing: &'static str,
+}
+
+const NO_COUNTERS: &str = "no hardware counters here";
+
+/// What fixed events count (perf_event_open(2), `PERF_COUNT_HW_*` and `PERF_COUNT_SW_*`).
+const ABOUT: &[(&str, &str)] = &[
+    ("cycles", "CPU cycles, which slow down with the clock"),
+    ("instructions", "instructions that were retired"),
+    ("cache-references", "accesses to the last-level cache, on most CPUs"),
+    ("cache-misses", "of these, those that went to memory"),
+    ("branches", "branch instructions that were retired"),
+    ("branch-misses", "branches that were predicted wrongly"),
+    ("bus-cycles", "cycles of the bus"),
+    ("stalled-cycles-frontend", "cycles in which no instruction could be issued"),
+    ("stalled-cycles-backend", "cycles in which no instruction could be retired"),
+    ("ref-cycles", "cycles at the nominal clock"),
+    ("cpu-clock", "a timer of each CPU: time, whoever runs"),
+    ("task-clock", "a timer of each task: time that it runs"),
+    ("page-faults", "pages that had to be mapped"),
+    ("context-switches", "changes from one task to another"),
+    ("cpu-migrations", "tasks that went to another CPU"),
+    ("minor-faults", "page faults without a disk"),
+    ("major-faults", "page faults that waited for a disk"),
+    ("alignment-faults", "unaligned accesses that the kernel had to do"),
+    ("emulation-faults", "instructions that the kernel had to do"),
+    ("dummy", "nothing; carries side-band records"),
+    ("bpf-output", "what BPF programs put out"),
+    ("cgroup-switches", "changes from one cgroup to another"),
+];
+
+/// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
+/// each has a file of its own ([`fields`]).
+pub fn all(places: &Places) -> Vec<Entry> {
+    let counters = pmu::has_hardware(&places.pmus);
+    let mut out: Vec<Entry> = fixed(counters);
+    for name in pmu::all(&places.pmus) {
+        out.extend(of_pmu(places, &name));
+    }
+    if let Ok(root) = &places.tracefs {
+        out.extend(tracepoint::all(root).into_iter().map(|(group, name)| Entry {
+            name: format!("{group}:{name}"),
+            sort: Sort::Tracepoint,
+            group,
+            about: String::new(),
+            missing: "",
+        }));
+    }
+    let entry = |name: &str, sort, about: &str, missing| Entry {
+        name: name.to_owned(),
+        sort,
+        group: String::new(),
+        about: about.to_owned(),
+        missing,
+    };
+    out.push(entry("mem:ADDR[/LEN][:rwx]", Sort::Breakpoint, "accesses to an address: read, write or execute", ""));
+    let none = if counters { "" } else { NO_COUNTERS };
+    out.push(entry("rHEX", Sort::Raw, "an event of the CPU by its number in the manual", none));
+    out.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
+    out
+}
+
+fn fixed(counters: bool) -> Vec<Entry> {
+    let mut out: Vec<Entry> = Vec::new();
+    let mut seen = Vec::new();
+    for (name, kind, config) in names::all() {
+        let sort = match kind {
+            TYPE_HARDWARE => Sort::Hardware,
+            TYPE_SOFTWARE => Sort::Software,
+            _ => Sort::Cache,
+        };
+        // Other names of the same event stand with the first one.
+        if let Some(at) = seen.iter().position(|known| *known == (kind, config)) {
+            let first: &mut Entry = &mut out[at];
+            first.about.push_str(&format!(", also {name}"));
+            continue;
+        }
+        seen.push((kind, config));
+        let about = match kind {
+            TYPE_HW_CACHE => cache_about(&name),
+            _ => ABOUT.iter().find(|(n, _)| *n == name).map_or_else(String::new, |(_, about)| (*about).to_owned()),
+        };
+        let missing = if kind == TYPE_SOFTWARE || counters { "" } else { NO_COUNTERS };
+        out.push(Entry { name, sort, group: String::new(), about, missing });
+    }
+    out
+}
+
+/// `dTLB-load-misses`: misses of loads in the dTLB.
+fn cache_about(name: &str) -> String {
+    let split = name.rfind("-load").or_else(|| name.rfind("-store")).or_else(|| name.rfind("-prefetch"));
+    let (cache, what) = name.split_at(split.unwrap_or(name.len()));
+    format!("{} in the {cache}", what.trim_start_matches('-').replace('-', " "))
+}
+
+/// The events that a PMU names itself, and how others of it are spelled.
+fn of_pmu(places: &Places, name: &str) -> Vec<Entry> {
+    let dir = places.pmus.join(name);
+    let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
+    let event = |event: String, about: String| Entry {
+        name: format!("{name}/{event}/"),
+        sort: Sort::Pmu,
+        group: name.to_owned(),
+        about,
+        missing: "",
+    };
+    let mut out: Vec<Entry> = pmu::all(&dir.join("events"))
+        .into_iter()
+        .filter(|e| !e.contains('.'))
+        .map(|e| {
+            let terms = text(&format!("events/{e}"));
+            event(e, terms)
+        })
+        .collect();
+    let terms = pmu::all(&dir.join("format"));
+    // Software's own events have names; these PMUs have none to be spelled.
+    if !terms.is_empty() && !["tracepoint", "software", "breakpoint"].contains(&name) {
+        let spelled = terms.iter().map(|t| format!("{t}=N")).collect::<Vec<_>>().join(",");
+        out.push(event(spelled, "any event of this PMU by its terms".to_owned()));
+    }
+    out
+}
+
+/// The fields of a tracepoint, as `type name`, common ones left out; `None` when it cannot be read.
+pub fn fields(places: &Places, name: &str) -> Option<Vec<String>> {
+    let (system, event) = name.split_once(':')?;
+    let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;
+    let format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
+    let own = format.fields.iter().filter(|f| !f.name.starts_with("common_"));
+    Some(own.map(|f| format!("{} {}", f.kind, f.name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_by_sort_with_its_meaning() {
+        let dir = tempfile::tempdir().expect("dir");
+        for (path, text) in [
+            ("pmu/cpu/type", "4"),
+            ("pmu/cpu/format/event", "config:0-7"),
+            ("pmu/cpu/events/slots", "event=0x00,umask=0x4"),
+            ("pmu/cpu/events/slots.scale", "1"),
+            ("pmu/software/type", "1"),
+            (
+                "t/events/irq/softirq_entry/format",
+                "name: softirq_entry\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n",
+            ),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+            fs::write(path, text).expect("write");
+        }
+        let places = Places { pmus: dir.path().join("pmu"), tracefs: Ok(dir.path().join("t")) };
+        let list = all(&places);
+        let find = |name: &str| list.iter().find(|e| e.name == name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(find("cycles").about, "CPU cycles, which slow down with the clock, also cpu-cycles");
+        assert_eq!(find("dTLB-load-misses").about, "load misses in the dTLB");
+        assert_eq!(
+            (find("cpu/slots/").about.as_str(), find("cpu/event=N/").group.as_str()),
+            ("event=0x00,umask=0x4", "cpu")
+        );
+        assert_eq!(find("irq:softirq_entry").sort, Sort::Tracepoint);
+        assert!(list.iter().all(|e| !e.name.contains(".scale")));
+        assert_eq!(fields(&places, "irq:softirq_entry"), Some(vec!["unsigned int vec".to_owned()]));
+        assert_eq!(fields(&places, "irq:nothing"), None);
+        let none = Places { pmus: dir.path().join("none"), tracefs: Err("no".into()) };
+        assert_eq!(all(&none).iter().find(|e| e.name == "cycles").map(|e| e.missing), Some(NO_COUNTERS));
+        assert!(ABOUT.iter().all(|(name, _)| list.iter().any(|e| e.name == *name)), "no line about an unknown event");
+    }
+}

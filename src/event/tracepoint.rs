@@ -35,7 +35,8 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// All tracepoints as (system, name), sorted.
+/// All tracepoints as (system, name), sorted. Of the `ftrace` system, whose entries are formats of
+/// ftrace's own records, only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
 pub fn all(root: &Path) -> Vec<(String, String)> {
     let dirs = |path: PathBuf| -> Vec<String> {
         let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
@@ -50,6 +51,7 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
         .into_iter()
         .flat_map(|system| dirs(events.join(&system)).into_iter().map(move |name| (system.clone(), name)))
         .collect();
+    found.retain(|(system, name)| system != "ftrace" || name == "function");
     found.sort();
     found
 }

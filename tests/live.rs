@@ -68,6 +68,38 @@ fn perf_opens_a_recording_of_several_events() {
     assert!(!perf_report(&file).is_empty());
 }
 
+/// What the kernel lets through is what the filter says, all of it and nothing else: two events on the
+/// same tracepoint, one of them filtered, over the same load.
+#[test]
+fn a_filter_in_the_kernel_keeps_what_matches() {
+    if !allowed("a_filter_in_the_kernel_keeps_what_matches") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let texts = |filter: &[&str]| -> Vec<String> {
+        let mut args = vec!["-a", "--call-graph", "none", "-e", "sched:sched_process_exit"];
+        args.extend(filter);
+        args.extend(["--", "sh", "-c", "for i in 1 2 3 4 5; do /bin/true; done; for i in 1 2 3; do /bin/echo; done"]);
+        let file = record(dir.path(), &args);
+        let out = run(program().arg("report").arg(&file).args(["-s", "trace", "-g", "none", "--format", "csv"]));
+        String::from_utf8(out.stdout).expect("text").lines().skip(1).map(str::to_owned).collect()
+    };
+    let of = |list: &[String], comm: &str| list.iter().filter(|l| l.contains(&format!("comm={comm}"))).count();
+    let (all, some) = (texts(&[]), texts(&["--filter", "comm == true"]));
+    assert_eq!((of(&all, "true"), of(&all, "echo")), (5, 3), "{all:?}");
+    assert_eq!((of(&some, "true"), some.len()), (5, 5), "{some:?}");
+    assert_eq!(texts(&["--filter", "comm ~ \"t*e\" || comm == echo"]).len(), 8);
+    for (args, words) in [
+        (&["-e", "sched:sched_switch", "--filter", "prev_pidd == 1"][..], "nearest: prev_pid"),
+        (&["-e", "cpu-clock", "--filter", "prev_pid == 1"], "is no tracepoint"),
+        (&["--filter", "prev_pid == 1", "-e", "sched:sched_switch"], "stands after the -e"),
+    ] {
+        let out = program().arg("record").args(args).args(["--", "true"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+    }
+}
+
 /// Every tracepoint and every software event that perf names is in our list, and the other way round
 /// for tracepoints.
 #[test]

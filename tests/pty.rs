@@ -201,6 +201,25 @@ fn a_command_that_ends_is_reported_on_leaving() {
     assert!(String::from_utf8_lossy(&bytes[after..]).contains("exited with status 7"));
 }
 
+#[test]
+fn a_capture_filter_is_edited_while_a_load_runs() {
+    if !common::allowed("a_capture_filter_is_edited_while_a_load_runs") {
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); sleep 0.02; done";
+    let args = ["-e", "sched:sched_process_exit", "-s", "comm,sym", "--", "sh", "-c", busy];
+    let mut session = Session::start(&args, 30, 120);
+    session.wait_for("● live").wait_for("true ");
+    session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
+    session.keys("z").wait_for("Waiting for samples");
+    session.keys("F\x15comm = true\r").wait_for("is compared by");
+    session.wait_for("capture: comm == \"nothing\"");
+    session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
+    session.keys("F\x15\r").wait_for("is recorded again");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}
+
 /// The sender of the flood, in a namespace and a process of its own.
 #[test]
 #[ignore = "runs for a_flood_is_found_and_saved only"]

@@ -51,6 +51,12 @@ pub struct Sampling {
     /// Events, e.g. cycles:u, cpu-clock, sched:sched_switch, cpu/event=0x3c/, mem:ADDR:w, {a,b}
     #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
     pub events: Vec<String>,
+    /// Record only what matches, of the tracepoints of the -e before it, e.g. 'prev_pid == 1'
+    #[arg(long = "filter", value_name = "FILTER", action = ArgAction::Append)]
+    pub filters: Vec<String>,
+    /// After how many -e each filter stands
+    #[arg(skip)]
+    pub filter_after: Vec<usize>,
     /// Samples a second, or max
     #[arg(short = 'F', long = "freq", value_name = "HZ", default_value = "999", conflicts_with = "period")]
     pub freq: String,
@@ -108,6 +114,16 @@ pub struct Sampling {
     /// Sample even where that costs more than half a CPU
     #[arg(long)]
     pub force: bool,
+}
+
+impl Sampling {
+    /// Takes from the matches of the command line where each filter stands.
+    pub fn place_filters(&mut self, matches: &clap::ArgMatches) {
+        let places = |id: &str| matches.indices_of(id).map(|i| i.collect::<Vec<usize>>()).unwrap_or_default();
+        let events = places("events");
+        let before = |at: usize| events.iter().filter(|event| **event < at).count();
+        self.filter_after = places("filters").into_iter().map(before).collect();
+    }
 }
 
 /// What a screen shows first, and where names come from.

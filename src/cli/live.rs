@@ -113,7 +113,7 @@ fn invocation() -> Vec<String> {
     let mut args = std::env::args();
     while let Some(word) = args.next() {
         match word.split('=').next() {
-            Some("--where" | "--exec" | "--filter") => {
+            Some("--where" | "--exec") => {
                 if !word.contains('=') {
                     args.next();
                 }

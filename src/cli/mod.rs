@@ -18,7 +18,7 @@ pub mod setup;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 /// The arguments or a request make no sense: exit code 2, as clap's own.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,16 @@ pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let parsed = Args::command().try_get_matches().and_then(|matches| {
+        let mut args = Args::from_arg_matches(&matches)?;
+        match (&mut args.command, matches.subcommand()) {
+            (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
+            (None, _) => args.live.sampling.place_filters(&matches),
+            _ => {}
+        }
+        Ok(args)
+    });
+    let args = match parsed {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();

@@ -82,7 +82,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         other => return Err(usage(format!("--call-graph {other}: expected fp or none"))),
     };
     Ok(Config {
-        events: events(&s.events)?,
+        events: events(s)?,
         rate,
         chains,
         exclude: Exclude {
@@ -100,16 +100,26 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
     })
 }
 
-fn events(list: &[String]) -> anyhow::Result<Vec<Event>> {
-    if list.is_empty() {
+fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
+    if s.filter_after.contains(&0) {
+        return Err(usage("--filter stands after the -e whose tracepoint it filters; --where filters what is shown"));
+    }
+    if s.events.is_empty() {
         return Ok(vec![Event::cycles()]);
     }
     let places = Places::system();
     let mut events: Vec<Event> = Vec::new();
-    for text in list {
+    for (i, text) in s.events.iter().enumerate() {
         let groups = events.iter().filter_map(|e| e.group).max().unwrap_or(0);
         let parsed = parse(text, &places).map_err(|fault| usage(fault.to_string()))?;
+        let first = events.len();
         events.extend(parsed.into_iter().map(|e| Event { group: e.group.map(|g| g + groups), ..e }));
+        let own = s.filter_after.iter().zip(&s.filters).filter(|(after, _)| **after == i + 1);
+        for (_, filter) in own {
+            for event in &mut events[first..] {
+                event.set_filter(Some(filter), &places).map_err(|fault| usage(fault.to_string()))?;
+            }
+        }
     }
     Ok(events)
 }

@@ -112,7 +112,12 @@ impl Worker {
             view: View::default(),
             cpus: None,
             frozen_at: None,
-            facts: Changed { frequency: info.frequency, n_cpus: info.n_cpus, cpus: info.cpus.clone() },
+            facts: Changed {
+                frequency: info.frequency,
+                n_cpus: info.n_cpus,
+                cpus: info.cpus.clone(),
+                filters: info.filters.clone(),
+            },
             expected: 0.0,
             expected_at: now,
             ended: None,
@@ -419,6 +424,7 @@ impl Worker {
             total: self.event_totals[i],
             lost: self.event_lost.get(i).copied().unwrap_or(0),
             note: self.event_notes[i].clone(),
+            filter: self.facts.filters.get(i).cloned().flatten(),
         });
         let span = core.profile.span();
         Answer {

@@ -7,6 +7,7 @@ pub mod names;
 pub mod pmu;
 pub mod print;
 pub mod spec;
+pub mod trace_filter;
 pub mod tracepoint;
 
 pub use fault::Fault;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::kernel::attr::{Attr, Flag, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT};
 
-use super::{Fault, names, pmu, tracepoint};
+use super::format::Format;
+use super::{Fault, names, pmu, trace_filter, tracepoint};
 
 /// One event to open, before rates and targets are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Event {
     pub group: Option<u32>,
     /// (system, name) of a tracepoint.
     pub tracepoint: Option<(String, String)>,
+    /// The filter that the kernel applies to a tracepoint's fields; checked.
+    pub filter: Option<String>,
 }
 
 impl Event {
@@ -27,13 +30,38 @@ impl Event {
             config: crate::kernel::attr::SW_CPU_CLOCK,
             ..Attr::default()
         };
-        Self { name: "cpu-clock".into(), attr, group: None, tracepoint: None }
+        Self { name: "cpu-clock".into(), attr, group: None, tracepoint: None, filter: None }
     }
 
     /// The default event of perf and of us.
     pub fn cycles() -> Self {
         let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };
-        Self { name: "cycles".into(), attr, group: None, tracepoint: None }
+        Self { name: "cycles".into(), attr, group: None, tracepoint: None, filter: None }
+    }
+}
+
+impl Event {
+    /// Sets the kernel's filter of a tracepoint, or takes it away. Of other events the kernel filters
+    /// nothing.
+    pub fn set_filter(&mut self, text: Option<&str>, places: &Places) -> Result<(), Fault> {
+        let Some(text) = text else {
+            self.filter = None;
+            return Ok(());
+        };
+        let Some((system, name)) = &self.tracepoint else {
+            let why = format!(
+                "{} is no tracepoint: the kernel filters tracepoints by their fields; --where filters what is shown",
+                self.name
+            );
+            return Err(Fault::new(text, 0, text.len(), why));
+        };
+        let root = places.tracefs.as_ref().map_err(|why| Fault::new(text, 0, 1, why.clone()))?;
+        let format = tracepoint::format(root, system, name).ok();
+        let format = format.and_then(|text| Format::parse(system, &text, cfg!(target_endian = "big")));
+        let format =
+            format.ok_or_else(|| Fault::new(text, 0, 1, format!("the fields of {} cannot be read", self.name)))?;
+        self.filter = Some(trace_filter::check(text, &format)?);
+        Ok(())
     }
 }
 
@@ -162,7 +190,7 @@ impl Parser<'_> {
             return Err(self.unknown(at, base));
         }
         modifiers(&mut attr, mods.1).map_err(|i| self.fault(mods.0 + i, 1, MODIFIER_HELP))?;
-        self.events.push(Event { name: word, attr, group, tracepoint: None });
+        self.events.push(Event { name: word, attr, group, tracepoint: None, filter: None });
         Ok(())
     }
 
@@ -194,7 +222,7 @@ impl Parser<'_> {
         let skip = usize::from(mods.starts_with(':'));
         modifiers(&mut attr, &mods[skip..]).map_err(|i| self.fault(mods_at + skip + i, 1, MODIFIER_HELP))?;
         let name = self.text[at..self.at].trim_end().to_owned();
-        self.events.push(Event { name, attr, group, tracepoint: None });
+        self.events.push(Event { name, attr, group, tracepoint: None, filter: None });
         Ok(())
     }
 
@@ -252,7 +280,13 @@ impl Parser<'_> {
             let Ok(id) = tracepoint::id(root, &system, &name) else { continue };
             let mut attr = Attr { kind: TYPE_TRACEPOINT, config: id, ..Attr::default() };
             modifiers(&mut attr, mods).map_err(|i| self.fault(at + word.len() - mods.len() + i, 1, MODIFIER_HELP))?;
-            self.events.push(Event { name: format!("{system}:{name}"), attr, group, tracepoint: Some((system, name)) });
+            self.events.push(Event {
+                name: format!("{system}:{name}"),
+                attr,
+                group,
+                tracepoint: Some((system, name)),
+                filter: None,
+            });
         }
         if self.events.len() > before {
             return Ok(());

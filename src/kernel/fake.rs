@@ -14,17 +14,24 @@ pub type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
 pub struct FakeSys {
     script: Script,
     max_pages: usize,
+    filters: Result<(), Errno>,
     pub log: std::sync::Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeSys {
     pub fn new(script: impl Fn(&Attr, i32, i32) -> Result<(), Errno> + Send + 'static) -> Self {
-        Self { script: Box::new(script), max_pages: usize::MAX, log: Default::default() }
+        Self { script: Box::new(script), max_pages: usize::MAX, filters: Ok(()), log: Default::default() }
     }
 
     /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
     pub fn max_pages(mut self, pages: usize) -> Self {
         self.max_pages = pages;
+        self
+    }
+
+    /// Filters are answered by this errno.
+    pub fn refuse_filters(mut self, errno: Errno) -> Self {
+        self.filters = Err(errno);
         self
     }
 
@@ -53,6 +60,10 @@ impl Sys for FakeSys {
     fn ioctl(&self, fd: BorrowedFd<'_>, request: Ioctl<'_>) -> Result<u64, Errno> {
         match request {
             Ioctl::Id => Ok(1000 + fd.as_raw_fd() as u64),
+            Ioctl::SetFilter(text) if self.filters.is_err() => {
+                self.note(format!("filter {} is refused", text.to_string_lossy()));
+                self.filters.map(|()| 0)
+            }
             other => {
                 self.note(match other {
                     Ioctl::Enable => "enable".to_owned(),

@@ -53,6 +53,8 @@ pub struct EventInfo {
     pub lost: u64,
     /// Why it does not run, or what was done instead.
     pub note: Option<String>,
+    /// What the kernel filters it by.
+    pub filter: Option<String>,
 }
 
 /// What the sampling costs, as far as it is known.

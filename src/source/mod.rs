@@ -22,6 +22,8 @@ pub struct Info {
     pub events: Vec<EventDesc>,
     /// For each event, what the user should know: a fallback, a refusal.
     pub event_notes: Vec<Option<String>>,
+    /// What the kernel filters each event by; empty when nothing is filtered.
+    pub filters: Vec<Option<String>>,
     /// In Hz; 0 when a fixed period is used.
     pub frequency: u64,
     /// Whether call chains are recorded.
@@ -58,6 +60,7 @@ impl Info {
             arch: String::new(),
             events: Vec::new(),
             event_notes: Vec::new(),
+            filters: Vec::new(),
             frequency: 0,
             chains: true,
             start: 0,
@@ -184,6 +187,8 @@ pub struct Changed {
     pub frequency: u64,
     pub n_cpus: usize,
     pub cpus: String,
+    /// What the kernel filters each event by.
+    pub filters: Vec<Option<String>>,
 }
 
 /// What [`Source::next`] ended with.
@@ -201,6 +206,8 @@ pub enum Control {
     /// Samples a second, for all events that have a frequency.
     Frequency(u64),
     Cpus(Vec<u32>),
+    /// Filters an event, by its index, in the kernel; `None` takes the filter away.
+    Filter(usize, Option<String>),
     Stop,
 }
 

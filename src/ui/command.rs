@@ -47,6 +47,7 @@ pub enum Command {
     Slower,
     Refresh(Option<String>),
     Frequency(Option<String>),
+    Capture(Option<String>),
     Cpus(Option<String>),
     NextEvent,
     PreviousEvent,
@@ -183,7 +184,8 @@ table! {
         "faster" ["r +", "r ="] => Faster: "bring the screen up to date more often";
         "slower" ["r -"] => Slower: "bring the screen up to date less often";
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
-        "freq": "hz" ["F"] => Frequency: "change the sampling rate";
+        "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
+        "capture": "filter" ["F"] => Capture: "record only what matches: of a tracepoint, by its fields, in the kernel";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
         "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
         "copy" ["Y", "ctrl-y"] => Copy: "copy the view as text to the clipboard";
@@ -351,6 +353,6 @@ mod tests {
         assert_eq!(lookup("r", None), Lookup::Prefix);
         assert_eq!(lookup("r +", None), Lookup::Run(Command::Faster));
         assert_eq!(lookup("r x", None), Lookup::Nothing);
-        assert_eq!(continuations("r").len(), 4);
+        assert_eq!(continuations("r").len(), 5);
     }
 }

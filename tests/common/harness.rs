@@ -113,6 +113,7 @@ impl Harness {
             total: total(i),
             lost: 0,
             note: None,
+            filter: None,
         });
         let span = core.profile.span().unwrap_or_default();
         Answer {

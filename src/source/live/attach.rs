@@ -94,6 +94,11 @@ impl Attachment {
         attr::event(&self.events[event], &self.common, self.have)
     }
 
+    /// The kernel's filter of each event.
+    pub fn filters(&self) -> Vec<Option<String>> {
+        self.events.iter().map(|event| event.filter.clone()).collect()
+    }
+
     pub fn owner_attr(&self) -> Attr {
         attr::owner(&self.common, self.have)
     }
@@ -187,6 +192,7 @@ impl Attachment {
             match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
+                    self.filter(i, &fd)?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
                     self.fresh_ids.push((id, i as u16));
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
@@ -235,6 +241,22 @@ impl Attachment {
         let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetOutput(owner.owner.as_fd()));
         set.map(|_| ())
             .map_err(|e| OpenError::new(format!("the ring of CPU {cpu}"), "shared", format!("the kernel says {e}"), ""))
+    }
+
+    /// Sets an event's filter. The errnos are those of the kernel's parser, not of rights or names
+    /// (kernel/trace/trace_events_filter.c).
+    fn filter(&self, i: usize, fd: &OwnedFd) -> Result<(), OpenError> {
+        let event = &self.events[i];
+        let Some(text) = &event.filter else { return Ok(()) };
+        let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
+        let reason = match self.sys.ioctl(fd.as_fd(), Ioctl::SetFilter(&words)) {
+            Ok(_) => return Ok(()),
+            Err(Errno::PERM) => "it has too many terms".to_owned(),
+            Err(Errno::NOENT) => "it has too many parentheses".to_owned(),
+            Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
+            Err(errno) => format!("the kernel says {errno}"),
+        };
+        Err(OpenError::new(format!("the filter {text} of {}", event.name), "set", reason, ""))
     }
 
     fn enable(&self, fd: &OwnedFd) {
@@ -326,6 +348,28 @@ mod tests {
             assert_eq!(a.events[0].name, "cpu-clock");
             assert!(a.event_notes[0].as_ref().is_some_and(|n| n.contains("cycles")));
             assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_set_before_the_event_runs_and_its_errnos_are_its_own() {
+        let event = Event { name: "sched:x".into(), filter: Some("a == 1".into()), ..Event::cpu_clock() };
+        let sys = FakeSys::new(|_, _, _| Ok(()));
+        let log = sys.log.clone();
+        let mut a = attachment(sys, vec![event.clone()], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        a.enable_all();
+        let log = log.lock().expect("log").join("; ");
+        let (set, run) = (log.find("filter a == 1").expect("set"), log.rfind("enable").expect("enabled"));
+        assert!(set < run, "{log}");
+        for (errno, words) in [
+            (Errno::PERM, "too many terms"),
+            (Errno::NOENT, "too many parentheses"),
+            (Errno::INVAL, "does not understand"),
+        ] {
+            let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).refuse_filters(errno), vec![event.clone()], 0);
+            let error = a.open(0, Who::Task(-1)).expect_err("refused").to_string();
+            assert!(error.contains(words) && error.contains("a == 1"), "{error}");
         }
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::event::epoll;
 
 use crate::event::Event;
+use crate::event::spec::Places;
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Held};
 use crate::kernel::sys::Sys;
@@ -317,6 +318,7 @@ impl LiveSource {
             frequency: frequency(self.attachment.common.rate),
             n_cpus: self.attachment.rings.len(),
             cpus: self.chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
+            filters: self.attachment.filters(),
         }
     }
 
@@ -348,6 +350,24 @@ impl LiveSource {
         Ok(format!("sampling at {hz} Hz now"))
     }
 
+    /// Filters a tracepoint in the kernel from now on, or no longer.
+    fn set_filter(&mut self, event: usize, text: Option<&str>) -> Result<String, String> {
+        let Some(slot) = self.attachment.events.get_mut(event) else {
+            return Err("this event is made of others: filter those".to_owned());
+        };
+        let before = slot.filter.clone();
+        slot.set_filter(text, &Places::system()).map_err(|fault| fault.line())?;
+        let name = slot.name.clone();
+        if let Err(error) = self.reopen() {
+            self.attachment.events[event].filter = before;
+            return Err(error.to_string().trim_end().replace('\n', ". "));
+        }
+        Ok(match text {
+            Some(text) => format!("from now on the kernel keeps of {name} what has {text}"),
+            None => format!("all of {name} is recorded again"),
+        })
+    }
+
     /// Opens all events anew with the attrs of now, then closes the old ones.
     fn reopen(&mut self) -> Result<(), OpenError> {
         let old = self.attachment.opened.len();
@@ -356,9 +376,11 @@ impl LiveSource {
         }
         let whos = self.whos();
         let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
-        for cpu in cpus {
-            for who in &whos {
-                self.attachment.open(cpu, *who)?;
+        for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
+            if let Err(error) = self.attachment.open(cpu, who) {
+                // What was measured goes on as it was.
+                self.attachment.opened.truncate(old);
+                return Err(error);
             }
         }
         self.attachment.enable_all();
@@ -414,6 +436,7 @@ impl Source for LiveSource {
     fn control(&mut self, control: &Control) -> Result<String, String> {
         match control {
             Control::Frequency(hz) => self.set_frequency(*hz),
+            Control::Filter(event, text) => self.set_filter(*event, text.as_deref()),
             Control::Cpus(list) => {
                 let mut notes = Vec::new();
                 let reply = self.set_cpus(list, &mut notes);
@@ -464,6 +487,7 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
         target: target.words(),
+        filters: a.filters(),
         notes: Vec::new(),
         ..Info::new(Origin::Live)
     }

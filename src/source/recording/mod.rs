@@ -81,6 +81,7 @@ fn describe(
         kernel: text(bit::OSRELEASE),
         arch: text(bit::ARCH),
         event_notes: vec![None; events.len()],
+        filters: Vec::new(),
         frequency: real.filter(|e| e.attr.has(Flag::Freq)).map_or(0, |e| e.attr.period_or_freq),
         chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
         start: 0,

@@ -88,6 +88,7 @@ impl App {
         let given = Some(text.clone());
         match prompt.ask {
             Ask::Filter if text.is_empty() => self.filter = None,
+            Ask::Capture => self.run(Command::Capture(given)),
             Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
             Ask::Search if text.is_empty() => self.screen.search = None,
             _ if text.is_empty() => {}

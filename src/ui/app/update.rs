@@ -128,6 +128,7 @@ impl App {
                 Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
                 Err(_) => self.error(format!("{text} is no number of samples a second")),
             },
+            Command::Capture(text) => self.capture(text),
             Command::Cpus(None) => self.ask_for(Ask::Cpus, self.answer.cpus.clone()),
             Command::Cpus(Some(text)) => match cpu_list(&text) {
                 Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
@@ -152,6 +153,14 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Asks for, or sets, the kernel's filter of the event that is shown; an empty text takes it away.
+    fn capture(&mut self, text: Option<String>) {
+        let now = self.answer.events.get(self.event).and_then(|e| e.filter.clone()).unwrap_or_default();
+        let Some(text) = text else { return self.ask_for(Ask::Capture, now) };
+        let text = Some(text).filter(|text| !text.is_empty());
+        self.effects.push(Effect::Control(Control::Filter(self.event, text)));
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, text: String) {

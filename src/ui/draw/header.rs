@@ -55,6 +55,9 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(cpus, theme.text, 8);
     add(app.info.target.clone(), theme.text, 8);
+    if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
+        add(format!("capture: {filter}"), theme.warning, 8);
+    }
     let time = clock(answer.elapsed_ns);
     match (&answer.ended, app.frozen, app.info.origin) {
         (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 9),

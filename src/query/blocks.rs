@@ -87,14 +87,23 @@ pub struct Flame {
 
 const CELL: u64 = 8;
 
+/// Tree nodes with the weight that comes through each.
+#[derive(Clone)]
+enum Members<'a> {
+    List(Vec<(u32, Both)>),
+    /// Nodes in which stacks end: their own weight counts.
+    Ends(&'a [u32]),
+    /// All nodes in which stacks end.
+    AllEnds,
+}
+
 /// Frames with one name under one parent.
-struct Group {
+struct Group<'a> {
     name: u32,
     class: Class,
     own: Both,
     total: Both,
-    /// Tree nodes with the weight that comes through each.
-    members: Vec<(u32, Both)>,
+    members: Members<'a>,
 }
 
 /// Neighbours that are too narrow to draw.
@@ -151,24 +160,22 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
         l.out.found = Some(tree.share(&l.matches));
     }
     match &spec.way {
-        Way::Roots => l.tower(vec![(0, tree.total(0))], Step::Callees),
+        Way::Roots => l.tower(Members::List(vec![(0, tree.total(0))]), tree.total(0), Step::Callees),
         Way::Leaves => {
-            let leaves = (1..tree.len() as u32).map(|n| (n, tree.own(n))).filter(|(_, a)| !a.is_zero());
-            l.tower(leaves.collect(), Step::Callers);
+            l.tower(Members::AllEnds, tree.leaves().total, Step::Callers);
         }
         Way::Around(text) => l.sandwich(&text.clone()),
     }
     l.out
 }
 
-impl Layout<'_> {
+impl<'a> Layout<'a> {
     /// The whole graph in one direction, its zoomed frame as wide as the screen.
-    fn tower(&mut self, members: Vec<(u32, Both)>, step: Step) {
-        let total = members.iter().map(|(_, both)| *both).sum();
+    fn tower(&mut self, members: Members<'a>, total: Both, step: Step) {
         let mut base = Group { name: u32::MAX, class: Class::Thread, own: Both::default(), total, members };
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
-            let groups = self.expand(&base, self.step_at(step, row));
+            let groups = self.expand(&base, step);
             let Some(next) = groups.into_iter().find(|g| *self.tree.names[g.name as usize].text == **name) else {
                 break;
             };
@@ -182,18 +189,13 @@ impl Layout<'_> {
         self.count_drawn();
     }
 
-    /// The first row of a graph from the leaves is the leaves themselves.
-    fn step_at(&self, step: Step, row: i32) -> Option<Step> {
-        (self.spec.way != Way::Leaves || row > 0).then_some(step)
-    }
-
     /// All of the width, and nothing below.
     fn ground(&self) -> Spot {
         Spot { block: None, x0: 0, x1: u32::from(self.spec.width) * CELL as u32 }
     }
 
     /// Draws a group as a block; `at` is what it stands on and where. Returns its own spot.
-    fn put(&mut self, group: &Group, parent: Both, at: Spot, row: i32) -> Spot {
+    fn put(&mut self, group: &Group<'a>, parent: Both, at: Spot, row: i32) -> Spot {
         let tree = self.tree;
         let name = &tree.names[group.name as usize];
         let block = Block {
@@ -224,7 +226,7 @@ impl Layout<'_> {
     }
 
     /// Lays out what stands on a group, level by level.
-    fn fill(&mut self, base: Group, spot: Spot, course: Course, rows: Range<i32>) {
+    fn fill(&mut self, base: Group<'a>, spot: Spot, course: Course, rows: Range<i32>) {
         let mut level = vec![(base, spot)];
         for row in rows {
             let mut next = Vec::new();
@@ -239,12 +241,12 @@ impl Layout<'_> {
     }
 
     /// Draws what stands on one group, in one row.
-    fn children(&mut self, group: &Group, spot: Spot, course: Course, row: i32, next: &mut Vec<(Group, Spot)>) {
+    fn children(&mut self, group: &Group<'a>, spot: Spot, course: Course, row: i32, next: &mut Vec<(Group<'a>, Spot)>) {
         let (width, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
         let at = |sum: u128| spot.x0 + ((width * sum + whole / 2) / whole) as u32;
         let mut sum = 0u128;
         let mut pool: Option<Pool> = None;
-        for child in self.expand(group, self.step_at(course.step, row)) {
+        for child in self.expand(group, course.step) {
             let weight = self.width(child.total);
             if width * weight < u128::from(CELL) * whole {
                 let pool = pool.get_or_insert(Pool { from: sum, sum: Both::default(), frames: 0 });
@@ -287,11 +289,15 @@ impl Layout<'_> {
         });
     }
 
-    /// The groups next to a group: by name, in the order of the spec. Without a step, its members
-    /// themselves by name.
-    fn expand(&mut self, group: &Group, step: Option<Step>) -> Vec<Group> {
+    /// The groups next to a group: by name, in the order of the spec. Next to all ends of stacks are
+    /// those ends themselves.
+    fn expand(&mut self, group: &Group<'a>, step: Step) -> Vec<Group<'a>> {
         let tree = self.tree;
-        let mut groups: Vec<Group> = Vec::new();
+        if matches!(group.members, Members::AllEnds) {
+            return self.ends();
+        }
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut lists: Vec<Vec<(u32, Both)>> = Vec::new();
         let mut put = |slots: &mut [u32], node: u32, through: Both, own: Both| {
             let name = tree.name(node);
             let slot = &mut slots[name as usize];
@@ -302,33 +308,34 @@ impl Layout<'_> {
                     class: tree.class(node),
                     own: Both::default(),
                     total: Both::default(),
-                    members: Vec::new(),
+                    members: Members::List(Vec::new()),
                 });
+                lists.push(Vec::new());
             }
             let group = &mut groups[*slot as usize];
             group.total += through;
             group.own += own;
-            group.members.push((node, through));
+            lists[*slot as usize].push((node, through));
         };
-        match step {
-            None => group.members.iter().for_each(|(n, a)| put(&mut self.slots, *n, *a, *a)),
-            Some(Step::Callers) => {
-                for (node, through) in &group.members {
-                    let parent = tree.parent(*node);
-                    // The thread at the root is the last caller.
-                    if parent != 0 {
-                        put(&mut self.slots, parent, *through, Both::default());
-                    }
+        let slots = &mut self.slots;
+        let mut go = |node: u32, through: Both| match step {
+            Step::Callers => {
+                let parent = tree.parent(node);
+                // The thread at the root is the last caller.
+                if parent != 0 {
+                    put(slots, parent, through, Both::default());
                 }
             }
-            Some(Step::Callees) => {
-                for (node, _) in &group.members {
-                    for child in tree.children(*node) {
-                        put(&mut self.slots, *child, tree.total(*child), tree.own(*child));
-                    }
-                }
+            Step::Callees => {
+                tree.children(node).iter().for_each(|c| put(slots, *c, tree.total(*c), tree.own(*c)));
             }
+        };
+        match &group.members {
+            Members::List(list) => list.iter().for_each(|(node, through)| go(*node, *through)),
+            Members::Ends(nodes) => nodes.iter().for_each(|node| go(*node, tree.own(*node))),
+            Members::AllEnds => {}
         }
+        groups.iter_mut().zip(lists).for_each(|(group, list)| group.members = Members::List(list));
         groups.iter().for_each(|g| self.slots[g.name as usize] = u32::MAX);
         if self.spec.by_weight {
             groups.sort_by_key(|g| (std::cmp::Reverse(tree.width(g.total)), tree.rank(g.name)));
@@ -336,6 +343,20 @@ impl Layout<'_> {
             groups.sort_by_key(|g| tree.rank(g.name));
         }
         groups
+    }
+
+    /// The ends of all stacks by name, in the order of the spec.
+    fn ends(&self) -> Vec<Group<'a>> {
+        let leaves = self.tree.leaves();
+        let group = |i: usize| {
+            let leaf = leaves.groups[i];
+            let members = Members::Ends(leaves.nodes(i));
+            Group { name: leaf.name, class: leaf.class, own: leaf.total, total: leaf.total, members }
+        };
+        match self.spec.by_weight {
+            true => (0..leaves.groups.len()).map(group).collect(),
+            false => leaves.by_name.iter().map(|i| group(*i as usize)).collect(),
+        }
     }
 
     /// Callers above and callees below: the outermost occurrences below count each stack once.
@@ -358,7 +379,13 @@ impl Layout<'_> {
         let total = members.iter().map(|(_, both)| *both).sum();
         let own = members.iter().map(|(n, _)| tree.own(*n)).sum();
         let first = members[0].0;
-        let anchor = Group { name: tree.name(first), class: tree.class(first), own, total, members: members.clone() };
+        let anchor = Group {
+            name: tree.name(first),
+            class: tree.class(first),
+            own,
+            total,
+            members: Members::List(members.clone()),
+        };
         self.out.zoomed = total;
         let spot = self.put(&anchor, self.out.total, self.ground(), 0);
         if members.iter().any(|(n, _)| tree.name(*n) != anchor.name) {
@@ -366,7 +393,7 @@ impl Layout<'_> {
         }
         let half = (i32::from(self.spec.height) / 2).max(2);
         for (step, sign) in [(Step::Callees, 1), (Step::Callers, -1)] {
-            let group = Group { members: members.clone(), ..anchor };
+            let group = Group { members: Members::List(members.clone()), ..anchor };
             self.fill(group, spot, Course { step, sign }, 1..half);
         }
         self.count_drawn();

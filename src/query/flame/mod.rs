@@ -1,7 +1,7 @@
 //! The profile as a tree of names, for flame graphs: comm, then functions from the root on, each with
 //! its weight; and the edits that change stacks.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::profile::Acc;
 use crate::session::DsoKind;
@@ -13,9 +13,11 @@ use super::fold::Fold;
 use super::named::Name;
 
 mod build;
+pub mod leaves;
 mod weights;
 
 use build::{Before, Builder};
+use leaves::Leaves;
 use weights::Weights;
 
 /// A change to every stack.
@@ -137,6 +139,7 @@ pub struct FlameTree {
     class: Vec<Class>,
     starts: Vec<u32>,
     children: Vec<u32>,
+    leaves: OnceLock<Leaves>,
 }
 
 /// Whole factors that make two sides comparable, small enough that no product overflows.
@@ -236,6 +239,11 @@ impl FlameTree {
 
     pub fn children(&self, node: u32) -> &[u32] {
         &self.children[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+    }
+
+    /// Where stacks end.
+    pub fn leaves(&self) -> &Leaves {
+        self.leaves.get_or_init(|| Leaves::new(self))
     }
 
     pub fn parent(&self, node: u32) -> u32 {

@@ -1,0 +1,71 @@
+//! Where stacks end, by name: what a graph from the leaves begins with. Made once for a tree, when
+//! such a graph is first asked for.
+
+use super::{Both, Class, FlameTree};
+
+/// The nodes with weight of their own.
+#[derive(Debug)]
+pub struct Leaves {
+    /// The heaviest name first.
+    pub groups: Vec<Leaf>,
+    /// The same by the alphabet, as indices.
+    pub by_name: Vec<u32>,
+    pub total: Both,
+    starts: Vec<u32>,
+    nodes: Vec<u32>,
+}
+
+/// All nodes of one name.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf {
+    pub name: u32,
+    /// That of the first of them.
+    pub class: Class,
+    pub total: Both,
+}
+
+impl Leaves {
+    pub(super) fn new(tree: &FlameTree) -> Self {
+        let ends: Vec<(u32, Both)> =
+            (1..tree.len() as u32).map(|n| (n, tree.own(n))).filter(|(_, own)| !own.is_zero()).collect();
+        let mut slots = vec![u32::MAX; tree.names.len()];
+        let (mut groups, mut counts): (Vec<Leaf>, Vec<u32>) = Default::default();
+        for (node, own) in &ends {
+            let name = tree.name(*node);
+            let slot = &mut slots[name as usize];
+            if *slot == u32::MAX {
+                *slot = groups.len() as u32;
+                groups.push(Leaf { name, class: tree.class(*node), total: Both::default() });
+                counts.push(0);
+            }
+            groups[*slot as usize].total += *own;
+            counts[*slot as usize] += 1;
+        }
+        let mut order: Vec<u32> = (0..groups.len() as u32).collect();
+        let rank = |i: &u32| tree.rank(groups[*i as usize].name);
+        order.sort_by_cached_key(|i| (std::cmp::Reverse(tree.width(groups[*i as usize].total)), rank(i)));
+        let (mut starts, mut at) = (vec![0], 0);
+        for (place, slot) in order.iter().enumerate() {
+            at += counts[*slot as usize];
+            starts.push(at);
+            slots[groups[*slot as usize].name as usize] = place as u32;
+        }
+        let mut next = starts.clone();
+        let mut nodes = vec![0; ends.len()];
+        for (node, _) in &ends {
+            let place = &mut next[slots[tree.name(*node) as usize] as usize];
+            nodes[*place as usize] = *node;
+            *place += 1;
+        }
+        let groups: Vec<Leaf> = order.iter().map(|slot| groups[*slot as usize]).collect();
+        let mut by_name: Vec<u32> = (0..groups.len() as u32).collect();
+        by_name.sort_by_cached_key(|i| tree.rank(groups[*i as usize].name));
+        let total = ends.iter().map(|(_, own)| *own).sum();
+        Self { groups, by_name, total, starts, nodes }
+    }
+
+    /// The nodes of a group.
+    pub fn nodes(&self, group: usize) -> &[u32] {
+        &self.nodes[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
+}

@@ -87,8 +87,8 @@ pub struct IrqLine {
     pub label: Arc<str>,
     /// Chip, trigger and devices, or what the line counts.
     pub about: Arc<str>,
-    /// Whether it has had any interrupt since boot.
-    pub seen: bool,
+    /// Interrupts on all CPUs since boot.
+    pub total: u64,
     /// Interrupts a second by the place of the CPU in [`HostView::line_cpus`]; empty when there were
     /// none.
     pub rates: Vec<f32>,
@@ -175,19 +175,15 @@ impl Rates {
         let names_differ = |line: &IrqLine, row: &Row| *line.label.as_bytes() != *row.label;
         if self.lines.len() != now.rows.len() || self.lines.iter().zip(&now.rows).any(|(l, r)| names_differ(l, r)) {
             let text = |bytes: &[u8]| Arc::from(String::from_utf8_lossy(bytes));
-            let line = |row: &Row| IrqLine {
-                label: text(&row.label),
-                about: text(&row.about),
-                seen: false,
-                rates: Vec::new(),
-            };
+            let line =
+                |row: &Row| IrqLine { label: text(&row.label), about: text(&row.about), total: 0, rates: Vec::new() };
             self.lines = now.rows.iter().map(line).collect();
         }
         let seconds = at.saturating_sub(std::mem::replace(&mut self.at, at)) as f64 / 1e9;
         let columns: Vec<Option<usize>> =
             now.cpus.iter().map(|cpu| self.before.cpus.iter().position(|c| c == cpu)).collect();
         for (i, (line, row)) in self.lines.iter_mut().zip(&now.rows).enumerate() {
-            line.seen = line.seen || row.counts.iter().any(|n| *n > 0);
+            line.total = row.counts.iter().fold(0, |sum, n| sum.wrapping_add(*n));
             line.rates.clear();
             let same = |r: &&Row| r.label == row.label;
             let Some(before) = self.before.rows.get(i).filter(same).or_else(|| self.before.rows.iter().find(same))

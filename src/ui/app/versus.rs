@@ -249,6 +249,10 @@ impl App {
         if !self.hide_idle {
             commands.push("idle".to_owned());
         }
+        let capture = self.answer.events.get(self.event).and_then(|e| e.filter.as_ref());
+        if let Some(filter) = capture.filter(|_| !self.invocation.iter().any(|w| w.starts_with("--filter"))) {
+            commands.push(format!("capture {filter}"));
+        }
         if self.age != Age::All {
             commands.push(format!("age {}", age_argument(self.age)));
         }

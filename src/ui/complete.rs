@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::format::Format;
 use crate::filter::{Expect, FIELDS, Field, complete::operators, expected};
 use crate::query::Answer;
 
@@ -20,6 +21,23 @@ pub fn filter(text: &str, answer: &Answer) -> (Vec<(String, String)>, usize) {
     };
     let matches = |(text, _): &(String, String)| text.trim_start_matches('"').to_lowercase().starts_with(&typed);
     (all.into_iter().filter(matches).take(MAX).collect(), from)
+}
+
+/// Fields of a tracepoint with their types, where one may stand in a filter of them.
+pub fn fields(text: &str, format: &Format) -> (Vec<(String, String)>, usize) {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let from = text.trim_end_matches(word).len();
+    let before = text[..from].trim_end();
+    if !(before.is_empty() || before.ends_with(['(', '&', '|'])) {
+        return (Vec::new(), from);
+    }
+    let own = format.fields.iter().map(|f| (f.name.clone(), f.kind.clone()));
+    let also = [("CPU", "the CPU"), ("COMM", "the running thread's name")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let typed = text[from..].to_lowercase();
+    // What every tracepoint has comes last.
+    let (common, special): (Vec<_>, Vec<_>) = own.partition(|(name, _)| name.starts_with("common_"));
+    let all = special.into_iter().chain(also).chain(common);
+    (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
 }
 
 /// Values of a field in the lines of an answer, heaviest first.

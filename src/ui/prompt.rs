@@ -1,10 +1,14 @@
 //! The line at the bottom where something is typed: what for, what is wrong with it so far, and
 //! what may come next.
 
+use std::sync::Arc;
+
 use crossterm::event::{Event, KeyEvent};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use crate::event::format::Format;
+use crate::event::trace_filter;
 use crate::filter::Filter;
 use crate::query::Answer;
 
@@ -56,11 +60,19 @@ pub struct Prompt {
     pub chosen: usize,
     /// What is wrong: message, byte offset, length.
     pub fault: Option<(String, usize, usize)>,
+    /// The fields that a capture filter is about.
+    format: Option<Arc<Format>>,
 }
 
 impl Prompt {
     pub fn new(ask: Ask, text: String, answer: &Answer) -> Self {
-        let mut prompt = Self { ask, input: Input::new(text), options: Vec::new(), from: 0, chosen: 0, fault: None };
+        Self::about(ask, text, None, answer)
+    }
+
+    /// A prompt for a filter of a tracepoint's fields.
+    pub fn about(ask: Ask, text: String, format: Option<Arc<Format>>, answer: &Answer) -> Self {
+        let (options, input) = (Vec::new(), Input::new(text));
+        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, format };
         prompt.refresh(answer);
         prompt
     }
@@ -105,10 +117,17 @@ impl Prompt {
         let text = self.input.value();
         self.fault = match self.ask {
             Ask::Filter if !text.trim().is_empty() => Filter::parse(text).err().map(|f| (f.line(), f.at, f.len.max(1))),
+            Ask::Capture if !text.trim().is_empty() => {
+                let check = |format: &Arc<Format>| trace_filter::check(text, format).err();
+                self.format.as_ref().and_then(check).map(|f| (f.line(), f.at, f.len.max(1)))
+            }
             Ask::Search | Ask::Around => crate::query::find::pattern(text).err().map(|e| (e, 0, text.len())),
             _ => None,
         };
-        (self.options, self.from) =
-            if self.ask == Ask::Filter { complete::filter(text, answer) } else { (Vec::new(), 0) };
+        (self.options, self.from) = match (self.ask, &self.format) {
+            (Ask::Filter, _) => complete::filter(text, answer),
+            (Ask::Capture, Some(format)) => complete::fields(text, format),
+            _ => (Vec::new(), 0),
+        };
     }
 }

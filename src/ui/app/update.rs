@@ -1,9 +1,12 @@
 //! What commands do to the model.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{App, Effect, Tab};
+use crate::engine::tracepoints;
+use crate::event::plain;
 use crate::filter::Filter;
 use crate::query::{ChainMode, Direction};
 use crate::source::Control;
@@ -158,7 +161,16 @@ impl App {
     /// Asks for, or sets, the kernel's filter of the event that is shown; an empty text takes it away.
     fn capture(&mut self, text: Option<String>) {
         let now = self.answer.events.get(self.event).and_then(|e| e.filter.clone()).unwrap_or_default();
-        let Some(text) = text else { return self.ask_for(Ask::Capture, now) };
+        let Some(text) = text else {
+            let name = self.info.events.get(self.event).map(|e| e.name.clone()).unwrap_or_default();
+            let Some((_, format)) = tracepoints::find(&self.info, plain(&name)) else {
+                return self
+                    .say(format!("{name} is no tracepoint: only those are filtered in the kernel; f filters here"));
+            };
+            let answer = self.answer.clone();
+            self.prompt = Some(Prompt::about(Ask::Capture, now, Some(Arc::new(format)), &answer));
+            return;
+        };
         let text = Some(text).filter(|text| !text.is_empty());
         self.effects.push(Effect::Control(Control::Filter(self.event, text)));
     }

@@ -128,8 +128,8 @@ fn json(args: &[&str]) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Our figures and those of mpstat over the same seconds: each of them reads /proc/stat at moments of
-/// its own, so a tick or two may fall to either side.
+/// Our figures and those of mpstat over the same seconds. Each begins when it gets a CPU and reads
+/// /proc/stat at moments of its own, so on a busy machine some tenths of a second fall to either side.
 #[test]
 fn shares_are_those_of_mpstat() {
     let mpstat = Command::new("mpstat").args(["-P", "ALL", "-o", "JSON", "1", "3"]).stdout(Stdio::piped()).spawn();
@@ -158,7 +158,7 @@ fn shares_are_those_of_mpstat() {
             [("user", "usr"), ("system", "sys"), ("softirq", "soft"), ("steal", "steal"), ("idle", "idle")]
         {
             let (a, b) = (mean(&mine, ours), mean(&other, theirs));
-            assert!((a - b).abs() < 5.0, "CPU {cpu} {ours}: {a} and {b}");
+            assert!((a - b).abs() < 15.0, "CPU {cpu} {ours}: {a} and {b}");
         }
     }
 }

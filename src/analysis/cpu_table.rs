@@ -176,7 +176,11 @@ impl<'a> CpuFacts<'a> {
     pub fn cell_words(&self, column: CpuColumn, cpu: u32) -> String {
         let title = self.title(column);
         let value = self.value(column, cpu);
-        let Some(value) = value else { return format!("{title} on CPU {cpu}: not known here") };
+        let Some(value) = value else {
+            let measuring = matches!(column, CpuColumn::Timed(_) | CpuColumn::IrqTimed);
+            let why = if measuring { "its time is known in a second" } else { "not known here" };
+            return format!("{title} on CPU {cpu}: {why}");
+        };
         match column {
             CpuColumn::Timed(v) => self.time_words(What::Softirq(v as u32), &title, cpu),
             CpuColumn::IrqTimed => self.irq_words(cpu),

@@ -185,7 +185,14 @@ fn formats_and_faults_of_the_command() {
     let text = String::from_utf8(out.stdout).expect("text");
     assert!(text.starts_with("time,cpu,user,nice,system,"), "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
-    for args in [&["-C", "60000"][..], &["-C", "x"], &["-i", "0"], &["-i", "nan"]] {
+    for args in [
+        &["-C", "60000"][..],
+        &["-C", "x"],
+        &["-i", "0"],
+        &["-i", "nan"],
+        &["--threshold", "0"],
+        &["--threshold", "nan"],
+    ] {
         let out = program().arg("cpus").args(args).output().expect("runs");
         assert_eq!(out.status.code(), Some(2), "{args:?}");
         assert!(!out.stderr.is_empty());

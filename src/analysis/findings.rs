@@ -111,10 +111,9 @@ fn enough(samples: &CpuSamples, facts: Facts<'_>) -> bool {
     samples.total() as f64 >= if expected > 0.0 { (expected / 10.0).min(MIN_EXPECTED) } else { 50.0 }
 }
 
-/// Samples that a CPU gives in the window when it is busy throughout.
+/// Samples that a busy CPU gives in the window.
 fn expected(facts: Facts<'_>) -> f64 {
-    let window = facts.samples.map_or(0, |s| s.window);
-    facts.frequency as f64 * window as f64 / 1e9
+    facts.samples.map_or(0.0, |samples| samples.expected(facts.frequency))
 }
 
 fn median(values: &mut [f64]) -> Option<f64> {

@@ -2,6 +2,7 @@
 //! knows no terminal; screens, text, CSV and JSON come from its panels.
 
 pub mod coverage;
+pub mod cpu_columns;
 pub mod cpu_table;
 pub mod cpus;
 pub mod findings;

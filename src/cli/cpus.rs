@@ -17,13 +17,14 @@ use crate::session::machine::Ticks;
 use super::Usage;
 use super::args::{Cpus, Format};
 use super::output::{complain, print};
-use super::setup::cpu_list;
+use super::setup::{cpu_list, points};
 
 /// `perfprof-tui cpus`.
 pub fn run(args: Cpus) -> anyhow::Result<u8> {
     let interval =
         Duration::try_from_secs_f64(args.interval).ok().filter(|d| (0.1..86_400.0).contains(&d.as_secs_f64()));
     let interval = interval.ok_or_else(|| Usage(format!("-i {}: expected seconds, 0.1 or more", args.interval)))?;
+    points(args.threshold)?;
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
     let stop = stop_signals()?;
     let mut reader = HostReader::new(Roots::default());

@@ -101,7 +101,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         filter: view.filter.clone(),
         limit: view.percent_limit,
         refresh,
-        points: view.threshold,
+        points: setup::points(view.threshold)?,
         invocation: invocation(),
         exec: view.exec.clone(),
     })

@@ -155,6 +155,12 @@ pub fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
     if list.is_empty() { Err(usage("-C: no CPU was named")) } else { Ok(list) }
 }
 
+/// `--threshold`: as many points as `:threshold` takes.
+pub fn points(points: f64) -> anyhow::Result<f64> {
+    let fits = (0.5..100.0).contains(&points);
+    if fits { Ok(points) } else { Err(usage(format!("--threshold {points}: expected points from 0.5 to 100"))) }
+}
+
 /// Pages, or bytes with a unit.
 fn pages(text: &str) -> anyhow::Result<usize> {
     let page = rustix::param::page_size();

@@ -173,7 +173,8 @@ impl Work {
             });
             batch.clear();
             batch.bytes = ingest.spare().unwrap_or_default();
-            if let Some(until) = complete {
+            // At its end a source is complete for ever, which is no time.
+            if let Some(until) = complete.filter(|until| *until < u64::MAX) {
                 self.trace.pairs.until(until);
             }
             let now = monotonic_ns();

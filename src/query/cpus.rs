@@ -98,6 +98,11 @@ pub struct CpuAnswer {
 }
 
 impl CpuAnswer {
+    /// Samples that a CPU gives in the window when it is busy throughout, at so many a second.
+    pub fn expected(&self, frequency: u64) -> f64 {
+        frequency as f64 * self.window as f64 / 1e9
+    }
+
     pub fn row(&self, cpu: u32) -> Option<&CpuSamples> {
         self.rows.iter().find(|row| u32::from(row.cpu) == cpu)
     }

@@ -206,7 +206,8 @@ impl Times {
     pub fn sum(&self, cpu: u32, irqs: bool) -> f64 {
         let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
         let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
-        100.0 * times.map(|(_, t)| t.total() as f64).sum::<f64>() / self.elapsed.max(1) as f64
+        let ns = times.fold(0u64, |sum, (_, t)| sum.saturating_add(t.total()));
+        100.0 * ns as f64 / self.elapsed.max(1) as f64
     }
 }
 
@@ -403,6 +404,7 @@ mod tests {
         assert_eq!((time(0, What::Irq(9)).runs.sum, &*pairs.times.devices[&9]), (100, "eth0"));
         assert_eq!((pairs.times.unpaired, pairs.times.elapsed), (1, 10_000));
         assert_eq!(pairs.times.percent(0, What::Softirq(1)), 20.0);
+        assert_eq!((format!("{:.1}", pairs.times.sum(1, true)), pairs.times.sum(0, true)), ("0.0".to_owned(), 1.0));
         pairs.add(0, 3_500_000_000, seen(Which::Raise, 2));
         let map = &pairs.times.list[&(0, What::Softirq(1))].map;
         let runs: Vec<u32> = map.iter().map(|second| second.values().sum()).collect();

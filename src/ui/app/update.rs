@@ -164,8 +164,7 @@ impl App {
         let Some(text) = text else {
             let name = self.info.events.get(self.event).map(|e| e.name.clone()).unwrap_or_default();
             let Some((_, format)) = tracepoints::find(&self.info, plain(&name)) else {
-                return self
-                    .say(format!("{name} is no tracepoint: only those are filtered in the kernel; f filters here"));
+                return self.say(format!("{name} is no tracepoint: F filters those in the kernel; f filters the view"));
             };
             let answer = self.answer.clone();
             self.prompt = Some(Prompt::about(Ask::Capture, now, Some(Arc::new(format)), &answer));

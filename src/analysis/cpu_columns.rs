@@ -26,7 +26,7 @@ pub enum CpuColumn {
     IrqTimed,
     /// Softirqs a second.
     Rate(usize),
-    /// Interrupts a second, by the index in [`HostView::lines`].
+    /// Interrupts a second, by the index in [`HostView::lines`](super::cpus::HostView::lines).
     Line(usize),
     NetProcessed,
     NetDropped,

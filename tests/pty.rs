@@ -257,3 +257,33 @@ fn a_flood_is_found_and_saved() {
     let text = String::from_utf8(common::run(report.arg(&path)).stdout).expect("text");
     assert!(text.contains("br_handle_frame") && text.contains("net_rx_action"), "{text}");
 }
+
+/// What is measured is chosen from the list of all events, while it runs.
+#[test]
+fn events_are_started_paused_and_stopped_from_the_list() {
+    if !common::allowed("events_are_started_paused_and_stopped_from_the_list") {
+        return;
+    }
+    let mut session = Session::start(&["-e", "cpu-clock"], 30, 120);
+    session.wait_for("● live");
+    session.keys("5").wait_for("events that this machine knows");
+    session.keys("/sched_switch").wait_for("sched:sched_switch");
+    session.keys("\r").wait_for("prev_comm");
+    session.keys("\r").wait_for("measuring sched:sched_switch from now on").wait_for("every hit");
+    // To the top, and down to what was started.
+    session.keys("\x1b[H\x1b[B").wait_for("sched:sched_switch: ");
+    session.keys("c\x151/7\r").wait_for("1 in 7");
+    session.keys("Fprev_pid > 1\r").wait_for("the kernel keeps only: prev_pid > 1");
+    session.keys("p").wait_for("‖ paused");
+    session.keys("p").wait_for("● 1 in 7");
+    session.keys("x").wait_for("■ stopped");
+    session.keys("\r").wait_for("● 1 in 7");
+    session.keys("m").wait_for("modifiers:");
+    session.keys("zz\r").wait_for("modifiers are u k h");
+    session.keys("\x15u\r").wait_for("sched:sched_switch:u");
+    session.keys("A").wait_for("measure:");
+    session.keys("sched:nothing\r").wait_for("no tracepoint sched:nothing");
+    session.keys("1").wait_for("Symbol");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}

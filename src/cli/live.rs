@@ -149,7 +149,7 @@ fn session(
     watch_signals(outside_tx.clone())?;
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    if let Some(text) = warning.or_else(|| engine.info().event_notes.iter().flatten().next().cloned()) {
+    if let Some(text) = warning.or_else(|| engine.info().states.iter().find_map(|s| s.note.clone())) {
         app.say(text);
     }
     term::restore_on_panic();

@@ -31,7 +31,7 @@ pub fn run(args: Record) -> anyhow::Result<u8> {
     setup::warn(started.warning.as_ref());
     let mut source = started.source;
     let info = source.info().clone();
-    info.notes.iter().chain(info.event_notes.iter().flatten()).for_each(|note| complain(note));
+    info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
     keep_old(&args.output);
     let file = create(&args.output).with_context(|| format!("{} cannot be written", args.output.display()))?;
     let mut recorder = Recorder::start(file, &info, &args.sampling, source.command_pid())
@@ -120,7 +120,7 @@ impl Recorder {
             }
             let step = source.next(&mut batch)?;
             self.write(&batch.bytes).context("writing failed; what was written so far can be opened")?;
-            self.lost = batch.lost.take().map_or(self.lost, |l| l.iter().sum());
+            self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
             batch.notes.iter().for_each(|note| complain(note));
             batch.clear();
             if let Step::End(why) = step {

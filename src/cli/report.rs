@@ -116,7 +116,7 @@ fn only_tracepoints(events: &[EventDesc]) -> bool {
 }
 
 fn is_dummy(event: &EventDesc) -> bool {
-    event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
+    event.is_derived() || event.attr.kind == TYPE_SOFTWARE && event.attr.config == SW_DUMMY
 }
 
 /// What the head of a recording says.

@@ -97,6 +97,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         target: target(s)?,
         cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
         command: None,
+        force: s.force,
     })
 }
 

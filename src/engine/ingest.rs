@@ -1,6 +1,8 @@
 //! From batches to session and profile: decode, order, apply. The one path for live sessions and
 //! recordings.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Formats;
@@ -11,7 +13,7 @@ use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session};
-use crate::source::{Batch, Info, NamedFrame, NamedSample};
+use crate::source::{Batch, FreshId, Info, NamedFrame, NamedSample};
 
 use super::offcpu::OffCpu;
 use super::softirqs::SoftirqTrace;
@@ -54,13 +56,23 @@ struct Round {
 /// How records of one input are read.
 #[derive(Debug, Default)]
 struct Decoder {
-    layouts: Vec<Layout>,
-    /// Which of the session's events each is.
+    forms: Vec<Form>,
+    /// Which of the session's events each of its own is.
     events: Vec<u16>,
-    /// Index into `layouts` by id.
+    /// Index into `forms` by id.
     ids: FxHashMap<u64, u16>,
     /// Whether the time stands at the same place in records of all events.
     uniform: bool,
+}
+
+/// How samples of some ids are laid out, and what they are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Form {
+    layout: Layout,
+    /// One of the session's events.
+    event: u16,
+    /// What a sample stands for that does not say.
+    period: u64,
 }
 
 /// What records are applied to.
@@ -69,6 +81,10 @@ pub struct Core {
     pub session: Session,
     pub profile: Profile,
     pub events: Vec<EventDesc>,
+    /// While one event takes over from another: the times between which samples of an id count.
+    cuts: FxHashMap<u64, Range<u64>>,
+    /// When that is long over.
+    cuts_until: u64,
     decoders: Vec<Decoder>,
     own_pid: Option<i32>,
     wants: Wants,
@@ -90,24 +106,51 @@ pub struct Core {
     pub kinds: FxHashMap<u32, u64>,
 }
 
+/// For how long after a handover samples of the old event may still come out of order.
+const HANDOVER_NS: u64 = 10_000_000_000;
 /// Seconds that [`Core::rates`] holds at most.
 const MAX_SECONDS: usize = 7 * 24 * 3600;
 
 impl Decoder {
     fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
-        let layouts: Vec<Layout> = descs.iter().map(EventDesc::layout).collect();
-        let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
-        let uniform = layouts.windows(2).all(|w| trailer(&w[0]) == trailer(&w[1]));
-        let ids = (0u16..).zip(descs).flat_map(|(i, d)| d.ids.iter().map(move |id| (*id, i))).collect();
-        Self { layouts, events, ids, uniform }
+        let mut decoder = Self { uniform: true, ..Self::default() };
+        for (event, desc) in events.into_iter().zip(descs) {
+            decoder.add(event, desc);
+        }
+        decoder
     }
 
-    /// The event and layout of a record, by the id that it carries.
-    fn event_of(&self, header: Header, body: &[u8]) -> (u16, Layout) {
-        let first = self.layouts.first().copied().unwrap_or_default();
-        if self.layouts.len() == 1 {
-            return (0, first);
+    fn add(&mut self, event: u16, desc: &EventDesc) {
+        let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
+        let layout = desc.layout();
+        self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
+        let own = self.forms.len() as u16;
+        self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
+        let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
+        self.forms.push(Form { layout, event, period });
+        self.events.push(event);
+    }
+
+    /// Learns an id of one of its events, whose samples may be laid out in a new way.
+    fn learn(&mut self, fresh: FreshId) {
+        let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
+        let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
+        let layout = Layout { sample_type: fresh.sample_type, ..first.layout };
+        let form = Form { layout, event, period: fresh.period };
+        let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
+            self.forms.push(form);
+            self.forms.len() - 1
+        });
+        self.ids.insert(fresh.id, at as u16);
+    }
+
+    /// The form of a record, by the id that it carries.
+    fn form_of(&self, header: Header, body: &[u8]) -> Form {
+        let form = self.forms.first().copied().unwrap_or_default();
+        if self.forms.len() == 1 {
+            return form;
         }
+        let first = form.layout;
         let has_identifier = first.sample_type & 1 << 16 != 0;
         let id = if has_identifier {
             Layout::identifier(header.kind, body)
@@ -116,15 +159,15 @@ impl Decoder {
         } else {
             first.trailer(body).map(|t| t.id)
         };
-        let event = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
-        (event, self.layouts.get(usize::from(event)).copied().unwrap_or(first))
+        let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
+        self.forms.get(usize::from(at)).copied().unwrap_or(form)
     }
 
     fn time(&self, header: Header, body: &[u8]) -> u64 {
         let layout = if self.uniform {
-            self.layouts.first().copied().unwrap_or_default()
+            self.forms.first().copied().unwrap_or_default().layout
         } else {
-            self.event_of(header, body).1
+            self.form_of(header, body).layout
         };
         let at =
             |offset: usize| body.get(offset..offset + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
@@ -146,6 +189,8 @@ impl Ingest {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
+            cuts: FxHashMap::default(),
+            cuts_until: 0,
             own_pid,
             wants,
             formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
@@ -159,6 +204,7 @@ impl Ingest {
             kinds: FxHashMap::default(),
             decoders,
         };
+        core.events.extend(core.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -250,10 +296,15 @@ impl Ingest {
 impl Core {
     /// What a batch brings beside records.
     fn learn(&mut self, batch: &mut Batch) {
+        batch.events.drain(..).for_each(|event| self.add_event(event));
         if let Some(first) = self.decoders.first_mut() {
-            first.ids.extend(batch.ids.drain(..));
+            batch.ids.drain(..).for_each(|id| first.learn(id));
         }
-        self.events.append(&mut batch.events);
+        for handover in batch.handovers.drain(..) {
+            self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
+            self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
+            self.cuts_until = handover.at + HANDOVER_NS;
+        }
         for (kernel, id, path) in batch.build_ids.drain(..) {
             self.session.dsos.learn_build_id(kernel, &path, id);
         }
@@ -265,6 +316,28 @@ impl Core {
             self.named_sample(&sample, batch.stack_frames.get(range).unwrap_or_default());
         }
         batch.stack_frames.clear();
+    }
+
+    /// Makes room for an event that came up.
+    fn add_event(&mut self, event: EventDesc) {
+        let at = self.events.len() as u16;
+        if let Some(first) = self.decoders.first_mut() {
+            first.add(at, &event);
+        }
+        self.events.push(event);
+        let live = self.session.origin();
+        if live == Origin::Live && self.off_cpu.is_none() {
+            self.off_cpu = OffCpu::among(&self.events, &[], live);
+            self.events.extend(self.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
+        }
+        if live == Origin::Live && self.softirqs.is_none() {
+            self.softirqs = SoftirqTrace::among(&self.events, &[], live);
+        }
+    }
+
+    /// Which of the session's events each of the source's is.
+    pub fn slots(&self) -> &[u16] {
+        self.decoders.first().map_or(&[], |d| &d.events)
     }
 
     fn name(&mut self, name: &NamedFrame) {
@@ -324,7 +397,7 @@ impl Core {
         }
         *self.kinds.entry(header.kind).or_default() += 1;
         if header.kind == types::SWITCH && header.misc & misc::SWITCH_OUT == 0 && self.off_cpu.is_some() {
-            let id = self.decoders[input].event_of(header, body).1.trailer(body).unwrap_or_default();
+            let id = self.decoders[input].form_of(header, body).layout.trailer(body).unwrap_or_default();
             return self.back(id.tid, time, id.cpu);
         }
         match Record::decode(header, body) {
@@ -343,19 +416,18 @@ impl Core {
     /// Which event a record of an input belongs to, and its sample.
     pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
         let decoder = &self.decoders[input];
-        let (own, layout) = decoder.event_of(header, body);
-        let mut sample = layout.sample(header, body).ok()?;
-        let event = decoder.events.get(usize::from(own)).copied().unwrap_or(0);
-        if sample.period == 0
-            && let Some(e) = self.events.get(usize::from(event))
-            && !e.attr.has(Flag::Freq)
-        {
-            sample.period = e.attr.period_or_freq;
+        let form = decoder.form_of(header, body);
+        let mut sample = form.layout.sample(header, body).ok()?;
+        if sample.period == 0 {
+            sample.period = form.period;
         }
-        Some((event, sample))
+        Some((form.event, sample))
     }
 
     fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
+        if !self.cuts.is_empty() && self.is_cut(time, header, body) {
+            return;
+        }
         let Some((event, mut sample)) = self.decode(input, header, body) else {
             self.profile.ledger.malformed += 1;
             return;
@@ -384,6 +456,16 @@ impl Core {
         if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {
             off.leave(switch, sample.time, site, self.profile.epoch());
         }
+    }
+
+    /// Whether another event counts this sample, the one that took over or the one before.
+    fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
+        if time > self.cuts_until {
+            self.cuts.clear();
+            return false;
+        }
+        let id = Layout::identifier(header.kind, body);
+        id.and_then(|id| self.cuts.get(&id)).is_some_and(|counts| !counts.contains(&time))
     }
 
     /// Counts the absence of a thread that is back.

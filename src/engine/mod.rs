@@ -11,6 +11,7 @@
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
+pub mod events;
 pub mod host;
 pub mod ingest;
 pub mod moment;
@@ -32,6 +33,8 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
 use crate::analysis::cpus::HostView;
 use crate::analysis::softirq::Times;
+use crate::event::catalogue::{self, Entry};
+use crate::event::spec::Places;
 use crate::query::{Answer, Question};
 use crate::session::Origin;
 use crate::source::{Batch, Control, Info, Source, Step};
@@ -84,6 +87,8 @@ pub enum Notice {
     Answer,
     /// New figures of the machine's CPUs or softirqs are there.
     Host,
+    /// What this machine can measure.
+    Catalogue(Arc<Vec<Entry>>),
     /// Why the time in softirqs cannot be measured.
     SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
@@ -201,6 +206,14 @@ impl Engine {
         self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Finds out what this machine can measure; the answer comes as a notice.
+    pub fn list_events(&self) {
+        let notices = self.notice_tx.clone();
+        let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&Places::system())))));
+        // Without a thread the screen shows what is measured and no more.
+        let _ = named("events", work);
+    }
+
     /// How often figures of the machine's CPUs are taken.
     pub fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
@@ -265,9 +278,7 @@ impl Feeder {
             let mut changed = None;
             for control in self.controls.try_iter() {
                 let reply = self.source.control(&control);
-                if reply.is_ok() {
-                    changed = self.source.facts();
-                }
+                changed = self.source.facts();
                 replies.push(reply);
             }
             let (mut batch, since) = held.take().unwrap_or_else(|| {

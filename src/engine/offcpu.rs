@@ -4,7 +4,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Field;
+use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
+use crate::session::Origin;
 use crate::source::Info;
 
 /// The name of the event; its periods are nanoseconds.
@@ -36,10 +38,15 @@ pub struct Switch {
 impl OffCpu {
     /// `None` when no switches are recorded, or their fields are not known.
     pub fn new(info: &Info) -> Option<Self> {
-        let (switch, format) = super::tracepoints::find(info, SWITCH)?;
+        Self::among(&info.events, &info.tracing, info.origin)
+    }
+
+    /// The same among some events; the one that is made of them comes after those.
+    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
+        let (switch, format) = super::tracepoints::among(events, tracing, origin, SWITCH)?;
         Some(Self {
             switch,
-            event: info.events.len() as u16,
+            event: events.len() as u16,
             prev: format.field("prev_pid")?.clone(),
             next: format.field("next_pid")?.clone(),
             big: format.big,

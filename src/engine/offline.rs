@@ -59,8 +59,7 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
     let damaged = !notes.is_empty();
     name_all(&mut ingest, symbols, &mut notes);
     let core = ingest.core();
-    let derived = core.off_cpu.iter().map(|_| super::offcpu::NAME.to_owned());
-    let event_names = core.events.iter().map(|e| e.name.clone()).chain(derived).collect();
+    let event_names = core.events.iter().map(|e| e.name.clone()).collect();
     Ok(Loaded { ingest, event_names, notes, damaged })
 }
 

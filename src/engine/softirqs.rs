@@ -15,7 +15,9 @@ use crate::event::spec::Places;
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
+use crate::perfdata::EventDesc;
 use crate::record::Sample;
+use crate::session::Origin;
 use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::{Config, LiveSource, Target};
 use crate::source::{Batch, Info, Source, Step};
@@ -38,11 +40,15 @@ pub struct SoftirqTrace {
 impl SoftirqTrace {
     /// `None` when none of the tracepoints is recorded in pairs.
     pub fn new(info: &Info) -> Option<Self> {
+        Self::among(&info.events, &info.tracing, info.origin)
+    }
+
+    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
         let readers: BTreeMap<u16, Reader> = Which::ALL
             .into_iter()
             .zip(EVENTS)
             .filter_map(|(which, name)| {
-                let (event, format) = super::tracepoints::find(info, name)?;
+                let (event, format) = super::tracepoints::among(events, tracing, origin, name)?;
                 Some((event, Reader::new(which, &format)?))
             })
             .collect();
@@ -121,9 +127,10 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         target: Target::System,
         cpus,
         command: None,
+        force: true,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).map_err(|error| error.to_string())?;
-    let refused = source.info().event_notes.iter().flatten().next().cloned();
+    let refused = source.info().states.iter().find_map(|state| state.note.clone());
     let trace = SoftirqTrace::new(source.info())
         .ok_or_else(|| refused.unwrap_or_else(|| "the formats of irq:softirq_* cannot be read".to_owned()))?;
     Ok((source, trace))
@@ -156,7 +163,9 @@ impl Work {
         let mut seen = 0u64;
         while !self.stop.load(Ordering::Relaxed) {
             let step = self.source.next(&mut batch);
-            if let Some(lost) = batch.lost.take().map(|list| list.iter().sum::<u64>()).filter(|n| *n > lost_before) {
+            if let Some(lost) =
+                batch.counts.take().map(|list| list.iter().map(|c| c.lost).sum::<u64>()).filter(|n| *n > lost_before)
+            {
                 self.trace.pairs.lose(lost - lost_before);
                 lost_before = lost;
             }

@@ -9,15 +9,14 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::analysis::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
-use crate::profile::Acc;
-use crate::query::answer::{Cost, EventInfo};
+use crate::query::answer::Cost;
 use crate::query::cpus::{CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
-use crate::source::{Changed, Control, Info};
+use crate::source::{Changed, Control, Counts, Info};
 
+use super::events::Events;
 use super::ingest::Ingest;
-use super::offcpu;
 use super::symbolizer::{Job, Named, Symbolizer, Wanted};
 use super::view::View;
 use super::{Feed, Notice, Options, Request};
@@ -53,11 +52,8 @@ pub struct Worker {
     links: Links,
     options: Options,
     ingest: Ingest,
-    event_names: Vec<String>,
-    event_notes: Vec<Option<String>>,
-    event_totals: Vec<Acc>,
+    events: Events,
     counted_upto: u64,
-    event_lost: Vec<u64>,
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
@@ -93,20 +89,15 @@ impl Worker {
     pub fn new(info: &Info, options: Options, links: Links) -> Self {
         let now = monotonic_ns();
         let ingest = Ingest::new(info, options.own_pid, options.wants);
-        let derived = ingest.core().off_cpu.iter().map(|_| offcpu::NAME.to_owned());
-        let event_names: Vec<String> = info.events.iter().map(|e| e.name.clone()).chain(derived).collect();
-        let n = event_names.len();
-        let mut event_notes = info.event_notes.clone();
-        event_notes.resize(n, None);
+        let mut events = Events::default();
+        events.know(&ingest.core().events);
+        events.set_states(&info.states, ingest.core().slots());
         Self {
             ingest,
             links,
             options,
-            event_names,
-            event_notes,
-            event_totals: vec![Acc::default(); n],
+            events,
             counted_upto: 0,
-            event_lost: vec![0; n],
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
@@ -116,7 +107,8 @@ impl Worker {
                 frequency: info.frequency,
                 n_cpus: info.n_cpus,
                 cpus: info.cpus.clone(),
-                filters: info.filters.clone(),
+                target: info.target.clone(),
+                events: Vec::new(),
             },
             expected: 0.0,
             expected_at: now,
@@ -174,21 +166,16 @@ impl Worker {
     fn batch(&mut self, mut batch: crate::source::Batch) {
         self.count_expected();
         let had = self.ingest.core().profile.end();
-        self.more_events(&batch);
         self.progress = batch.progress.or(self.progress);
         for note in batch.notes.drain(..) {
             self.note(note);
         }
-        if let Some(lost) = batch.lost.take() {
-            self.event_lost = lost;
-        }
-        if let Some(changed) = batch.changed.take() {
-            self.facts = changed;
-        }
+        let (counts, changed) = (batch.counts.take(), batch.changed.take());
         for reply in batch.replies.drain(..) {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
         self.ingest.feed(&mut batch);
+        self.follow_events(counts, changed);
         while let Some(buffer) = self.ingest.spare() {
             if self.links.recycle.try_send(buffer).is_err() {
                 break;
@@ -199,13 +186,18 @@ impl Worker {
         self.fresh_data |= self.ingest.core().profile.end() != had;
     }
 
-    /// Makes room for events that came up in a text.
-    fn more_events(&mut self, batch: &crate::source::Batch) {
-        for event in &batch.events {
-            self.event_names.push(event.name.clone());
-            self.event_notes.push(None);
-            self.event_totals.push(Acc::default());
-            self.event_lost.push(0);
+    /// Takes in what became of the source's events.
+    fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<Changed>) {
+        self.events.know(&self.ingest.core().events);
+        if let Some(changed) = changed {
+            self.events.set_states(&changed.events, self.ingest.core().slots());
+            self.facts = changed;
+            self.fresh_data = true;
+        }
+        if let Some(counts) = counts {
+            self.count_events();
+            self.events.count(&counts, self.ingest.core().slots(), monotonic_ns());
+            self.fresh_data = true;
         }
     }
 
@@ -243,6 +235,7 @@ impl Worker {
                 self.next_publish = self.next_publish.min(monotonic_ns() + 1_000_000);
             }
             Request::Control(control) => {
+                let control = self.for_source(control);
                 if self.links.controls.send(control).is_err() || self.ended.is_some() {
                     let _ = self.links.notices.send(Notice::Reply(Err("the session has ended".to_owned())));
                 }
@@ -266,11 +259,23 @@ impl Worker {
         }
     }
 
+    /// A control as the source counts its events.
+    fn for_source(&self, control: Control) -> Control {
+        match control {
+            Control::Event(event, change) => {
+                let slots = self.ingest.core().slots();
+                let slot = slots.iter().position(|own| usize::from(*own) == event);
+                Control::Event(slot.unwrap_or(usize::MAX), change)
+            }
+            other => other,
+        }
+    }
+
     fn clear(&mut self) {
         let core = self.ingest.core_mut();
         core.profile.clear();
         self.counted_upto = core.profile.end();
-        self.event_totals.iter_mut().for_each(|t| *t = Acc::default());
+        self.events.clear();
         self.expected = 0.0;
         core.profile.ledger.received = 0;
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
@@ -339,9 +344,7 @@ impl Worker {
         while self.ingest.core().profile.memory() > budget / 10 * 9 {
             let Some(chunk) = self.ingest.core_mut().profile.evict() else { break };
             for (event, weight) in chunk.event.iter().zip(&chunk.weight) {
-                if let Some(total) = self.event_totals.get_mut(usize::from(*event)) {
-                    *total -= Acc::one(*weight);
-                }
+                self.events.take(*event, *weight);
             }
             let mut view = std::mem::take(&mut self.view);
             view.forget(self.data(), &chunk);
@@ -367,7 +370,7 @@ impl Worker {
 
     fn data(&self) -> Data<'_> {
         let core = self.ingest.core();
-        Data { session: &core.session, profile: &core.profile, events: &self.event_names, start: core.start }
+        Data { session: &core.session, profile: &core.profile, events: self.events.names(), start: core.start }
     }
 
     fn publish_if_due(&mut self) {
@@ -398,9 +401,7 @@ impl Worker {
         let profile = &self.ingest.core().profile;
         for (chunk, range) in profile.between(self.counted_upto, profile.end()) {
             for (event, weight) in chunk.event[range.clone()].iter().zip(&chunk.weight[range]) {
-                if let Some(total) = self.event_totals.get_mut(usize::from(*event)) {
-                    *total += Acc::one(*weight);
-                }
+                self.events.add(*event, *weight);
             }
         }
         self.counted_upto = profile.end();
@@ -419,13 +420,8 @@ impl Worker {
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
-        let events = self.event_names.iter().enumerate().map(|(i, name)| EventInfo {
-            name: name.clone(),
-            total: self.event_totals[i],
-            lost: self.event_lost.get(i).copied().unwrap_or(0),
-            note: self.event_notes[i].clone(),
-            filter: self.facts.filters.get(i).cloned().flatten(),
-        });
+        let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
+        let events = self.events.infos(&core.events, per_sample, self.facts.n_cpus);
         let span = core.profile.span();
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
@@ -433,9 +429,9 @@ impl Worker {
             } else {
                 span.map_or(0, |(_, last)| last.saturating_sub(core.start))
             },
-            events: events.collect(),
+            events,
             total: parts.total,
-            unfiltered: self.event_totals.get(question.event).copied().unwrap_or_default(),
+            unfiltered: self.events.total(question.event),
             rows: parts.rows,
             lines: parts.lines,
             flame: parts.flame,
@@ -447,6 +443,7 @@ impl Worker {
             notes: self.notes.clone(),
             frequency: self.facts.frequency,
             cpus: self.facts.cpus.clone(),
+            target: self.facts.target.clone(),
             names_pending: self.sought,
             progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
                 done,
@@ -471,7 +468,7 @@ impl Worker {
 
     fn ledger(&self) -> crate::profile::Ledger {
         let mut ledger = self.ingest.core().profile.ledger.clone();
-        let counted: u64 = self.event_lost.iter().sum();
+        let counted = self.events.lost();
         ledger.lost = counted.max(ledger.lost_records);
         ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
         ledger.expected = self.expected as u64;

@@ -38,6 +38,8 @@ pub struct Format {
     pub id: u64,
     pub fields: Vec<Field>,
     pub printer: Printer,
+    /// What the printer was read from.
+    pub print: String,
     pub big: bool,
 }
 
@@ -50,6 +52,7 @@ impl Format {
             id: 0,
             fields: Vec::new(),
             printer: Printer::default(),
+            print: String::new(),
             big,
         };
         let mut id = None;
@@ -62,6 +65,7 @@ impl Format {
                 format.fields.extend(parse_field(field));
             } else if let Some(print) = line.strip_prefix("print fmt: ") {
                 format.printer = Printer::parse(print);
+                format.print = print.to_owned();
             }
         }
         format.id = id?;

@@ -7,11 +7,13 @@ pub mod names;
 pub mod pmu;
 pub mod print;
 pub mod spec;
+pub mod state;
 pub mod trace_filter;
 pub mod tracepoint;
 
 pub use fault::Fault;
-pub use spec::{Event, parse};
+pub use spec::{Event, Rate, parse};
+pub use state::{EventState, Run};
 
 /// An event's name without its modifiers.
 pub fn plain(name: &str) -> &str {

@@ -8,6 +8,15 @@ use crate::kernel::attr::{Attr, Flag, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT
 use super::format::Format;
 use super::{Fault, names, pmu, trace_filter, tracepoint};
 
+/// How often to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Samples a second on each CPU.
+    Frequency(u64),
+    /// One sample each so many occurrences (nanoseconds for clocks).
+    Period(u64),
+}
+
 /// One event to open, before rates and targets are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -20,9 +29,17 @@ pub struct Event {
     pub tracepoint: Option<(String, String)>,
     /// The filter that the kernel applies to a tracepoint's fields; checked.
     pub filter: Option<String>,
+    /// Whether its samples have no call chain though the session's have.
+    pub no_chains: bool,
+    /// The CPUs that it is restricted to; `None` for all that are sampled.
+    pub cpus: Option<Vec<u32>>,
 }
 
 impl Event {
+    fn new(name: String, attr: Attr, group: Option<u32>) -> Self {
+        Self { name, attr, group, tracepoint: None, filter: None, no_chains: false, cpus: None }
+    }
+
     /// The fallback when a machine has no hardware counters.
     pub fn cpu_clock() -> Self {
         let attr = Attr {
@@ -30,13 +47,13 @@ impl Event {
             config: crate::kernel::attr::SW_CPU_CLOCK,
             ..Attr::default()
         };
-        Self { name: "cpu-clock".into(), attr, group: None, tracepoint: None, filter: None }
+        Self::new("cpu-clock".into(), attr, None)
     }
 
     /// The default event of perf and of us.
     pub fn cycles() -> Self {
         let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };
-        Self { name: "cycles".into(), attr, group: None, tracepoint: None, filter: None }
+        Self::new("cycles".into(), attr, None)
     }
 }
 
@@ -63,7 +80,54 @@ impl Event {
         self.filter = Some(trace_filter::check(text, &format)?);
         Ok(())
     }
+
+    /// Sets perf's modifier letters in place of those that it has.
+    pub fn set_modifiers(&mut self, letters: &str) -> Result<(), Fault> {
+        let mut attr = self.attr.clone();
+        for flag in MODIFIED {
+            attr.set(flag, false);
+        }
+        modifiers(&mut attr, letters).map_err(|at| Fault::new(letters, at, 1, MODIFIER_HELP))?;
+        // A PMU's event ends in a slash: its letters follow without a colon.
+        let (stem, colon) = match self.name.rfind('/') {
+            Some(slash) => (&self.name[..=slash], ""),
+            None => (super::plain(&self.name), ":"),
+        };
+        self.name = if letters.is_empty() { stem.to_owned() } else { format!("{stem}{colon}{letters}") };
+        self.attr = attr;
+        Ok(())
+    }
+
+    /// Samples it at a rate of its own.
+    pub fn set_rate(&mut self, rate: Rate) {
+        let (value, by_time) = match rate {
+            Rate::Frequency(hz) => (hz, true),
+            Rate::Period(period) => (period, false),
+        };
+        self.attr.period_or_freq = value;
+        self.attr.set(Flag::Freq, by_time);
+    }
+
+    /// The modifier letters that it has.
+    pub fn modifiers(name: &str) -> &str {
+        match name.rfind('/') {
+            Some(slash) => name[slash + 1..].trim_start_matches(':'),
+            None => name.strip_prefix(super::plain(name)).unwrap_or_default().trim_start_matches(':'),
+        }
+    }
 }
+
+/// The flags that modifier letters decide.
+const MODIFIED: [Flag; 8] = [
+    Flag::ExcludeUser,
+    Flag::ExcludeKernel,
+    Flag::ExcludeHv,
+    Flag::ExcludeHost,
+    Flag::ExcludeGuest,
+    Flag::ExcludeIdle,
+    Flag::Pinned,
+    Flag::Exclusive,
+];
 
 /// Places on the machine where names are looked up; tests give their own.
 #[derive(Clone, Debug)]
@@ -190,7 +254,7 @@ impl Parser<'_> {
             return Err(self.unknown(at, base));
         }
         modifiers(&mut attr, mods.1).map_err(|i| self.fault(mods.0 + i, 1, MODIFIER_HELP))?;
-        self.events.push(Event { name: word, attr, group, tracepoint: None, filter: None });
+        self.events.push(Event::new(word, attr, group));
         Ok(())
     }
 
@@ -222,7 +286,7 @@ impl Parser<'_> {
         let skip = usize::from(mods.starts_with(':'));
         modifiers(&mut attr, &mods[skip..]).map_err(|i| self.fault(mods_at + skip + i, 1, MODIFIER_HELP))?;
         let name = self.text[at..self.at].trim_end().to_owned();
-        self.events.push(Event { name, attr, group, tracepoint: None, filter: None });
+        self.events.push(Event::new(name, attr, group));
         Ok(())
     }
 
@@ -280,13 +344,8 @@ impl Parser<'_> {
             let Ok(id) = tracepoint::id(root, &system, &name) else { continue };
             let mut attr = Attr { kind: TYPE_TRACEPOINT, config: id, ..Attr::default() };
             modifiers(&mut attr, mods).map_err(|i| self.fault(at + word.len() - mods.len() + i, 1, MODIFIER_HELP))?;
-            self.events.push(Event {
-                name: format!("{system}:{name}"),
-                attr,
-                group,
-                tracepoint: Some((system, name)),
-                filter: None,
-            });
+            let event = Event::new(format!("{system}:{name}"), attr, group);
+            self.events.push(Event { tracepoint: Some((system, name)), ..event });
         }
         if self.events.len() > before {
             return Ok(());

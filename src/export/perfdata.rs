@@ -30,6 +30,12 @@ const FLUSH: usize = 1 << 18;
 /// Saves a moment under a name that appears only when the file is complete.
 pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Written> {
     let events = descriptions(moment);
+    // What is made of other samples is made anew by whoever reads them.
+    let mut places = Vec::with_capacity(moment.events.len());
+    let mut next = 0..;
+    for event in &moment.events {
+        places.push(if event.is_derived() { None } else { next.next() });
+    }
     let (atomic, file) = Atomic::create(path)?;
     let mut writer = Writer::start(file, &events)?;
     let mut side =
@@ -43,7 +49,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Writ
             side.until(time, &mut out);
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
-            let Some(desc) = events.get(event) else { continue };
+            let Some(desc) = places.get(event).and_then(|place| events.get((*place)?)) else { continue };
             stacks.sample(desc, chunk.site[i], time, chunk.cpu[i], chunk.weight[i], &mut out);
             if out.len() >= FLUSH {
                 writer.records(&out)?;
@@ -78,7 +84,7 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
         desc.ids = vec![i as u64 + 1];
         desc
     };
-    moment.events.iter().enumerate().map(one).collect()
+    moment.events.iter().filter(|e| !e.is_derived()).enumerate().map(one).collect()
 }
 
 /// Call chains of the trie as raw words, each made once.

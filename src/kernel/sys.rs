@@ -38,6 +38,16 @@ pub struct Counts {
     pub lost: u64,
 }
 
+impl Counts {
+    /// Adds another event's totals.
+    pub fn add(&mut self, other: &Self) {
+        self.value = self.value.wrapping_add(other.value);
+        self.enabled_ns += other.enabled_ns;
+        self.running_ns += other.running_ns;
+        self.lost += other.lost;
+    }
+}
+
 /// The calls that the live source makes.
 pub trait Sys: Send {
     /// Opens an event; `cgroup` replaces `pid` when it is there.

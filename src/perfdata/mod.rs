@@ -25,7 +25,19 @@ pub struct EventDesc {
     pub ids: Vec<u64>,
 }
 
+/// The kind of events that no kernel has.
+const DERIVED: u32 = u32::MAX;
+
 impl EventDesc {
+    /// An event that is made of the samples of others.
+    pub fn derived(name: &str) -> Self {
+        Self { name: name.to_owned(), attr: Attr { kind: DERIVED, ..Attr::default() }, ids: Vec::new() }
+    }
+
+    pub fn is_derived(&self) -> bool {
+        self.attr.kind == DERIVED
+    }
+
     pub fn layout(&self) -> Layout {
         Layout {
             sample_type: self.attr.sample_type,

@@ -1,7 +1,9 @@
 //! What the engine publishes: immutable, complete in itself, small.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::event::EventState;
 use crate::profile::{Acc, Ledger};
 use crate::session::DsoKind;
 
@@ -46,7 +48,7 @@ pub struct Line {
 }
 
 /// An event of the session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct EventInfo {
     pub name: String,
     pub total: Acc,
@@ -55,6 +57,32 @@ pub struct EventInfo {
     pub note: Option<String>,
     /// What the kernel filters it by.
     pub filter: Option<String>,
+    /// How it is measured right now; none of a recording.
+    pub meter: Option<Meter>,
+}
+
+/// A running event's figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meter {
+    pub state: EventState,
+    /// What the kernel counted since the start, sampled or not.
+    pub count: u64,
+    /// Counts a second, and samples a second.
+    pub rate: f64,
+    pub sampled: f64,
+    /// How much of the time it was counted: less than all when events outnumber the counters.
+    pub running_percent: f64,
+    /// What its samples cost, in percent of each CPU; estimated.
+    pub cost_percent: f64,
+    /// Rates of the last seconds, the newest last.
+    pub history: VecDeque<f32>,
+}
+
+impl Meter {
+    pub fn new(state: EventState) -> Self {
+        let history = VecDeque::new();
+        Self { state, count: 0, rate: 0.0, sampled: 0.0, running_percent: 100.0, cost_percent: 0.0, history }
+    }
 }
 
 /// What the sampling costs, as far as it is known.
@@ -114,6 +142,8 @@ pub struct Answer {
     pub frequency: u64,
     /// CPUs that are sampled, as a list; empty for "all".
     pub cpus: String,
+    /// The command or target in words; empty for the whole machine.
+    pub target: String,
     /// How far a recording has been read, while it is.
     pub progress: Option<Progress>,
     /// Records that are no samples, by type.

@@ -11,6 +11,9 @@ use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
 
+pub use crate::event::{EventState, Rate, Run};
+pub use crate::kernel::sys::Counts;
+
 /// What a source says of itself before the first record.
 #[derive(Clone, Debug)]
 pub struct Info {
@@ -20,10 +23,8 @@ pub struct Info {
     /// The recorded machine's architecture as uname says it; empty when unknown.
     pub arch: String,
     pub events: Vec<EventDesc>,
-    /// For each event, what the user should know: a fallback, a refusal.
-    pub event_notes: Vec<Option<String>>,
-    /// What the kernel filters each event by; empty when nothing is filtered.
-    pub filters: Vec<Option<String>>,
+    /// How each event is measured and what the user should know of it; of a running source.
+    pub states: Vec<EventState>,
     /// In Hz; 0 when a fixed period is used.
     pub frequency: u64,
     /// Whether call chains are recorded.
@@ -59,8 +60,7 @@ impl Info {
             kernel: String::new(),
             arch: String::new(),
             events: Vec::new(),
-            event_notes: Vec::new(),
-            filters: Vec::new(),
+            states: Vec::new(),
             frequency: 0,
             chains: true,
             start: 0,
@@ -124,10 +124,12 @@ pub struct Batch {
     pub build_ids: Vec<(bool, BuildId, String)>,
     /// Everything up to this time has now been delivered.
     pub complete_until: Option<u64>,
-    /// Ids that began to be used, with the index of their event.
-    pub ids: Vec<(u64, u16)>,
-    /// Lost samples of each event since its start, where the kernel counts them.
-    pub lost: Option<Vec<u64>>,
+    /// Ids that began to be used.
+    pub ids: Vec<FreshId>,
+    /// Events that took over from others while they ran.
+    pub handovers: Vec<Handover>,
+    /// What each event has counted and lost since its start.
+    pub counts: Option<Vec<Counts>>,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
     pub changed: Option<Changed>,
@@ -170,6 +172,7 @@ impl Batch {
     /// [`Source::next`] may add to.
     pub fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
+        let quiet = quiet && self.events.is_empty() && self.handovers.is_empty();
         quiet && self.changed.is_none() && self.progress.is_none() && self.bytes.len() < bytes
     }
 
@@ -182,13 +185,36 @@ impl Batch {
 }
 
 /// New facts after a control.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
+    /// The highest rate of the events that run at one, in Hz; 0 when none does.
     pub frequency: u64,
     pub n_cpus: usize,
     pub cpus: String,
-    /// What the kernel filters each event by.
-    pub filters: Vec<Option<String>>,
+    /// The command or target in words.
+    pub target: String,
+    pub events: Vec<EventState>,
+}
+
+/// An id that records carry from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreshId {
+    pub id: u64,
+    /// Which of the source's events it is.
+    pub event: u16,
+    /// Which fields its samples have.
+    pub sample_type: u64,
+    /// What a sample stands for that does not say; 0 when each does.
+    pub period: u64,
+}
+
+/// Samples of old ids count up to a time, those of new ones from it on: while one event takes over
+/// from another both run for a moment, and no hit may be missed or counted twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handover {
+    pub at: u64,
+    pub old: Vec<u64>,
+    pub new: Vec<u64>,
 }
 
 /// What [`Source::next`] ended with.
@@ -206,8 +232,28 @@ pub enum Control {
     /// Samples a second, for all events that have a frequency.
     Frequency(u64),
     Cpus(Vec<u32>),
-    /// Filters an event, by its index, in the kernel; `None` takes the filter away.
-    Filter(usize, Option<String>),
+    /// Measures more events, named as `-e` takes them.
+    Add(String),
+    /// Changes an event, by its index.
+    Event(usize, Change),
+    /// Lets all events rest, or go on.
+    Pause(bool),
+    Stop,
+}
+
+/// A change to an event that is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Filters it in the kernel; `None` takes the filter away.
+    Filter(Option<String>),
+    Rate(Rate),
+    /// perf's modifier letters, in place of those that it has.
+    Modifiers(String),
+    Chains(bool),
+    /// Restricts it to CPUs; `None` to all that are sampled.
+    Cpus(Option<Vec<u32>>),
+    Pause(bool),
+    Start,
     Stop,
 }
 

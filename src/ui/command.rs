@@ -87,6 +87,16 @@ pub enum Command {
     CpuOrder,
     CpuCapture,
     SoftirqTime,
+    TabEvents,
+    EventAdd(Option<String>),
+    EventEnter,
+    EventStop,
+    EventPause,
+    EventRate(Option<String>),
+    EventModifiers(Option<String>),
+    EventChains,
+    EventCpus(Option<String>),
+    PauseAll,
     Finding,
     Threshold(Option<String>),
     Write(Option<String>),
@@ -146,7 +156,7 @@ table! {
     }
     "Call chains" {
         "toggle" ["enter", "+", "right"] => Toggle: "unfold or fold the line under the cursor";
-        "expand" ["e"] => ExpandRow: "unfold or fold its whole row";
+        "expand" ["o"] => ExpandRow: "unfold or fold its whole row";
         "expand-all" ["E"] => ExpandAll: "unfold all rows";
         "collapse-all" ["C"] => CollapseAll: "fold all rows";
         "direction" ["g"] => Direction: "follow callees or callers";
@@ -185,6 +195,8 @@ table! {
         "slower" ["r -"] => Slower: "bring the screen up to date less often";
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
+        "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
+        "pause" ["r p"] => PauseAll: "let all events rest, or go on";
         "capture": "filter" ["F"] => Capture: "record only what matches: of a tracepoint, by its fields, in the kernel";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
         "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
@@ -230,10 +242,20 @@ table! {
         "cpu-order" ["s"] => CpuOrder: "order by the column under the cursor";
         "cpu-capture" ["c"] => CpuCapture: "sample only the CPU under the cursor from now on";
     }
+    "Events" {
+        "event-enter" ["enter"] => EventEnter: "start the event under the cursor, or show its samples";
+        "event-stop" ["del", "x"] => EventStop: "stop it; its samples stay";
+        "event-pause" ["p"] => EventPause: "let it rest, or go on";
+        "event-rate": "hz|1/n" ["c"] => EventRate: "sample it so often: 999 a second, or 1/100 of its hits";
+        "event-modifiers": "letters" ["m"] => EventModifiers: "u, k, I and the like: what of it is measured";
+        "event-chains" ["g"] => EventChains: "with call chains, or without";
+        "event-cpus": "cpus" ["u"] => EventCpus: "measure it on these CPUs only";
+    }
     "Program" {
         "top" ["1"] => TabTop: "the table";
         "flame" ["2"] => TabFlame: "the flame graph";
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
+        "events" ["5", "e"] => TabEvents: "the events: what is measured, what could be";
         "finding" ["!"] => Finding: "go to the CPU that stands out";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";
@@ -277,9 +299,10 @@ pub enum Lookup {
 /// Groups of commands whose keys work on one screen only, and there before all others.
 pub const FLAME: &str = "Flame graph";
 pub const CPUS: &str = "CPUs";
+pub const EVENTS: &str = "Events";
 
 fn is_special(row: &Row) -> bool {
-    [FLAME, CPUS].contains(&row.group)
+    [FLAME, CPUS, EVENTS].contains(&row.group)
 }
 
 /// Looks a key sequence up; `own` is the group of the screen that is looked at, if it has one.
@@ -332,7 +355,7 @@ mod tests {
             keys
         };
         let keys = of(None);
-        assert!([FLAME, CPUS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
+        assert!([FLAME, CPUS, EVENTS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
         let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
         assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
     }
@@ -353,6 +376,6 @@ mod tests {
         assert_eq!(lookup("r", None), Lookup::Prefix);
         assert_eq!(lookup("r +", None), Lookup::Run(Command::Faster));
         assert_eq!(lookup("r x", None), Lookup::Nothing);
-        assert_eq!(continuations("r").len(), 5);
+        assert_eq!(continuations("r").len(), 6);
     }
 }

@@ -6,6 +6,7 @@ pub mod command;
 pub mod complete;
 pub mod cpus;
 pub mod draw;
+pub mod events;
 pub mod flame;
 pub mod keys;
 pub mod overlay;

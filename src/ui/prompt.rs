@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{Event, KeyEvent};
+use crossterm::event::{Event as Pressed, KeyEvent};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
+use crate::event::Event;
 use crate::event::format::Format;
 use crate::event::trace_filter;
 use crate::filter::Filter;
 use crate::query::Answer;
 
-use super::complete;
+use super::{complete, events};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,11 @@ pub enum Ask {
     Save,
     Around,
     Write,
+    Event,
+    EventSearch,
+    EventRate,
+    EventModifiers,
+    EventCpus,
 }
 
 impl Ask {
@@ -44,6 +50,11 @@ impl Ask {
             Self::Save => "save as",
             Self::Around => "around",
             Self::Write => "write to",
+            Self::Event => "measure",
+            Self::EventSearch => "search events",
+            Self::EventRate => "Hz, or 1/N",
+            Self::EventModifiers => "modifiers",
+            Self::EventCpus => "on CPUs",
         }
     }
 }
@@ -83,7 +94,7 @@ impl Prompt {
 
     /// Takes a key into the line.
     pub fn key(&mut self, key: KeyEvent, answer: &Answer) {
-        self.input.handle_event(&Event::Key(key));
+        self.input.handle_event(&Pressed::Key(key));
         self.refresh(answer);
     }
 
@@ -120,6 +131,12 @@ impl Prompt {
             Ask::Capture if !text.trim().is_empty() => {
                 let check = |format: &Arc<Format>| trace_filter::check(text, format).err();
                 self.format.as_ref().and_then(check).map(|f| (f.line(), f.at, f.len.max(1)))
+            }
+            Ask::EventModifiers => {
+                Event::cpu_clock().set_modifiers(text.trim()).err().map(|f| (f.line(), f.at, f.len.max(1)))
+            }
+            Ask::EventRate if !text.trim().is_empty() => {
+                events::rate(text.trim()).err().map(|why| (why, 0, text.len()))
             }
             Ask::Search | Ask::Around => crate::query::find::pattern(text).err().map(|e| (e, 0, text.len())),
             _ => None,

@@ -111,6 +111,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
             app.set_times(engine.softirq_times());
             app.set_host(engine.host());
         }
+        Notice::Catalogue(list) => app.set_catalogue(list),
         Notice::SoftirqsFailed(why) => app.tracing_failed(&why),
         Notice::Reply(Ok(text)) if text.is_empty() => {}
         Notice::Reply(Ok(text)) => app.say(text),
@@ -149,6 +150,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
                 engine.set_host_interval(interval);
                 engine.send(Request::Refresh(interval));
             }
+            Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
             Effect::Save(path) => driver.save(engine, path),
             Effect::Suspend => {

@@ -114,6 +114,7 @@ impl Harness {
             lost: 0,
             note: None,
             filter: None,
+            meter: None,
         });
         let span = core.profile.span().unwrap_or_default();
         Answer {

@@ -9,9 +9,11 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::source::{Counts, EventState, FreshId, Handover, Run};
 
 use super::attr::{self, Common, Have};
 use super::error::OpenError;
+use super::slot::Slot;
 
 /// A CPU's ring and the event that owns it.
 #[derive(Debug)]
@@ -40,12 +42,17 @@ pub struct Opened {
     pub id: u64,
 }
 
+/// How records of an event's id are read.
+fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
+    let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
+    FreshId { id, event, sample_type: attr.sample_type, period }
+}
+
 /// All that is open.
 pub struct Attachment {
     pub sys: Box<dyn Sys>,
     pub rights: Rights,
-    pub events: Vec<Event>,
-    pub event_notes: Vec<Option<String>>,
+    pub slots: Vec<Slot>,
     pub common: Common,
     pub have: Have,
     pub pages: usize,
@@ -55,9 +62,7 @@ pub struct Attachment {
     /// Whether side-band comes from events on the tasks, not on the CPUs.
     pub by_task: bool,
     /// Ids that have not been reported yet.
-    pub fresh_ids: Vec<(u64, u16)>,
-    /// Lost samples of events that are closed by now.
-    pub lost_before: Vec<u64>,
+    pub fresh_ids: Vec<FreshId>,
     pub notes: Vec<String>,
 }
 
@@ -70,12 +75,10 @@ impl Attachment {
         pages: usize,
         by_task: bool,
     ) -> Self {
-        let n = events.len();
         Self {
             sys,
             rights,
-            events,
-            event_notes: vec![None; n],
+            slots: events.into_iter().map(Slot::new).collect(),
             common,
             have: Have::default(),
             pages,
@@ -84,19 +87,18 @@ impl Attachment {
             cgroups: Vec::new(),
             by_task,
             fresh_ids: Vec::new(),
-            lost_before: vec![0; n],
             notes: Vec::new(),
         }
     }
 
     /// The kernel attr of an event as it is opened now.
     pub fn attr(&self, event: usize) -> Attr {
-        attr::event(&self.events[event], &self.common, self.have)
+        attr::event(&self.slots[event].event, &self.common, self.have)
     }
 
-    /// The kernel's filter of each event.
-    pub fn filters(&self) -> Vec<Option<String>> {
-        self.events.iter().map(|event| event.filter.clone()).collect()
+    /// How each event is measured.
+    pub fn states(&self) -> Vec<EventState> {
+        self.slots.iter().map(|slot| slot.state(&self.common)).collect()
     }
 
     pub fn owner_attr(&self) -> Attr {
@@ -107,7 +109,8 @@ impl Attachment {
     /// perf refuses records whose id none of several events has.
     fn report_owner(&mut self, owner: &OwnedFd) {
         if let Ok(id) = self.sys.ioctl(owner.as_fd(), Ioctl::Id) {
-            self.fresh_ids.push((id, 0));
+            let attr = self.attr(0);
+            self.fresh_ids.push(fresh(id, 0, &attr));
         }
     }
 
@@ -140,11 +143,21 @@ impl Attachment {
                 }
             }
         }
+        let all: Vec<usize> = (0..self.slots.len()).collect();
+        self.open_slots(&all, cpu, who)
+    }
+
+    /// Opens some of the events; the ring must be there.
+    pub fn open_slots(&mut self, which: &[usize], cpu: u32, who: Who) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
-        for i in 0..self.events.len() {
-            let leader = self.events[i].group.and_then(|g| leaders.get(&g).copied());
+        for i in which.iter().copied() {
+            if !self.slots[i].wants(cpu) {
+                continue;
+            }
+            let group = self.slots[i].event.group;
+            let leader = group.and_then(|g| leaders.get(&g).copied());
             let Some(at) = self.open_event(i, cpu, who, leader)? else { return Ok(false) };
-            if let Some(group) = self.events[i].group {
+            if let Some(group) = group {
                 leaders.entry(group).or_insert(at);
             }
         }
@@ -194,7 +207,7 @@ impl Attachment {
                     self.redirect(&fd, cpu)?;
                     self.filter(i, &fd)?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
-                    self.fresh_ids.push((id, i as u16));
+                    self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));
                 }
@@ -206,7 +219,7 @@ impl Attachment {
 
     /// Changes what is asked for so that another try may succeed.
     fn fall_back(&mut self, i: usize, attr: &Attr, errno: Errno) -> Result<(), OpenError> {
-        let event = &mut self.events[i];
+        let Slot { event, note, .. } = &mut self.slots[i];
         let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
         let too_fast = attr.has(Flag::Freq) && attr.period_or_freq as i64 > self.rights.max_sample_rate;
@@ -217,7 +230,7 @@ impl Attachment {
             let was = std::mem::replace(event, Event { group: event.group, ..Event::cpu_clock() });
             event.attr.flags = flags;
             event.attr.set_precise(0);
-            self.event_notes[i] = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
+            *note = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
         } else if denied && !self.common.exclude.kernel && !self.rights.kernel() {
             self.user_only();
         } else if let (Errno::INVAL, false, Some(less)) = (errno, too_fast, self.have.less()) {
@@ -246,7 +259,7 @@ impl Attachment {
     /// Sets an event's filter. The errnos are those of the kernel's parser, not of rights or names
     /// (kernel/trace/trace_events_filter.c).
     fn filter(&self, i: usize, fd: &OwnedFd) -> Result<(), OpenError> {
-        let event = &self.events[i];
+        let event = &self.slots[i].event;
         let Some(text) = &event.filter else { return Ok(()) };
         let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
         let reason = match self.sys.ioctl(fd.as_fd(), Ioctl::SetFilter(&words)) {
@@ -263,9 +276,28 @@ impl Attachment {
         let _ = self.sys.ioctl(fd.as_fd(), Ioctl::Enable);
     }
 
-    /// Starts all events that are open.
+    /// Starts all events that are open and do not rest.
     pub fn enable_all(&self) {
-        self.opened.iter().for_each(|o| self.enable(&o.fd));
+        for open in &self.opened {
+            if open.event.is_none_or(|i| self.slots[usize::from(i)].run == Run::Running) {
+                self.enable(&open.fd);
+            }
+        }
+    }
+
+    /// Lets the open events of a slot rest, or go on.
+    pub fn pause(&mut self, slot: usize, on: bool) {
+        let run = &mut self.slots[slot].run;
+        match (&run, on) {
+            (Run::Running, true) => *run = Run::Paused,
+            (Run::Paused, false) => *run = Run::Running,
+            _ => return,
+        }
+        for open in self.opened.iter().filter(|o| o.event == Some(slot as u16)) {
+            let request = if on { Ioctl::Disable } else { Ioctl::Enable };
+            // A descriptor of ours takes both as long as it is open.
+            let _ = self.sys.ioctl(open.fd.as_fd(), request);
+        }
     }
 
     /// Takes a CPU's ring and events away.
@@ -274,31 +306,88 @@ impl Attachment {
         self.rings.remove(&cpu)
     }
 
-    /// Closes events, keeping their losses.
+    /// Closes events, keeping what they counted.
     pub fn close(&mut self, which: impl Fn(&Opened) -> bool) {
-        let format = self.attr(0).read_format;
         let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(which);
         self.opened = kept;
-        for event in gone {
-            if let Some(i) = event.event {
-                self.lost_before[usize::from(i)] += self.sys.counts(event.fd.as_fd(), format).map_or(0, |c| c.lost);
+        self.retire(&gone);
+    }
+
+    fn retire(&mut self, gone: &[Opened]) {
+        for open in gone {
+            if let Some(i) = open.event {
+                let counts = self.read(open);
+                self.slots[usize::from(i)].before.add(&counts);
             }
         }
     }
 
-    /// Lost samples of each event since the start; `None` where the kernel does not count them.
-    pub fn lost(&self) -> Option<Vec<u64>> {
-        if !self.have.lost {
-            return None;
-        }
-        let format = self.attr(0).read_format;
-        let mut lost = self.lost_before.clone();
-        for open in &self.opened {
-            if let Some(i) = open.event {
-                lost[usize::from(i)] += self.sys.counts(open.fd.as_fd(), format).map_or(0, |c| c.lost);
+    /// Replaces the open events of some slots by fresh ones, as the slots want them now. Both run for a
+    /// moment; the handover says whose samples count when. What fails leaves all as it was.
+    pub fn reopen(&mut self, which: &[usize], whos: &[Who]) -> Result<Handover, OpenError> {
+        let (old, reported) = (self.opened.len(), self.fresh_ids.len());
+        let cpus: Vec<u32> = self.rings.keys().copied().collect();
+        for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
+            if let Err(error) = self.open_slots(which, cpu, who) {
+                self.opened.truncate(old);
+                self.fresh_ids.truncate(reported);
+                return Err(error);
             }
         }
-        Some(lost)
+        let mut fresh = self.opened.split_off(old);
+        for open in &fresh {
+            if open.event.is_some_and(|i| self.slots[usize::from(i)].run == Run::Running) {
+                self.enable(&open.fd);
+            }
+        }
+        let at = crate::kernel::monotonic_ns();
+        let is_old = |open: &Opened| open.event.is_some_and(|i| which.contains(&usize::from(i)));
+        let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(is_old);
+        self.opened = kept;
+        self.retire(&gone);
+        for open in fresh.iter().filter(|_| !gone.is_empty()) {
+            let beside = self.read(open).value;
+            if let Some(i) = open.event {
+                let before = &mut self.slots[usize::from(i)].before;
+                before.value = before.value.wrapping_sub(beside);
+            }
+        }
+        let ids = |list: &[Opened]| list.iter().map(|open| open.id).collect();
+        let handover = Handover { at, old: ids(&gone), new: if gone.is_empty() { Vec::new() } else { ids(&fresh) } };
+        self.opened.append(&mut fresh);
+        Ok(handover)
+    }
+
+    fn read(&self, open: &Opened) -> Counts {
+        let mut counts = self.sys.counts(open.fd.as_fd(), self.owner_attr().read_format).unwrap_or_default();
+        if self.by_task {
+            // A task's event waits on every CPU but the one that the task is on.
+            counts.enabled_ns /= self.rings.len().max(1) as u64;
+        }
+        counts
+    }
+
+    /// What each event counted and lost since the start; losses are 0 where the kernel does not count
+    /// them.
+    pub fn counts(&self) -> Vec<Counts> {
+        let mut counts: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
+        for open in &self.opened {
+            if let Some(i) = open.event {
+                counts[usize::from(i)].add(&self.read(open));
+            }
+        }
+        counts
+    }
+
+    /// What each open event of a slot counted so far, by CPU.
+    pub fn counts_by_cpu(&self) -> BTreeMap<(usize, u32), u64> {
+        let mut counts = BTreeMap::new();
+        for open in &self.opened {
+            if let Some(i) = open.event {
+                *counts.entry((usize::from(i), open.cpu)).or_insert(0u64) += self.read(open).value;
+            }
+        }
+        counts
     }
 }
 
@@ -345,8 +434,8 @@ mod tests {
             let sys = FakeSys::new(move |attr, _, _| if attr.kind == TYPE_HARDWARE { Err(errno) } else { Ok(()) });
             let mut a = attachment(sys, vec![Event::cycles()], 0);
             assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-            assert_eq!(a.events[0].name, "cpu-clock");
-            assert!(a.event_notes[0].as_ref().is_some_and(|n| n.contains("cycles")));
+            assert_eq!(a.slots[0].event.name, "cpu-clock");
+            assert!(a.slots[0].note.as_ref().is_some_and(|n| n.contains("cycles")));
             assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
         }
     }
@@ -380,7 +469,7 @@ mod tests {
         let sys = FakeSys::new(|attr, _, _| if attr.precise() > 0 { Err(Errno::OPNOTSUPP) } else { Ok(()) });
         let mut a = attachment(sys, vec![event], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-        assert_eq!((a.events[0].name.as_str(), a.event_notes[0].clone()), ("cycles", None));
+        assert_eq!((a.slots[0].event.name.as_str(), a.slots[0].note.clone()), ("cycles", None));
     }
 
     #[test]
@@ -391,7 +480,7 @@ mod tests {
         let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
         assert_eq!(a.have, Have { lost: false, build_id: false, bpf_event: true, ksymbol: true });
-        assert_eq!(a.lost(), None);
+        assert_eq!(a.counts()[0].lost, 0);
     }
 
     #[test]
@@ -435,6 +524,35 @@ mod tests {
         );
     }
     use crate::kernel::attr::TYPE_BREAKPOINT;
+
+    #[test]
+    fn one_event_takes_over_from_another_and_paused_ones_stay_so() {
+        let sys = FakeSys::new(|attr, _, _| if attr.period_or_freq == 7 { Err(Errno::INVAL) } else { Ok(()) });
+        let log = sys.log.clone();
+        let mut a = attachment(sys, vec![Event::cpu_clock(), Event::cpu_clock()], 0);
+        assert_eq!(a.open(2, Who::Task(-1)), Ok(true));
+        let id = |a: &Attachment, slot| a.opened.iter().find(|o| o.event == Some(slot)).expect("open").id;
+        let (first, second) = (id(&a, 0), id(&a, 1));
+        a.pause(1, true);
+        log.lock().expect("log").clear();
+        let handover = a.reopen(&[1], &[Who::Task(-1)]).expect("reopened");
+        assert_eq!((handover.old, handover.new, id(&a, 0)), (vec![second], vec![id(&a, 1)], first));
+        assert!(!log.lock().expect("log").iter().any(|l| l == "enable"), "it was resting");
+        a.pause(1, false);
+        assert_eq!(
+            (a.slots[1].run.clone(), log.lock().expect("log").last().cloned()),
+            (Run::Running, Some("enable".into()))
+        );
+        a.slots[1].event.attr.period_or_freq = 7;
+        let now = id(&a, 1);
+        assert!(a.reopen(&[1], &[Who::Task(-1)]).is_err());
+        assert_eq!((id(&a, 0), id(&a, 1), a.opened.len()), (first, now, 2), "as it was");
+        a.slots[1].run = Run::Stopped;
+        assert_eq!(a.reopen(&[1], &[Who::Task(-1)]).map(|h| (h.old, h.new)), Ok((vec![now], Vec::new())));
+        a.slots[0].event.cpus = Some(vec![5]);
+        assert_eq!(a.reopen(&[0], &[Who::Task(-1)]).map(|h| h.old), Ok(vec![first]));
+        assert!(a.opened.is_empty(), "no CPU of its own is sampled");
+    }
 
     #[test]
     fn rings_shrink_under_the_memory_limit() {

@@ -2,16 +2,11 @@
 //! do not allow.
 
 use crate::event::Event;
-use crate::kernel::attr::{Attr, Flag, SW_DUMMY, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, read_format, sample};
-
-/// How often to sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// Samples a second on each CPU.
-    Frequency(u64),
-    /// One sample each so many occurrences (nanoseconds for clocks).
-    Period(u64),
-}
+pub use crate::event::spec::Rate;
+use crate::kernel::attr::{
+    Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, read_format,
+    sample,
+};
 
 /// What not to sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,10 +106,17 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
             attr.set(Flag::Freq, true);
         }
     }
+    let clock = own.kind == TYPE_SOFTWARE && matches!(own.config, SW_CPU_CLOCK | SW_TASK_CLOCK);
+    if !attr.has(Flag::Freq) && attr.period_or_freq > 1 && !clock {
+        // Of what the kernel counts one by one, samples that say their period are taken of every hit
+        // (perf_swevent_event in kernel/events/core.c); all have the same one anyway.
+        attr.sample_type &= !sample::PERIOD;
+    }
     if common.chains {
         attr.sample_type |= sample::CALLCHAIN;
-        attr.set(Flag::ExcludeCallchainUser, common.exclude.user);
-        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel);
+        // Without either half a chain is empty, and samples stay laid out as they were.
+        attr.set(Flag::ExcludeCallchainUser, common.exclude.user || event.no_chains);
+        attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains);
     }
     if own.kind == TYPE_TRACEPOINT {
         attr.sample_type |= sample::RAW;
@@ -139,6 +141,15 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
+}
+
+/// How often an event is sampled.
+pub fn rate(event: &Event, common: &Common) -> Rate {
+    let attr = self::event(event, common, Have::default());
+    match attr.has(Flag::Freq) {
+        true => Rate::Frequency(attr.period_or_freq),
+        false => Rate::Period(attr.period_or_freq),
+    }
 }
 
 /// The dummy that owns a ring and brings in the side-band records.
@@ -188,7 +199,13 @@ mod tests {
         assert!(clock.has(Flag::Freq) && clock.period_or_freq == 999 && clock.sample_type & sample::CALLCHAIN != 0);
         let mut tp = Event::cpu_clock();
         tp.attr.kind = TYPE_TRACEPOINT;
+        let seldom = |mut e: Event| {
+            e.attr.period_or_freq = 10;
+            event(&e, &COMMON, Have::default()).sample_type & sample::PERIOD
+        };
+        assert_eq!((seldom(tp.clone()), seldom(Event::cpu_clock())), (0, sample::PERIOD));
         let tp = event(&tp, &COMMON, Have::default());
+        assert_eq!(tp.sample_type & sample::PERIOD, sample::PERIOD);
         assert!(!tp.has(Flag::Freq) && tp.period_or_freq == 1 && tp.sample_type & sample::RAW != 0);
     }
 

@@ -3,9 +3,12 @@
 
 pub mod attach;
 pub mod attr;
+mod control;
 pub mod cost;
 pub mod error;
+pub mod flood;
 pub mod kernel_maps;
+mod slot;
 pub mod target;
 
 use std::os::fd::AsFd;
@@ -15,7 +18,6 @@ use std::time::Duration;
 use rustix::event::epoll;
 
 use crate::event::Event;
-use crate::event::spec::Places;
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Held};
 use crate::kernel::sys::Sys;
@@ -23,7 +25,7 @@ use crate::kernel::{cgroup, cpus, monotonic_ns, procfs};
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
-use super::{Batch, Changed, Control, Info, Source, SourceError, Step};
+use super::{Batch, Changed, Control, Handover, Info, Run, Source, SourceError, Step};
 use attach::{Attachment, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
@@ -52,6 +54,8 @@ pub struct Config {
     pub cpus: Option<Vec<u32>>,
     /// The command to start and follow to its end.
     pub command: Option<Held>,
+    /// Whether events may flood the machine.
+    pub force: bool,
 }
 
 /// The running machine.
@@ -71,6 +75,10 @@ pub struct LiveSource {
     ticks: usize,
     next_housekeeping: u64,
     enable_at: Option<u64>,
+    /// Events that came up and handovers that were made since the last batch.
+    fresh_events: Vec<EventDesc>,
+    handovers: Vec<Handover>,
+    flood: flood::Guard,
     stopping: Option<String>,
 }
 
@@ -124,6 +132,9 @@ impl LiveSource {
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
             enable_at: None,
+            fresh_events: Vec::new(),
+            handovers: Vec::new(),
+            flood: flood::Guard::new(config.force),
             stopping: None,
         };
         source.open_all(files)?;
@@ -164,7 +175,7 @@ impl LiveSource {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.target.tasks();
         let whos = self.whos();
-        let each = self.attachment.events.len() + 1;
+        let each = self.attachment.slots.len() + 1;
         let need = cpus.len() * each * whos.len().max(1) + 32;
         if need as u64 > files {
             return Err(OpenError::descriptors(need, files));
@@ -212,7 +223,9 @@ impl LiveSource {
             self.child = Some(held.release().map_err(SourceError::Command)?);
         }
         batch.bytes.append(&mut self.first);
+        batch.events.append(&mut self.fresh_events);
         batch.ids.append(&mut self.attachment.fresh_ids);
+        batch.handovers.append(&mut self.handovers);
         batch.notes.append(&mut self.attachment.notes);
         Ok(())
     }
@@ -245,7 +258,8 @@ impl LiveSource {
             return;
         }
         self.next_housekeeping = now + HOUSEKEEPING_NS;
-        batch.lost = self.attachment.lost();
+        batch.counts = Some(self.attachment.counts());
+        self.hold_back(batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);
     }
@@ -314,11 +328,14 @@ impl LiveSource {
     }
 
     fn changed(&self) -> Changed {
+        let states = self.attachment.states();
+        let rates = states.iter().filter(|s| s.run == Run::Running).map(|s| frequency(s.rate));
         Changed {
-            frequency: frequency(self.attachment.common.rate),
+            frequency: rates.max().unwrap_or(0),
             n_cpus: self.attachment.rings.len(),
             cpus: self.chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
-            filters: self.attachment.filters(),
+            target: self.target.words(),
+            events: states,
         }
     }
 
@@ -334,73 +351,6 @@ impl LiveSource {
             return Some(format!("{} has ended", self.target.words()));
         }
         None
-    }
-
-    fn set_frequency(&mut self, hz: u64) -> Result<String, String> {
-        let limit = self.attachment.rights.max_sample_rate;
-        if hz == 0 || hz as i64 > limit {
-            return Err(format!("the rate must be 1 to {limit} Hz (kernel.perf_event_max_sample_rate)"));
-        }
-        let before = self.attachment.common.rate;
-        self.attachment.common.rate = Rate::Frequency(hz);
-        self.reopen().map_err(|e| {
-            self.attachment.common.rate = before;
-            e.to_string()
-        })?;
-        Ok(format!("sampling at {hz} Hz now"))
-    }
-
-    /// Filters a tracepoint in the kernel from now on, or no longer.
-    fn set_filter(&mut self, event: usize, text: Option<&str>) -> Result<String, String> {
-        let Some(slot) = self.attachment.events.get_mut(event) else {
-            return Err("this event is made of others: filter those".to_owned());
-        };
-        let before = slot.filter.clone();
-        slot.set_filter(text, &Places::system()).map_err(|fault| fault.line())?;
-        let name = slot.name.clone();
-        if let Err(error) = self.reopen() {
-            self.attachment.events[event].filter = before;
-            return Err(error.to_string().trim_end().replace('\n', ". "));
-        }
-        Ok(match text {
-            Some(text) => format!("from now on the kernel keeps of {name} what has {text}"),
-            None => format!("all of {name} is recorded again"),
-        })
-    }
-
-    /// Opens all events anew with the attrs of now, then closes the old ones.
-    fn reopen(&mut self) -> Result<(), OpenError> {
-        let old = self.attachment.opened.len();
-        if self.target.is_tasks() {
-            self.known_tasks = self.target.tasks();
-        }
-        let whos = self.whos();
-        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
-        for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
-            if let Err(error) = self.attachment.open(cpu, who) {
-                // What was measured goes on as it was.
-                self.attachment.opened.truncate(old);
-                return Err(error);
-            }
-        }
-        self.attachment.enable_all();
-        let fresh = self.attachment.opened.split_off(old);
-        self.attachment.close(|_| true);
-        self.attachment.opened = fresh;
-        Ok(())
-    }
-
-    fn set_cpus(&mut self, list: &[u32], batch_notes: &mut Vec<String>) -> Result<String, String> {
-        let before = self.chosen.replace(list.to_vec());
-        if let Err(error) = self.wanted_cpus() {
-            self.chosen = before;
-            return Err(error.to_string().replace('\n', ". "));
-        }
-        let mut batch = Batch::default();
-        self.follow_cpus(&mut batch);
-        batch_notes.extend(batch.notes.into_iter().filter(|n| !n.contains("line")));
-        self.first.append(&mut batch.bytes);
-        Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }
 }
 
@@ -421,7 +371,7 @@ impl Source for LiveSource {
             // What a CPU stamped before now may still be on its way into the ring.
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
-            batch.lost = self.attachment.lost();
+            batch.counts = Some(self.attachment.counts());
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Step::End(why));
@@ -434,21 +384,9 @@ impl Source for LiveSource {
     }
 
     fn control(&mut self, control: &Control) -> Result<String, String> {
-        match control {
-            Control::Frequency(hz) => self.set_frequency(*hz),
-            Control::Filter(event, text) => self.set_filter(*event, text.as_deref()),
-            Control::Cpus(list) => {
-                let mut notes = Vec::new();
-                let reply = self.set_cpus(list, &mut notes);
-                self.attachment.notes.append(&mut notes);
-                reply
-            }
-            Control::Stop => {
-                self.stopping = Some("stopped".to_owned());
-                Ok(String::new())
-            }
-        }
-        .inspect(|_| self.next_tick = 0)
+        // What a change has to say goes with the next batch, and that comes at once.
+        self.next_tick = 0;
+        self.carry_out(control)
     }
 }
 
@@ -468,26 +406,26 @@ fn frequency(rate: Rate) -> u64 {
     }
 }
 
+/// An event as the session's profile knows it.
+fn desc(a: &Attachment, i: usize) -> EventDesc {
+    let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
+    EventDesc { name: a.slots[i].event.name.clone(), attr: a.attr(i), ids: own.map(|fresh| fresh.id).collect() }
+}
+
 fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {
     let uname = rustix::system::uname();
-    let desc = |i: usize| EventDesc {
-        name: a.events[i].name.clone(),
-        attr: a.attr(i),
-        ids: a.fresh_ids.iter().filter(|(_, event)| usize::from(*event) == i).map(|(id, _)| *id).collect(),
-    };
     Info {
         origin: Origin::Live,
         host: uname.nodename().to_string_lossy().into_owned(),
         kernel: uname.release().to_string_lossy().into_owned(),
-        events: (0..a.events.len()).map(desc).collect(),
-        event_notes: a.event_notes.clone(),
+        events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
+        states: a.states(),
         frequency: frequency(a.common.rate),
         chains: a.common.chains,
         start,
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
         target: target.words(),
-        filters: a.filters(),
         notes: Vec::new(),
         ..Info::new(Origin::Live)
     }

@@ -136,7 +136,6 @@ impl TextSource {
         if format == Format::Folded {
             source.names.events.insert(b"samples"[..].into(), 0);
             source.info.events.push(event("samples"));
-            source.info.event_notes.push(None);
         }
         Ok(source)
     }

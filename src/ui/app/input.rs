@@ -58,7 +58,11 @@ impl App {
         let Some(mut prompt) = self.prompt.take() else { return };
         let answer = self.answer.clone();
         match name {
+            "esc" if prompt.ask == Ask::EventSearch => return self.search_events(String::new()),
             "esc" => {
+                if prompt.ask == Ask::EventSearch {
+                    self.search_events(prompt.text().trim().to_owned());
+                }
                 if let Some(before) = self.before_search.take() {
                     self.screen = Screen { search: None, height: self.screen.height, ..before };
                 }
@@ -69,6 +73,9 @@ impl App {
             "down" => prompt.choose(1),
             "up" | "backtab" => prompt.choose(-1),
             _ => prompt.key(key, &answer),
+        }
+        if prompt.ask == Ask::EventSearch {
+            self.search_events(prompt.text().trim().to_owned());
         }
         if let Some(before) = self.before_search.as_ref().filter(|_| self.tab == Tab::Top) {
             self.screen = Screen { height: self.screen.height, ..before.clone() };
@@ -89,6 +96,9 @@ impl App {
         match prompt.ask {
             Ask::Filter if text.is_empty() => self.filter = None,
             Ask::Capture => self.run(Command::Capture(given)),
+            Ask::EventSearch => self.search_events(text),
+            Ask::EventModifiers => self.run(Command::EventModifiers(given)),
+            Ask::EventCpus => self.run(Command::EventCpus(given)),
             Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
             Ask::Search if text.is_empty() => self.screen.search = None,
             _ if text.is_empty() => {}
@@ -102,6 +112,8 @@ impl App {
             Ask::Around => self.run(Command::Around(given)),
             Ask::Save => self.run(Command::Save(given)),
             Ask::Write => self.run(Command::Write(given)),
+            Ask::Event => self.run(Command::EventAdd(given)),
+            Ask::EventRate => self.run(Command::EventRate(given)),
         }
     }
 
@@ -194,6 +206,7 @@ impl App {
         match self.tab {
             Tab::Flame => return self.flame_mouse(mouse),
             Tab::Cpus => return self.cpus_mouse(mouse),
+            Tab::Events => return self.events_mouse(mouse),
             Tab::Top => {}
         }
         let answer = self.answer.clone();

@@ -2,6 +2,7 @@
 //! as effects.
 
 mod cpus;
+mod events;
 mod flame;
 mod input;
 mod narrow;
@@ -24,6 +25,7 @@ use crate::source::{Control, Info};
 use super::command;
 use super::cpus::CpusScreen;
 use super::draw::layout;
+use super::events::EventsScreen;
 use super::flame::FlameScreen;
 use super::overlay::Overlay;
 use super::prompt::Prompt;
@@ -46,6 +48,8 @@ pub enum Effect {
     Mouse(bool),
     /// Measure the time in softirqs, or stop.
     Softirqs(bool),
+    /// Find out what this machine can measure.
+    Catalogue,
     /// Put a text on the clipboard.
     Copy(String),
     /// Write a text to a file.
@@ -93,6 +97,7 @@ pub enum Tab {
     Top,
     Flame,
     Cpus,
+    Events,
 }
 
 impl Tab {
@@ -102,6 +107,7 @@ impl Tab {
             Self::Top => None,
             Self::Flame => Some(command::FLAME),
             Self::Cpus => Some(command::CPUS),
+            Self::Events => Some(command::EVENTS),
         }
     }
 }
@@ -115,6 +121,7 @@ pub struct App {
     pub tab: Tab,
     pub flame: FlameScreen,
     pub cpus: CpusScreen,
+    pub events: EventsScreen,
     /// The machine's CPUs; none of a recording.
     pub host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
@@ -175,6 +182,7 @@ impl App {
             tab: Tab::Top,
             flame: FlameScreen::default(),
             cpus: CpusScreen::default(),
+            events: EventsScreen::default(),
             host: None,
             times: None,
             tracing: false,

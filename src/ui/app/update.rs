@@ -9,7 +9,7 @@ use crate::engine::tracepoints;
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::query::{ChainMode, Direction};
-use crate::source::Control;
+use crate::source::{Change, Control};
 use crate::ui::command::Command;
 use crate::ui::overlay::{Overlay, Palette};
 use crate::ui::prompt::{Ask, Prompt};
@@ -21,6 +21,9 @@ impl App {
             return self.ask(false);
         }
         if self.tab == Tab::Cpus && self.run_cpus(&command) {
+            return self.ask(false);
+        }
+        if self.tab == Tab::Events && self.run_events(&command) {
             return self.ask(false);
         }
         let answer = self.answer.clone();
@@ -35,6 +38,7 @@ impl App {
             }
             Command::TabFlame => self.tab = Tab::Flame,
             Command::TabCpus => self.tab = Tab::Cpus,
+            Command::TabEvents => self.show_events(),
             Command::Finding => self.go_to_finding(),
             Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
             Command::StopLoading if answer.progress.is_some() => {
@@ -131,7 +135,9 @@ impl App {
                 Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
                 Err(_) => self.error(format!("{text} is no number of samples a second")),
             },
-            Command::Capture(text) => self.capture(text),
+            Command::Capture(text) => self.capture_of(self.event, text),
+            Command::EventAdd(names) => self.add_event(names),
+            Command::PauseAll => self.pause_all(),
             Command::Cpus(None) => self.ask_for(Ask::Cpus, self.answer.cpus.clone()),
             Command::Cpus(Some(text)) => match cpu_list(&text) {
                 Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
@@ -158,12 +164,13 @@ impl App {
         }
     }
 
-    /// Asks for, or sets, the kernel's filter of the event that is shown; an empty text takes it away.
-    fn capture(&mut self, text: Option<String>) {
-        let now = self.answer.events.get(self.event).and_then(|e| e.filter.clone()).unwrap_or_default();
+    /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
+    pub(super) fn capture_of(&mut self, event: usize, text: Option<String>) {
+        let info = self.answer.events.get(event);
+        let now = info.and_then(|e| e.filter.clone()).unwrap_or_default();
         let Some(text) = text else {
-            let name = self.info.events.get(self.event).map(|e| e.name.clone()).unwrap_or_default();
-            let Some((_, format)) = tracepoints::find(&self.info, plain(&name)) else {
+            let name = info.map(|e| e.name.clone()).unwrap_or_default();
+            let Some(format) = tracepoints::format(&self.info, plain(&name)) else {
                 return self.say(format!("{name} is no tracepoint: F filters those in the kernel; f filters the view"));
             };
             let answer = self.answer.clone();
@@ -171,7 +178,7 @@ impl App {
             return;
         };
         let text = Some(text).filter(|text| !text.is_empty());
-        self.effects.push(Effect::Control(Control::Filter(self.event, text)));
+        self.effects.push(Effect::Control(Control::Event(event, Change::Filter(text))));
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, text: String) {
@@ -216,7 +223,7 @@ impl App {
 }
 
 /// Parses a list of CPUs.
-fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+pub(super) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     use crate::filter::Test;
     let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
     let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };

@@ -222,6 +222,7 @@ impl App {
             Tab::Top => Some(shown(&self.answer.lines, &self.fields()).to_text()),
             Tab::Flame => self.answer.flame.as_ref().map(|flame| drawn::text(self, flame)),
             Tab::Cpus => Some(crate::ui::draw::cpus::text(self)),
+            Tab::Events => Some(crate::ui::draw::events::text(self)),
         }
     }
 
@@ -262,8 +263,12 @@ impl App {
             commands.extend(self.flame.words());
             commands.extend(self.off_cpu.then(|| "off-cpu".to_owned()));
         }
-        if self.tab == Tab::Cpus {
-            commands.push("cpu-screen".to_owned());
+        let started = self.answer.events.iter().filter(|e| e.meter.is_some()).skip(self.info.events.len());
+        commands.extend(started.map(|e| format!("event {}", e.name)));
+        match self.tab {
+            Tab::Cpus => commands.push("cpu-screen".to_owned()),
+            Tab::Events => commands.push("events".to_owned()),
+            Tab::Top | Tab::Flame => {}
         }
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
         let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");

@@ -31,7 +31,7 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
-    if app.tab == Tab::Cpus {
+    if matches!(app.tab, Tab::Cpus | Tab::Events) {
         return;
     }
     if let Some(search) = &app.screen.search {
@@ -135,6 +135,24 @@ const CPU_KEYS: &[(&str, &str)] = &[
     ("quit", "quit"),
 ];
 
+/// The same on the event screen.
+const EVENT_KEYS: &[(&str, &str)] = &[
+    ("event-enter", "start/show"),
+    ("event-stop", "stop"),
+    ("search", "search"),
+    ("help", "help"),
+    ("event-pause", "pause"),
+    ("event-rate", "rate"),
+    ("capture", "filter"),
+    ("event-chains", "chains"),
+    ("event-modifiers", "modifiers"),
+    ("event-cpus", "CPUs"),
+    ("event", "add by name"),
+    ("top", "table"),
+    ("save", "save"),
+    ("quit", "quit"),
+];
+
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &app.prompt {
@@ -153,6 +171,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Tab::Top => KEYS,
         Tab::Flame => FLAME_KEYS,
         Tab::Cpus => CPU_KEYS,
+        Tab::Events => EVENT_KEYS,
     };
     for (name, word) in keys {
         let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };

@@ -54,7 +54,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     add(chains.trim().to_owned(), theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(cpus, theme.text, 8);
-    add(app.info.target.clone(), theme.text, 8);
+    add(target(app).to_owned(), theme.text, 8);
     if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
         add(format!("capture: {filter}"), theme.warning, 8);
     }
@@ -83,6 +83,11 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     out
 }
 
+/// What is sampled, in words; it may have changed since the start.
+fn target(app: &App) -> &str {
+    if app.info.origin == Origin::Live { &app.answer.target } else { &app.info.target }
+}
+
 /// How far a recording has been read, and how long the rest takes.
 fn loading(app: &App) -> String {
     let Some(progress) = app.answer.progress else { return "… loading".into() };
@@ -107,7 +112,8 @@ fn samples(app: &App) -> String {
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame"), (Tab::Cpus, "4 CPUs")] {
+    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame"), (Tab::Cpus, "4 CPUs"), (Tab::Events, "5 Events")]
+    {
         let (text, style) =
             if tab == app.tab { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
         x += put(buffer, area, x, 0, &text, style);

@@ -2,6 +2,7 @@
 
 mod cpu_words;
 pub mod cpus;
+pub mod events;
 pub mod flame;
 pub mod footer;
 pub mod header;
@@ -34,6 +35,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Tab::Top => table::draw(app, theme, places.table, buffer),
         Tab::Flame => flame::draw(app, theme, places.table, buffer),
         Tab::Cpus => cpus::draw(app, theme, places.table, buffer),
+        Tab::Events => events::draw(app, theme, places.table, buffer),
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);

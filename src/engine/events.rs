@@ -1,0 +1,173 @@
+//! The events of a session as their figures come in: samples, counts, rates, losses, states.
+
+use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
+use crate::perfdata::EventDesc;
+use crate::profile::Acc;
+use crate::query::answer::{EventInfo, Meter};
+use crate::source::live::flood;
+use crate::source::{Counts, EventState, Rate, Run};
+
+/// Seconds of rates that are kept of each event.
+const HISTORY: usize = 120;
+
+/// One event.
+#[derive(Debug, Default)]
+struct Row {
+    total: Acc,
+    counts: Counts,
+    /// Samples and counts when rates were last taken.
+    then: (u64, Counts),
+    meter: Option<Meter>,
+}
+
+/// All events of a session; they only become more.
+#[derive(Debug, Default)]
+pub struct Events {
+    names: Vec<String>,
+    rows: Vec<Row>,
+    taken_at: u64,
+}
+
+impl Events {
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Makes room for events that came up.
+    pub fn know(&mut self, events: &[EventDesc]) {
+        for event in events.iter().skip(self.names.len()) {
+            self.names.push(event.name.clone());
+            self.rows.push(Row::default());
+        }
+    }
+
+    /// Counts a sample.
+    pub fn add(&mut self, event: u16, weight: u64) {
+        if let Some(row) = self.rows.get_mut(usize::from(event)) {
+            row.total += Acc::one(weight);
+        }
+    }
+
+    /// Forgets a sample.
+    pub fn take(&mut self, event: u16, weight: u64) {
+        if let Some(row) = self.rows.get_mut(usize::from(event)) {
+            row.total -= Acc::one(weight);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.rows.iter_mut().for_each(|row| (row.total, row.then.0) = (Acc::default(), 0));
+    }
+
+    pub fn total(&self, event: usize) -> Acc {
+        self.rows.get(event).map(|row| row.total).unwrap_or_default()
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.rows.iter().map(|row| row.counts.lost).sum()
+    }
+
+    /// Takes in what the source's events counted; `slots` says which of the session's each is. Rates
+    /// are of the time since the last call.
+    pub fn count(&mut self, counts: &[Counts], slots: &[u16], now: u64) {
+        let seconds = (now.saturating_sub(std::mem::replace(&mut self.taken_at, now))) as f64 / 1e9;
+        for (slot, counts) in slots.iter().zip(counts) {
+            let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
+            row.counts = *counts;
+            let (samples, then) = std::mem::replace(&mut row.then, (row.total.samples, *counts));
+            let Some(meter) = row.meter.as_mut().filter(|_| (0.05..60.0).contains(&seconds)) else { continue };
+            meter.count = counts.value;
+            meter.rate = counts.value.saturating_sub(then.value) as f64 / seconds;
+            meter.sampled = row.total.samples.saturating_sub(samples) as f64 / seconds;
+            let enabled = counts.enabled_ns.saturating_sub(then.enabled_ns);
+            let running = counts.running_ns.saturating_sub(then.running_ns);
+            meter.running_percent = if enabled == 0 { 0.0 } else { 100.0 * running as f64 / enabled as f64 };
+            if meter.history.len() == HISTORY {
+                meter.history.pop_front();
+            }
+            meter.history.push_back(meter.rate as f32);
+        }
+    }
+
+    /// Takes in how the source's events are measured now.
+    pub fn set_states(&mut self, states: &[EventState], slots: &[u16]) {
+        for (slot, state) in slots.iter().zip(states) {
+            let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
+            if let Some(name) = self.names.get_mut(usize::from(*slot)) {
+                name.clone_from(&state.name);
+            }
+            match &mut row.meter {
+                Some(meter) => meter.state = state.clone(),
+                None => row.meter = Some(Meter::new(state.clone())),
+            }
+        }
+    }
+
+    /// The events for an answer. `per_sample` is what a timer's sample costs in seconds.
+    pub fn infos(&self, descs: &[EventDesc], per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
+        let info = |(i, row): (usize, &Row)| {
+            let mut meter = row.meter.clone();
+            if let (Some(meter), Some(desc)) = (&mut meter, descs.get(i)) {
+                meter.cost_percent = cost(desc, meter, per_sample, n_cpus);
+            }
+            EventInfo {
+                name: self.names[i].clone(),
+                total: row.total,
+                lost: row.counts.lost,
+                note: meter.as_ref().and_then(|m| match &m.state.run {
+                    Run::Refused(why) => Some(why.clone()),
+                    _ => m.state.note.clone(),
+                }),
+                filter: meter.as_ref().and_then(|m| m.state.filter.clone()),
+                meter,
+            }
+        };
+        self.rows.iter().enumerate().map(info).collect()
+    }
+}
+
+/// What the samples of an event cost, in percent of each CPU: estimated from how many come.
+fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 {
+    if meter.state.run != Run::Running {
+        return 0.0;
+    }
+    match (meter.state.rate, desc.attr.kind) {
+        (_, TYPE_TRACEPOINT | TYPE_BREAKPOINT) => {
+            flood::percent(meter.sampled, meter.state.chains) / n_cpus.max(1) as f64
+        }
+        // A timer fires whether or not its sample is kept.
+        (Rate::Frequency(hz), _) => per_sample * hz as f64 * 100.0,
+        (Rate::Period(_), _) => per_sample * meter.sampled * 100.0 / n_cpus.max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_the_time_between_two_counts() {
+        let mut events = Events::default();
+        let desc = EventDesc { name: "a".into(), attr: Default::default(), ids: vec![] };
+        events.know(&[EventDesc::derived("off-cpu"), desc]);
+        let state = EventState {
+            name: "b".into(),
+            run: Run::Running,
+            note: None,
+            filter: None,
+            rate: Rate::Period(1),
+            chains: true,
+            cpus: String::new(),
+        };
+        events.set_states(&[state], &[1]);
+        let counts = |value, running_ns| Counts { value, enabled_ns: value * 10, running_ns, lost: 3 };
+        events.count(&[counts(100, 1000)], &[1], 1_000_000_000);
+        events.add(1, 5);
+        events.count(&[counts(300, 2000)], &[1], 3_000_000_000);
+        let infos = events.infos(&[EventDesc::derived("off-cpu"), EventDesc::derived("b")], 0.0, 2);
+        let meter = infos[1].meter.as_ref().expect("live");
+        assert_eq!((infos[1].name.as_str(), infos[1].lost, infos[1].total.samples), ("b", 3, 1));
+        assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
+        assert_eq!((infos[0].meter.is_none(), events.lost()), (true, 3));
+    }
+}

@@ -1,0 +1,30 @@
+//! How an event of a session is measured: what is asked of the kernel, and what became of it.
+
+use super::Rate;
+
+/// Whether an event is measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Run {
+    #[default]
+    Running,
+    Paused,
+    Stopped,
+    /// The kernel would not have it; why.
+    Refused(String),
+}
+
+/// How an event is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventState {
+    /// It may have another one than it was asked for by.
+    pub name: String,
+    pub run: Run,
+    /// What was done instead, or what to know.
+    pub note: Option<String>,
+    /// What the kernel lets through.
+    pub filter: Option<String>,
+    pub rate: Rate,
+    pub chains: bool,
+    /// The CPUs that it is restricted to; empty for all.
+    pub cpus: String,
+}

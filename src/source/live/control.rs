@@ -1,0 +1,246 @@
+//! What is changed while it runs: events come and go, and each change opens what is new before it
+//! closes what was.
+
+use crate::event::spec::Places;
+use crate::event::{Event, parse};
+use crate::kernel::cpus;
+use crate::source::{Batch, Change, Control, Rate, Run};
+
+use super::slot::Slot;
+use super::{LiveSource, OpenError, desc};
+
+/// Events that a session may have, running or not.
+const MAX_EVENTS: usize = 4096;
+
+/// An error's lines as one.
+fn line(error: &OpenError) -> String {
+    error.to_string().trim_end().replace('\n', ". ")
+}
+
+impl LiveSource {
+    pub(super) fn carry_out(&mut self, control: &Control) -> Result<String, String> {
+        match control {
+            Control::Frequency(hz) => self.set_frequency(*hz),
+            Control::Cpus(list) => self.set_cpus(list),
+            Control::Add(names) => self.add(names),
+            Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {
+                Err("this event is made of others: change those".to_owned())
+            }
+            Control::Event(slot, change) => self.change(*slot, change),
+            Control::Pause(on) => {
+                (0..self.attachment.slots.len()).for_each(|slot| self.attachment.pause(slot, *on));
+                let words = if *on { "nothing is measured until events are resumed" } else { "all events go on" };
+                Ok(words.to_owned())
+            }
+            Control::Stop => {
+                self.stopping = Some("stopped".to_owned());
+                Ok(String::new())
+            }
+        }
+    }
+
+    /// Measures more events. One that was measured before goes on in its place.
+    fn add(&mut self, names: &str) -> Result<String, String> {
+        let events = parse(names, &Places::system()).map_err(|fault| fault.line())?;
+        self.room_for(events.len())?;
+        let known = self.attachment.slots.len();
+        let which = self.place(events)?;
+        let opened = self.reopen(&which).map_err(|error| line(&error));
+        if let Err(why) = &opened {
+            for slot in &which {
+                self.attachment.slots[*slot].run = Run::Refused(why.clone());
+            }
+        }
+        let fresh = known..self.attachment.slots.len();
+        self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
+        opened?;
+        Ok(match which.as_slice() {
+            [one] => format!("measuring {} from now on", self.attachment.slots[*one].event.name),
+            many => format!("measuring {} events from now on", many.len()),
+        })
+    }
+
+    /// Finds each event its slot.
+    fn place(&mut self, events: Vec<Event>) -> Result<Vec<usize>, String> {
+        let slots = &mut self.attachment.slots;
+        let measured = |name: &str| slots.iter().find(|s| s.is_open() && s.event.name == name);
+        if let Some(slot) = events.iter().find_map(|e| measured(&e.name)) {
+            return Err(format!("{} is measured already", slot.event.name));
+        }
+        if slots.len() + events.len() > MAX_EVENTS {
+            return Err(format!("more than {MAX_EVENTS} events are too many"));
+        }
+        let groups = slots.iter().filter_map(|s| s.event.group).max().unwrap_or(0);
+        let mut place = |event: Event| match slots.iter().position(|s| s.event.name == event.name) {
+            Some(at) => {
+                slots[at].run = Run::Running;
+                at
+            }
+            None => {
+                let group = event.group.map(|g| g + groups);
+                slots.push(Slot::new(Event { group, ..event }));
+                slots.len() - 1
+            }
+        };
+        Ok(events.into_iter().map(&mut place).collect())
+    }
+
+    /// Whether the limit on open files allows for more events.
+    fn room_for(&self, events: usize) -> Result<(), String> {
+        let each = self.attachment.rings.len() * self.whos().len().max(1);
+        let need = self.attachment.opened.len() + each * (events + 1) + 64;
+        let (files, _) = crate::kernel::limits::raise_files();
+        if need as u64 > files { Err(line(&OpenError::descriptors(need, files))) } else { Ok(()) }
+    }
+
+    fn change(&mut self, slot: usize, change: &Change) -> Result<String, String> {
+        let before = self.attachment.slots[slot].clone();
+        let words = match self.prepare(slot, change) {
+            Ok(Some(words)) => words,
+            Ok(None) => return Ok(self.pause_words(slot)),
+            Err(why) => {
+                self.attachment.slots[slot] = before;
+                return Err(why);
+            }
+        };
+        // Members of a group are scheduled as one, so they are opened as one.
+        let group = before.event.group;
+        let mates = self.attachment.slots.iter().enumerate().filter(|(_, s)| group.is_some() && s.event.group == group);
+        let mut which: Vec<usize> = mates.map(|(i, _)| i).collect();
+        if which.is_empty() {
+            which.push(slot);
+        }
+        match self.reopen(&which) {
+            Ok(()) => Ok(words),
+            Err(error) => {
+                self.attachment.slots[slot] = Slot { before: self.attachment.slots[slot].before, ..before };
+                Err(line(&error))
+            }
+        }
+    }
+
+    /// Writes a change into the slot and says what it comes to; `None` when nothing needs to be opened.
+    fn prepare(&mut self, at: usize, change: &Change) -> Result<Option<String>, String> {
+        let limit = self.attachment.rights.max_sample_rate;
+        let chains = self.attachment.common.chains;
+        let slot = &mut self.attachment.slots[at];
+        let name = slot.event.name.clone();
+        Ok(Some(match change {
+            Change::Filter(text) => {
+                slot.event.set_filter(text.as_deref(), &Places::system()).map_err(|fault| fault.line())?;
+                match text {
+                    Some(text) => format!("from now on the kernel keeps of {name} what has {text}"),
+                    None => format!("all of {name} is recorded again"),
+                }
+            }
+            Change::Rate(Rate::Frequency(hz)) if *hz == 0 || *hz as i64 > limit => return Err(beyond(limit)),
+            Change::Rate(Rate::Period(0)) => return Err("a period must be at least 1".to_owned()),
+            Change::Rate(rate) => {
+                slot.event.set_rate(*rate);
+                match rate {
+                    Rate::Frequency(hz) => format!("{name} is sampled {hz} times a second on each CPU now"),
+                    Rate::Period(1) => format!("every hit of {name} is sampled now"),
+                    Rate::Period(n) => format!("one in {n} of {name} is sampled now"),
+                }
+            }
+            Change::Modifiers(letters) => {
+                slot.event.set_modifiers(letters).map_err(|fault| fault.line())?;
+                format!("measuring {} now", slot.event.name)
+            }
+            Change::Chains(_) if !chains => {
+                return Err("this session was started without call chains (--call-graph none)".to_owned());
+            }
+            Change::Chains(on) => {
+                slot.event.no_chains = !on;
+                format!("{name} is sampled with{} call chains now", if *on { "" } else { "out" })
+            }
+            Change::Cpus(list) => {
+                slot.event.cpus.clone_from(list);
+                match list {
+                    Some(list) => format!("{name} is measured on CPU {} now", cpus::format_list(list)),
+                    None => format!("{name} is measured on all CPUs that are sampled"),
+                }
+            }
+            Change::Pause(on) => {
+                self.attachment.pause(at, *on);
+                return Ok(None);
+            }
+            Change::Start => {
+                slot.run = Run::Running;
+                format!("measuring {name} again")
+            }
+            Change::Stop => {
+                slot.run = Run::Stopped;
+                format!("{name} is not measured any more; its samples stay")
+            }
+        }))
+    }
+
+    fn pause_words(&self, slot: usize) -> String {
+        let slot = &self.attachment.slots[slot];
+        match slot.run {
+            Run::Paused => format!("{} is paused", slot.event.name),
+            _ => format!("{} goes on", slot.event.name),
+        }
+    }
+
+    /// Opens the events of some slots anew, then closes the old ones.
+    fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
+        if self.target.is_tasks() {
+            self.known_tasks = self.target.tasks();
+        }
+        let whos = self.whos();
+        let handover = self.attachment.reopen(which, &whos)?;
+        if !handover.new.is_empty() {
+            self.handovers.push(handover);
+        }
+        Ok(())
+    }
+
+    fn set_frequency(&mut self, hz: u64) -> Result<String, String> {
+        let limit = self.attachment.rights.max_sample_rate;
+        if hz == 0 || hz as i64 > limit {
+            return Err(beyond(limit));
+        }
+        let before = std::mem::replace(&mut self.attachment.common.rate, Rate::Frequency(hz));
+        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
+        self.reopen(&all).map_err(|error| {
+            self.attachment.common.rate = before;
+            line(&error)
+        })?;
+        Ok(format!("sampling at {hz} Hz now"))
+    }
+
+    fn set_cpus(&mut self, list: &[u32]) -> Result<String, String> {
+        let before = self.chosen.replace(list.to_vec());
+        if let Err(error) = self.wanted_cpus() {
+            self.chosen = before;
+            return Err(line(&error));
+        }
+        let mut batch = Batch::default();
+        self.follow_cpus(&mut batch);
+        // That CPUs come and go is what was asked for.
+        self.attachment.notes.extend(batch.notes.into_iter().filter(|n| !n.contains("line")));
+        self.first.append(&mut batch.bytes);
+        Ok(format!("sampling CPU {} now", cpus::format_list(list)))
+    }
+
+    /// Samples floods more seldom, before they become what slows the machine down.
+    pub(super) fn hold_back(&mut self, batch: &mut Batch) {
+        let counts = self.attachment.counts_by_cpu();
+        for (slot, period) in self.flood.look(&counts, &self.attachment) {
+            let name = self.attachment.slots[slot].event.name.clone();
+            match self.change(slot, &Change::Rate(Rate::Period(period))) {
+                Ok(_) => batch.notes.push(format!(
+                    "{name} floods: one in {period} is sampled now and counts for all of them (--force samples each)"
+                )),
+                Err(why) => batch.notes.push(format!("{name} floods, and cannot be slowed down: {why}")),
+            }
+            batch.changed = Some(self.changed());
+        }
+    }
+}
+
+fn beyond(limit: i64) -> String {
+    format!("the rate must be 1 to {limit} Hz (kernel.perf_event_max_sample_rate)")
+}

@@ -1,0 +1,47 @@
+//! An event of the session and how it fares: it keeps its place whether it runs or not.
+
+use crate::event::Event;
+use crate::kernel::cpus;
+use crate::kernel::sys::Counts;
+use crate::source::{EventState, Run};
+
+use super::attr::{self, Common};
+
+/// An event's place in the session.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub event: Event,
+    pub run: Run,
+    /// What was done instead of what was asked for.
+    pub note: Option<String>,
+    /// What events counted that are closed by now, less what their followers counted beside them.
+    pub before: Counts,
+}
+
+impl Slot {
+    pub fn new(event: Event) -> Self {
+        Self { event, run: Run::Running, note: None, before: Counts::default() }
+    }
+
+    /// Whether it is open, counting or not.
+    pub fn is_open(&self) -> bool {
+        matches!(self.run, Run::Running | Run::Paused)
+    }
+
+    /// Whether it is to be opened on a CPU.
+    pub fn wants(&self, cpu: u32) -> bool {
+        self.is_open() && self.event.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+    }
+
+    pub fn state(&self, common: &Common) -> EventState {
+        EventState {
+            name: self.event.name.clone(),
+            run: self.run.clone(),
+            note: self.note.clone(),
+            filter: self.event.filter.clone(),
+            rate: attr::rate(&self.event, common),
+            chains: common.chains && !self.event.no_chains,
+            cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
+        }
+    }
+}

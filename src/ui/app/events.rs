@@ -1,0 +1,220 @@
+//! What the event screen does: starts and stops events, changes how they are measured.
+
+use std::sync::Arc;
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+
+use crate::event::catalogue::Entry;
+use crate::event::{Event, plain};
+use crate::query::answer::{EventInfo, Meter};
+use crate::session::Origin;
+use crate::source::{Change, Control, Run};
+use crate::ui::command::Command;
+use crate::ui::draw::events as drawn;
+use crate::ui::events::{EventsScreen, Item, rate, rate_text};
+use crate::ui::prompt::Ask;
+
+use super::{App, Effect, Tab};
+
+impl App {
+    /// What the machine can measure is known now.
+    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
+        self.events.set_catalogue(catalogue);
+    }
+
+    pub(super) fn show_events(&mut self) {
+        self.tab = Tab::Events;
+        if self.events.catalogue.is_none() && self.info.origin == Origin::Live {
+            self.effects.push(Effect::Catalogue);
+        }
+    }
+
+    pub(super) fn run_events(&mut self, command: &Command) -> bool {
+        let page = self.event_lines().1.max(1) as isize;
+        match command {
+            Command::Up => self.move_item(-1),
+            Command::Down => self.move_item(1),
+            Command::PageUp => self.move_item(-page),
+            Command::PageDown => self.move_item(page),
+            Command::Home => self.move_item(isize::MIN),
+            Command::End => self.move_item(isize::MAX),
+            Command::EventEnter => self.enter_item(),
+            Command::EventStop => self.change_own(|_| Ok(Change::Stop)),
+            Command::EventPause => {
+                self.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running)));
+            }
+            Command::EventChains => self.change_own(|meter| Ok(Change::Chains(!meter.state.chains))),
+            Command::EventRate(text) => {
+                self.change_by(text, Ask::EventRate, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate))
+            }
+            Command::EventModifiers(text) => self.change_by(
+                text,
+                Ask::EventModifiers,
+                |m| Event::modifiers(&m.state.name).to_owned(),
+                |text| Ok(Change::Modifiers(text.to_owned())),
+            ),
+            Command::EventCpus(text) => self.change_by(
+                text,
+                Ask::EventCpus,
+                |m| m.state.cpus.clone(),
+                |text| {
+                    if text.is_empty() {
+                        return Ok(Change::Cpus(None));
+                    }
+                    super::update::cpu_list(text).map(|list| Change::Cpus(Some(list)))
+                },
+            ),
+            Command::Search(None) => self.ask_for(Ask::EventSearch, self.events.search.clone()),
+            Command::Search(Some(text)) => self.search_events(text.clone()),
+            Command::Capture(text) => {
+                if let Some(event) = self.own_event() {
+                    self.capture_of(event, text.clone());
+                }
+            }
+            Command::Back if !self.events.search.is_empty() => self.search_events(String::new()),
+            _ => return false,
+        }
+        true
+    }
+
+    /// How many lines the session's events take, and those of the catalogue.
+    fn event_lines(&self) -> (usize, usize) {
+        let plan = drawn::plan(self, self.size);
+        (EventsScreen::own(&self.answer.events).count(), plan.listed)
+    }
+
+    pub(super) fn move_item(&mut self, by: isize) {
+        let items = self.events.items(&self.answer.events);
+        let at = self.events.selected(&items).saturating_add_signed(by);
+        let (own, height) = self.event_lines();
+        self.events.go(at, &items, own, height);
+    }
+
+    pub(super) fn search_events(&mut self, text: String) {
+        self.events.search(text);
+        let (own, height) = self.event_lines();
+        let items = self.events.items(&self.answer.events);
+        // The best match lies under the cursor at once.
+        self.events.top = 0;
+        self.events.go(if self.events.search.is_empty() { 0 } else { own }, &items, own, height);
+    }
+
+    /// The line under the cursor.
+    pub fn event_item(&self) -> Option<Item> {
+        let items = self.events.items(&self.answer.events);
+        items.get(self.events.selected(&items)).cloned()
+    }
+
+    fn enter_item(&mut self) {
+        match self.event_item() {
+            Some(Item::Group(group)) => self.events.toggle(group),
+            Some(Item::Entry(entry)) => {
+                let Some(name) = self.events.entry(entry).map(|e| e.name.clone()) else { return };
+                self.start_event(name);
+            }
+            Some(Item::Own(event)) => match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+                Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
+                    self.effects.push(Effect::Control(Control::Event(event, Change::Start)));
+                }
+                _ => {
+                    self.event = event;
+                    self.tab = Tab::Top;
+                    self.screen.home();
+                }
+            },
+            None => {}
+        }
+    }
+
+    /// Measures an event of the catalogue; of those that are patterns the blanks are asked for.
+    fn start_event(&mut self, name: String) {
+        if name.contains("N/") || name.contains("=N") || name.contains(['[', 'X']) {
+            let stem = name.split(['[', 'X', 'A']).next().unwrap_or_default();
+            return self.ask_for(Ask::Event, stem.replace("=N", "="));
+        }
+        self.add_event(Some(name));
+    }
+
+    pub(super) fn add_event(&mut self, names: Option<String>) {
+        match names {
+            _ if self.info.origin == Origin::Recorded => {
+                self.say("this is a recording: what was measured cannot be changed")
+            }
+            None => self.ask_for(Ask::Event, String::new()),
+            Some(names) => self.effects.push(Effect::Control(Control::Add(names))),
+        }
+    }
+
+    /// The event that a change is about: the one under the cursor here, else the one that is shown.
+    pub(super) fn own_event(&mut self) -> Option<usize> {
+        match (self.tab, self.event_item()) {
+            (Tab::Events, Some(Item::Own(event))) => Some(event),
+            (Tab::Events, _) => {
+                self.say("put the cursor on an event that is measured, at the top");
+                None
+            }
+            _ => Some(self.event),
+        }
+    }
+
+    fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
+        let Some(event) = self.own_event() else { return };
+        match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+            None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
+            Some(meter) => match change(meter) {
+                Ok(change) => self.effects.push(Effect::Control(Control::Event(event, change))),
+                Err(why) => self.error(why),
+            },
+        }
+    }
+
+    fn change_by(
+        &mut self,
+        text: &Option<String>,
+        ask: Ask,
+        now: impl FnOnce(&Meter) -> String,
+        parse: impl FnOnce(&str) -> Result<Change, String>,
+    ) {
+        match text {
+            Some(text) => self.change_own(|_| parse(text.trim())),
+            None => {
+                let Some(event) = self.own_event() else { return };
+                match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+                    Some(meter) => self.ask_for(ask, now(meter)),
+                    None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
+                }
+            }
+        }
+    }
+
+    /// Lets everything rest or go on: what runs decides.
+    pub(super) fn pause_all(&mut self) {
+        let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
+        let on = self.answer.events.iter().any(runs);
+        self.effects.push(Effect::Control(Control::Pause(on)));
+    }
+
+    pub(super) fn events_mouse(&mut self, mouse: MouseEvent) {
+        match mouse.kind {
+            MouseEventKind::ScrollDown => self.move_item(3),
+            MouseEventKind::ScrollUp => self.move_item(-3),
+            MouseEventKind::Down(MouseButton::Left) => {
+                let Some(item) = drawn::hit(self, mouse.row) else { return };
+                if self.event_item() == Some(item.clone()) {
+                    return self.enter_item();
+                }
+                let items = self.events.items(&self.answer.events);
+                let at = items.iter().position(|i| *i == item).unwrap_or(0);
+                let (own, height) = self.event_lines();
+                self.events.go(at, &items, own, height);
+            }
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            _ => {}
+        }
+    }
+
+    /// The tracepoint of this name among those that are measured.
+    pub fn is_measured(&self, name: &str) -> bool {
+        self.answer.events.iter().any(|e| plain(&e.name) == name)
+    }
+}

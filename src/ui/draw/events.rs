@@ -1,0 +1,395 @@
+//! The event screen: what is measured with its figures, below it all that the machine can measure,
+//! and in words what lies under the cursor.
+
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::engine::tracepoints;
+use crate::event::catalogue::Sort;
+use crate::event::plain;
+use crate::panel::text::{fit, fit_end, width};
+use crate::panel::unit::{duration, percent, short, thousands};
+use crate::panel::{Align, Cell, Column, Table};
+use crate::query::answer::{EventInfo, Meter};
+use crate::session::Origin;
+use crate::source::{Rate, Run};
+use crate::ui::app::App;
+use crate::ui::events::{EventsScreen, Item};
+use crate::ui::theme::{Depth, Theme};
+
+use super::cpus::LEVELS;
+use super::layout::{MIN, places};
+use super::put;
+
+/// A column of the measured events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    Name,
+    State,
+    Rate,
+    Sampled,
+    Count,
+    Samples,
+    Lost,
+    Cost,
+    History,
+}
+
+impl Figure {
+    const fn column(self) -> Column {
+        let (name, title, align, width) = match self {
+            Self::Name => ("event", "Event", Align::Left, 0),
+            Self::State => ("state", "State", Align::Left, 16),
+            Self::Rate => ("rate", "Hits/s", Align::Right, 8),
+            Self::Sampled => ("sampled", "Samples/s", Align::Right, 9),
+            Self::Count => ("count", "Hits", Align::Right, 8),
+            Self::Samples => ("samples", "Samples", Align::Right, 8),
+            Self::Lost => ("lost", "Lost", Align::Right, 7),
+            Self::Cost => ("cost", "Cost", Align::Right, 7),
+            Self::History => ("history", "History", Align::Left, 24),
+        };
+        Column { name, title, align, width }
+    }
+}
+
+const FIGURES: [Figure; 9] = [
+    Figure::Name,
+    Figure::State,
+    Figure::Rate,
+    Figure::Sampled,
+    Figure::Count,
+    Figure::Samples,
+    Figure::Lost,
+    Figure::Cost,
+    Figure::History,
+];
+
+/// What fits where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub figures: Vec<(Figure, u16, u16)>,
+    /// Lines of measured events.
+    pub own: usize,
+    /// Lines of the catalogue.
+    pub listed: usize,
+    /// Lines of words below.
+    pub words: u16,
+}
+
+/// Plans the screen for a terminal of some size.
+pub fn plan(app: &App, size: (u16, u16)) -> Plan {
+    if size.0 < MIN.0 || size.1 < MIN.1 {
+        return Plan { figures: Vec::new(), own: 0, listed: 0, words: 0 };
+    }
+    let table = places(app, Rect { x: 0, y: 0, width: size.0, height: size.1 }).table;
+    let words = match table.height {
+        h if h >= 30 => 6,
+        h if h >= 14 => 3,
+        _ => 0,
+    };
+    // Two headings stand above the lines.
+    let room = usize::from(table.height.saturating_sub(2 + words));
+    let all = EventsScreen::own(&app.answer.events).count();
+    let own = all.min((room / 2).max(1));
+    Plan { figures: figures(table.width), own, listed: room - own, words }
+}
+
+/// The columns that fit; what matters least goes first.
+fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
+    let mut shown = FIGURES.to_vec();
+    let name = 24;
+    let need = |shown: &[Figure]| shown.iter().map(|f| f.column().width + 1).sum::<u16>() + 2 + name;
+    for drop in
+        [Figure::History, Figure::Samples, Figure::Sampled, Figure::Count, Figure::Cost, Figure::Lost, Figure::Rate]
+    {
+        if need(&shown) > width {
+            shown.retain(|f| *f != drop);
+        }
+    }
+    let spare = (width + name).saturating_sub(need(&shown)).clamp(8, 48);
+    let mut x = 2;
+    let mut out = Vec::new();
+    for figure in shown {
+        let cells = if figure == Figure::Name { spare } else { figure.column().width };
+        out.push((figure, x, cells.min(width.saturating_sub(x))));
+        x += cells + 1;
+    }
+    out
+}
+
+/// Finds what a click on a row of the terminal means.
+pub fn hit(app: &App, y: u16) -> Option<Item> {
+    let plan = plan(app, app.size);
+    let area = places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table;
+    let row = usize::from(y.checked_sub(area.y + 1)?);
+    if row < plan.own {
+        return visible_own(app, &plan).get(row).map(|i| Item::Own(*i));
+    }
+    let listed = row.checked_sub(plan.own + 1).filter(|row| *row < plan.listed)?;
+    app.events.listed().get(app.events.top + listed).cloned()
+}
+
+/// The measured events in sight: the one under the cursor among them.
+fn visible_own(app: &App, plan: &Plan) -> Vec<usize> {
+    let all: Vec<usize> = EventsScreen::own(&app.answer.events).collect();
+    let at = match app.event_item() {
+        Some(Item::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
+        _ => 0,
+    };
+    let from = (at + 1).saturating_sub(plan.own).min(all.len().saturating_sub(plan.own));
+    all[from..(from + plan.own).min(all.len())].to_vec()
+}
+
+/// Draws it.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let plan = plan(app, app.size);
+    let cursor = app.event_item();
+    for (figure, x, cells) in &plan.figures {
+        let column = figure.column();
+        let pad = if column.align == Align::Right { cells.saturating_sub(width(column.title) as u16) } else { 0 };
+        put(buffer, area, x + pad, 0, &fit_end(column.title, usize::from(*cells)), theme.head);
+    }
+    for (y, event) in (1..).zip(visible_own(app, &plan)) {
+        let line = Rect { y: area.y + y, height: 1, ..area };
+        own(app, theme, &plan, event, cursor == Some(Item::Own(event)), line, buffer);
+    }
+    let middle = 1 + plan.own as u16;
+    put(buffer, area, 2, middle, &heading(app), theme.head);
+    let listed = app.events.listed();
+    for (y, item) in (middle + 1..).zip(listed.iter().skip(app.events.top).take(plan.listed)) {
+        let line = Rect { y: area.y + y, height: 1, ..area };
+        entry(app, theme, item, cursor.as_ref() == Some(item), line, buffer);
+    }
+    let below = middle + 1 + plan.listed as u16;
+    if plan.words > 0 && below < area.height {
+        let area = Rect { y: area.y + below, height: area.height - below, ..area };
+        for (y, (text, style)) in (0..area.height).zip(words(app, theme, cursor.as_ref(), usize::from(area.width) - 3))
+        {
+            put(buffer, area, 2, y, &text, style);
+        }
+    }
+}
+
+fn heading(app: &App) -> String {
+    let Some(catalogue) = &app.events.catalogue else {
+        return match app.info.origin {
+            Origin::Live => "Looking for what this machine can measure…".to_owned(),
+            Origin::Recorded => "This is a recording: what was measured cannot be changed".to_owned(),
+        };
+    };
+    let all = thousands(catalogue.len() as u64);
+    match app.events.search.as_str() {
+        "" => format!("{all} events that this machine knows  / searches"),
+        text => format!("/{text}  {} of {all} events", thousands(app.events.n_matches() as u64)),
+    }
+}
+
+fn own(app: &App, theme: &Theme, plan: &Plan, event: usize, here: bool, line: Rect, buffer: &mut Buffer) {
+    let Some(info) = app.answer.events.get(event) else { return };
+    if here {
+        put(buffer, line, 0, 0, "›", theme.title);
+    }
+    if event == app.event {
+        put(buffer, line, 1, 0, "*", theme.key);
+    }
+    for (figure, x, cells) in &plan.figures {
+        let room = usize::from(*cells);
+        let (text, style) = match (figure, &info.meter, app.info.origin) {
+            (Figure::State, None, Origin::Live) => ("made of others".to_owned(), theme.dim),
+            _ => figure_text(theme, info, *figure, room),
+        };
+        let pad = if figure.column().align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
+        let style = if here && *figure == Figure::Name { theme.selected } else { style };
+        put(buffer, line, x + pad as u16, 0, &text, style);
+    }
+}
+
+fn figure_text(theme: &Theme, info: &EventInfo, figure: Figure, room: usize) -> (String, Style) {
+    let dim = |text: &str| (text.to_owned(), theme.dim);
+    let number = |value: f64| if value == 0.0 { ("0".to_owned(), theme.dim) } else { (short(value), theme.text) };
+    let meter = info.meter.as_ref();
+    match (figure, meter) {
+        (Figure::Name, _) => (fit(&info.name, room).into_owned(), theme.text),
+        (Figure::Samples, _) => number(info.total.samples as f64),
+        (Figure::Lost, _) if info.lost > 0 => (short(info.lost as f64), theme.error),
+        (Figure::Lost, _) => dim("0"),
+        (Figure::State, None) => dim("recorded"),
+        (_, None) => dim("-"),
+        (Figure::State, Some(meter)) => {
+            let (text, style) = state(theme, meter);
+            (fit_end(&text, room).into_owned(), style)
+        }
+        // Clocks count nanoseconds.
+        (Figure::Rate, Some(m)) if is_clock(info) => (duration(m.rate as u64), theme.text),
+        (Figure::Count, Some(m)) if is_clock(info) => (duration(m.count), theme.text),
+        (Figure::Rate, Some(m)) => number(m.rate),
+        (Figure::Sampled, Some(m)) => number(m.sampled),
+        (Figure::Count, Some(m)) => number(m.count as f64),
+        (Figure::Cost, Some(m)) => match m.cost_percent {
+            cost if cost >= 10.0 => (percent(cost), theme.error),
+            0.0 => dim("-"),
+            cost => (percent(cost), theme.text),
+        },
+        (Figure::History, Some(m)) => (history(m, room), theme.bar),
+    }
+}
+
+fn is_clock(event: &EventInfo) -> bool {
+    matches!(plain(&event.name), "cpu-clock" | "task-clock")
+}
+
+/// Whether it runs, and how often it is sampled.
+fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
+    let rate = match meter.state.rate {
+        Rate::Frequency(hz) => format!("{hz} Hz"),
+        Rate::Period(1) => "every hit".to_owned(),
+        Rate::Period(n) => format!("1 in {}", short(n as f64)),
+    };
+    match &meter.state.run {
+        Run::Running if meter.running_percent < 99.5 && meter.running_percent > 0.0 => {
+            (format!("◐ {rate} {:.0} %", meter.running_percent), theme.warning)
+        }
+        Run::Running => (format!("● {rate}"), theme.good),
+        Run::Paused => ("‖ paused".to_owned(), theme.warning),
+        Run::Stopped => ("■ stopped".to_owned(), theme.dim),
+        Run::Refused(_) => ("✗ refused".to_owned(), theme.error),
+    }
+}
+
+/// Rates of the last seconds against the highest of them.
+fn history(meter: &Meter, cells: usize) -> String {
+    let past = &meter.history;
+    let highest = past.iter().copied().fold(1.0, f32::max);
+    let glyph = |rate: &f32| match rate {
+        0.0 => ' ',
+        rate => LEVELS[((rate * 7.0 / highest).round() as usize).min(7)],
+    };
+    past.iter().skip(past.len().saturating_sub(cells)).map(glyph).collect()
+}
+
+fn entry(app: &App, theme: &Theme, item: &Item, here: bool, line: Rect, buffer: &mut Buffer) {
+    if here {
+        put(buffer, line, 0, 0, "›", theme.title);
+    }
+    let name_style = if here { theme.selected } else { theme.text };
+    let room = usize::from(line.width / 2).clamp(20, 48);
+    match item {
+        Item::Group(g) => {
+            let Some(group) = app.events.groups.get(*g) else { return };
+            let mark = if app.events.is_open(*g) { "▾" } else { "▸" };
+            put(buffer, line, 2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
+            let n = group.entries.len();
+            let what = if group.sort == Sort::Tracepoint { "tracepoint" } else { "event" };
+            let text = format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+            put(buffer, line, 3 + room as u16, 0, &text, theme.dim);
+        }
+        Item::Entry(e) => {
+            let Some(entry) = app.events.entry(*e) else { return };
+            let measured = app.is_measured(&entry.name);
+            let indent = if app.events.search.is_empty() { 2 } else { 0 };
+            if measured {
+                put(buffer, line, 1 + indent, 0, "●", theme.good);
+            }
+            let missing = !entry.missing.is_empty();
+            let style = if missing && !here { theme.dim } else { name_style };
+            put(buffer, line, 2 + 2 + indent, 0, &fit(&entry.name, room - 2 - usize::from(indent)), style);
+            let about = match (entry.missing, entry.about.as_str()) {
+                ("", "") => entry.sort.word().to_owned(),
+                ("", about) => about.to_owned(),
+                (missing, about) => format!("{missing}; {about}"),
+            };
+            put(buffer, line, 3 + room as u16, 0, &about, theme.dim);
+        }
+        Item::Own(_) => {}
+    }
+}
+
+/// What lies under the cursor.
+fn words(app: &App, theme: &Theme, item: Option<&Item>, room: usize) -> Vec<(String, Style)> {
+    match item {
+        Some(Item::Own(event)) => app.answer.events.get(*event).map(|e| own_words(theme, e, room)).unwrap_or_default(),
+        Some(Item::Entry(e)) => {
+            app.events.entry(*e).map(|e| entry_words(app, theme, &e.name, &e.about, room)).unwrap_or_default()
+        }
+        Some(Item::Group(_)) | None => vec![
+            (
+                "⏎ unfolds a group and starts the event under the cursor; A takes names as after -e.".to_owned(),
+                theme.dim,
+            ),
+            ("What is started or changed here holds at once; what was recorded before stays.".to_owned(), theme.dim),
+        ],
+    }
+}
+
+fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
+    let Some(meter) = &event.meter else {
+        return vec![(format!("{} samples of {}", thousands(event.total.samples), event.name), theme.text)];
+    };
+    let state = &meter.state;
+    let mut lines = Vec::new();
+    if let Run::Refused(why) = &state.run {
+        lines.extend(wrap(why, room).into_iter().map(|text| (text, theme.error)));
+    }
+    let cpus = if state.cpus.is_empty() { String::new() } else { format!(", on CPU {}", state.cpus) };
+    let chains = if state.chains { "with call chains" } else { "without call chains" };
+    let samples = thousands(event.total.samples);
+    let counted = match is_clock(event) {
+        true => format!("{} counted", duration(meter.count)),
+        false => format!("{} hits", thousands(meter.count)),
+    };
+    lines.push((format!("{}: {counted}, {samples} samples, {chains}{cpus}", event.name), theme.text));
+    if let Some(filter) = &state.filter {
+        lines.push((format!("the kernel keeps only: {filter}"), theme.warning));
+    }
+    if meter.running_percent < 99.5 && state.run == Run::Running && meter.running_percent > 0.0 {
+        let text = format!("counted {:.1} % of the time: more events than counters", meter.running_percent);
+        lines.push((text, theme.warning));
+    }
+    lines.extend(state.note.iter().map(|note| (note.clone(), theme.warning)));
+    lines
+}
+
+fn entry_words(app: &App, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
+    let Some(format) = tracepoints::format(&app.info, plain(name)) else {
+        return wrap(about, room).into_iter().map(|text| (text, theme.text)).collect();
+    };
+    let own = format.fields.iter().filter(|f| !f.name.starts_with("common_"));
+    let fields: Vec<String> = own.map(|f| format!("{} {}", f.kind, f.name)).collect();
+    let mut lines: Vec<(String, Style)> =
+        wrap(&fields.join(", "), room).into_iter().map(|text| (text, theme.text)).collect();
+    lines.extend(wrap(&format.print, room).into_iter().map(|text| (text, theme.dim)));
+    lines
+}
+
+/// Breaks words into lines.
+fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if width(line) + 1 + width(word) <= room {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// The measured events as text.
+pub fn text(app: &App) -> String {
+    let figures: Vec<Figure> = FIGURES.into_iter().filter(|f| *f != Figure::History).collect();
+    let theme = Theme::new(Depth::None);
+    let row = |event: usize| -> Option<Vec<Cell>> {
+        let info = app.answer.events.get(event)?;
+        Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())
+    };
+    let rows = EventsScreen::own(&app.answer.events).filter_map(row).collect();
+    Table { columns: figures.iter().map(|f| f.column()).collect(), rows }.to_text()
+}

@@ -1,0 +1,225 @@
+//! The event screen's own state: what the machine can measure, what is searched for, the cursor.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use crate::event::catalogue::{Entry, Sort};
+use crate::query::answer::EventInfo;
+use crate::source::{Rate, Run};
+
+/// A line of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// An event of the session, by its index.
+    Own(usize),
+    /// A group of the catalogue, by its index.
+    Group(usize),
+    /// An event of the catalogue, by its index.
+    Entry(usize),
+}
+
+/// Events of one sort and subsystem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub sort: Sort,
+    pub name: String,
+    /// Its entries in the catalogue.
+    pub entries: std::ops::Range<usize>,
+}
+
+impl Group {
+    pub fn title(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("{} events", self.sort.word()),
+            name => name.to_owned(),
+        }
+    }
+}
+
+/// The event screen.
+#[derive(Clone, Debug, Default)]
+pub struct EventsScreen {
+    /// What the machine can measure, once it is known.
+    pub catalogue: Option<Arc<Vec<Entry>>>,
+    pub groups: Vec<Group>,
+    open: HashSet<usize>,
+    pub search: String,
+    /// Entries that match the search, best first.
+    matches: Vec<usize>,
+    pub cursor: Option<Item>,
+    pub top: usize,
+}
+
+impl EventsScreen {
+    /// Takes the catalogue in; its entries stand sorted by sort and name.
+    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
+        self.groups.clear();
+        for (i, entry) in catalogue.iter().enumerate() {
+            match self.groups.last_mut() {
+                Some(last) if last.sort == entry.sort && last.name == entry.group => last.entries.end = i + 1,
+                _ => self.groups.push(Group { sort: entry.sort, name: entry.group.clone(), entries: i..i + 1 }),
+            }
+        }
+        self.catalogue = Some(catalogue);
+        let search = std::mem::take(&mut self.search);
+        self.search(search);
+    }
+
+    pub fn entry(&self, at: usize) -> Option<&Entry> {
+        self.catalogue.as_ref()?.get(at)
+    }
+
+    /// Searches names and meanings, fuzzily.
+    pub fn search(&mut self, text: String) {
+        self.search = text;
+        self.matches.clear();
+        let Some(catalogue) = self.catalogue.clone().filter(|_| !self.search.is_empty()) else { return };
+        let pattern = Pattern::parse(&self.search, CaseMatching::Ignore, Normalization::Smart);
+        let mut matcher = Matcher::new(Config::DEFAULT);
+        let mut buffer = Vec::new();
+        let mut scored: Vec<(u32, usize)> = Vec::new();
+        for (i, entry) in catalogue.iter().enumerate() {
+            let mut score = |text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
+            // A name that holds the very text comes before one that only has its letters.
+            let whole = if entry.name.contains(&self.search) { 1000 } else { 0 };
+            if let Some(found) = score(&entry.name).map(|s| s + 100 + whole).or_else(|| score(&entry.about)) {
+                scored.push((found, i));
+            }
+        }
+        scored.sort_by_key(|(score, i)| (std::cmp::Reverse(*score), catalogue[*i].name.len(), *i));
+        self.matches = scored.into_iter().map(|(_, i)| i).collect();
+    }
+
+    pub fn n_matches(&self) -> usize {
+        self.matches.len()
+    }
+
+    pub fn is_open(&self, group: usize) -> bool {
+        self.open.contains(&group)
+    }
+
+    pub fn toggle(&mut self, group: usize) {
+        if !self.open.remove(&group) {
+            self.open.insert(group);
+        }
+    }
+
+    /// The session's events that are worth a line: those that were stopped only while they have samples.
+    pub fn own(events: &[EventInfo]) -> impl Iterator<Item = usize> + '_ {
+        let shown = |event: &EventInfo| match event.meter.as_ref().map(|m| &m.state.run) {
+            Some(Run::Stopped) => event.total.samples > 0,
+            Some(_) => true,
+            None => !event.name.starts_with("dummy"),
+        };
+        events.iter().enumerate().filter(move |(_, e)| shown(e)).map(|(i, _)| i)
+    }
+
+    /// The lines of the catalogue.
+    pub fn listed(&self) -> Vec<Item> {
+        if !self.search.is_empty() {
+            return self.matches.iter().map(|i| Item::Entry(*i)).collect();
+        }
+        let mut items = Vec::new();
+        for (g, group) in self.groups.iter().enumerate() {
+            items.push(Item::Group(g));
+            if self.is_open(g) {
+                items.extend(group.entries.clone().map(Item::Entry));
+            }
+        }
+        items
+    }
+
+    /// All lines, in their order on the screen.
+    pub fn items(&self, events: &[EventInfo]) -> Vec<Item> {
+        Self::own(events).map(Item::Own).chain(self.listed()).collect()
+    }
+
+    /// The line under the cursor: the first one while the cursor's is not there.
+    pub fn selected(&self, items: &[Item]) -> usize {
+        self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
+    }
+
+    /// Moves the cursor, keeping it in sight of so many lines of the catalogue below `own` others.
+    pub fn go(&mut self, at: usize, items: &[Item], own: usize, height: usize) {
+        let at = at.min(items.len().saturating_sub(1));
+        self.cursor = items.get(at).cloned();
+        let Some(listed) = at.checked_sub(own) else {
+            self.top = 0;
+            return;
+        };
+        let last = (items.len() - own).saturating_sub(height);
+        self.top = self.top.min(listed).max((listed + 1).saturating_sub(height.max(1))).min(last);
+    }
+}
+
+/// As a rate is typed.
+pub fn rate_text(rate: Rate) -> String {
+    match rate {
+        Rate::Frequency(hz) => hz.to_string(),
+        Rate::Period(period) => format!("1/{period}"),
+    }
+}
+
+/// `999`, `999 Hz`, or `1/100`: one sample each hundred.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    let parsed = match text.split_once('/') {
+        Some((one, period)) if one.trim() == "1" => period.trim().parse().ok().map(Rate::Period),
+        Some(_) => None,
+        None => text.trim_end_matches("Hz").trim().parse().ok().map(Rate::Frequency),
+    };
+    parsed.ok_or_else(|| format!("{text} is no rate: 999 (samples a second) or 1/100 (one in a hundred)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, sort: Sort, group: &str) -> Entry {
+        Entry { name: name.into(), sort, group: group.into(), about: "counts".into(), missing: "" }
+    }
+
+    #[test]
+    fn groups_unfold_and_a_search_finds_across_them() {
+        let mut screen = EventsScreen::default();
+        assert!(screen.items(&[]).is_empty());
+        screen.set_catalogue(Arc::new(vec![
+            entry("cpu-clock", Sort::Software, ""),
+            entry("irq:softirq_entry", Sort::Tracepoint, "irq"),
+            entry("sched:sched_stat_wait", Sort::Tracepoint, "sched"),
+            entry("sched:sched_switch", Sort::Tracepoint, "sched"),
+        ]));
+        assert_eq!(screen.items(&[]), [Item::Group(0), Item::Group(1), Item::Group(2)]);
+        assert_eq!((screen.groups[0].title(), screen.groups[2].title()), ("software events".into(), "sched".into()));
+        screen.toggle(2);
+        assert_eq!(screen.items(&[])[3..], [Item::Entry(2), Item::Entry(3)]);
+        screen.search("schsw".into());
+        assert_eq!(screen.items(&[]).first(), Some(&Item::Entry(3)));
+        screen.search("switch".into());
+        assert_eq!(screen.items(&[]), [Item::Entry(3)]);
+        screen.search("zzz".into());
+        assert_eq!((screen.n_matches(), screen.selected(&[])), (0, 0));
+    }
+
+    #[test]
+    fn the_cursor_stays_in_sight() {
+        let mut screen = EventsScreen::default();
+        let items: Vec<Item> = [Item::Own(0), Item::Own(1)].into_iter().chain((0..50).map(Item::Entry)).collect();
+        for (at, top) in [(0, 0), (2, 0), (12, 1), (51, 40), (45, 40), (30, 28), (1, 0)] {
+            screen.go(at, &items, 2, 10);
+            assert_eq!((screen.top, screen.selected(&items)), (top, at), "{at}");
+        }
+        screen.go(999, &items, 2, 10);
+        assert_eq!(screen.selected(&items), 51);
+    }
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate("99 Hz"), Ok(Rate::Frequency(99)));
+        assert_eq!(rate("1/100"), Ok(Rate::Period(100)));
+        assert!(rate("2/100").is_err() && rate("fast").is_err() && rate("").is_err());
+        assert_eq!(rate(&rate_text(Rate::Period(7))), Ok(Rate::Period(7)));
+    }
+}

@@ -1,0 +1,245 @@
+//! What is changed while it runs: events come, go and change on the real kernel, and no hit is missed
+//! or counted twice.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{allowed, skipped};
+use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
+use perfprof_tui::event::spec::{Places, Rate};
+use perfprof_tui::event::{Event, parse};
+use perfprof_tui::kernel::limits::Rights;
+use perfprof_tui::kernel::sys::RealSys;
+use perfprof_tui::query::Answer;
+use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::source::live::attr::Exclude;
+use perfprof_tui::source::live::{Config, LiveSource, Target};
+use perfprof_tui::source::{Change, Control, Run};
+use perfprof_tui::symbols::resolver;
+
+/// A system call that nothing makes by the thousand but this test.
+const HIT: &str = "syscalls:sys_enter_getppid";
+
+/// Threads that make the call, counting; they end when this is dropped.
+struct Load {
+    hits: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    tid: i32,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start() -> Self {
+        let (hits, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stopped) = (hits.clone(), stop.clone());
+        let (tid, its_tid) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
+            while !stopped.load(Ordering::Relaxed) {
+                let _ = rustix::process::getppid();
+                counted.fetch_add(1, Ordering::Relaxed);
+                let then = Instant::now();
+                while then.elapsed() < Duration::from_micros(20) {}
+            }
+        });
+        Self { hits, stop, tid: its_tid.recv().expect("started"), thread: Some(thread) }
+    }
+
+    fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; how many calls it made.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("runs").join().expect("ends");
+        self.hits()
+    }
+}
+
+fn engine(events: Vec<Event>, target: Target) -> Engine {
+    let config = Config {
+        events,
+        rate: Rate::Frequency(99),
+        chains: true,
+        exclude: Exclude::default(),
+        inherit: false,
+        pages: Some(512),
+        delay: Duration::ZERO,
+        target,
+        cpus: None,
+        command: None,
+        force: true,
+    };
+    let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
+    let options = Options {
+        symbols: resolver::Options::live(),
+        memory: 256 << 20,
+        own_pid: None,
+        wants: Wants::default(),
+        refresh: Duration::from_millis(50),
+        per_sample: None,
+    };
+    Engine::spawn(Box::new(source), options).expect("spawns")
+}
+
+/// Carries a control out; its reply.
+fn control(engine: &Engine, control: Control) -> Result<String, String> {
+    engine.send(Request::Control(control));
+    let until = Instant::now() + Duration::from_secs(20);
+    while let Ok(notice) = engine.notices().recv_deadline(until) {
+        if let Notice::Reply(reply) = notice {
+            return reply;
+        }
+    }
+    panic!("no reply");
+}
+
+fn change(engine: &Engine, event: usize, change: Change) -> Result<String, String> {
+    control(engine, Control::Event(event, change))
+}
+
+/// Waits for an answer of which something holds.
+fn wait(engine: &Engine, what: &str, holds: impl Fn(&Answer) -> bool) -> Arc<Answer> {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = engine.answer();
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < until, "{what}: {:?}", answer.events);
+        let _ = engine.notices().recv_timeout(Duration::from_millis(50));
+    }
+}
+
+fn event(answer: &Answer, name: &str) -> EventInfo {
+    let found = answer.events.iter().find(|e| e.name == name);
+    found.unwrap_or_else(|| panic!("{name}: {:?}", answer.events)).clone()
+}
+
+fn samples(answer: &Answer, name: &str) -> u64 {
+    answer.events.iter().find(|e| e.name == name).map_or(0, |e| e.total.samples)
+}
+
+fn run_of(answer: &Answer, at: usize) -> Option<Run> {
+    Some(answer.events.get(at)?.meter.as_ref()?.state.run.clone())
+}
+
+fn tracepoint(test: &str, name: &str) -> Option<Vec<Event>> {
+    if !allowed(test) {
+        return None;
+    }
+    let events = parse(name, &Places::system());
+    if events.is_err() {
+        skipped(test, "this kernel has no system call tracepoints");
+    }
+    events.ok()
+}
+
+/// Each change opens a new event beside the old one: every hit counts once.
+#[test]
+fn no_hit_is_missed_or_doubled_while_an_event_changes() {
+    let Some(events) = tracepoint("no_hit_is_missed_or_doubled_while_an_event_changes", HIT) else { return };
+    // Held back until the events are there, so that all of its hits are seen.
+    let load = Load::start();
+    let engine = engine(events, Target::Threads(vec![load.tid]));
+    wait(&engine, "first samples", |a| samples(a, HIT) > 0);
+    let before = load.hits();
+    for i in 0..20 {
+        change(&engine, 0, Change::Chains(i % 2 == 1)).expect("changed");
+        change(&engine, 0, Change::Filter((i % 2 == 0).then(|| "common_pid > 0".to_owned()))).expect("filtered");
+    }
+    assert!(load.hits() > before + 500, "the load went on meanwhile");
+    change(&engine, 0, Change::Filter(None)).expect("unfiltered");
+    let hits = load.end();
+    // The first hits came before the event was open: the counter of the kernel, which all changes were
+    // added up from, tells how many were seen.
+    let answer = wait(&engine, "the end", |a| a.ended.is_some());
+    let seen = event(&answer, HIT);
+    let count = seen.meter.as_ref().map_or(0, |m| m.count);
+    assert_eq!((answer.ledger.lost, answer.ledger.malformed), (0, 0));
+    assert!(seen.total.samples <= hits && hits - seen.total.samples < before + 50, "{} of {hits}", seen.total.samples);
+    // Counters are read one after the other, so a hit between two reads may be missed or doubled there.
+    assert!(count.abs_diff(seen.total.samples) <= 41 * 2, "counted {count}, sampled {}", seen.total.samples);
+    engine.stop();
+}
+
+/// Samples of a whole session: what a paused, stopped or refused event gives and what not.
+#[test]
+fn events_come_rest_and_go_while_it_runs() {
+    let Some(mut events) = tracepoint("events_come_rest_and_go_while_it_runs", "cpu-clock") else { return };
+    if tracepoint("events_come_rest_and_go_while_it_runs", HIT).is_none() {
+        return;
+    }
+    events.truncate(1);
+    let load = Load::start();
+    let engine = engine(events, Target::System);
+    let started = Instant::now();
+    control(&engine, Control::Add(HIT.to_owned())).expect("added");
+    wait(&engine, "its samples", |a| a.events.len() > 1 && event(a, HIT).total.samples > 100);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(control(&engine, Control::Add(HIT.to_owned())).expect_err("twice").contains("measured already"));
+    assert!(
+        control(&engine, Control::Add("sched:sched_swich".to_owned())).expect_err("a typo").contains("sched_switch")
+    );
+
+    change(&engine, 1, Change::Pause(true)).expect("paused");
+    wait(&engine, "said paused", |a| run_of(a, 1) == Some(Run::Paused));
+    let rest = wait(&engine, "nothing comes", |a| event(a, HIT).meter.is_some_and(|m| m.rate == 0.0));
+    change(&engine, 1, Change::Pause(false)).expect("goes on");
+    wait(&engine, "more", |a| event(a, HIT).total.samples > event(&rest, HIT).total.samples);
+
+    change(&engine, 1, Change::Rate(Rate::Period(10))).expect("more seldom");
+    let answer = wait(&engine, "one in ten", |a| {
+        event(a, HIT).meter.is_some_and(|m| {
+            m.state.rate == Rate::Period(10) && m.rate > 0.0 && m.sampled > 0.0 && m.sampled < m.rate / 5.0
+        })
+    });
+    // Each of them counts for ten.
+    assert!(event(&answer, HIT).total.period > event(&answer, HIT).total.samples);
+
+    change(&engine, 1, Change::Stop).expect("stopped");
+    wait(&engine, "said stopped", |a| run_of(a, 1) == Some(Run::Stopped));
+    control(&engine, Control::Add(HIT.to_owned())).expect("again");
+    let answer = wait(&engine, "runs again", |a| run_of(a, 1) == Some(Run::Running));
+    assert_eq!(answer.events.iter().filter(|e| e.name == HIT).count(), 1, "in its old place");
+
+    control(&engine, Control::Pause(true)).expect("all");
+    wait(&engine, "all rest", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Paused)));
+    control(&engine, Control::Pause(false)).expect("all");
+    wait(&engine, "all go on", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Running)));
+    for (bad, words) in [
+        (Change::Modifiers("z".into()), "modifiers are"),
+        (Change::Rate(Rate::Frequency(1 << 40)), "max_sample_rate"),
+        (Change::Filter(Some("nr2 == 1".into())), "no field nr2"),
+    ] {
+        let error = change(&engine, 1, bad.clone()).expect_err("refused");
+        assert!(error.contains(words), "{bad:?}: {error}");
+    }
+    assert_eq!(run_of(&engine.answer(), 1), Some(Run::Running), "what runs goes on");
+    assert!(change(&engine, 99, Change::Stop).is_err());
+    load.end();
+    engine.stop();
+}
+
+/// Time off the CPUs is known from when its tracepoint is added.
+#[test]
+fn switches_that_are_added_tell_the_time_off_the_cpus() {
+    let Some(events) = tracepoint("switches_that_are_added_tell_the_time_off_the_cpus", "cpu-clock") else { return };
+    let engine = engine(events, Target::System);
+    control(&engine, Control::Add("sched:sched_switch".to_owned())).expect("added");
+    let answer = wait(&engine, "absences", |a| a.events.iter().any(|e| e.name == "off-cpu" && e.total.samples > 10));
+    // An event that comes after the one that is made of others has its own samples.
+    control(&engine, Control::Add("sched:sched_wakeup".to_owned())).expect("added");
+    let later =
+        wait(&engine, "wakeups", |a| a.events.iter().any(|e| e.name == "sched:sched_wakeup" && e.total.samples > 0));
+    assert_eq!((answer.events.len(), later.events.len()), (3, 4));
+    let error = change(&engine, 2, Change::Pause(true)).expect_err("made of others");
+    assert!(error.contains("made of others"), "{error}");
+    change(&engine, 3, Change::Stop).expect("its own place");
+    wait(&engine, "stopped", |a| run_of(a, 3) == Some(Run::Stopped) && run_of(a, 1) == Some(Run::Running));
+    engine.stop();
+}

@@ -106,6 +106,48 @@ fn a_filter_in_the_kernel_keeps_what_matches() {
     }
 }
 
+/// The one language in its two places: what the kernel let through of a tracepoint is what the view
+/// filter keeps of the same tracepoint, recorded beside it without a filter.
+#[test]
+fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
+    const NAME: &str = "a_filter_means_the_same_in_the_kernel_and_in_the_view";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let load = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; (exit 3); done";
+    let samples = |file: &Path, filter: Option<&str>| -> Vec<u64> {
+        let args = filter.map_or(vec![], |filter| vec!["--where", filter]);
+        let report: serde_json::Value = serde_json::from_slice(&report(file, &args)).expect("json");
+        report["events"].as_array().expect("events").iter().map(|e| e["samples"].as_u64().expect("samples")).collect()
+    };
+    for (event, filter, view) in [
+        ("sched:sched_switch", "prev_comm ~ \"s*\"", None),
+        ("sched:sched_switch", "prev_state != 0 && next_pid == 0 || prev_comm == true", None),
+        ("sched:sched_switch", "prev_prio >= 120 && !(next_pid > 0)", None),
+        ("sched:sched_switch", "prev_state & 0x3", None),
+        ("syscalls:sys_exit_wait4", "ret < 0 || ret > 0", None),
+        ("syscalls:sys_enter_close", "fd > 2 && common_pid > 1", None),
+        ("sched:sched_waking", "common_flags & 4 || common_preempt_count > 1", None),
+        ("sched:sched_waking", "CPU == 0 || CPU > 0", Some("cpu >= 0")),
+    ] {
+        let file = record(
+            dir.path(),
+            &["--call-graph", "none", "-e", event, "-e", event, "--filter", filter, "--", "sh", "-c", load],
+        );
+        let all = samples(&file, None);
+        let kept = samples(&file, Some(view.unwrap_or(filter)));
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all[0] > 0, "{event}");
+        assert_eq!(kept[0], all[1], "{event}: {filter}: of {} samples", all[0]);
+        assert_eq!(kept[1], all[1], "{event}: {filter}: the kernel's own pass");
+    }
+    let file = record(dir.path(), &["--call-graph", "none", "-e", "sched:sched_switch", "--", "sh", "-c", load]);
+    let out = program().arg("report").arg(&file).args(["--where", "prev_pidd == 1"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code() == Some(2) && said.contains("prev_pid"), "{said}");
+}
+
 /// Every tracepoint and every software event that perf names is in our list, and the other way round
 /// for tracepoints.
 #[test]

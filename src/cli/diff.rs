@@ -7,6 +7,7 @@ use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::event::plain;
 use crate::export::{folded, svg};
+use crate::filter::Known;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
@@ -32,7 +33,7 @@ struct One {
 /// `perfprof-tui diff`.
 pub fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
-    input::filter_of(args.which.filter.as_deref())?;
+    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
     let per = match args.per {
         PerArg::Total => Per::Total,
         PerArg::Second => Per::Second,
@@ -90,6 +91,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
         traces: keys.contains(&Key::Trace),
+        fields: args.which.needs_fields(),
     })?;
     let event = *chosen_events(&loaded, &args.which)?
         .first()

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::export::{copy, firefox, folded, pprof, speedscope, svg};
+use crate::filter::Known;
 use crate::kernel::attr::Flag;
 use crate::panel::unit;
 use crate::perfdata::write::Atomic;
@@ -20,7 +21,7 @@ use super::report::chosen_events;
 
 /// `perfprof-tui export`.
 pub fn run(args: Export) -> anyhow::Result<u8> {
-    input::filter_of(args.which.filter.as_deref())?;
+    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
     let opened = input::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
     if args.to == Target::Perfdata {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
-use crate::filter::{Filter, equals};
+use crate::filter::{Filter, Known, equals};
 use crate::perfdata::features::kernel_build_id;
 use crate::source::{Info, Source, recording};
 use crate::symbols::resolver::Options;
@@ -116,14 +116,17 @@ fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
 }
 
 /// A filter as typed.
-pub fn filter_of(text: Option<&str>) -> anyhow::Result<Option<Arc<Filter>>> {
-    text.map(|t| Filter::parse(t).map(Arc::new).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
+pub fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
+    let parse = |text| Filter::parse_with(text, known).map(Arc::new);
+    text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
 }
 
 impl Which {
     /// All options as one filter. `span` is the time of the first and last sample, `start` the
     /// session's start, from which filters count.
     pub fn filter(&self, loaded: &Loaded) -> anyhow::Result<Option<Arc<Filter>>> {
+        let fields = loaded.fields();
+        let known = Known::These(&fields);
         let mut clauses: Vec<String> = Vec::new();
         for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
             if let Some(list) = list {
@@ -143,11 +146,17 @@ impl Which {
             );
         }
         if clauses.is_empty() {
-            return filter_of(self.filter.as_deref());
+            return filter_of(self.filter.as_deref(), known);
         }
         clauses.extend(self.filter.as_ref().map(|f| format!("({f})")));
-        filter_of(self.filter.as_deref())?;
-        filter_of(Some(&clauses.join(" && ")))
+        filter_of(self.filter.as_deref(), known)?;
+        filter_of(Some(&clauses.join(" && ")), known)
+    }
+
+    /// Whether it may look at tracepoints' own fields.
+    pub fn needs_fields(&self) -> bool {
+        let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, Known::Any));
+        parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
 
     /// Whether an event was asked for.

@@ -10,11 +10,14 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
+use crate::engine::tracepoints;
 use crate::engine::{Engine, Options, Wants};
+use crate::filter::Known;
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;
 use crate::query::Key;
+use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::ui::run::Outside;
@@ -67,7 +70,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
         symbols: opened.symbols.clone(),
         memory: usize::MAX,
         own_pid: None,
-        wants: Wants { chains: true, traces: start.columns.contains(&Field::Key(Key::Trace)) },
+        wants: Wants { chains: true, traces: start.columns.contains(&Field::Key(Key::Trace)), fields: true },
         refresh: start.refresh,
         per_sample: None,
     };
@@ -89,7 +92,7 @@ fn memory(view: &View) -> anyhow::Result<usize> {
 }
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
-    filter_of(view.filter.as_deref())?;
+    filter_of(view.filter.as_deref(), Known::Any)?;
     for command in &view.exec {
         crate::ui::command::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
     }
@@ -145,6 +148,9 @@ fn session(
         None => Depth::detect(),
     };
     let theme = Theme::new(depth);
+    if source.info().origin == Origin::Live || !source.info().events.is_empty() {
+        filter_of(view.filter.as_deref(), Known::These(&tracepoints::first_fields(source.info())))?;
+    }
     let (outside_tx, outside) = unbounded();
     watch_signals(outside_tx.clone())?;
     let engine = Engine::spawn(source, options)?;

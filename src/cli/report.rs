@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::filter::Filter;
+use crate::filter::Known;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
 use crate::perfdata::EventDesc;
@@ -41,7 +42,7 @@ struct Shape {
 /// `perfprof-tui report`.
 pub fn run(args: Report) -> anyhow::Result<u8> {
     let mut keys = keys_of(&args.sort)?;
-    let by_stack = filter_of(args.which.filter.as_deref())?.is_some_and(|f| f.needs_chains());
+    let by_stack = filter_of(args.which.filter.as_deref(), Known::Any)?.is_some_and(|f| f.needs_chains());
     let opened = input::open(&args.recording, args.no_demangle)?;
     if args.header {
         return header(&opened);
@@ -53,7 +54,11 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     }
     let children = !args.no_children && info.chains;
     let chains = direction(args.call_graph.as_deref(), children)?;
-    let wants = Wants { chains: children || chains.is_some() || by_stack, traces: keys.contains(&Key::Trace) };
+    let wants = Wants {
+        chains: children || chains.is_some() || by_stack,
+        traces: keys.contains(&Key::Trace),
+        fields: args.which.needs_fields(),
+    };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;
     if args.coverage {

@@ -1,6 +1,7 @@
 //! `script`: each sample as text, in perf script's layout.
 
 use crate::engine::Wants;
+use crate::filter::Known;
 use crate::report::script::{Fields, Printer};
 
 use super::Usage;
@@ -10,7 +11,7 @@ use super::report::chosen_events;
 
 /// `perfprof-tui script`.
 pub fn run(args: Script) -> anyhow::Result<u8> {
-    input::filter_of(args.which.filter.as_deref())?;
+    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
     let fields = args
         .fields
         .as_deref()
@@ -18,7 +19,7 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
         .transpose()
         .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
     let opened = input::open(&args.recording, args.no_demangle)?;
-    let loaded = opened.load(Wants { chains: true, traces: true })?;
+    let loaded = opened.load(Wants { chains: true, traces: true, fields: true })?;
     let events = chosen_events(&loaded, &args.which)?;
     let filter = args.which.filter(&loaded)?;
     let core = loaded.ingest.core();

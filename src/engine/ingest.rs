@@ -2,11 +2,13 @@
 //! recordings.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Formats;
-use crate::kernel::attr::{Flag, TYPE_TRACEPOINT};
+use crate::event::plain;
+use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, NodeId, Profile, TraceId};
 use crate::record::kinds::{misc, split, types};
@@ -17,6 +19,7 @@ use crate::source::{Batch, FreshId, Info, NamedFrame, NamedSample};
 
 use super::offcpu::OffCpu;
 use super::softirqs::SoftirqTrace;
+use super::tracepoints;
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +28,13 @@ pub struct Wants {
     pub chains: bool,
     /// The texts of tracepoints' samples.
     pub traces: bool,
+    /// What tracepoints said, for filters of their fields and for saving.
+    pub fields: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { chains: true, traces: false }
+        Self { chains: true, traces: false, fields: true }
     }
 }
 
@@ -193,7 +198,7 @@ impl Ingest {
             cuts_until: 0,
             own_pid,
             wants,
-            formats: if wants.traces { Formats::parse(&info.tracing) } else { Formats::default() },
+            formats: if wants.traces || wants.fields { Formats::parse(&info.tracing) } else { Formats::default() },
             off_cpu: OffCpu::new(info),
             softirqs: SoftirqTrace::new(info),
             named: Vec::new(),
@@ -204,6 +209,7 @@ impl Ingest {
             kinds: FxHashMap::default(),
             decoders,
         };
+        (0..core.events.len()).for_each(|event| core.learn_format(event));
         core.events.extend(core.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
@@ -325,6 +331,7 @@ impl Core {
             first.add(at, &event);
         }
         self.events.push(event);
+        self.learn_format(usize::from(at));
         let live = self.session.origin();
         if live == Origin::Live && self.off_cpu.is_none() {
             self.off_cpu = OffCpu::among(&self.events, &[], live);
@@ -332,6 +339,20 @@ impl Core {
         }
         if live == Origin::Live && self.softirqs.is_none() {
             self.softirqs = SoftirqTrace::among(&self.events, &[], live);
+        }
+    }
+
+    /// Makes the fields of a tracepoint known to the profile.
+    fn learn_format(&mut self, event: usize) {
+        let Some(desc) = self.events.get(event).filter(|_| self.wants.fields) else { return };
+        let known = self.formats.by_id.get(&desc.attr.config).filter(|_| desc.attr.sample_type & sample::RAW != 0);
+        let format = match (known, self.session.origin()) {
+            (Some(format), _) => Some(format.clone()),
+            (None, Origin::Live) => tracepoints::of_this_machine(plain(&desc.name)),
+            (None, Origin::Recorded) => None,
+        };
+        if let Some(format) = format {
+            self.profile.set_format(event as u16, Arc::new(format));
         }
     }
 

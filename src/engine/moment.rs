@@ -23,6 +23,8 @@ pub struct Moment {
     pub live: bool,
     /// Header features that describe the recorded machine; none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
+    /// For each event whether what its tracepoint said is kept.
+    pub has_raw: Vec<bool>,
 }
 
 impl super::ingest::Core {
@@ -36,6 +38,7 @@ impl super::ingest::Core {
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
             log: self.session.log.clone(),
+            has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
             ledger: self.profile.ledger.clone(),
             machine: self.machine.clone(),

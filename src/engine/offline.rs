@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::bounded;
 
+use crate::filter::TraceField;
 use crate::query::Data;
 use crate::record::kinds::BuildId;
 use crate::source::{Batch, Source, SourceError, Step};
@@ -110,6 +111,14 @@ impl Loaded {
     /// 1 when something is wrong with the recording and nothing at all could be read, else 0.
     pub fn exit_code(&self) -> u8 {
         u8::from(self.damaged && self.ingest.core().profile.is_empty())
+    }
+
+    /// The fields of its tracepoints, for filters.
+    pub fn fields(&self) -> Vec<TraceField> {
+        let core = self.ingest.core();
+        super::tracepoints::of_formats(
+            (0..core.events.len()).filter_map(|event| core.profile.format(event as u16).map(|f| &**f)),
+        )
     }
 
     /// What queries read.

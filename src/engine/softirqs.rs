@@ -155,7 +155,7 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        let mut ingest = Ingest::new(self.source.info(), None, Wants { chains: false, traces: false });
+        let mut ingest = Ingest::new(self.source.info(), None, Wants { chains: false, traces: false, fields: false });
         let mut batch = Batch::default();
         self.trace.pairs.begin(monotonic_ns());
         let mut lost_before = 0;

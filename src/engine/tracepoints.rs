@@ -1,7 +1,9 @@
 //! The formats of a session's own tracepoints, wherever it comes from.
 
 use crate::event::format::{Format, Formats};
+use crate::event::plain;
 use crate::event::tracepoint;
+use crate::filter::TraceField;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 use crate::source::Info;
@@ -28,7 +30,39 @@ pub fn format(info: &Info, name: &str) -> Option<Format> {
     find(info, name).map(|(_, format)| format).or_else(of_machine)
 }
 
-fn of_this_machine(name: &str) -> Option<Format> {
+/// The fields that filters of a session may name: those of all its tracepoints. One that is a text in
+/// any of them is a text.
+pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
+    let formats: Vec<Format> = names.iter().filter_map(|name| format(info, plain(name))).collect();
+    of_formats(formats.iter())
+}
+
+/// The fields of some formats.
+pub fn of_formats<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
+    let mut fields: Vec<TraceField> = Vec::new();
+    for format in formats {
+        for field in &format.fields {
+            match fields.iter_mut().find(|known| known.name == field.name) {
+                Some(known) => known.text |= !field.is_number(),
+                None => fields.push(TraceField {
+                    name: field.name.clone(),
+                    kind: field.kind.clone(),
+                    text: !field.is_number(),
+                }),
+            }
+        }
+    }
+    // What every tracepoint has comes last.
+    fields.sort_by_key(|field| field.name.starts_with("common_"));
+    fields
+}
+
+/// The same of the events that a session starts with.
+pub fn first_fields(info: &Info) -> Vec<TraceField> {
+    fields(info, &info.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>())
+}
+
+pub(super) fn of_this_machine(name: &str) -> Option<Format> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::root().and_then(|root| tracepoint::format(&root, system, event)).ok()?;
     Format::parse(system, &text, cfg!(target_endian = "big"))

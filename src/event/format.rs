@@ -99,6 +99,16 @@ impl Field {
         raw.get(at..at.checked_add(len)?)
     }
 
+    /// Whether it holds words for people.
+    pub fn is_text(&self) -> bool {
+        matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
+    }
+
+    /// Whether it holds one number.
+    pub fn is_number(&self) -> bool {
+        self.shape == Shape::Number
+    }
+
     /// The number that the field holds, or its first.
     pub fn number(&self, raw: &[u8], big: bool) -> Option<i64> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;

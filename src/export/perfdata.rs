@@ -10,7 +10,7 @@ use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section};
 use crate::perfdata::write::{Atomic, Writer};
-use crate::profile::{NodeId, SiteId};
+use crate::profile::{Chunk, NodeId, SiteId};
 use crate::record::kinds::{BuildId, FileId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::{DsoId, DsoKind};
@@ -50,7 +50,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Writ
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
             let Some(desc) = places.get(event).and_then(|place| events.get((*place)?)) else { continue };
-            stacks.sample(desc, chunk.site[i], time, chunk.cpu[i], chunk.weight[i], &mut out);
+            stacks.sample(desc, chunk, i, &mut out);
             if out.len() >= FLUSH {
                 writer.records(&out)?;
                 out.clear();
@@ -76,15 +76,17 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
         | sample::CPU
         | sample::PERIOD
         | if chains { sample::CALLCHAIN } else { 0 };
-    let one = |(i, event): (usize, &EventDesc)| {
+    let one = |(i, (at, event)): (usize, (usize, &EventDesc))| {
         let mut desc = event.clone();
-        desc.attr.sample_type = fields;
+        let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
+        desc.attr.sample_type = fields | if has_raw { sample::RAW } else { 0 };
         desc.attr.read_format = crate::kernel::attr::read_format::ID;
         desc.attr.set(Flag::SampleIdAll, true);
         desc.ids = vec![i as u64 + 1];
         desc
     };
-    moment.events.iter().filter(|e| !e.is_derived()).enumerate().map(one).collect()
+    let real = moment.events.iter().enumerate().filter(|(_, e)| !e.is_derived());
+    real.enumerate().map(one).collect()
 }
 
 /// Call chains of the trie as raw words, each made once.
@@ -94,8 +96,9 @@ struct Stacks<'a> {
 }
 
 impl Stacks<'_> {
-    fn sample(&mut self, desc: &EventDesc, site: u32, time: u64, cpu: u16, weight: u64, out: &mut Vec<u8>) {
-        let site = self.moment.sites.get(SiteId(site));
+    fn sample(&mut self, desc: &EventDesc, chunk: &Chunk, row: usize, out: &mut Vec<u8>) {
+        let (time, cpu, weight) = (chunk.time[row], chunk.cpu[row], chunk.weight[row]);
+        let site = self.moment.sites.get(SiteId(chunk.site[row]));
         let task = &self.moment.tasks[site.task.0 as usize];
         let moment = self.moment;
         let (mode, ip, chain) = self.chains.entry(site.stack).or_insert_with(|| chain(moment, site.stack));
@@ -111,6 +114,14 @@ impl Stacks<'_> {
             if with_chain {
                 out.extend((chain.len() as u64 / 8).to_le_bytes());
                 out.extend_from_slice(chain);
+            }
+            if desc.attr.sample_type & sample::RAW != 0 {
+                // Size and bytes together are whole words, as the kernel has it.
+                let raw = chunk.raw(row);
+                let size = (raw.len() + 4).next_multiple_of(8) - 4;
+                out.extend((size as u32).to_le_bytes());
+                out.extend_from_slice(raw);
+                out.resize(out.len() + size - raw.len(), 0);
             }
         });
     }

@@ -1,7 +1,7 @@
 //! What may follow at the end of a half-typed filter, for completion as it is typed.
 
 use super::lex::{Token, tokens};
-use super::{FIELDS, Field, Kind};
+use super::{FIELDS, Field, Kind, TraceField};
 
 /// What the grammar allows next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +14,18 @@ pub enum Expect {
 
 /// What is being typed at the end of `text`: what may stand there, and the start of the piece
 /// that a completion would replace.
-pub fn expected(text: &str) -> (Expect, usize) {
+pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
     let tokens = match tokens(text) {
         Ok(tokens) => tokens,
         // The faulty piece, such as a string that is still open, is what is being typed.
-        Err(fault) => return (expected(text.get(..fault.at).unwrap_or_default()).0, fault.at),
+        Err(fault) => return (expected(text.get(..fault.at).unwrap_or_default(), traced).0, fault.at),
     };
+    if let Some((Token::Op("&"), at, 1)) = tokens.last()
+        && let (Expect::Connective, _) = expected(&format!("{} ", &text[..*at]), traced)
+    {
+        // Half of what joins two clauses.
+        return (Expect::Connective, *at);
+    }
     let trailing_space = text.ends_with(char::is_whitespace);
     let (settled, start) = match tokens.last() {
         Some((Token::Word(_) | Token::Quoted(_), at, _)) if !trailing_space => (&tokens[..tokens.len() - 1], *at),
@@ -31,7 +37,11 @@ pub fn expected(text: &str) -> (Expect, usize) {
             (Expect::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
                 Some((_, _, Kind::Flag, _)) => Expect::Connective,
                 Some((field, ..)) => Expect::Operator(*field),
-                None => Expect::Field,
+                None => match traced.iter().find(|field| field.name == *name) {
+                    Some(field) if field.text => Expect::Operator(Field::TraceText),
+                    Some(_) => Expect::Operator(Field::TraceNumber),
+                    None => Expect::Field,
+                },
             },
             (Expect::Operator(field), _) => Expect::Value(*field),
             (Expect::Value(field), Token::Open | Token::Comma) => Expect::Value(*field),
@@ -48,6 +58,7 @@ pub fn operators(field: Field) -> &'static [&'static str] {
     match field.kind() {
         Kind::Text => &["==", "!=", "~", "!~", "=~", "in"],
         Kind::Number | Kind::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
+        Kind::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
         Kind::Flag => &[],
     }
 }
@@ -72,14 +83,14 @@ mod tests {
             ("comm =", Expect::Operator(Field::Comm), 5),
             ("comm == x &", Expect::Connective, 10),
         ] {
-            assert_eq!(expected(text), (want, start), "{text}");
+            assert_eq!(expected(text, &[]), (want, start), "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn every_beginning_of_a_filter_can_be_completed(text in "[a-z ()!&|=~<>\"',0-9é*]{0,40}") {
-            let (_, start) = expected(&text);
+            let (_, start) = expected(&text, &[]);
             proptest::prop_assert!(text.is_char_boundary(start));
         }
     }

@@ -17,7 +17,7 @@ pub enum Token {
 pub type Placed = (Token, usize, usize);
 
 /// Longest first, so that `!~` is not read as `!`.
-const OPS: &[&str] = &["&&", "||", "==", "!=", "!~", "=~", "<=", ">=", "<", ">", "~", "!"];
+const OPS: &[&str] = &["&&", "||", "==", "!=", "!~", "=~", "<=", ">=", "<", ">", "~", "!", "&"];
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || "_.:*?@+-/[]$#%{}".contains(c)
@@ -46,7 +46,7 @@ pub fn tokens(text: &str) -> Result<Vec<Placed>, Fault> {
                 ')' => (Token::Close, 1),
                 ',' => (Token::Comma, 1),
                 '=' => return Err(Fault::new(text, at, 1, "equality is written ==")),
-                '&' | '|' => return Err(Fault::new(text, at, 1, format!("this is written {c}{c}"))),
+                '|' => return Err(Fault::new(text, at, 1, "this is written ||")),
                 _ => return Err(Fault::new(text, at, c.len_utf8(), "this character has no meaning here")),
             }
         };

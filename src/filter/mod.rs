@@ -30,6 +30,10 @@ pub enum Field {
     User,
     Kernel,
     Idle,
+    /// A text among a tracepoint's own fields; the atom has its name.
+    TraceText,
+    /// A number among them.
+    TraceNumber,
 }
 
 /// What kind of values a field has.
@@ -39,7 +43,26 @@ pub enum Kind {
     Number,
     /// Seconds since the start of the session.
     Seconds,
+    /// A number that may be below zero, or be taken as bits.
+    Signed,
     Flag,
+}
+
+/// A field of the session's tracepoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceField {
+    pub name: String,
+    /// As in C, for the user.
+    pub kind: String,
+    pub text: bool,
+}
+
+/// Which tracepoint fields may stand in a filter beside [`FIELDS`].
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    These(&'a [TraceField]),
+    /// It is not known yet: any name will do.
+    Any,
 }
 
 /// One row for each field: the table behind parser, completion and documentation.
@@ -61,21 +84,22 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
 ];
 
 impl Field {
-    fn row(self) -> &'static (Field, &'static str, Kind, &'static str) {
-        FIELDS.iter().find(|row| row.0 == self).unwrap_or(&FIELDS[0])
-    }
-
     pub fn kind(self) -> Kind {
-        self.row().2
-    }
-
-    pub fn name(self) -> &'static str {
-        self.row().1
+        match self {
+            Self::TraceText => Kind::Text,
+            Self::TraceNumber => Kind::Signed,
+            _ => FIELDS.iter().find(|row| row.0 == self).map_or(Kind::Text, |row| row.2),
+        }
     }
 
     /// Whether the value belongs to the single sample, not to its task and call chain.
     pub fn per_sample(self) -> bool {
-        matches!(self, Self::Cpu | Self::Time | Self::Event)
+        matches!(self, Self::Cpu | Self::Time | Self::Event) || self.is_traced()
+    }
+
+    /// Whether it is one of a tracepoint's own.
+    pub fn is_traced(self) -> bool {
+        matches!(self, Self::TraceText | Self::TraceNumber)
     }
 }
 
@@ -87,6 +111,9 @@ pub enum Test {
     Regex(Regex),
     /// Inclusive ranges.
     Ranges(Vec<(u64, u64)>),
+    Signed(Vec<(i64, i64)>),
+    /// Any of these bits.
+    Bits(i64),
     Flag,
 }
 
@@ -94,6 +121,8 @@ pub enum Test {
 #[derive(Clone, Debug)]
 pub struct Atom {
     pub field: Field,
+    /// The name of a tracepoint's own field; empty for others.
+    pub name: String,
     pub test: Test,
 }
 
@@ -103,7 +132,16 @@ impl Atom {
             Test::Equals(values) => values.iter().any(|v| v == value),
             Test::Glob(glob) => glob.is_match(value),
             Test::Regex(regex) => regex.is_match(value),
-            Test::Ranges(_) | Test::Flag => false,
+            _ => false,
+        }
+    }
+
+    /// Whether a number that may be below zero holds.
+    pub fn signed(&self, value: i64) -> bool {
+        match &self.test {
+            Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
+            Test::Bits(bits) => value & bits != 0,
+            _ => false,
         }
     }
 
@@ -152,7 +190,12 @@ impl PartialEq for Filter {
 impl Filter {
     /// Parses and checks a filter.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        parse::parse(text)
+        Self::parse_with(text, Known::These(&[]))
+    }
+
+    /// The same where fields of tracepoints may be named.
+    pub fn parse_with(text: &str, known: Known<'_>) -> Result<Self, Fault> {
+        parse::parse(text, known)
     }
 
     /// As it was typed.
@@ -167,6 +210,11 @@ impl Filter {
     /// Bits of the atoms that are decided by the single sample.
     pub fn per_sample_mask(&self) -> u64 {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
+    }
+
+    /// Whether it looks at tracepoints' own fields.
+    pub fn needs_fields(&self) -> bool {
+        self.atoms.iter().any(|a| a.field.is_traced())
     }
 
     /// Whether it looks at call chains.

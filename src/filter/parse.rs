@@ -1,17 +1,21 @@
 //! From tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
 
+use super::complete::operators;
 use super::lex::{Placed, Token, tokens};
-use super::{Atom, Expr, FIELDS, Fault, Field, Filter, Kind, MAX_ATOMS, Test};
+use super::{Atom, Expr, FIELDS, Fault, Field, Filter, Kind, Known, MAX_ATOMS, Test};
 
 /// Nesting beyond this is refused, so that no text can exhaust the stack.
 const MAX_DEPTH: usize = 100;
 
-pub(super) fn parse(text: &str) -> Result<Filter, Fault> {
-    let mut p = Parser { text, tokens: tokens(text)?, at: 0, atoms: Vec::new(), depth: 0 };
+pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Fault> {
+    let mut p = Parser { text, known, tokens: tokens(text)?, at: 0, atoms: Vec::new(), depth: 0 };
     if p.tokens.is_empty() {
         return Err(Fault::new(text, 0, 1, "a filter is missing, such as comm == \"nginx\""));
     }
     let expr = p.or()?;
+    if let Some((Token::Op("&"), at, len)) = p.peek() {
+        return Err(Fault::new(text, *at, *len, "this is written &&"));
+    }
     if let Some((_, at, len)) = p.peek() {
         return Err(Fault::new(text, *at, *len, "expected && or || here"));
     }
@@ -20,6 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Filter, Fault> {
 
 struct Parser<'a> {
     text: &'a str,
+    known: Known<'a>,
     tokens: Vec<Placed>,
     at: usize,
     atoms: Vec<Atom>,
@@ -91,36 +96,59 @@ impl Parser<'_> {
 
     fn clause(&mut self, name: &str, at: usize, len: usize) -> Result<Expr, Fault> {
         let row = FIELDS.iter().find(|row| row.1 == name);
-        let (field, kind) = row.map(|row| (row.0, row.2)).ok_or_else(|| {
-            Fault::new(self.text, at, len, format!("no field is called {name}")).offer(FIELDS.iter().map(|row| row.1))
-        })?;
+        let (field, kind) = match row {
+            Some(row) => (row.0, row.2),
+            None => self.traced(name, at, len)?,
+        };
         if kind == Kind::Flag {
-            return self.atom(field, Test::Flag, false, at);
+            return self.atom(field, "", Test::Flag, false, at);
         }
         let (op, op_at, op_len) = self.next("an operator")?;
-        let wrong = |text: &str| {
-            let ops = if kind == Kind::Text { "==, !=, ~, !~, =~ or in" } else { "==, !=, <, <=, >, >= or in" };
-            Fault::new(text, op_at, op_len, format!("{name} is compared by {ops}"))
-        };
         let op = match op {
-            Token::Op(op @ ("==" | "!=")) => op,
-            Token::Op(op @ ("~" | "!~" | "=~")) if kind == Kind::Text => op,
-            Token::Op(op @ ("<" | "<=" | ">" | ">=")) if kind != Kind::Text => op,
+            Token::Op(op) if operators(field).contains(&op) => op,
             Token::Word(word) if word == "in" => "in",
-            _ => return Err(wrong(self.text)),
+            _ => {
+                let ops = operators(field).join(", ");
+                return Err(Fault::new(self.text, op_at, op_len, format!("{name} is compared by {ops}")));
+            }
         };
         let (test, negated) = match kind {
             Kind::Text => self.text_test(op)?,
+            Kind::Signed => self.signed_test(op)?,
             _ => self.number_test(op, kind)?,
         };
-        self.atom(field, test, negated, at)
+        self.atom(field, if row.is_some() { "" } else { name }, test, negated, at)
     }
 
-    fn atom(&mut self, field: Field, test: Test, negated: bool, at: usize) -> Result<Expr, Fault> {
+    /// A field of the session's tracepoints.
+    fn traced(&self, name: &str, at: usize, len: usize) -> Result<(Field, Kind), Fault> {
+        let as_field = |text| if text { (Field::TraceText, Kind::Text) } else { (Field::TraceNumber, Kind::Signed) };
+        let known = match self.known {
+            Known::These(known) => known,
+            // What is compared with says what it is, as far as that can be known.
+            Known::Any => {
+                let next = (self.peek().map(|t| &t.0), self.tokens.get(self.at + 1).map(|t| &t.0));
+                let is_number = |t: &str| signed(t.split(['-', ',']).find(|t| !t.is_empty()).unwrap_or(t)).is_some();
+                let numeric = match next {
+                    (Some(Token::Op("<" | "<=" | ">" | ">=" | "&")), _) => true,
+                    (_, Some(Token::Word(value))) => is_number(value),
+                    _ => false,
+                };
+                return Ok(as_field(!numeric));
+            }
+        };
+        let found = known.iter().find(|field| field.name == name);
+        found.map(|field| as_field(field.text)).ok_or_else(|| {
+            let names = FIELDS.iter().map(|row| row.1).chain(known.iter().map(|field| field.name.as_str()));
+            Fault::new(self.text, at, len, format!("no field is called {name}")).offer(names)
+        })
+    }
+
+    fn atom(&mut self, field: Field, name: &str, test: Test, negated: bool, at: usize) -> Result<Expr, Fault> {
         if self.atoms.len() == MAX_ATOMS {
             return Err(Fault::new(self.text, at, 1, format!("a filter has at most {MAX_ATOMS} clauses")));
         }
-        self.atoms.push(Atom { field, test });
+        self.atoms.push(Atom { field, name: name.to_owned(), test });
         let expr = Expr::Atom((self.atoms.len() - 1) as u8);
         Ok(if negated { Expr::Not(Box::new(expr)) } else { expr })
     }
@@ -167,6 +195,34 @@ impl Parser<'_> {
         })
     }
 
+    fn signed_test(&mut self, op: &str) -> Result<(Test, bool), Fault> {
+        let values = self.values(op == "in")?;
+        let one = |text: &str, v: &(String, usize, usize)| {
+            signed(text).ok_or_else(|| Fault::new(self.text, v.1, v.2, format!("{} is not a number", v.0)))
+        };
+        if op == "in" {
+            let range = |v: &(String, usize, usize)| match v.0.get(1..).and_then(|rest| rest.find('-')) {
+                Some(dash) => {
+                    let (from, to) = (one(&v.0[..=dash], v)?, one(&v.0[dash + 2..], v)?);
+                    let turned = || Fault::new(self.text, v.1, v.2, "this range ends before it starts");
+                    if from > to { Err(turned()) } else { Ok((from, to)) }
+                }
+                None => one(&v.0, v).map(|n| (n, n)),
+            };
+            return Ok((Test::Signed(values.iter().map(range).collect::<Result<_, _>>()?), false));
+        }
+        let n = one(&values[0].0, &values[0])?;
+        let ranges = match op {
+            "&" => return Ok((Test::Bits(n), false)),
+            "<" => n.checked_sub(1).map(|m| (i64::MIN, m)).into_iter().collect(),
+            "<=" => vec![(i64::MIN, n)],
+            ">" => n.checked_add(1).map(|m| (m, i64::MAX)).into_iter().collect(),
+            ">=" => vec![(n, i64::MAX)],
+            _ => vec![(n, n)],
+        };
+        Ok((Test::Signed(ranges), op == "!="))
+    }
+
     fn number_test(&mut self, op: &str, kind: Kind) -> Result<(Test, bool), Fault> {
         let values = self.values(op == "in")?;
         let one = |(text, at, len): &(String, usize, usize)| {
@@ -201,6 +257,17 @@ impl Parser<'_> {
     }
 }
 
+/// A number as tracepoints have them: decimal or hexadecimal, perhaps below zero; what does not fit is
+/// taken by its bits, as the field is.
+fn signed(text: &str) -> Option<i64> {
+    let (digits, negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None => digits.parse().ok()?,
+    } as i64;
+    Some(if negative { value.wrapping_neg() } else { value })
+}
+
 /// A number, or a time in nanoseconds.
 fn number(text: &str, kind: Kind) -> Option<u64> {
     if kind != Kind::Seconds {
@@ -219,11 +286,39 @@ fn last_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TraceField;
     use super::*;
     use proptest::prelude::*;
 
     fn ok(text: &str) -> Filter {
-        parse(text).unwrap_or_else(|e| panic!("{e}"))
+        parse(text, Known::These(&[])).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn fields_of_tracepoints() {
+        let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+        let known = [field("prev_comm", true), field("prev_pid", false), field("common_flags", false)];
+        let with = |text: &str| parse(text, Known::These(&known));
+        let f = with("prev_comm ~ \"kworker*\" && prev_pid in -3--1,7 || common_flags & 0x14 && prev_pid != -1")
+            .expect("parses");
+        let a = f.atoms();
+        assert!(a[0].text("kworker/1") && !a[0].text("init") && f.needs_fields() && f.per_sample_mask() == 15);
+        assert!(a[1].signed(-2) && a[1].signed(7) && !a[1].signed(0));
+        assert!(a[2].signed(4) && a[2].signed(16) && !a[2].signed(8));
+        for (text, words) in [
+            ("prev_pidd == 1", "nearest: prev_pid"),
+            ("prev_pid ~ x", "compared by"),
+            ("prev_comm < 1", "compared by"),
+            ("prev_pid == x", "not a number"),
+            ("prev_pid in 3-1", "ends before"),
+        ] {
+            let fault = with(text).expect_err(text).line();
+            assert!(fault.contains(words), "{text}: {fault}");
+        }
+        for text in ["prev_pid == 1", "a & 4", "comm == x && whatever ~ \"a*\"", "b in 1-3", "c > -1"] {
+            assert!(parse(text, Known::Any).is_ok(), "{text}");
+            assert!(parse(text, Known::These(&[])).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -268,18 +363,19 @@ mod tests {
             ("pid == 1 &&", 11, "expected a field"),
             ("time > soon", 7, "seconds"),
         ] {
-            let fault = parse(text).expect_err(text);
+            let fault = parse(text, Known::These(&[])).expect_err(text);
             assert_eq!(fault.at, at, "{text}: {fault}");
             assert!(fault.line().contains(words), "{text}: {fault}");
         }
-        assert!(parse(&"(".repeat(100_000)).is_err());
-        assert!(parse(&["pid == 1"; 65].join(" && ")).is_err());
+        assert!(parse(&"(".repeat(100_000), Known::Any).is_err());
+        assert!(parse(&["pid == 1"; 65].join(" && "), Known::Any).is_err());
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[a-z ()!&|=~<>\"',0-9é*\\[\\]-]{0,60}") {
-            let _ = parse(&text).map_err(|f| f.to_string());
+            let _ = parse(&text, Known::These(&[])).map_err(|f| f.to_string());
+            let _ = parse(&text, Known::Any).map_err(|f| f.to_string());
         }
     }
 }

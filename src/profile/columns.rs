@@ -52,6 +52,10 @@ pub struct Chunk {
     pub weight: Vec<u64>,
     pub cpu: Vec<u16>,
     pub event: Vec<u16>,
+    /// What tracepoints said, one after the other, and where each row's part ends; rows past the last
+    /// end have none.
+    raw: Vec<u8>,
+    raw_ends: Vec<u32>,
 }
 
 impl Chunk {
@@ -66,6 +70,33 @@ impl Chunk {
         self.event.push(event);
     }
 
+    /// Keeps what a tracepoint said for the row that was pushed last.
+    pub fn push_raw(&mut self, raw: &[u8]) {
+        self.raw_ends.resize(self.len() - 1, self.raw.len() as u32);
+        self.raw.extend_from_slice(raw);
+        self.raw_ends.push(self.raw.len() as u32);
+    }
+
+    /// What a tracepoint said in a row; nothing in those of other events.
+    pub fn raw(&self, row: usize) -> &[u8] {
+        let end = |row: usize| self.raw_ends.get(row).map(|end| *end as usize);
+        let start = row.checked_sub(1).map_or(Some(0), end);
+        match (start, end(row)) {
+            (Some(start), Some(end)) => &self.raw[start..end],
+            _ => &[],
+        }
+    }
+
+    /// Bytes beside the rows.
+    pub(super) fn raw_memory(&self) -> usize {
+        self.raw.capacity() + 4 * self.raw_ends.capacity()
+    }
+
+    /// Gives up room that a full chunk does not need.
+    pub(super) fn seal(&mut self) {
+        self.raw.shrink_to_fit();
+    }
+
     pub fn len(&self) -> usize {
         self.time.len()
     }
@@ -75,12 +106,30 @@ impl Chunk {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.time.capacity() * Self::ROW
+        self.time.capacity() * Self::ROW + self.raw_memory()
     }
 
     pub(super) fn renumber(&mut self, new: &mut impl FnMut(SiteId) -> SiteId) {
         for site in &mut self.site {
             *site = new(SiteId(*site)).0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_what_their_tracepoint_said() {
+        let mut chunk = Chunk::default();
+        for raw in [&b""[..], b"abc", b"", b"", b"de", b""] {
+            chunk.push(1, SiteId(0), 1, 0, 0);
+            if !raw.is_empty() {
+                chunk.push_raw(raw);
+            }
+        }
+        let rows: Vec<&[u8]> = (0..7).map(|row| chunk.raw(row)).collect();
+        assert_eq!(rows, [&b""[..], b"abc", b"", b"", b"de", b"", b""]);
     }
 }

@@ -28,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use memory::Memory;
 
+use crate::event::format::Format;
 use crate::record::Sample;
 use crate::record::kinds::misc;
 use crate::record::sample::{
@@ -63,6 +64,10 @@ pub struct Profile {
     scratch: Vec<Word>,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
+    /// What the fields of tracepoints are, by event.
+    formats: FxHashMap<u16, Arc<Format>>,
+    /// Bytes that sealed chunks have beside their rows.
+    raw_bytes: usize,
 }
 
 impl Profile {
@@ -83,7 +88,12 @@ impl Profile {
         let task = session.task(sample.pid, sample.tid);
         let stack = self.stack(session, sample, mode);
         let site = self.sites.intern(Site { task, stack, trace });
-        self.push(sample.time, site, sample.period.max(1), sample.cpu as u16, event);
+        let (weight, cpu) = (sample.period.max(1), sample.cpu as u16);
+        if sample.raw.is_empty() || !self.formats.contains_key(&event) {
+            self.push(sample.time, site, weight, cpu, event);
+        } else {
+            self.push_raw(sample.time, site, weight, cpu, event, sample.raw);
+        }
         site
     }
 
@@ -91,8 +101,34 @@ impl Profile {
     pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
         self.current.push(time, site, weight, cpu, event);
         if self.current.len() == CHUNK {
-            self.sealed.push_back(Arc::new(std::mem::take(&mut self.current)));
+            self.seal();
         }
+    }
+
+    /// The same with what a tracepoint said; its fields must be known by [`Self::set_format`].
+    pub fn push_raw(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16, raw: &[u8]) {
+        self.current.push(time, site, weight, cpu, event);
+        self.current.push_raw(raw);
+        if self.current.len() == CHUNK {
+            self.seal();
+        }
+    }
+
+    fn seal(&mut self) {
+        let mut chunk = std::mem::take(&mut self.current);
+        chunk.seal();
+        self.raw_bytes += chunk.raw_memory();
+        self.sealed.push_back(Arc::new(chunk));
+    }
+
+    /// Makes a tracepoint's fields known.
+    pub fn set_format(&mut self, event: u16, format: Arc<Format>) {
+        self.formats.insert(event, format);
+    }
+
+    /// The fields of a tracepoint; `None` of other events.
+    pub fn format(&self, event: u16) -> Option<&Arc<Format>> {
+        self.formats.get(&event)
     }
 
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
@@ -218,7 +254,7 @@ impl Profile {
 
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
-        let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.current.memory();
+        let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
     }
 
@@ -227,6 +263,7 @@ impl Profile {
     pub fn evict(&mut self) -> Option<Arc<Chunk>> {
         let chunk = self.sealed.pop_front()?;
         self.evicted += chunk.len() as u64;
+        self.raw_bytes -= chunk.raw_memory();
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)
     }
@@ -235,6 +272,7 @@ impl Profile {
     pub fn clear(&mut self) {
         self.evicted = self.end();
         self.sealed.clear();
+        self.raw_bytes = 0;
         self.current = Chunk::default();
         self.compact();
     }

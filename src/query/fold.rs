@@ -261,7 +261,7 @@ impl Fold {
                 Some(judge) => match judge.verdicts()[site as usize] {
                     Verdict::Yes => true,
                     Verdict::No => false,
-                    Verdict::Open => judge.sample(data, site, chunk.time[i], chunk.cpu[i], event),
+                    Verdict::Open => judge.sample(data, chunk, i),
                 },
             };
             if passes {

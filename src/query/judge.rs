@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::format::{self, Format};
 use crate::filter::{Atom, Field, Filter};
-use crate::profile::{NodeId, SiteId, SymId};
+use crate::profile::{Chunk, NodeId, SiteId, SymId};
 use crate::session::TaskId;
 
 use super::Data;
@@ -34,6 +35,8 @@ pub struct Judge {
     by_cpu: Vec<u64>,
     by_event: Vec<u64>,
     time_atoms: Vec<u8>,
+    /// For each clause about a tracepoint's field, where that lies in samples of each event.
+    traced: Vec<(u8, Vec<Option<Traced>>)>,
     /// The verdict for every combination of few atoms.
     table: Vec<bool>,
     /// For clauses about contexts.
@@ -94,6 +97,11 @@ impl Judge {
                 .then(Contexts::default),
             by_cpu: Vec::new(),
             by_event: Vec::new(),
+            traced: (0u8..)
+                .zip(filter.atoms())
+                .filter(|(_, a)| a.field.is_traced())
+                .map(|(i, _)| (i, Vec::new()))
+                .collect(),
             time_atoms: (0u8..).zip(filter.atoms()).filter(|(_, a)| a.field == Field::Time).map(|(i, _)| i).collect(),
             sample_mask: filter.per_sample_mask(),
             filter,
@@ -162,12 +170,24 @@ impl Judge {
         if self.by_cpu.is_empty() {
             self.by_cpu = (0..=u16::MAX).map(|cpu| bits(&|a| a.number(u64::from(cpu)), Field::Cpu)).collect();
         }
+        let n = data.events.len();
+        for (atom, places) in self.traced.iter_mut().filter(|(_, places)| places.len() < n) {
+            let name = &self.filter.atoms()[usize::from(*atom)].name;
+            let place = |event| data.profile.format(event as u16).and_then(|format| Traced::new(format, name));
+            *places = (0..n).map(place).collect();
+        }
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
 
     /// The verdict on one sample of an open site.
-    pub fn sample(&self, data: Data<'_>, site: u32, time: u64, cpu: u16, event: u16) -> bool {
-        let mut bits = self.bits[site as usize] | self.by_cpu[usize::from(cpu)];
+    pub fn sample(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
+        let (time, event) = (chunk.time[row], chunk.event[row]);
+        let mut bits = self.bits[chunk.site[row] as usize] | self.by_cpu[usize::from(chunk.cpu[row])];
+        for (i, places) in &self.traced {
+            let place = places.get(usize::from(event)).and_then(Option::as_ref);
+            let holds = place.is_some_and(|place| place.holds(&self.filter.atoms()[usize::from(*i)], chunk.raw(row)));
+            bits |= u64::from(holds) << i;
+        }
         bits |= self.by_event.get(usize::from(event)).copied().unwrap_or(0);
         for i in &self.time_atoms {
             let holds = self.filter.atoms()[usize::from(*i)].number(time.saturating_sub(data.start));
@@ -199,7 +219,7 @@ impl Judge {
         for i in 0..self.filter.atoms().len() {
             let atom = &self.filter.atoms()[i];
             let holds = match atom.field {
-                Field::Cpu | Field::Time | Field::Event => false,
+                field if field.per_sample() => false,
                 Field::Stack => self
                     .nodes
                     .iter()
@@ -227,6 +247,30 @@ impl Judge {
             bits |= u64::from(holds) << i;
         }
         bits
+    }
+}
+
+/// Where a tracepoint's samples have a field.
+#[derive(Clone, Debug)]
+struct Traced {
+    field: format::Field,
+    big: bool,
+}
+
+impl Traced {
+    fn new(format: &Format, name: &str) -> Option<Self> {
+        Some(Self { field: format.field(name)?.clone(), big: format.big })
+    }
+
+    fn holds(&self, atom: &Atom, raw: &[u8]) -> bool {
+        match atom.field {
+            Field::TraceNumber => self.field.number(raw, self.big).is_some_and(|n| atom.signed(n)),
+            _ if self.field.is_text() => self.field.bytes(raw, self.big).is_some_and(|bytes| {
+                let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+                atom.text(&String::from_utf8_lossy(&bytes[..end]))
+            }),
+            _ => atom.text(&self.field.text(raw, self.big)),
+        }
     }
 }
 

@@ -126,13 +126,13 @@ pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut
     };
     let mut at = data.profile.first();
     for (chunk, range) in data.profile.between(at, u64::MAX) {
-        for i in range {
-            let one = row(chunk, i, at);
+        for at_row in range {
+            let one = row(chunk, at_row, at);
             at += 1;
             let passes = judge.as_ref().is_none_or(|judge| match judge.verdicts()[one.site as usize] {
                 Verdict::Yes => true,
                 Verdict::No => false,
-                Verdict::Open => judge.sample(data, one.site, one.time, one.cpu, one.event),
+                Verdict::Open => judge.sample(data, chunk, at_row),
             });
             if passes {
                 each(one);

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use crate::event::format::Format;
-use crate::filter::{Expect, FIELDS, Field, complete::operators, expected};
+use crate::filter::{Expect, FIELDS, Field, TraceField, complete::operators, expected};
 use crate::query::Answer;
 
 /// How many completions are offered.
 const MAX: usize = 12;
 
 /// The completions for the end of a filter, and where they are put in.
-pub fn filter(text: &str, answer: &Answer) -> (Vec<(String, String)>, usize) {
-    let (expect, from) = expected(text);
+pub fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
+    let (expect, from) = expected(text, traced);
     let typed = text.get(from..).unwrap_or_default().trim_start_matches(['"', '\'']).to_lowercase();
     let all: Vec<(String, String)> = match expect {
-        Expect::Field => FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).collect(),
+        Expect::Field => {
+            let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
+            FIELDS.iter().map(|row| (row.1.to_owned(), row.3.to_owned())).chain(own).collect()
+        }
         Expect::Operator(field) => operators(field).iter().map(|op| ((*op).to_owned(), String::new())).collect(),
         Expect::Connective => ["&&", "||"].iter().map(|op| ((*op).to_owned(), String::new())).collect(),
         Expect::Value(field) => values(field, answer),

@@ -10,7 +10,7 @@ use tui_input::backend::crossterm::EventHandler;
 use crate::event::Event;
 use crate::event::format::Format;
 use crate::event::trace_filter;
-use crate::filter::Filter;
+use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
 use super::{complete, events};
@@ -73,17 +73,29 @@ pub struct Prompt {
     pub fault: Option<(String, usize, usize)>,
     /// The fields that a capture filter is about.
     format: Option<Arc<Format>>,
+    /// Those that a filter of the view may name.
+    traced: Arc<Vec<TraceField>>,
 }
 
 impl Prompt {
-    pub fn new(ask: Ask, text: String, answer: &Answer) -> Self {
-        Self::about(ask, text, None, answer)
+    pub fn new(ask: Ask, text: String, traced: Arc<Vec<TraceField>>, answer: &Answer) -> Self {
+        Self::make(ask, text, None, traced, answer)
     }
 
     /// A prompt for a filter of a tracepoint's fields.
-    pub fn about(ask: Ask, text: String, format: Option<Arc<Format>>, answer: &Answer) -> Self {
+    pub fn about(ask: Ask, text: String, format: Format, answer: &Answer) -> Self {
+        Self::make(ask, text, Some(Arc::new(format)), Arc::default(), answer)
+    }
+
+    fn make(
+        ask: Ask,
+        text: String,
+        format: Option<Arc<Format>>,
+        traced: Arc<Vec<TraceField>>,
+        answer: &Answer,
+    ) -> Self {
         let (options, input) = (Vec::new(), Input::new(text));
-        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, format };
+        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, format, traced };
         prompt.refresh(answer);
         prompt
     }
@@ -127,7 +139,10 @@ impl Prompt {
         self.chosen = 0;
         let text = self.input.value();
         self.fault = match self.ask {
-            Ask::Filter if !text.trim().is_empty() => Filter::parse(text).err().map(|f| (f.line(), f.at, f.len.max(1))),
+            Ask::Filter if !text.trim().is_empty() => {
+                let known = Known::These(&self.traced);
+                Filter::parse_with(text, known).err().map(|f| (f.line(), f.at, f.len.max(1)))
+            }
             Ask::Capture if !text.trim().is_empty() => {
                 let check = |format: &Arc<Format>| trace_filter::check(text, format).err();
                 self.format.as_ref().and_then(check).map(|f| (f.line(), f.at, f.len.max(1)))
@@ -142,7 +157,7 @@ impl Prompt {
             _ => None,
         };
         (self.options, self.from) = match (self.ask, &self.format) {
-            (Ask::Filter, _) => complete::filter(text, answer),
+            (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(format)) => complete::fields(text, format),
             _ => (Vec::new(), 0),
         };

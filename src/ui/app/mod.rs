@@ -16,7 +16,8 @@ use std::time::Duration;
 use crate::analysis::cpus::HostView;
 use crate::analysis::findings::Finding;
 use crate::analysis::softirq::Times;
-use crate::filter::Filter;
+use crate::engine::tracepoints;
+use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::panel::top::Field;
 use crate::query::diff::Per;
 use crate::query::{Age, Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
@@ -127,6 +128,8 @@ pub struct App {
     /// The time in softirqs, and whether it is being measured.
     pub times: Option<Arc<Times>>,
     pub tracing: bool,
+    /// The tracepoints' own fields, which filters may name.
+    pub fields: Arc<Vec<TraceField>>,
     /// CPUs that stand out, the worst first.
     pub findings: Vec<Finding>,
     /// By how many points they must.
@@ -186,6 +189,7 @@ impl App {
             host: None,
             times: None,
             tracing: false,
+            fields: Arc::default(),
             findings: Vec::new(),
             points: start.points,
             columns,
@@ -220,8 +224,14 @@ impl App {
             exec: start.exec.into(),
             effects: Vec::new(),
         };
+        app.fields = Arc::new(tracepoints::first_fields(&app.info));
         app.ask(true);
         app
+    }
+
+    /// A filter as typed.
+    pub(super) fn parse(&self, text: &str) -> Result<Filter, Fault> {
+        Filter::parse_with(text, Known::These(&self.fields))
     }
 
     /// The size of the terminal.
@@ -237,7 +247,11 @@ impl App {
 
     /// A new answer has come.
     pub fn set_answer(&mut self, answer: Arc<Answer>) {
-        self.answer = answer.clone();
+        let before = std::mem::replace(&mut self.answer, answer.clone());
+        if answer.events.len() > before.events.len().max(self.info.events.len()) {
+            let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
+            self.fields = Arc::new(tracepoints::fields(&self.info, &names));
+        }
         self.look_for_findings();
         self.screen.height = layout::table_height(self);
         if answer.flame.is_none() {
@@ -281,7 +295,7 @@ impl App {
         let text = self.whole_filter();
         let same = self.asked.filter.as_ref().map(|f| f.text()) == text.as_deref();
         let filter =
-            if same { self.asked.filter.clone() } else { text.and_then(|t| Filter::parse(&t).ok()).map(Arc::new) };
+            if same { self.asked.filter.clone() } else { text.and_then(|t| self.parse(&t).ok()).map(Arc::new) };
         let keys: Vec<Key> = self
             .columns
             .iter()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{App, Effect, Zoom};
-use crate::filter::{Filter, equals};
+use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
 use crate::ui::command::Command;
@@ -15,7 +15,7 @@ impl App {
             let old = self.filter.clone().unwrap_or_default();
             return self.ask_for(Ask::Filter, old);
         };
-        match Filter::parse(&text) {
+        match self.parse(&text) {
             Ok(_) => self.filter = Some(text),
             Err(fault) => self.error(fault.line()),
         }
@@ -61,7 +61,7 @@ impl App {
         let own = self.line().and_then(|l| l.group.cpu).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
         let expression = format!("cpu in {text}");
-        match Filter::parse(&expression) {
+        match self.parse(&expression) {
             Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
             Err(fault) => self.error(fault.line()),
         }

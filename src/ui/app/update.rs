@@ -1,7 +1,6 @@
 //! What commands do to the model.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{App, Effect, Tab};
@@ -174,7 +173,7 @@ impl App {
                 return self.say(format!("{name} is no tracepoint: F filters those in the kernel; f filters the view"));
             };
             let answer = self.answer.clone();
-            self.prompt = Some(Prompt::about(Ask::Capture, now, Some(Arc::new(format)), &answer));
+            self.prompt = Some(Prompt::about(Ask::Capture, now, format, &answer));
             return;
         };
         let text = Some(text).filter(|text| !text.is_empty());
@@ -183,7 +182,7 @@ impl App {
 
     pub(super) fn ask_for(&mut self, ask: Ask, text: String) {
         let answer = self.answer.clone();
-        self.prompt = Some(Prompt::new(ask, text, &answer));
+        self.prompt = Some(Prompt::new(ask, text, self.fields.clone(), &answer));
     }
 
     pub(super) fn toggle(&mut self) {

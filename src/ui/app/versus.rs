@@ -1,7 +1,6 @@
 //! What the view is compared with, how old samples may be, and what leaves the screen as text.
 
 use crate::engine::offcpu::NAME as OFF_CPU;
-use crate::filter::Filter;
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
 use crate::query::diff::Per;
@@ -40,7 +39,7 @@ impl App {
         if text == "off" {
             return self.drop_baseline();
         }
-        match Filter::parse(&text) {
+        match self.parse(&text) {
             Ok(_) => self.compare(Mark { label: text.clone(), of: Of::View(Some(text)) }),
             Err(_) => {
                 self.effects.push(Effect::Baseline(text.clone().into()));
@@ -170,7 +169,7 @@ impl App {
     /// The baseline as part of a question.
     pub(super) fn baseline_asked(&self) -> Option<Baseline> {
         if self.off_cpu && self.tab == Tab::Flame {
-            let filter = self.whole_filter().and_then(|t| Filter::parse(&t).ok()).map(std::sync::Arc::new);
+            let filter = self.whole_filter().and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
             let event = self.answer.events.iter().position(|e| e.name == OFF_CPU);
             return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None });
         }
@@ -180,7 +179,7 @@ impl App {
             Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
             Of::File => (self.narrowed(self.filter.as_ref(), None), None),
         };
-        let filter = text.and_then(|t| Filter::parse(&t).ok()).map(std::sync::Arc::new);
+        let filter = text.and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
         Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split })
     }
 

@@ -65,6 +65,7 @@ fn engine(events: Vec<Event>, target: Target) -> Engine {
         events,
         rate: Rate::Frequency(99),
         chains: true,
+        cgroups: true,
         exclude: Exclude::default(),
         inherit: false,
         pages: Some(512),

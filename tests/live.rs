@@ -337,3 +337,54 @@ fn output_into_head() {
         .expect("sh");
     assert!(status.success());
 }
+
+/// Samples are in the cgroups that perf reads from the same file, and a filter finds one of them.
+#[test]
+fn samples_tell_their_cgroups() {
+    const NAME: &str = "samples_tell_their_cgroups";
+    if !allowed(NAME) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(NAME, "perf is not installed");
+    }
+    let Some(root) = perfprof_tui::kernel::cgroup::tree() else {
+        return skipped(NAME, "no cgroup tree for perf events is mounted");
+    };
+    // A group of our own, with a name that nobody else has.
+    let group = format!("perfprof-test-{}", std::process::id());
+    let path = root.join(&group);
+    if let Err(error) = std::fs::create_dir(&path) {
+        return skipped(NAME, &format!("no cgroup can be made: {error}"));
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
+    let file = record(dir.path(), &["-e", "cpu-clock", "--all-cgroups", "--", "sh", "-c", &work]);
+    std::fs::remove_dir(&path).expect("removed");
+    let json: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "cgroup"])).expect("json");
+    let rows = json["events"][0]["rows"].as_array().expect("rows").clone();
+    let ours: std::collections::BTreeMap<String, u64> = rows
+        .iter()
+        .map(|row| (row["cgroup"].as_str().expect("cgroup").to_owned(), row["samples"].as_u64().expect("samples")))
+        .collect();
+    let perf = Command::new("perf")
+        .args(["report", "--stdio", "--no-children", "-g", "none", "-n", "-s", "cgroup", "-t", "\t", "-i"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    let text = String::from_utf8_lossy(&perf.stdout).into_owned();
+    let lines = text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty());
+    let theirs: std::collections::BTreeMap<String, u64> = lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+            (fields[2].to_owned(), fields[1].parse().expect("samples"))
+        })
+        .collect();
+    assert_eq!(ours, theirs, "{text}");
+    let own = format!("/{group}");
+    assert!(ours[&own] > 10, "{ours:?}");
+    let kept = report(&file, &["-s", "cgroup", "--where", &format!("cgroup ~ \"*{group}\"")]);
+    let kept: serde_json::Value = serde_json::from_slice(&kept).expect("json");
+    assert_eq!(kept["events"][0]["samples"].as_u64(), Some(ours[&own]));
+}

@@ -211,3 +211,22 @@ fn time_off_the_cpus_beside_the_time_on_them() {
     insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("<tab><tab>").text());
     assert!(incident(80, 24).keys("2c").text().contains("no switches are recorded"));
 }
+
+/// A value under the cursor is left out by two keys, and a filter that was typed comes back by one.
+#[test]
+fn values_are_left_out_and_filters_come_back() {
+    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
+    let all = h.app.answer.total.samples;
+    let dso = h.app.line().expect("a line").dso.to_string();
+    h = h.keys("-d");
+    let left = h.app.answer.total.samples;
+    assert!(left < all && left > 0);
+    assert!(h.app.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
+    h = h.keys("<bs>d");
+    assert_eq!(h.app.answer.total.samples, all - left);
+    h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
+    let kernel = h.app.answer.total.samples;
+    h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");
+    assert_eq!(h.app.answer.total.samples + kernel, all);
+    assert_eq!(h.app.past_filters, ["kernel", "user"]);
+}

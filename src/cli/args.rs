@@ -66,6 +66,9 @@ pub struct Sampling {
     /// Record call chains (on by default)
     #[arg(short = 'g')]
     pub chains: bool,
+    /// Record each sample's cgroup (the live screen always does)
+    #[arg(long)]
+    pub all_cgroups: bool,
     /// How call chains are taken: fp (frame pointers) or none
     #[arg(long, value_name = "MODE", default_value = "fp")]
     pub call_graph: String,

@@ -33,7 +33,7 @@ use super::report::keys_of;
 use super::setup;
 
 /// The live screen.
-pub fn run(args: Live) -> anyhow::Result<u8> {
+pub fn run(mut args: Live) -> anyhow::Result<u8> {
     let refresh = Duration::try_from_secs_f64(args.refresh).ok().filter(|d| *d >= Duration::from_millis(50));
     let refresh = refresh.ok_or_else(|| Usage(format!("-d {}: expected seconds, 0.05 or more", args.refresh)))?;
     let mut start = start(&args.view, refresh)?;
@@ -41,6 +41,7 @@ pub fn run(args: Live) -> anyhow::Result<u8> {
         start.exec.insert(0, "softirq-time".to_owned());
     }
     need_terminal("record")?;
+    args.sampling.all_cgroups = true;
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols = SymbolOptions { demangle: !args.view.no_demangle, ..SymbolOptions::live() };

@@ -85,6 +85,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         events: events(s)?,
         rate,
         chains,
+        cgroups: s.all_cgroups,
         exclude: Exclude {
             kernel: s.exclude_kernel,
             user: s.exclude_user,

@@ -120,6 +120,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         events,
         rate: Rate::Period(1),
         chains: false,
+        cgroups: false,
         exclude: Exclude::default(),
         inherit: false,
         pages: Some(PAGES),

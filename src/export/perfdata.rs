@@ -75,7 +75,8 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
         | sample::TIME
         | sample::CPU
         | sample::PERIOD
-        | if chains { sample::CALLCHAIN } else { 0 };
+        | if chains { sample::CALLCHAIN } else { 0 }
+        | if has_cgroups(moment) { sample::CGROUP } else { 0 };
     let one = |(i, (at, event)): (usize, (usize, &EventDesc))| {
         let mut desc = event.clone();
         let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
@@ -87,6 +88,11 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
     };
     let real = moment.events.iter().enumerate().filter(|(_, e)| !e.is_derived());
     real.enumerate().map(one).collect()
+}
+
+/// Whether its samples told cgroups.
+fn has_cgroups(moment: &Moment) -> bool {
+    moment.tasks.iter().any(|task| task.cgroup != 0)
 }
 
 /// Call chains of the trie as raw words, each made once.
@@ -122,6 +128,9 @@ impl Stacks<'_> {
                 out.extend((size as u32).to_le_bytes());
                 out.extend_from_slice(raw);
                 out.resize(out.len() + size - raw.len(), 0);
+            }
+            if desc.attr.sample_type & sample::CGROUP != 0 {
+                out.extend(task.cgroup.to_le_bytes());
             }
         });
     }

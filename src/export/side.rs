@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::record::kinds::{Mmap, encode_comm, encode_task};
+use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
 use crate::session::{Dsos, MapId, Side, SideLog};
 
@@ -50,6 +50,9 @@ impl<'a> SideWriter<'a> {
                         self.map(task.pid, task.tid, map, 5, 2, &trailer, out);
                     }
                 }
+            }
+            Side::Cgroup { id, path } => {
+                encode_cgroup(out, *id, path.as_bytes(), &trailer(0, 0));
             }
             Side::Exit(task) => {
                 encode_task(out, true, task, &trailer(task.pid, task.tid));

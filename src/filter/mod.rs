@@ -34,6 +34,7 @@ pub enum Field {
     TraceText,
     /// A number among them.
     TraceNumber,
+    Cgroup,
 }
 
 /// What kind of values a field has.
@@ -70,6 +71,7 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Comm, "comm", Kind::Text, "name of the thread"),
     (Field::Pid, "pid", Kind::Number, "process id"),
     (Field::Tid, "tid", Kind::Number, "thread id"),
+    (Field::Cgroup, "cgroup", Kind::Text, "path of the task's cgroup"),
     (Field::Cpu, "cpu", Kind::Number, "CPU that took the sample"),
     (Field::Dso, "dso", Kind::Text, "file of the sampled function"),
     (Field::Sym, "sym", Kind::Text, "the sampled function"),

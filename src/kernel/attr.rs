@@ -32,6 +32,7 @@ pub mod sample {
     pub const PERIOD: u64 = 1 << 8;
     pub const STREAM_ID: u64 = 1 << 9;
     pub const RAW: u64 = 1 << 10;
+    pub const CGROUP: u64 = 1 << 21;
     pub const IDENTIFIER: u64 = 1 << 16;
 }
 
@@ -73,6 +74,7 @@ pub enum Flag {
     ContextSwitch = 26,
     Ksymbol = 29,
     BpfEvent = 30,
+    Cgroup = 32,
     BuildId = 34,
 }
 
@@ -230,7 +232,9 @@ mod tests {
     #[test]
     fn flag_bits_stand_where_the_kernel_header_has_them() {
         let mut attr = Attr::default();
-        for flag in [Flag::Freq, Flag::Mmap2, Flag::UseClockid, Flag::BpfEvent, Flag::BuildId, Flag::Watermark] {
+        for flag in
+            [Flag::Freq, Flag::Mmap2, Flag::UseClockid, Flag::BpfEvent, Flag::Cgroup, Flag::BuildId, Flag::Watermark]
+        {
             attr.set(flag, true);
         }
         let mut header = b::perf_event_attr::default();
@@ -238,6 +242,7 @@ mod tests {
         header.set_mmap2(1);
         header.set_use_clockid(1);
         header.set_bpf_event(1);
+        header.set_cgroup(1);
         header.set_build_id(1);
         header.set_watermark(1);
         let bits = header._bitfield_1.get(0, 64);

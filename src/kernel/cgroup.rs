@@ -42,6 +42,18 @@ pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, Pat
     found
 }
 
+/// More groups are not told of at the start; those that samples are of come with their records.
+const MAX_GROUPS: usize = 20_000;
+
+/// The groups that there are, as the kernel names them in `PERF_RECORD_CGROUP`: the id, which is the
+/// directory's inode number, and the path below the root of the tree.
+pub fn known() -> Vec<(u64, String)> {
+    use std::os::unix::fs::MetadataExt;
+    let Some(root) = tree() else { return Vec::new() };
+    let id = |(name, dir): (String, PathBuf)| Some((fs::metadata(dir).ok()?.ino(), format!("/{name}")));
+    matching(&root, &|_| true).into_iter().take(MAX_GROUPS).filter_map(id).collect()
+}
+
 /// Opens a group's directory for `PERF_FLAG_PID_CGROUP`.
 pub fn open(dir: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())

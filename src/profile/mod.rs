@@ -85,7 +85,7 @@ impl Profile {
         event: u16,
         trace: TraceId,
     ) -> SiteId {
-        let task = session.task(sample.pid, sample.tid);
+        let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
         let stack = self.stack(session, sample, mode);
         let site = self.sites.intern(Site { task, stack, trace });
         let (weight, cpu) = (sample.period.max(1), sample.cpu as u16);

@@ -16,6 +16,7 @@ pub enum Key {
     Comm,
     Pid,
     Tid,
+    Cgroup,
     /// The text of a tracepoint's sample.
     Trace,
     Dso,
@@ -29,6 +30,7 @@ impl Key {
         (Self::Comm, &["comm"], "Comm"),
         (Self::Pid, &["pid", "tgid"], "PID"),
         (Self::Tid, &["tid"], "TID"),
+        (Self::Cgroup, &["cgroup"], "Cgroup"),
         (Self::Trace, &["trace"], "Trace output"),
         (Self::Dso, &["dso"], "DSO"),
         (Self::Sym, &["sym", "symbol"], "Symbol"),

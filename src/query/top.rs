@@ -19,6 +19,7 @@ pub struct Group {
     pub comm: Option<Arc<str>>,
     pub pid: Option<i32>,
     pub tid: Option<i32>,
+    pub cgroup: Option<Arc<str>>,
     pub trace: Option<Arc<str>>,
 }
 
@@ -130,7 +131,7 @@ impl Top {
         };
         let group = |r: &Row| {
             let g = &self.groups[r.group as usize];
-            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref())
+            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref(), g.cgroup.as_deref())
         };
         let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| by_name(a, b));
         let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
@@ -147,6 +148,7 @@ impl Top {
                 Order::By(Key::Dso) => {
                     symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(|| heavy(a, b))
                 }
+                Order::By(Key::Cgroup) => group(a).5.cmp(&group(b).5).then_with(|| heavy(a, b)),
                 Order::By(Key::Trace) => group(a).4.cmp(&group(b).4).then_with(|| heavy(a, b)),
                 Order::By(Key::Sym) => {
                     symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(|| heavy(a, b))
@@ -188,6 +190,7 @@ fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
                 comm: has(Key::Comm).then(|| task.comm.clone()),
                 pid: has(Key::Pid).then_some(task.pid),
                 tid: has(Key::Tid).then_some(task.tid),
+                cgroup: has(Key::Cgroup).then(|| data.session.cgroup(task)),
                 trace: has(Key::Trace)
                     .then(|| data.profile.sites.traces().get(trace as usize).cloned().unwrap_or_default()),
             };

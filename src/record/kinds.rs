@@ -170,6 +170,10 @@ pub enum Record<'a> {
         unregister: bool,
         name: &'a [u8],
     },
+    Cgroup {
+        id: u64,
+        path: &'a [u8],
+    },
     /// A type that we carry but do not read.
     Other,
 }
@@ -224,6 +228,7 @@ impl<'a> Record<'a> {
             types::FORK => Self::Fork(task(&mut c)?),
             types::EXIT => Self::Exit(task(&mut c)?),
             types::LOST => Self::Lost { id: c.u64("id")?, lost: c.u64("count")? },
+            types::CGROUP => Self::Cgroup { id: c.u64("id")?, path: c.name() },
             types::LOST_SAMPLES => Self::LostSamples { lost: c.u64("count")? },
             types::THROTTLE => Self::Throttle { time: c.u64("time")?, id: c.u64("id")? },
             types::UNTHROTTLE => Self::Unthrottle { time: c.u64("time")?, id: c.u64("id")? },
@@ -349,6 +354,15 @@ pub fn encode_comm(out: &mut Vec<u8>, pid: i32, tid: i32, exec: bool, name: &[u8
         out.extend_from_slice(&pid.to_le_bytes());
         out.extend_from_slice(&tid.to_le_bytes());
         put_name(out, name);
+        out.extend_from_slice(trailer);
+    })
+}
+
+/// Appends a CGROUP record.
+pub fn encode_cgroup(out: &mut Vec<u8>, id: u64, path: &[u8], trailer: &[u8]) -> Option<()> {
+    encode(out, types::CGROUP, 0, |out| {
+        out.extend_from_slice(&id.to_le_bytes());
+        put_name(out, path);
         out.extend_from_slice(trailer);
     })
 }

@@ -17,6 +17,10 @@ mod bit {
     pub const STREAM_ID: u64 = 1 << 9;
     pub const RAW: u64 = 1 << 10;
     pub const IDENTIFIER: u64 = 1 << 16;
+    pub const AUX: u64 = 1 << 20;
+    pub const CGROUP: u64 = 1 << 21;
+    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
+    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
 }
 
 /// Call-chain words from here up are context markers, not addresses (`PERF_CONTEXT_MAX`).
@@ -52,6 +56,8 @@ pub struct Sample<'a> {
     pub chain: &'a [u8],
     /// Raw tracepoint data.
     pub raw: &'a [u8],
+    /// The id of the task's cgroup; 0 when it is not told.
+    pub cgroup: u64,
 }
 
 impl Sample<'_> {
@@ -130,6 +136,13 @@ impl Layout {
         if self.has(bit::RAW) {
             let n = c.u32("raw size")?;
             s.raw = c.take(n as usize, "raw data")?;
+        }
+        if self.has(bit::CGROUP) && !self.has(bit::AUX) {
+            // It stands before the last fields, whose sizes are known.
+            let after = [bit::DATA_PAGE_SIZE, bit::CODE_PAGE_SIZE].iter().filter(|b| self.has(**b)).count();
+            let at = c.rest.len().checked_sub(8 * (after + 1));
+            let word = at.and_then(|at| c.rest.get(at..at + 8)).and_then(|b| b.try_into().ok());
+            s.cgroup = word.map_or(0, u64::from_le_bytes);
         }
         Ok(s)
     }

@@ -21,6 +21,7 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
             Key::Comm => json!(group.comm.as_deref()),
             Key::Pid => json!(group.pid),
             Key::Tid => json!(group.tid),
+            Key::Cgroup => json!(group.cgroup.as_deref()),
             Key::Trace => json!(group.trace.as_deref()),
             Key::Dso => {
                 out.insert("dso".into(), json!(sym.map(|s| &*s.dso_name)));

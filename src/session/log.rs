@@ -30,6 +30,10 @@ pub enum Side {
         inherited: Space,
     },
     Exit(Task),
+    Cgroup {
+        id: u64,
+        path: Arc<str>,
+    },
 }
 
 impl Side {
@@ -38,6 +42,7 @@ impl Side {
         match self {
             Self::Map { pid, .. } | Self::Comm { pid, .. } => *pid,
             Self::Fork { task, .. } | Self::Exit(task) => task.pid,
+            Self::Cgroup { .. } => 0,
         }
     }
 }

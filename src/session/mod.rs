@@ -30,6 +30,8 @@ pub struct Task {
     pub pid: i32,
     pub tid: i32,
     pub comm: Arc<str>,
+    /// The id of its cgroup; 0 when it is not known.
+    pub cgroup: u64,
 }
 
 /// Whether processes that were there before the first record can be looked up.
@@ -42,7 +44,8 @@ pub enum Origin {
 #[derive(Debug)]
 struct Thread {
     comm: Arc<str>,
-    task: Option<TaskId>,
+    /// The task that it is now, and in which cgroup.
+    task: Option<(u64, TaskId)>,
     exited: bool,
 }
 
@@ -71,6 +74,8 @@ pub struct Session {
     /// Threads that have ended, oldest first.
     leaving: VecDeque<(u64, TaskRecord)>,
     names: HashMap<Arc<str>, ()>,
+    /// Paths of cgroups by id.
+    cgroups: FxHashMap<u64, Arc<str>>,
     pub log: SideLog,
 }
 
@@ -88,6 +93,7 @@ impl Session {
             in_exec: 0,
             leaving: VecDeque::new(),
             names: HashMap::new(),
+            cgroups: FxHashMap::default(),
             log: SideLog::default(),
         }
     }
@@ -107,6 +113,11 @@ impl Session {
             Record::Comm { pid, tid, exec, name } => self.comm(*pid, *tid, *exec, name, time),
             Record::Fork(task) => self.fork(task, time),
             Record::Exit(task) => self.exit(task, time),
+            Record::Cgroup { id, path } => {
+                let path = self.intern(path);
+                self.log.push(time, Side::Cgroup { id: *id, path: path.clone() });
+                self.cgroups.insert(*id, path);
+            }
             Record::Ksymbol { addr, len, unregister: false, name } => {
                 let map = Mmap {
                     pid: -1,
@@ -268,31 +279,45 @@ impl Session {
 
     /// Who the thread is at this moment.
     pub fn task(&mut self, pid: i32, tid: i32) -> TaskId {
+        self.task_in(pid, tid, 0)
+    }
+
+    /// The same in a cgroup.
+    pub fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
         let thread = self.thread(tid, pid);
-        if let Some(id) = thread.task {
+        if let Some((_, id)) = thread.task.filter(|(known, _)| *known == cgroup) {
             return id;
         }
-        let task = Task { pid, tid, comm: thread.comm.clone() };
-        let next = TaskId(self.tasks.len() as u32);
-        let id = *self.task_ids.entry(task.clone()).or_insert(next);
-        if id == next {
-            self.tasks.push(task);
-        }
+        let task = Task { pid, tid, comm: thread.comm.clone(), cgroup };
+        let id = self.task_id(task);
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.task = Some(id);
+            thread.task = Some((cgroup, id));
         }
         id
     }
 
-    /// A thread that a text names.
-    pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
-        let task = Task { pid, tid, comm: comm.clone() };
+    fn task_id(&mut self, task: Task) -> TaskId {
         let next = TaskId(self.tasks.len() as u32);
         let id = *self.task_ids.entry(task.clone()).or_insert(next);
         if id == next {
             self.tasks.push(task);
         }
         id
+    }
+
+    /// The path of a task's cgroup; empty when it is not known.
+    pub fn cgroup(&self, task: &Task) -> Arc<str> {
+        self.cgroups.get(&task.cgroup).cloned().unwrap_or_default()
+    }
+
+    /// Whether samples told cgroups.
+    pub fn has_cgroups(&self) -> bool {
+        !self.cgroups.is_empty()
+    }
+
+    /// A thread that a text names.
+    pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
+        self.task_id(Task { pid, tid, comm: comm.clone(), cgroup: 0 })
     }
 
     /// A number that changes whenever a process's user mappings do, and is the same for processes
@@ -398,6 +423,17 @@ mod tests {
         assert!(!s.tasks()[task.0 as usize].comm.starts_with(':'));
         let here = what_was_there_before_is_found_in_proc as fn() as usize as u64;
         assert!(dso(&s, pid, here).starts_with("perfprof"));
+    }
+
+    #[test]
+    fn a_task_that_changes_its_cgroup_is_another_one() {
+        let mut s = Session::new(Origin::Recorded);
+        s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
+        let (first, second) = (s.task_in(1, 1, 7), s.task_in(1, 1, 9));
+        assert_ne!(first, second);
+        assert_eq!((s.task_in(1, 1, 7), s.task_in(1, 1, 9)), (first, second));
+        let path = |id: TaskId| s.cgroup(&s.tasks()[id.0 as usize]).to_string();
+        assert_eq!((path(first), path(second)), ("/web".to_owned(), String::new()));
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub enum Command {
     ZoomSymbol,
     ZoomCpu(Option<String>),
     ZoomKernel,
+    ZoomCgroup,
+    ExcludeThread,
+    ExcludeProcess,
+    ExcludeComm,
+    ExcludeDso,
+    ExcludeSymbol,
+    ExcludeCgroup,
+    ExcludeKernel,
     ShowIdle,
     Columns,
     Sort(Option<String>),
@@ -176,6 +184,14 @@ table! {
         "zoom-symbol" ["y"] => ZoomSymbol: "only stacks through this row's function";
         "zoom-cpu": "cpus" ["u"] => ZoomCpu: "only some CPUs";
         "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
+        "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
+        "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
+        "not-process" ["- p"] => ExcludeProcess: "leave this row's process out";
+        "not-comm" ["- c"] => ExcludeComm: "leave this row's comm out";
+        "not-dso" ["- d"] => ExcludeDso: "leave this row's DSO out";
+        "not-symbol" ["- y"] => ExcludeSymbol: "leave stacks through this row's function out";
+        "not-cgroup" ["- O"] => ExcludeCgroup: "leave this row's cgroup out";
+        "not-kernel" ["- k"] => ExcludeKernel: "leave the kernel out";
         "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
     }
     "Table" {

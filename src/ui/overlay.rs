@@ -64,6 +64,7 @@ pub const COLUMNS: &[Field] = &[
     Field::Key(Key::Comm),
     Field::Key(Key::Pid),
     Field::Key(Key::Tid),
+    Field::Key(Key::Cgroup),
     Field::Key(Key::Trace),
     Field::Key(Key::Dso),
     Field::Key(Key::Sym),

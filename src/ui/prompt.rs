@@ -118,6 +118,20 @@ impl Prompt {
         self.refresh(answer);
     }
 
+    /// Goes back or on in what was typed before.
+    pub fn recall(&mut self, past: &[String], back: bool, answer: &Answer) {
+        let now = past.iter().position(|text| text == self.text());
+        let next = match (now, back) {
+            (None, true) => past.len().checked_sub(1),
+            (None, false) => return,
+            (Some(at), true) => Some(at.saturating_sub(1)),
+            (Some(at), false) => Some(at + 1),
+        };
+        let text = next.and_then(|at| past.get(at)).cloned().unwrap_or_default();
+        self.input = Input::new(text);
+        self.refresh(answer);
+    }
+
     /// Puts the chosen completion in place of the piece being typed.
     pub fn complete(&mut self, answer: &Answer) {
         if let Some((text, _)) = self.options.get(self.chosen) {

@@ -165,6 +165,7 @@ impl Harness {
         use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
         let mut rest = keys;
         while let Some(c) = rest.chars().next() {
+            let mut modifiers = KeyModifiers::NONE;
             let (code, used) = match rest.strip_prefix('<').and_then(|r| r.split_once('>')) {
                 Some((name, _)) => {
                     let code = match name {
@@ -177,6 +178,10 @@ impl Harness {
                         "up" => KeyCode::Up,
                         "left" => KeyCode::Left,
                         "right" => KeyCode::Right,
+                        "ctrl-p" => {
+                            modifiers = KeyModifiers::CONTROL;
+                            KeyCode::Char('p')
+                        }
                         other => panic!("no key is called {other}"),
                     };
                     (code, name.len() + 2)
@@ -184,7 +189,7 @@ impl Harness {
                 None => (KeyCode::Char(c), c.len_utf8()),
             };
             rest = &rest[used..];
-            self.app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            self.app.input(&Event::Key(KeyEvent::new(code, modifiers)));
             self.settle();
         }
         self

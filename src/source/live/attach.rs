@@ -420,6 +420,7 @@ mod tests {
             tasks: false,
             watermark: 4096,
             enable_on_exec: false,
+            cgroups: true,
         };
         Attachment::new(Box::new(sys), rights(paranoid), events, common, 64, false)
     }
@@ -479,7 +480,7 @@ mod tests {
         });
         let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-        assert_eq!(a.have, Have { lost: false, build_id: false, bpf_event: true, ksymbol: true });
+        assert_eq!(a.have, Have { lost: false, build_id: false, cgroup: true, bpf_event: true, ksymbol: true });
         assert_eq!(a.counts()[0].lost, 0);
     }
 

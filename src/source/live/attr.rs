@@ -29,6 +29,8 @@ pub struct Common {
     /// Half of the ring, in bytes: where the kernel wakes the reader.
     pub watermark: u32,
     pub enable_on_exec: bool,
+    /// Whether samples tell their task's cgroup.
+    pub cgroups: bool,
 }
 
 /// Newer kernel features, given up one after the other when an open says EINVAL.
@@ -36,23 +38,26 @@ pub struct Common {
 pub struct Have {
     pub lost: bool,
     pub build_id: bool,
+    pub cgroup: bool,
     pub bpf_event: bool,
     pub ksymbol: bool,
 }
 
 impl Default for Have {
     fn default() -> Self {
-        Self { lost: true, build_id: true, bpf_event: true, ksymbol: true }
+        Self { lost: true, build_id: true, cgroup: true, bpf_event: true, ksymbol: true }
     }
 }
 
 impl Have {
-    /// Gives up the newest feature that is left (6.0, 5.12, 5.1, 5.1); `None` when none is.
+    /// Gives up the newest feature that is left (6.0, 5.12, 5.7, 5.1, 5.1); `None` when none is.
     pub fn less(self) -> Option<Self> {
         if self.lost {
             Some(Self { lost: false, ..self })
         } else if self.build_id {
             Some(Self { build_id: false, ..self })
+        } else if self.cgroup {
+            Some(Self { cgroup: false, ..self })
         } else if self.bpf_event {
             Some(Self { bpf_event: false, ..self })
         } else if self.ksymbol {
@@ -68,7 +73,7 @@ const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME
 
 fn base(common: &Common, have: Have) -> Attr {
     let mut attr = Attr {
-        sample_type: FIELDS,
+        sample_type: FIELDS | if common.cgroups && have.cgroup { sample::CGROUP } else { 0 },
         read_format: read_format::TOTAL_TIME_ENABLED
             | read_format::TOTAL_TIME_RUNNING
             | read_format::ID
@@ -160,6 +165,7 @@ pub fn owner(common: &Common, have: Have) -> Attr {
     }
     attr.set(Flag::Ksymbol, have.ksymbol);
     attr.set(Flag::BpfEvent, have.bpf_event);
+    attr.set(Flag::Cgroup, common.cgroups && have.cgroup);
     attr.set(Flag::BuildId, have.build_id);
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::ExcludeKernel, common.exclude.kernel);
@@ -191,6 +197,7 @@ mod tests {
         tasks: true,
         watermark: 4096,
         enable_on_exec: false,
+        cgroups: true,
     };
 
     #[test]
@@ -217,7 +224,7 @@ mod tests {
             have = less;
             steps += 1;
         }
-        assert_eq!(steps, 4);
+        assert_eq!(steps, 5);
         let dummy = owner(&COMMON, have);
         assert!(!dummy.has(Flag::BuildId) && !dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
     }

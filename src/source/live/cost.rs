@@ -38,11 +38,12 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         tasks: false,
         watermark: 1 << 16,
         enable_on_exec: false,
+        cgroups: false,
     };
     let mut probe = attr::event(
         &Event::cpu_clock(),
         &common,
-        Have { lost: false, build_id: false, bpf_event: false, ksymbol: false },
+        Have { lost: false, build_id: false, cgroup: false, bpf_event: false, ksymbol: false },
     );
     probe.set(crate::kernel::attr::Flag::ExcludeKernel, true);
     let fd = sys.open(&probe, 0, -1, None, None).ok()?;

@@ -23,6 +23,8 @@ use crate::kernel::spawn::{self, Held};
 use crate::kernel::sys::Sys;
 use crate::kernel::{cgroup, cpus, monotonic_ns, procfs};
 use crate::perfdata::EventDesc;
+use crate::record::SampleId;
+use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
 use super::{Batch, Changed, Control, Handover, Info, Run, Source, SourceError, Step};
@@ -44,6 +46,8 @@ pub struct Config {
     pub events: Vec<Event>,
     pub rate: Rate,
     pub chains: bool,
+    /// Whether samples tell their task's cgroup.
+    pub cgroups: bool,
     pub exclude: Exclude,
     pub inherit: bool,
     /// Data pages of each ring; chosen from the rate when `None`.
@@ -103,6 +107,7 @@ impl LiveSource {
             inherit: config.inherit && target.is_tasks(),
             tasks: target.is_tasks(),
             watermark: (pages * rustix::param::page_size() / 2) as u32,
+            cgroups: config.cgroups,
             enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
         };
         let mut attachment =
@@ -143,6 +148,12 @@ impl LiveSource {
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];
         kernel_maps::records(&mut source.first, &source.info.events, &mut source.info.notes);
+        if source.attachment.common.cgroups && source.attachment.have.cgroup {
+            let trailer = source.info.events[0].layout().encode_trailer(&SampleId::default());
+            for (id, path) in cgroup::known() {
+                encode_cgroup(&mut source.first, id, path.as_bytes(), &trailer);
+            }
+        }
         Ok(source)
     }
 

@@ -10,6 +10,9 @@ use crate::ui::overlay::{Overlay, Palette, column_menu};
 use crate::ui::prompt::{Ask, Prompt};
 use crate::ui::screen::Screen;
 
+/// Filters that are remembered.
+const MAX_PAST: usize = 100;
+
 impl App {
     /// Takes in what the terminal sends.
     pub fn input(&mut self, input: &Input) {
@@ -69,6 +72,9 @@ impl App {
                 return;
             }
             "enter" => return self.prompt_done(prompt),
+            "ctrl-p" | "ctrl-n" if matches!(prompt.ask, Ask::Filter | Ask::Capture) => {
+                prompt.recall(&self.past_filters, name == "ctrl-p", &answer);
+            }
             "tab" => prompt.complete(&answer),
             "down" => prompt.choose(1),
             "up" | "backtab" => prompt.choose(-1),
@@ -92,6 +98,12 @@ impl App {
             return;
         }
         self.before_search = None;
+        if matches!(prompt.ask, Ask::Filter | Ask::Capture) && !text.is_empty() {
+            self.past_filters.retain(|past| *past != text);
+            self.past_filters.push(text.clone());
+            let n = self.past_filters.len();
+            self.past_filters.drain(..n.saturating_sub(MAX_PAST));
+        }
         let given = Some(text.clone());
         match prompt.ask {
             Ask::Filter if text.is_empty() => self.filter = None,

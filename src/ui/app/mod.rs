@@ -157,6 +157,8 @@ pub struct App {
     pub refresh: Duration,
     pub overlays: Vec<Overlay>,
     pub prompt: Option<Prompt>,
+    /// Filters that were set, of the view and of events, the newest last.
+    pub past_filters: Vec<String>,
     /// The screen before a search began to be typed, so that each letter searches from there.
     before_search: Option<Screen>,
     /// Keys of an unfinished chord.
@@ -213,6 +215,7 @@ impl App {
             refresh: start.refresh,
             overlays: Vec::new(),
             prompt: None,
+            past_filters: Vec::new(),
             before_search: None,
             chord: String::new(),
             status: None,

@@ -36,9 +36,14 @@ impl App {
         self.screen.home();
     }
 
-    pub(super) fn zoom(&mut self, command: &Command) {
+    /// Keeps only what shares a value with the line under the cursor, or leaves that out.
+    pub(super) fn zoom(&mut self, command: &Command, exclude: bool) {
+        let push = |app: &mut Self, label: String, expression: String| match exclude {
+            true => app.push_zoom(format!("not {label}"), format!("!({expression})")),
+            false => app.push_zoom(label, expression),
+        };
         if *command == Command::ZoomKernel {
-            return self.push_zoom("kernel".into(), "kernel".into());
+            return push(self, "kernel".into(), "kernel".into());
         }
         let Some(line) = self.line().cloned() else { return };
         let group = &line.group;
@@ -48,11 +53,12 @@ impl App {
             Command::ZoomDso => Some((line.dso.to_string(), equals("dso", &line.dso))),
             Command::ZoomSymbol => Some((line.sym.to_string(), equals("stack", &line.sym))),
             Command::ZoomComm => comm(),
+            Command::ZoomCgroup => group.cgroup.as_ref().map(|c| (format!("cgroup {c}"), equals("cgroup", c))),
             Command::ZoomProcess => group.pid.map(|pid| number("pid", pid)),
             _ => group.tid.map(|tid| number("tid", tid)).or_else(comm).or(group.pid.map(|pid| number("pid", pid))),
         };
         match zoom {
-            Some((label, expression)) => self.push_zoom(label, expression),
+            Some((label, expression)) => push(self, label, expression),
             None => self.say("the table does not tell these apart: add the column with s"),
         }
     }

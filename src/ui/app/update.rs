@@ -69,7 +69,15 @@ impl App {
             | Command::ZoomComm
             | Command::ZoomDso
             | Command::ZoomSymbol
-            | Command::ZoomKernel => self.zoom(&command),
+            | Command::ZoomCgroup
+            | Command::ZoomKernel => self.zoom(&command, false),
+            Command::ExcludeThread => self.zoom(&Command::ZoomThread, true),
+            Command::ExcludeProcess => self.zoom(&Command::ZoomProcess, true),
+            Command::ExcludeComm => self.zoom(&Command::ZoomComm, true),
+            Command::ExcludeDso => self.zoom(&Command::ZoomDso, true),
+            Command::ExcludeSymbol => self.zoom(&Command::ZoomSymbol, true),
+            Command::ExcludeCgroup => self.zoom(&Command::ZoomCgroup, true),
+            Command::ExcludeKernel => self.zoom(&Command::ZoomKernel, true),
             Command::ZoomCpu(text) => self.zoom_cpu(text),
             Command::ShowIdle => {
                 self.hide_idle = !self.hide_idle;

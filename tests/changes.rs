@@ -244,3 +244,35 @@ fn switches_that_are_added_tell_the_time_off_the_cpus() {
     wait(&engine, "stopped", |a| run_of(a, 3) == Some(Run::Stopped) && run_of(a, 1) == Some(Run::Running));
     engine.stop();
 }
+
+/// A filter of the same shape is a store into the program's parameters: no event is opened anew, and
+/// samples follow at once.
+#[test]
+fn a_filter_of_the_same_shape_is_only_a_store() {
+    const NAME: &str = "a_filter_of_the_same_shape_is_only_a_store";
+    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    let load = Load::start();
+    let engine = engine(events, Target::Threads(vec![load.tid]));
+    wait(&engine, "samples", |a| samples(a, "cpu-clock") > 3);
+    let filter = |text: &str| change(&engine, 0, Change::Filter(Some(text.to_owned())));
+    let none = format!("tid == {}", load.tid + 1);
+    if let Err(why) = filter(&none) {
+        assert!(why.contains("BPF"), "{why}");
+        return skipped(NAME, &why);
+    }
+    let count = |engine: &Engine| samples(&engine.answer(), "cpu-clock");
+    std::thread::sleep(Duration::from_millis(500));
+    let rest = count(&engine);
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(count(&engine), rest, "nothing passes");
+    let started = Instant::now();
+    filter(&format!("tid == {}", load.tid)).expect("stored");
+    wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let error = filter("stack ~ x").expect_err("not in the kernel");
+    assert!(error.contains("f filters"), "{error}");
+    let answer = wait(&engine, "the old filter stands", |a| !a.events.is_empty());
+    assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
+    load.end();
+    engine.stop();
+}

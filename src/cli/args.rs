@@ -54,6 +54,21 @@ pub struct Sampling {
     /// Record only what matches, of the tracepoints of the -e before it, e.g. 'prev_pid == 1'
     #[arg(long = "filter", value_name = "FILTER", action = ArgAction::Append)]
     pub filters: Vec<String>,
+    /// Only samples while interrupts are off (1) or on (0)
+    #[arg(long = "irqs_disabled", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
+    pub irqs_disabled: Option<u8>,
+    /// Only samples while another task is to run soon (1) or none is (0)
+    #[arg(long = "tif_need_resched", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
+    pub tif_need_resched: Option<u8>,
+    /// Only samples on CPUs with so many runnable tasks or more
+    #[arg(long = "nr_running_min", value_name = "N", hide_short_help = true)]
+    pub nr_running_min: Option<u32>,
+    /// Only samples on CPUs with so many runnable tasks or fewer
+    #[arg(long = "nr_running_max", value_name = "N", hide_short_help = true)]
+    pub nr_running_max: Option<u32>,
+    /// No samples of this process
+    #[arg(long = "exclude_pid", value_name = "PID", hide_short_help = true)]
+    pub exclude_pid: Option<u32>,
     /// After how many -e each filter stands
     #[arg(skip)]
     pub filter_after: Vec<usize>,
@@ -120,6 +135,20 @@ pub struct Sampling {
 }
 
 impl Sampling {
+    /// What perf-prof's options for filters come to, in the filter language.
+    pub fn aliases(&self) -> Option<String> {
+        let flag = |name: &str, on: Option<u8>| on.map(|on| if on == 0 { format!("!{name}") } else { name.to_owned() });
+        let clauses = [
+            flag("irqs_off", self.irqs_disabled),
+            flag("need_resched", self.tif_need_resched),
+            self.nr_running_min.map(|n| format!("nr_running >= {n}")),
+            self.nr_running_max.map(|n| format!("nr_running <= {n}")),
+            self.exclude_pid.map(|pid| format!("pid != {pid}")),
+        ];
+        let list: Vec<String> = clauses.into_iter().flatten().collect();
+        (!list.is_empty()).then(|| list.join(" && "))
+    }
+
     /// Takes from the matches of the command line where each filter stands.
     pub fn place_filters(&mut self, matches: &clap::ArgMatches) {
         let places = |id: &str| matches.indices_of(id).map(|i| i.collect::<Vec<usize>>()).unwrap_or_default();

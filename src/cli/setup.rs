@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::event::spec::Places;
 use crate::event::{Event, parse};
+use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
@@ -106,21 +107,26 @@ fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     if s.filter_after.contains(&0) {
         return Err(usage("--filter stands after the -e whose tracepoint it filters; --where filters what is shown"));
     }
-    if s.events.is_empty() {
-        return Ok(vec![Event::cycles()]);
-    }
     let places = Places::system();
+    let aliases = s.aliases();
+    if s.events.is_empty() {
+        let mut event = Event::cycles();
+        capture::set(&mut event, aliases.as_deref(), &places).map_err(|fault| usage(fault.to_string()))?;
+        return Ok(vec![event]);
+    }
     let mut events: Vec<Event> = Vec::new();
     for (i, text) in s.events.iter().enumerate() {
         let groups = events.iter().filter_map(|e| e.group).max().unwrap_or(0);
         let parsed = parse(text, &places).map_err(|fault| usage(fault.to_string()))?;
         let first = events.len();
         events.extend(parsed.into_iter().map(|e| Event { group: e.group.map(|g| g + groups), ..e }));
-        let own = s.filter_after.iter().zip(&s.filters).filter(|(after, _)| **after == i + 1);
-        for (_, filter) in own {
-            for event in &mut events[first..] {
-                event.set_filter(Some(filter), &places).map_err(|fault| usage(fault.to_string()))?;
-            }
+        let own = s.filter_after.iter().zip(&s.filters).rfind(|(after, _)| **after == i + 1);
+        let filter = match (own.map(|(_, filter)| filter), &aliases) {
+            (Some(own), Some(also)) => Some(format!("({own}) && {also}")),
+            (own, also) => own.or(also.as_ref()).cloned(),
+        };
+        for event in &mut events[first..] {
+            capture::set(event, filter.as_deref(), &places).map_err(|fault| usage(fault.to_string()))?;
         }
     }
     Ok(events)

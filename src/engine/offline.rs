@@ -116,7 +116,7 @@ impl Loaded {
     /// The fields of its tracepoints, for filters.
     pub fn fields(&self) -> Vec<TraceField> {
         let core = self.ingest.core();
-        super::tracepoints::of_formats(
+        crate::filter::trace_fields(
             (0..core.events.len()).filter_map(|event| core.profile.format(event as u16).map(|f| &**f)),
         )
     }

@@ -3,7 +3,7 @@
 use crate::event::format::{Format, Formats};
 use crate::event::plain;
 use crate::event::tracepoint;
-use crate::filter::TraceField;
+use crate::filter::{self, TraceField};
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 use crate::source::Info;
@@ -34,27 +34,7 @@ pub fn format(info: &Info, name: &str) -> Option<Format> {
 /// any of them is a text.
 pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
     let formats: Vec<Format> = names.iter().filter_map(|name| format(info, plain(name))).collect();
-    of_formats(formats.iter())
-}
-
-/// The fields of some formats.
-pub fn of_formats<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
-    let mut fields: Vec<TraceField> = Vec::new();
-    for format in formats {
-        for field in &format.fields {
-            match fields.iter_mut().find(|known| known.name == field.name) {
-                Some(known) => known.text |= !field.is_number(),
-                None => fields.push(TraceField {
-                    name: field.name.clone(),
-                    kind: field.kind.clone(),
-                    text: !field.is_number(),
-                }),
-            }
-        }
-    }
-    // What every tracepoint has comes last.
-    fields.sort_by_key(|field| field.name.starts_with("common_"));
-    fields
+    filter::trace_fields(formats.iter())
 }
 
 /// The same of the events that a session starts with.

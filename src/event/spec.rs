@@ -3,10 +3,12 @@
 
 use std::path::Path;
 
-use crate::kernel::attr::{Attr, Flag, TYPE_BREAKPOINT, TYPE_RAW, TYPE_TRACEPOINT};
+use crate::kernel::attr::{
+    Attr, Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+};
+use crate::kernel::bpf::Program;
 
-use super::format::Format;
-use super::{Fault, names, pmu, trace_filter, tracepoint};
+use super::{Fault, names, pmu, tracepoint};
 
 /// How often to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +29,8 @@ pub struct Event {
     pub group: Option<u32>,
     /// (system, name) of a tracepoint.
     pub tracepoint: Option<(String, String)>,
-    /// The filter that the kernel applies to a tracepoint's fields; checked.
-    pub filter: Option<String>,
+    /// What of it is kept.
+    pub filter: Option<Capture>,
     /// Whether its samples have no call chain though the session's have.
     pub no_chains: bool,
     /// The CPUs that it is restricted to; `None` for all that are sampled.
@@ -57,28 +59,34 @@ impl Event {
     }
 }
 
+/// A filter that cuts at the source, each part of it where the kernel can decide it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// As it is shown.
+    pub text: String,
+    /// In the kernel's language for tracepoints.
+    pub trace: Option<String>,
+    pub exclude_user: bool,
+    pub exclude_kernel: bool,
+    /// The event is opened on these CPUs only.
+    pub cpus: Option<Vec<u32>>,
+    pub program: Option<Program>,
+    /// Each clause and where it runs.
+    pub clauses: Vec<(String, &'static str)>,
+    /// What to know of it.
+    pub note: Option<String>,
+}
+
 impl Event {
-    /// Sets the kernel's filter of a tracepoint, or takes it away. Of other events the kernel filters
-    /// nothing.
-    pub fn set_filter(&mut self, text: Option<&str>, places: &Places) -> Result<(), Fault> {
-        let Some(text) = text else {
-            self.filter = None;
-            return Ok(());
-        };
-        let Some((system, name)) = &self.tracepoint else {
-            let why = format!(
-                "{} is no tracepoint: the kernel filters tracepoints by their fields; --where filters what is shown",
-                self.name
-            );
-            return Err(Fault::new(text, 0, text.len(), why));
-        };
-        let root = places.tracefs.as_ref().map_err(|why| Fault::new(text, 0, 1, why.clone()))?;
-        let format = tracepoint::format(root, system, name).ok();
-        let format = format.and_then(|text| Format::parse(system, &text, cfg!(target_endian = "big")));
-        let format =
-            format.ok_or_else(|| Fault::new(text, 0, 1, format!("the fields of {} cannot be read", self.name)))?;
-        self.filter = Some(trace_filter::check(text, &format)?);
-        Ok(())
+    /// Whether it is a timer.
+    pub fn is_clock(&self) -> bool {
+        self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
+    }
+
+    /// Whether it is wanted on a CPU.
+    pub fn wants(&self, cpu: u32) -> bool {
+        let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+        has(&self.cpus) && self.filter.as_ref().is_none_or(|filter| has(&filter.cpus))
     }
 
     /// Sets perf's modifier letters in place of those that it has.

@@ -3,12 +3,17 @@
 //! A filter is a boolean expression over numbered atoms. Whoever holds the data decides each atom
 //! in its own way (a name once, a process once) and hands the bits to [`Filter::eval`].
 
+pub mod capture;
 pub mod complete;
 pub mod lex;
 pub mod parse;
+pub mod program;
+pub mod show;
 
 use globset::GlobMatcher;
 use regex::Regex;
+
+use crate::event::format::Format;
 
 pub use crate::event::Fault;
 pub use complete::{Expect, expected};
@@ -35,6 +40,11 @@ pub enum Field {
     /// A number among them.
     TraceNumber,
     Cgroup,
+    IrqsOff,
+    NeedResched,
+    NrRunning,
+    Prio,
+    Policy,
 }
 
 /// What kind of values a field has.
@@ -64,6 +74,10 @@ pub enum Known<'a> {
     These(&'a [TraceField]),
     /// It is not known yet: any name will do.
     Any,
+    /// A capture filter of an event that samples what runs.
+    Sampling,
+    /// A capture filter of a tracepoint with these.
+    Kernel(&'a [TraceField]),
 }
 
 /// One row for each field: the table behind parser, completion and documentation.
@@ -85,12 +99,63 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Idle, "idle", Kind::Flag, "the idle task's idle loop"),
 ];
 
+/// What only the kernel knows at the moment of a sample: fields of capture filters.
+pub const CAPTURE_FIELDS: &[(Field, &str, Kind, &str)] = &[
+    (Field::IrqsOff, "irqs_off", Kind::Flag, "interrupts are disabled"),
+    (Field::NeedResched, "need_resched", Kind::Flag, "another task is to run soon"),
+    (Field::NrRunning, "nr_running", Kind::Number, "runnable tasks of this CPU"),
+    (Field::Prio, "prio", Kind::Signed, "the kernel's priority: 0-99 real time, 120 is nice 0"),
+    (Field::Policy, "policy", Kind::Number, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
+];
+
+/// What samples of events are filtered by in the kernel, beside [`CAPTURE_FIELDS`].
+const SAMPLING: &[Field] =
+    &[Field::Pid, Field::Tid, Field::Comm, Field::Cpu, Field::Cgroup, Field::User, Field::Kernel, Field::Idle];
+/// What tracepoints are filtered by in the kernel, beside their own fields.
+const BY_FLAGS: &[Field] =
+    &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
+
+/// A row of [`FIELDS`].
+pub type FieldRow = (Field, &'static str, Kind, &'static str);
+
+/// The own fields of some tracepoints. One that is a text in any of them is a text.
+pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
+    let mut fields: Vec<TraceField> = Vec::new();
+    for format in formats {
+        for field in &format.fields {
+            match fields.iter_mut().find(|known| known.name == field.name) {
+                Some(known) => known.text |= !field.is_number(),
+                None => fields.push(TraceField {
+                    name: field.name.clone(),
+                    kind: field.kind.clone(),
+                    text: !field.is_number(),
+                }),
+            }
+        }
+    }
+    // What every tracepoint has comes last.
+    fields.sort_by_key(|field| field.name.starts_with("common_"));
+    fields
+}
+
+impl Known<'_> {
+    /// The fields that may stand in a filter beside those of tracepoints.
+    pub fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
+        let all = FIELDS.iter().chain(CAPTURE_FIELDS);
+        all.filter(move |row| match self {
+            Known::These(_) | Known::Any => FIELDS.iter().any(|known| known.0 == row.0),
+            Known::Sampling => SAMPLING.contains(&row.0) || CAPTURE_FIELDS.iter().any(|known| known.0 == row.0),
+            Known::Kernel(_) => BY_FLAGS.contains(&row.0),
+        })
+    }
+}
+
 impl Field {
     pub fn kind(self) -> Kind {
         match self {
             Self::TraceText => Kind::Text,
             Self::TraceNumber => Kind::Signed,
-            _ => FIELDS.iter().find(|row| row.0 == self).map_or(Kind::Text, |row| row.2),
+            _ => FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.0 == self).map_or(Kind::Text, |row| row.2),
         }
     }
 

@@ -95,7 +95,9 @@ impl Parser<'_> {
     }
 
     fn clause(&mut self, name: &str, at: usize, len: usize) -> Result<Expr, Fault> {
-        let row = FIELDS.iter().find(|row| row.1 == name);
+        // A tracepoint's own field goes before ours of that name where the kernel decides.
+        let own = matches!(self.known, Known::Kernel(fields) if fields.iter().any(|field| field.name == name));
+        let row = self.known.rows().find(|row| row.1 == name && !own);
         let (field, kind) = match row {
             Some(row) => (row.0, row.2),
             None => self.traced(name, at, len)?,
@@ -124,7 +126,8 @@ impl Parser<'_> {
     fn traced(&self, name: &str, at: usize, len: usize) -> Result<(Field, Kind), Fault> {
         let as_field = |text| if text { (Field::TraceText, Kind::Text) } else { (Field::TraceNumber, Kind::Signed) };
         let known = match self.known {
-            Known::These(known) => known,
+            Known::These(known) | Known::Kernel(known) => known,
+            Known::Sampling => &[],
             // What is compared with says what it is, as far as that can be known.
             Known::Any => {
                 let next = (self.peek().map(|t| &t.0), self.tokens.get(self.at + 1).map(|t| &t.0));
@@ -139,7 +142,11 @@ impl Parser<'_> {
         };
         let found = known.iter().find(|field| field.name == name);
         found.map(|field| as_field(field.text)).ok_or_else(|| {
-            let names = FIELDS.iter().map(|row| row.1).chain(known.iter().map(|field| field.name.as_str()));
+            if matches!(self.known, Known::Sampling | Known::Kernel(_)) && FIELDS.iter().any(|row| row.1 == name) {
+                let why = format!("the kernel cannot decide {name}: f filters what is shown by it");
+                return Fault::new(self.text, at, len, why);
+            }
+            let names = self.known.rows().map(|row| row.1).chain(known.iter().map(|field| field.name.as_str()));
             Fault::new(self.text, at, len, format!("no field is called {name}")).offer(names)
         })
     }

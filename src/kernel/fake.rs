@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use super::attr::Attr;
+use super::bpf::{LoadError, Loaded, Program};
 use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 
@@ -15,12 +16,19 @@ pub struct FakeSys {
     script: Script,
     max_pages: usize,
     filters: Result<(), Errno>,
+    programs: LoadError,
     pub log: std::sync::Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeSys {
     pub fn new(script: impl Fn(&Attr, i32, i32) -> Result<(), Errno> + Send + 'static) -> Self {
-        Self { script: Box::new(script), max_pages: usize::MAX, filters: Ok(()), log: Default::default() }
+        Self {
+            script: Box::new(script),
+            max_pages: usize::MAX,
+            filters: Ok(()),
+            programs: Errno::PERM.into(),
+            log: Default::default(),
+        }
     }
 
     /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
@@ -32,6 +40,12 @@ impl FakeSys {
     /// Filters are answered by this errno.
     pub fn refuse_filters(mut self, errno: Errno) -> Self {
         self.filters = Err(errno);
+        self
+    }
+
+    /// Programs are answered by this.
+    pub fn refuse_programs(mut self, error: LoadError) -> Self {
+        self.programs = error;
         self
     }
 
@@ -84,6 +98,11 @@ impl Sys for FakeSys {
         }
         rustix::fs::ftruncate(fd, ((pages + 1) * rustix::param::page_size()) as u64)?;
         Ring::map(fd.as_fd(), pages)
+    }
+
+    fn load(&self, _program: &Program) -> Result<Loaded, LoadError> {
+        self.note("load".to_owned());
+        Err(self.programs.clone())
     }
 
     fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64) -> Result<Counts, Errno> {

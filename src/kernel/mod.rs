@@ -4,6 +4,8 @@
 //! profile is: bytes and numbers go up, requests come down.
 
 pub mod attr;
+pub mod bpf;
+pub mod btf;
 pub mod cgroup;
 pub mod cpus;
 #[cfg(test)]

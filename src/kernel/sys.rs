@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub use rustix::io::Errno;
 
 use super::attr::Attr;
+use super::bpf::{LoadError, Loaded, Program};
 use super::ring::Ring;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -26,6 +27,8 @@ pub enum Ioctl<'a> {
     Id,
     /// Trace-event filter for a tracepoint; can be set once.
     SetFilter(&'a CStr),
+    /// A BPF program that decides whether a sample is taken; can be set once.
+    SetBpf(BorrowedFd<'a>),
 }
 
 /// Totals of one event, from `read(2)` with `TOTAL_TIME_*` and `LOST` in its read format.
@@ -63,6 +66,8 @@ pub trait Sys: Send {
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
+    /// Loads a program for [`Ioctl::SetBpf`].
+    fn load(&self, program: &Program) -> Result<Loaded, LoadError>;
 }
 
 /// The running kernel.
@@ -108,6 +113,7 @@ impl Sys for RealSys {
                 Ioctl::Period(period) => ioctls::PERIOD(raw, &period as *const u64 as *mut u64 as _),
                 Ioctl::SetOutput(owner) => ioctls::SET_OUTPUT(raw, owner.as_raw_fd() as _),
                 Ioctl::Id => ioctls::ID(raw, &mut id),
+                Ioctl::SetBpf(program) => ioctls::SET_BPF(raw, program.as_raw_fd() as u32),
                 Ioctl::SetFilter(text) => ioctls::SET_FILTER(raw, text.as_ptr() as *mut _),
             }
         };
@@ -116,6 +122,10 @@ impl Sys for RealSys {
 
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno> {
         Ring::map(fd, pages)
+    }
+
+    fn load(&self, program: &Program) -> Result<Loaded, LoadError> {
+        Loaded::new(program)
     }
 
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::format::Format;
-use crate::filter::{Expect, FIELDS, Field, TraceField, complete::operators, expected};
+use crate::filter::capture::Subject;
+use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
 use crate::query::Answer;
 
 /// How many completions are offered.
@@ -26,20 +26,24 @@ pub fn filter(text: &str, answer: &Answer, traced: &[TraceField]) -> (Vec<(Strin
     (all.into_iter().filter(matches).take(MAX).collect(), from)
 }
 
-/// Fields of a tracepoint with their types, where one may stand in a filter of them.
-pub fn fields(text: &str, format: &Format) -> (Vec<(String, String)>, usize) {
+/// Fields that a capture filter may name, with their types, where one may stand.
+pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(String, String)>, usize) {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let from = text.trim_end_matches(word).len();
     let before = text[..from].trim_end();
-    if !(before.is_empty() || before.ends_with(['(', '&', '|'])) {
+    if !(before.is_empty() || before.ends_with(['(', '&', '|', '!'])) {
         return (Vec::new(), from);
     }
-    let own = format.fields.iter().map(|f| (f.name.clone(), f.kind.clone()));
-    let also = [("CPU", "the CPU"), ("COMM", "the running thread's name")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-    let typed = text[from..].to_lowercase();
+    let known = match subject {
+        Subject::Tracepoint(_) => Known::Kernel(traced),
+        Subject::Sampling { .. } => Known::Sampling,
+    };
+    let own = traced.iter().map(|field| (field.name.clone(), field.kind.clone()));
     // What every tracepoint has comes last.
     let (common, special): (Vec<_>, Vec<_>) = own.partition(|(name, _)| name.starts_with("common_"));
-    let all = special.into_iter().chain(also).chain(common);
+    let rows = known.rows().map(|row| (row.1.to_owned(), row.3.to_owned()));
+    let typed = text[from..].to_lowercase();
+    let all = special.into_iter().chain(rows).chain(common);
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
 }
 

@@ -8,8 +8,8 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
 use crate::event::Event;
-use crate::event::format::Format;
-use crate::event::trace_filter;
+use crate::filter::capture::{self, Subject};
+use crate::filter::program::Offsets;
 use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
@@ -71,8 +71,12 @@ pub struct Prompt {
     pub chosen: usize,
     /// What is wrong: message, byte offset, length.
     pub fault: Option<(String, usize, usize)>,
-    /// The fields that a capture filter is about.
-    format: Option<Arc<Format>>,
+    /// What a capture filter is about.
+    subject: Option<Arc<Subject>>,
+    /// Each clause of it and where it runs.
+    pub clauses: Vec<(String, &'static str)>,
+    /// What to know of it.
+    pub note: Option<String>,
     /// Those that a filter of the view may name.
     traced: Arc<Vec<TraceField>>,
 }
@@ -82,20 +86,22 @@ impl Prompt {
         Self::make(ask, text, None, traced, answer)
     }
 
-    /// A prompt for a filter of a tracepoint's fields.
-    pub fn about(ask: Ask, text: String, format: Format, answer: &Answer) -> Self {
-        Self::make(ask, text, Some(Arc::new(format)), Arc::default(), answer)
+    /// A prompt for a filter that cuts at the source.
+    pub fn about(text: String, subject: Subject, answer: &Answer) -> Self {
+        let fields = Arc::new(subject.fields());
+        Self::make(Ask::Capture, text, Some(Arc::new(subject)), fields, answer)
     }
 
     fn make(
         ask: Ask,
         text: String,
-        format: Option<Arc<Format>>,
+        subject: Option<Arc<Subject>>,
         traced: Arc<Vec<TraceField>>,
         answer: &Answer,
     ) -> Self {
         let (options, input) = (Vec::new(), Input::new(text));
-        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, format, traced };
+        let (clauses, note) = (Vec::new(), None);
+        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, subject, clauses, note, traced };
         prompt.refresh(answer);
         prompt
     }
@@ -151,6 +157,7 @@ impl Prompt {
 
     fn refresh(&mut self, answer: &Answer) {
         self.chosen = 0;
+        (self.clauses, self.note) = (Vec::new(), None);
         let text = self.input.value();
         self.fault = match self.ask {
             Ask::Filter if !text.trim().is_empty() => {
@@ -158,8 +165,15 @@ impl Prompt {
                 Filter::parse_with(text, known).err().map(|f| (f.line(), f.at, f.len.max(1)))
             }
             Ask::Capture if !text.trim().is_empty() => {
-                let check = |format: &Arc<Format>| trace_filter::check(text, format).err();
-                self.format.as_ref().and_then(check).map(|f| (f.line(), f.at, f.len.max(1)))
+                let place = |subject: &Arc<Subject>| capture::place(text, subject, Offsets::system());
+                match self.subject.as_ref().map(place) {
+                    Some(Ok(placed)) => {
+                        (self.clauses, self.note) = (placed.clauses, placed.note);
+                        None
+                    }
+                    Some(Err(f)) => Some((f.line(), f.at, f.len.max(1))),
+                    None => None,
+                }
             }
             Ask::EventModifiers => {
                 Event::cpu_clock().set_modifiers(text.trim()).err().map(|f| (f.line(), f.at, f.len.max(1)))
@@ -170,9 +184,9 @@ impl Prompt {
             Ask::Search | Ask::Around => crate::query::find::pattern(text).err().map(|e| (e, 0, text.len())),
             _ => None,
         };
-        (self.options, self.from) = match (self.ask, &self.format) {
+        (self.options, self.from) = match (self.ask, &self.subject) {
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
-            (Ask::Capture, Some(format)) => complete::fields(text, format),
+            (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
             _ => (Vec::new(), 0),
         };
     }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use crate::event::Event;
 use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
+use crate::kernel::bpf::LoadError;
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
@@ -46,6 +48,19 @@ pub struct Opened {
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
     FreshId { id, event, sample_type: attr.sample_type, period }
+}
+
+/// Why a program was not loaded (bpf(2), ERRORS).
+fn refused_program(error: &LoadError, fail: &dyn Fn(String, &str) -> OpenError) -> OpenError {
+    match error.errno {
+        Errno::PERM | Errno::ACCESS if error.log.is_empty() => fail(
+            "BPF programs are not allowed to this user".to_owned(),
+            "Run as root, or setcap cap_bpf,cap_perfmon; --where and f filter what is shown.",
+        ),
+        Errno::NOSYS => fail("this kernel has no BPF".to_owned(), "--where and f filter what is shown."),
+        errno if error.log.is_empty() => fail(format!("the kernel says {errno}"), ""),
+        errno => fail(format!("the kernel's verifier says {}: {errno}", error.log), ""),
+    }
 }
 
 /// All that is open.
@@ -227,7 +242,9 @@ impl Attachment {
             event.attr.set_precise(attr.precise() - 1);
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
             let flags = event.attr.flags;
-            let was = std::mem::replace(event, Event { group: event.group, ..Event::cpu_clock() });
+            let clock = Event::cpu_clock();
+            let was = event.clone();
+            (event.name, event.attr) = (clock.name, clock.attr);
             event.attr.flags = flags;
             event.attr.set_precise(0);
             *note = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
@@ -256,11 +273,25 @@ impl Attachment {
             .map_err(|e| OpenError::new(format!("the ring of CPU {cpu}"), "shared", format!("the kernel says {e}"), ""))
     }
 
-    /// Sets an event's filter. The errnos are those of the kernel's parser, not of rights or names
-    /// (kernel/trace/trace_events_filter.c).
-    fn filter(&self, i: usize, fd: &OwnedFd) -> Result<(), OpenError> {
-        let event = &self.slots[i].event;
-        let Some(text) = &event.filter else { return Ok(()) };
+    /// Sets an event's filter. The errnos of a text are those of the kernel's parser, not of rights or
+    /// names (kernel/trace/trace_events_filter.c).
+    fn filter(&mut self, i: usize, fd: &OwnedFd) -> Result<(), OpenError> {
+        let Slot { event, program, .. } = &mut self.slots[i];
+        let Some(filter) = &event.filter else { return Ok(()) };
+        let fail = |reason: String, remedy: &str| {
+            OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
+        };
+        if let Some(wanted) = &filter.program {
+            if program.is_none() {
+                let loaded = self.sys.load(wanted).map_err(|error| refused_program(&error, &fail))?;
+                *program = Some(Arc::new(loaded));
+            }
+            if let Some(loaded) = program {
+                let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetBpf(loaded.fd()));
+                set.map_err(|errno| fail(format!("the kernel says {errno}"), ""))?;
+            }
+        }
+        let Some(text) = &filter.trace else { return Ok(()) };
         let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
         let reason = match self.sys.ioctl(fd.as_fd(), Ioctl::SetFilter(&words)) {
             Ok(_) => return Ok(()),
@@ -269,7 +300,7 @@ impl Attachment {
             Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
             Err(errno) => format!("the kernel says {errno}"),
         };
-        Err(OpenError::new(format!("the filter {text} of {}", event.name), "set", reason, ""))
+        Err(fail(reason, ""))
     }
 
     fn enable(&self, fd: &OwnedFd) {
@@ -394,6 +425,7 @@ impl Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::spec::Capture;
     use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
     use crate::kernel::fake::FakeSys;
     use crate::source::live::attr::{Exclude, Rate};
@@ -443,7 +475,8 @@ mod tests {
 
     #[test]
     fn a_filter_is_set_before_the_event_runs_and_its_errnos_are_its_own() {
-        let event = Event { name: "sched:x".into(), filter: Some("a == 1".into()), ..Event::cpu_clock() };
+        let filter = Capture { text: "a == 1".into(), trace: Some("a == 1".into()), ..Capture::default() };
+        let event = Event { name: "sched:x".into(), filter: Some(filter), ..Event::cpu_clock() };
         let sys = FakeSys::new(|_, _, _| Ok(()));
         let log = sys.log.clone();
         let mut a = attachment(sys, vec![event.clone()], 0);
@@ -460,6 +493,24 @@ mod tests {
             let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).refuse_filters(errno), vec![event.clone()], 0);
             let error = a.open(0, Who::Task(-1)).expect_err("refused").to_string();
             assert!(error.contains(words) && error.contains("a == 1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_refused_is_said_with_its_reason() {
+        let program = crate::kernel::bpf::Program { instructions: Vec::new(), map_at: 0, constants: Vec::new() };
+        let filter = Capture { text: "pid == 1".into(), program: Some(program), ..Capture::default() };
+        let event = Event { filter: Some(filter), ..Event::cpu_clock() };
+        let verifier = LoadError { errno: Errno::INVAL, log: "R1 is bad".into() };
+        for (error, words) in [
+            (Errno::PERM.into(), "cap_bpf"),
+            (Errno::NOSYS.into(), "has no BPF"),
+            (verifier, "verifier says R1 is bad"),
+            (Errno::NOMEM.into(), "the kernel says"),
+        ] {
+            let sys = FakeSys::new(|_, _, _| Ok(())).refuse_programs(error);
+            let said = attachment(sys, vec![event.clone()], 0).open(0, Who::Task(-1)).expect_err("refused").to_string();
+            assert!(said.contains(words) && said.contains("pid == 1"), "{said}");
         }
     }
 

@@ -142,6 +142,10 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
     ] {
         attr.set(flag, on || attr.has(flag));
     }
+    if let Some(filter) = &event.filter {
+        attr.set(Flag::ExcludeUser, attr.has(Flag::ExcludeUser) || filter.exclude_user);
+        attr.set(Flag::ExcludeKernel, attr.has(Flag::ExcludeKernel) || filter.exclude_kernel);
+    }
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);

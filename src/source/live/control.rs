@@ -1,8 +1,9 @@
 //! What is changed while it runs: events come and go, and each change opens what is new before it
 //! closes what was.
 
-use crate::event::spec::Places;
+use crate::event::spec::{Capture, Places};
 use crate::event::{Event, parse};
+use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::source::{Batch, Change, Control, Rate, Run};
 
@@ -96,8 +97,8 @@ impl LiveSource {
     fn change(&mut self, slot: usize, change: &Change) -> Result<String, String> {
         let before = self.attachment.slots[slot].clone();
         let words = match self.prepare(slot, change) {
-            Ok(Some(words)) => words,
-            Ok(None) => return Ok(self.pause_words(slot)),
+            Ok(Done::Open(words)) => words,
+            Ok(Done::Already(words)) => return Ok(words),
             Err(why) => {
                 self.attachment.slots[slot] = before;
                 return Err(why);
@@ -119,19 +120,21 @@ impl LiveSource {
         }
     }
 
-    /// Writes a change into the slot and says what it comes to; `None` when nothing needs to be opened.
-    fn prepare(&mut self, at: usize, change: &Change) -> Result<Option<String>, String> {
+    /// Writes a change into the slot and says what it comes to.
+    fn prepare(&mut self, at: usize, change: &Change) -> Result<Done, String> {
         let limit = self.attachment.rights.max_sample_rate;
         let chains = self.attachment.common.chains;
         let slot = &mut self.attachment.slots[at];
         let name = slot.event.name.clone();
-        Ok(Some(match change {
+        Ok(Done::Open(match change {
             Change::Filter(text) => {
-                slot.event.set_filter(text.as_deref(), &Places::system()).map_err(|fault| fault.line())?;
-                match text {
-                    Some(text) => format!("from now on the kernel keeps of {name} what has {text}"),
-                    None => format!("all of {name} is recorded again"),
+                let before = slot.event.filter.take();
+                capture::set(&mut slot.event, text.as_deref(), &Places::system()).map_err(|fault| fault.line())?;
+                let (words, stored) = filter_words(slot, before.as_ref());
+                if stored {
+                    return Ok(Done::Already(words));
                 }
+                words
             }
             Change::Rate(Rate::Frequency(hz)) if *hz == 0 || *hz as i64 > limit => return Err(beyond(limit)),
             Change::Rate(Rate::Period(0)) => return Err("a period must be at least 1".to_owned()),
@@ -163,7 +166,7 @@ impl LiveSource {
             }
             Change::Pause(on) => {
                 self.attachment.pause(at, *on);
-                return Ok(None);
+                return Ok(Done::Already(self.pause_words(at)));
             }
             Change::Start => {
                 slot.run = Run::Running;
@@ -237,6 +240,42 @@ impl LiveSource {
                 Err(why) => batch.notes.push(format!("{name} floods, and cannot be slowed down: {why}")),
             }
             batch.changed = Some(self.changed());
+        }
+    }
+}
+
+/// What is left to do for a change.
+enum Done {
+    /// Open the event anew; then this can be said.
+    Open(String),
+    Already(String),
+}
+
+/// What a filter that was just set comes to, and whether it holds already: one of the same shape as the
+/// one before needs new parameters only.
+fn filter_words(slot: &mut Slot, before: Option<&Capture>) -> (String, bool) {
+    let name = &slot.event.name;
+    let Some(filter) = &slot.event.filter else {
+        slot.program = None;
+        return (format!("all of {name} is recorded again"), false);
+    };
+    let mut words = format!("from now on the kernel keeps of {name} what has {}", filter.text);
+    words.extend(filter.note.iter().map(|note| format!("; {note}")));
+    let same = before.is_some_and(|before| {
+        let shape = |c: &Capture| c.program.as_ref().map(|p| p.instructions.clone());
+        shape(before).is_some()
+            && shape(before) == shape(filter)
+            && (before.exclude_user, before.exclude_kernel) == (filter.exclude_user, filter.exclude_kernel)
+            && before.cpus == filter.cpus
+    });
+    match (&slot.program, &filter.program) {
+        (Some(loaded), Some(program)) if same => {
+            loaded.store(&program.constants);
+            (words, true)
+        }
+        _ => {
+            slot.program = None;
+            (words, false)
         }
     }
 }

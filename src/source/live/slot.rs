@@ -1,6 +1,9 @@
 //! An event of the session and how it fares: it keeps its place whether it runs or not.
 
+use std::sync::Arc;
+
 use crate::event::Event;
+use crate::kernel::bpf::Loaded;
 use crate::kernel::cpus;
 use crate::kernel::sys::Counts;
 use crate::source::{EventState, Run};
@@ -16,11 +19,13 @@ pub struct Slot {
     pub note: Option<String>,
     /// What events counted that are closed by now, less what their followers counted beside them.
     pub before: Counts,
+    /// The program of its filter, in the kernel.
+    pub program: Option<Arc<Loaded>>,
 }
 
 impl Slot {
     pub fn new(event: Event) -> Self {
-        Self { event, run: Run::Running, note: None, before: Counts::default() }
+        Self { event, run: Run::Running, note: None, before: Counts::default(), program: None }
     }
 
     /// Whether it is open, counting or not.
@@ -30,7 +35,7 @@ impl Slot {
 
     /// Whether it is to be opened on a CPU.
     pub fn wants(&self, cpu: u32) -> bool {
-        self.is_open() && self.event.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+        self.is_open() && self.event.wants(cpu)
     }
 
     pub fn state(&self, common: &Common) -> EventState {
@@ -38,7 +43,7 @@ impl Slot {
             name: self.event.name.clone(),
             run: self.run.clone(),
             note: self.note.clone(),
-            filter: self.event.filter.clone(),
+            filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),
             rate: attr::rate(&self.event, common),
             chains: common.chains && !self.event.no_chains,
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),

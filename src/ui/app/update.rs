@@ -7,6 +7,7 @@ use super::{App, Effect, Tab};
 use crate::engine::tracepoints;
 use crate::event::plain;
 use crate::filter::Filter;
+use crate::filter::capture::Subject;
 use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
 use crate::ui::command::Command;
@@ -173,19 +174,20 @@ impl App {
 
     /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
     pub(super) fn capture_of(&mut self, event: usize, text: Option<String>) {
-        let info = self.answer.events.get(event);
-        let now = info.and_then(|e| e.filter.clone()).unwrap_or_default();
-        let Some(text) = text else {
-            let name = info.map(|e| e.name.clone()).unwrap_or_default();
-            let Some(format) = tracepoints::format(&self.info, plain(&name)) else {
-                return self.say(format!("{name} is no tracepoint: F filters those in the kernel; f filters the view"));
-            };
-            let answer = self.answer.clone();
-            self.prompt = Some(Prompt::about(Ask::Capture, now, format, &answer));
-            return;
+        if let Some(text) = text {
+            let text = Some(text).filter(|text| !text.is_empty());
+            return self.effects.push(Effect::Control(Control::Event(event, Change::Filter(text))));
+        }
+        let Some(info) = self.answer.events.get(event).filter(|info| info.meter.is_some()) else {
+            return self.say("this is a recording, or an event that is made of others; f filters the view");
         };
-        let text = Some(text).filter(|text| !text.is_empty());
-        self.effects.push(Effect::Control(Control::Event(event, Change::Filter(text))));
+        let name = plain(&info.name);
+        let subject = match tracepoints::format(&self.info, name) {
+            Some(format) => Subject::Tracepoint(Box::new(format)),
+            None => Subject::Sampling { clock: matches!(name, "cpu-clock" | "task-clock") },
+        };
+        let answer = self.answer.clone();
+        self.prompt = Some(Prompt::about(info.filter.clone().unwrap_or_default(), subject, &answer));
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, text: String) {

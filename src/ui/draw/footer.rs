@@ -73,6 +73,15 @@ fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) 
         }
         x += 1;
     }
+    if prompt.options.is_empty() && prompt.fault.is_none() {
+        for (clause, place) in &prompt.clauses {
+            x += put(buffer, area, x, 0, clause, theme.key) + 1;
+            x += put(buffer, area, x, 0, place, theme.dim) + 3;
+        }
+        if let Some(note) = &prompt.note {
+            put(buffer, area, x, 0, note, theme.warning);
+        }
+    }
     if let Some((message, _, _)) = prompt.fault.as_ref().filter(|_| prompt.options.is_empty()) {
         put(buffer, area, 1, 0, message, theme.error);
     }

@@ -1,0 +1,223 @@
+//! Where each clause of a capture filter runs: in the event's own attributes, in the kernel's filter for
+//! tracepoints, or in a BPF program. What nothing in the kernel can decide is refused.
+
+use crate::event::format::Format;
+use crate::event::spec::{Capture, Places};
+use crate::event::{Event, trace_filter, tracepoint};
+use crate::kernel::cgroup;
+
+use super::program::{self, Offsets};
+use super::show::{Part, for_kernel};
+use super::{Atom, Expr, Fault, Field, Filter, Known, Test, TraceField};
+
+/// Where a clause runs, in words.
+const BY_KERNEL: &str = "the kernel's filter of this tracepoint";
+const BY_ATTR: &str = "the event's own bits: nothing else is sampled";
+const BY_CPU: &str = "the event is on these CPUs only";
+const BY_BPF: &str = "a BPF program beside the event";
+
+/// What an event's filter is about.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A tracepoint with its fields.
+    Tracepoint(Box<Format>),
+    /// An event that samples what runs.
+    Sampling {
+        /// Whether its samples are taken by a timer.
+        clock: bool,
+    },
+}
+
+impl Subject {
+    /// Of an event as it is named after `-e`; its format is looked up.
+    pub fn of(event: &Event, places: &Places) -> Result<Self, String> {
+        let Some((system, name)) = &event.tracepoint else {
+            return Ok(Self::Sampling { clock: event.is_clock() });
+        };
+        let root = places.tracefs.clone()?;
+        let text = tracepoint::format(&root, system, name).ok();
+        let format = text.and_then(|text| Format::parse(system, &text, cfg!(target_endian = "big")));
+        format
+            .map(|f| Self::Tracepoint(Box::new(f)))
+            .ok_or_else(|| format!("the fields of {} cannot be read", event.name))
+    }
+
+    /// The fields that a filter may name beside the common ones.
+    pub fn fields(&self) -> Vec<TraceField> {
+        match self {
+            Self::Tracepoint(format) => crate::filter::trace_fields(std::iter::once(&**format)),
+            Self::Sampling { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Sets an event's filter, or takes it away.
+pub fn set(event: &mut Event, text: Option<&str>, places: &Places) -> Result<(), Fault> {
+    event.filter = match text {
+        None => None,
+        Some(text) => {
+            let subject = Subject::of(event, places).map_err(|why| Fault::new(text, 0, text.len(), why))?;
+            Some(place(text, &subject, Offsets::system())?)
+        }
+    };
+    Ok(())
+}
+
+/// Places the clauses of a filter.
+pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture, Fault> {
+    match subject {
+        Subject::Tracepoint(format) => of_tracepoint(text, format, &subject.fields()),
+        Subject::Sampling { clock } => of_sampling(text, *clock, offsets),
+    }
+}
+
+/// What the kernel's own language says goes to it as it is; what ours says is put in its words.
+fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Fault> {
+    let capture = |trace: String| Capture {
+        text: trace.clone(),
+        clauses: vec![(trace.clone(), BY_KERNEL)],
+        trace: Some(trace),
+        ..Capture::default()
+    };
+    let as_is = trace_filter::check(text, format);
+    let Ok(filter) = Filter::parse_with(text, Known::Kernel(fields)) else { return as_is.map(capture) };
+    if let Ok(text) = as_is {
+        return Ok(capture(text));
+    }
+    let words = for_kernel(&filter.expr, &filter.atoms).map_err(|(atom, why)| fault(text, &filter, atom, &why))?;
+    let words = words.strip_prefix('(').and_then(|w| w.strip_suffix(')')).filter(|w| balanced(w)).unwrap_or(&words);
+    trace_filter::check(words, format).map(capture).map_err(|inner| Fault::new(text, 0, text.len(), inner.line()))
+}
+
+/// Whether no parenthesis is closed before it is opened.
+fn balanced(text: &str) -> bool {
+    let mut depth = 0i32;
+    text.chars().all(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth >= 0
+    })
+}
+
+fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Fault> {
+    let mut filter = Filter::parse_with(text, Known::Sampling)?;
+    let mut out = Capture { text: text.trim().to_owned(), ..Capture::default() };
+    let all = match &filter.expr {
+        Expr::And(all) => all.clone(),
+        one => vec![one.clone()],
+    };
+    let mut rest = Vec::new();
+    for part in all {
+        let words = Part(&part, &filter.atoms).to_string();
+        let place = match simple(&part, &filter.atoms) {
+            Some((Field::User, yes)) => {
+                *(if yes { &mut out.exclude_kernel } else { &mut out.exclude_user }) = true;
+                BY_ATTR
+            }
+            Some((Field::Kernel, yes)) => {
+                *(if yes { &mut out.exclude_user } else { &mut out.exclude_kernel }) = true;
+                BY_ATTR
+            }
+            Some((Field::Cpu, true)) if out.cpus.is_none() => {
+                out.cpus = cpus(&part, &filter.atoms);
+                BY_CPU
+            }
+            _ => {
+                rest.push(part);
+                BY_BPF
+            }
+        };
+        out.clauses.push((words, place));
+    }
+    let is_irqs = |a: &Atom| a.field == Field::IrqsOff;
+    if clock && filter.atoms.iter().any(is_irqs) {
+        out.note = Some("interrupts are never off where a timer samples: it is an interrupt itself".to_owned());
+    }
+    resolve_cgroups(&mut filter.atoms);
+    let rest = match rest.len() {
+        0 => return Ok(out),
+        1 => rest.remove(0),
+        _ => Expr::And(rest),
+    };
+    let program = program::assemble(&rest, &filter.atoms, offsets);
+    out.program = Some(program.map_err(|(atom, why)| fault(text, &filter, atom, &why))?);
+    Ok(out)
+}
+
+/// A part that is one atom, and whether it must hold or must not.
+fn simple(part: &Expr, atoms: &[Atom]) -> Option<(Field, bool)> {
+    match part {
+        Expr::Atom(i) => Some((atoms[usize::from(*i)].field, true)),
+        Expr::Not(inner) => simple(inner, atoms).map(|(field, yes)| (field, !yes)),
+        _ => None,
+    }
+}
+
+fn cpus(part: &Expr, atoms: &[Atom]) -> Option<Vec<u32>> {
+    let Expr::Atom(i) = part else { return None };
+    let Test::Ranges(ranges) = &atoms[usize::from(*i)].test else { return None };
+    let list = ranges.iter().flat_map(|(from, to)| *from..=(*to).min(u64::from(u16::MAX)));
+    Some(list.map(|cpu| cpu as u32).collect())
+}
+
+/// Groups are known to the kernel by their ids: those that match now.
+fn resolve_cgroups(atoms: &mut [Atom]) {
+    for atom in atoms.iter_mut().filter(|a| a.field == Field::Cgroup) {
+        let ids = cgroup::known().into_iter().filter(|(_, path)| atom.text(path)).map(|(id, _)| (id, id)).collect();
+        atom.test = Test::Ranges(ids);
+    }
+}
+
+/// A fault at the clause that cannot be placed.
+fn fault(text: &str, filter: &Filter, atom: u8, why: &str) -> Fault {
+    let name = filter.atoms.get(usize::from(atom)).map_or("", |a| a.field_name()).to_owned();
+    let at = text.find(&name).unwrap_or(0);
+    Fault::new(text, at, name.len().max(1), format!("{name}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::btf::BtfError;
+
+    fn none() -> Offsets {
+        Offsets::of(&Err(BtfError::Absent("no such file".into())), "6.18.0")
+    }
+
+    fn sampling(text: &str) -> Result<Capture, Fault> {
+        place(text, &Subject::Sampling { clock: true }, &none())
+    }
+
+    #[test]
+    fn each_clause_goes_to_the_cheapest_place() {
+        let c = sampling("user && cpu in 1-2 && pid == 7").expect("placed");
+        assert_eq!((c.exclude_kernel, c.exclude_user, c.cpus), (true, false, Some(vec![1, 2])));
+        let places: Vec<_> = c.clauses.iter().map(|(text, place)| (text.as_str(), *place)).collect();
+        assert_eq!(places, [("user", BY_ATTR), ("cpu in 1-2", BY_CPU), ("pid == 7", BY_BPF)]);
+        assert_eq!(c.program.expect("a program").constants, [7, 7]);
+        assert_eq!(sampling("!kernel").map(|c| (c.exclude_kernel, c.program)), Ok((true, None)));
+        assert!(sampling("user || pid == 1").expect("placed").program.is_some());
+        assert!(sampling("irqs_off").expect("placed").note.is_some());
+    }
+
+    #[test]
+    fn filters_of_one_shape_differ_in_their_parameters_only() {
+        let program = |text| sampling(text).expect("placed").program.expect("a program");
+        let (a, b) = (program("pid == 7 && comm == sh"), program("pid == 8 && comm == bash"));
+        assert_eq!(a.instructions, b.instructions);
+        assert_ne!(a.constants, b.constants);
+        assert_ne!(a.instructions, program("pid == 8 || comm == bash").instructions);
+    }
+
+    #[test]
+    fn what_cannot_be_decided_is_refused_with_its_reason() {
+        for (text, words) in [
+            ("stack ~ \"*x*\"", "f filters what is shown"),
+            ("pid == 1 && comm =~ \"x\"", "comm: the kernel compares"),
+            ("nr_running >= 2", "does not describe its types"),
+            ("prev_pid == 1", "no field is called"),
+        ] {
+            let fault = sampling(text).expect_err(text).line();
+            assert!(fault.contains(words), "{text}: {fault}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A filter as text again: in this language, and in the kernel's for tracepoints.
+
+use std::fmt::{Display, Formatter, Result as Shown};
+
+use super::{Atom, Expr, FIELDS, Field, Filter, Kind, Test};
+
+/// An expression with its atoms, to be shown.
+#[derive(Clone, Copy)]
+pub struct Part<'a>(pub &'a Expr, pub &'a [Atom]);
+
+impl Display for Filter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
+        Part(&self.expr, &self.atoms).fmt(f)
+    }
+}
+
+impl Display for Part<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
+        let join = |f: &mut Formatter<'_>, list: &[Expr], between: &str| {
+            for (i, part) in list.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(between)?;
+                }
+                match part {
+                    Expr::And(_) | Expr::Or(_) => write!(f, "({})", Part(part, self.1))?,
+                    _ => Part(part, self.1).fmt(f)?,
+                }
+            }
+            Ok(())
+        };
+        match self.0 {
+            Expr::Atom(i) => self.1[usize::from(*i)].fmt(f),
+            Expr::Not(inner) => write!(f, "!({})", Part(inner, self.1)),
+            Expr::And(all) => join(f, all, " && "),
+            Expr::Or(any) => join(f, any, " || "),
+        }
+    }
+}
+
+/// A text in the quotes that it does not have itself.
+fn quoted(text: &str) -> String {
+    if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") }
+}
+
+impl Atom {
+    /// The field as it is typed.
+    pub fn field_name(&self) -> &str {
+        let row = FIELDS.iter().chain(super::CAPTURE_FIELDS).find(|row| row.0 == self.field);
+        row.map_or(&self.name, |row| row.1)
+    }
+}
+
+impl Display for Atom {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
+        let name = self.field_name();
+        let unit = if self.field.kind() == Kind::Seconds { "ns" } else { "" };
+        let list = |ranges: Vec<String>| ranges.join(",");
+        match &self.test {
+            Test::Flag => f.write_str(name),
+            Test::Equals(values) if values.len() == 1 => write!(f, "{name} == {}", quoted(&values[0])),
+            Test::Equals(values) => write!(f, "{name} in {}", list(values.iter().map(|v| quoted(v)).collect())),
+            Test::Glob(glob) => write!(f, "{name} ~ {}", quoted(glob.glob().glob())),
+            Test::Regex(regex) => write!(f, "{name} =~ {}", quoted(regex.as_str())),
+            Test::Bits(bits) => write!(f, "{name} & {bits}"),
+            Test::Ranges(ranges) => match ranges.as_slice() {
+                [] => write!(f, "{name} < 0{unit}"),
+                [(from, u64::MAX)] => write!(f, "{name} >= {from}{unit}"),
+                [(from, to)] if from == to => write!(f, "{name} == {from}{unit}"),
+                ranges => {
+                    let one = |(from, to): &(u64, u64)| format!("{from}{unit}-{to}{unit}");
+                    write!(f, "{name} in {}", list(ranges.iter().map(one).collect()))
+                }
+            },
+            Test::Signed(ranges) => match ranges.as_slice() {
+                [] => write!(f, "{name} < {}", i64::MIN),
+                [(i64::MIN, to)] => write!(f, "{name} <= {to}"),
+                [(from, i64::MAX)] => write!(f, "{name} >= {from}"),
+                [(from, to)] if from == to => write!(f, "{name} == {from}"),
+                ranges => {
+                    let one = |(from, to): &(i64, i64)| format!("{from}-{to}");
+                    write!(f, "{name} in {}", list(ranges.iter().map(one).collect()))
+                }
+            },
+        }
+    }
+}
+
+/// The expression in the kernel's language for tracepoints (Documentation/trace/events.rst, "Event
+/// filtering"); the error says which atom it has no words for, and why.
+pub fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
+    let join = |list: &[Expr], between: &str| -> Result<String, (u8, String)> {
+        let parts: Vec<String> = list.iter().map(|part| for_kernel(part, atoms)).collect::<Result<_, _>>()?;
+        Ok(format!("({})", parts.join(between)))
+    };
+    match expr {
+        Expr::Atom(i) => clause(&atoms[usize::from(*i)]).map_err(|why| (*i, why)),
+        Expr::Not(inner) => Ok(format!("!({})", for_kernel(inner, atoms)?)),
+        Expr::And(all) => join(all, " && "),
+        Expr::Or(any) => join(any, " || "),
+    }
+}
+
+/// Bits of `common_flags` (`enum trace_flag_type` in include/linux/trace_events.h).
+const IRQS_OFF: u32 = 1;
+const NEED_RESCHED: u32 = 4;
+const HARDIRQ: u32 = 8;
+const SOFTIRQ: u32 = 16;
+
+fn clause(atom: &Atom) -> Result<String, String> {
+    let flag = |bits: u32| Ok(format!("common_flags & {bits}"));
+    let name = match atom.field {
+        Field::IrqsOff => return flag(IRQS_OFF),
+        Field::NeedResched => return flag(NEED_RESCHED),
+        Field::Context => return context(atom),
+        // common_pid is the thread that runs (trace_event_get_offsets: current->pid).
+        Field::Tid => "common_pid",
+        Field::Cpu => "CPU",
+        Field::Comm => "COMM",
+        Field::TraceText | Field::TraceNumber => &atom.name,
+        Field::Pid => return Err("the kernel knows threads here, not processes: tid".to_owned()),
+        _ => return Err("the kernel cannot decide it; f filters what is shown by it".to_owned()),
+    };
+    let any = |list: Vec<String>| match list.as_slice() {
+        [one] => one.clone(),
+        list => format!("({})", list.join(" || ")),
+    };
+    let range = |from: i64, to: i64| match (from, to) {
+        (from, to) if from == to => format!("{name} == {from}"),
+        (i64::MIN, to) => format!("{name} <= {to}"),
+        (from, i64::MAX) => format!("{name} >= {from}"),
+        (from, to) => format!("({name} >= {from} && {name} <= {to})"),
+    };
+    let text = |value: &str| match value.contains('"') {
+        true => Err("the kernel takes no quotes in a text".to_owned()),
+        false => Ok(format!("\"{value}\"")),
+    };
+    Ok(match &atom.test {
+        Test::Bits(bits) => format!("{name} & {bits}"),
+        Test::Ranges(list) if !list.is_empty() => {
+            let most = i64::MAX as u64;
+            any(list.iter().map(|(from, to)| range(*from.min(&most) as i64, *to.min(&most) as i64)).collect())
+        }
+        Test::Signed(list) if !list.is_empty() => any(list.iter().map(|(from, to)| range(*from, *to)).collect()),
+        Test::Equals(values) => {
+            let each = values.iter().map(|value| Ok(format!("{name} == {}", text(value)?)));
+            any(each.collect::<Result<_, String>>()?)
+        }
+        Test::Glob(glob) if !glob.glob().glob().contains(['{', '\\']) => {
+            format!("{name} ~ {}", text(glob.glob().glob())?)
+        }
+        _ => return Err("the kernel has no regular expressions: ~ takes * ? and [a-z]".to_owned()),
+    })
+}
+
+/// A context by the flags of the interrupted code.
+fn context(atom: &Atom) -> Result<String, String> {
+    let known = [
+        ("task", format!("!(common_flags & {})", HARDIRQ | SOFTIRQ)),
+        ("softirq", format!("common_flags & {SOFTIRQ}")),
+        ("irq", format!("common_flags & {HARDIRQ}")),
+    ];
+    let chosen: Vec<String> = known.into_iter().filter(|(word, _)| atom.text(word)).map(|(_, text)| text).collect();
+    match chosen.len() {
+        0 => Err("the kernel knows the contexts task, softirq and irq here".to_owned()),
+        _ => Ok(format!("({})", chosen.join(" || "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Known, TraceField};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fields() -> Vec<TraceField> {
+        let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+        vec![field("prev_comm", true), field("prev_pid", false)]
+    }
+
+    #[test]
+    fn in_the_words_of_the_kernel() {
+        let known = fields();
+        let kernel = |text: &str| {
+            let filter = Filter::parse_with(text, Known::Kernel(&known)).expect(text);
+            for_kernel(&filter.expr, &filter.atoms)
+        };
+        for (text, want) in [
+            (
+                "prev_pid in 1-3,7 && !irqs_off",
+                "((prev_pid >= 1 && prev_pid <= 3) || prev_pid == 7) && !(common_flags & 1)",
+            ),
+            ("tid == 5 || cpu in 0-1", "common_pid == 5 || (CPU >= 0 && CPU <= 1)"),
+            ("prev_comm !~ \"k*\"", "!(prev_comm ~ \"k*\")"),
+            ("context == softirq", "(common_flags & 16)"),
+            ("context in task,irq", "(!(common_flags & 24) || common_flags & 8)"),
+            ("prev_comm in a,b", "(prev_comm == \"a\" || prev_comm == \"b\")"),
+        ] {
+            let got = kernel(text).expect(text);
+            assert_eq!(
+                got.strip_prefix('(').and_then(|t| t.strip_suffix(')')).filter(|t| *t == want).unwrap_or(&got),
+                want
+            );
+        }
+        for (text, words) in
+            [("pid == 1", "tid"), ("prev_comm =~ \"x\"", "regular"), ("prev_pid in 1-2 && pid == 3", "threads")]
+        {
+            assert!(kernel(text).expect_err(text).1.contains(words), "{text}");
+        }
+    }
+
+    fn any_filter() -> impl Strategy<Value = String> {
+        let number = || (0u64..1000).prop_map(|n| n.to_string());
+        let leaf = prop_oneof![
+            number().prop_map(|n| format!("pid == {n}")),
+            (0u64..9, 9u64..20).prop_map(|(a, b)| format!("cpu in {a}-{b},{b}")),
+            number().prop_map(|n| format!("time > {n}ms")),
+            number().prop_map(|n| format!("tid <= {n}")),
+            "[a-z/_.]{1,8}".prop_map(|w| format!("comm != \"{w}\"")),
+            "[a-z*?]{1,8}".prop_map(|w| format!("stack ~ \"{w}\"")),
+            "[a-z.]{1,8}".prop_map(|w| format!("sym =~ '{w}'")),
+            Just("user".to_owned()),
+            (-9i64..9, 9i64..20).prop_map(|(a, b)| format!("prev_pid in {a}-{b}")),
+            (-9i64..9).prop_map(|a| format!("prev_pid < {a}")),
+            (1i64..99).prop_map(|a| format!("prev_pid & {a}")),
+        ];
+        leaf.prop_recursive(4, 24, 3, |inner| {
+            prop_oneof![
+                inner.clone().prop_map(|e| format!("!({e})")),
+                proptest::collection::vec(inner.clone(), 1..4).prop_map(|l| format!("({})", l.join(" && "))),
+                proptest::collection::vec(inner, 1..4).prop_map(|l| format!("({})", l.join(" || "))),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What is shown means what was read.
+        #[test]
+        fn shown_and_read_again_is_the_same(text in any_filter()) {
+            let known = fields();
+            let first = Filter::parse_with(&text, Known::These(&known)).expect("generated");
+            let shown = first.to_string();
+            let again = Filter::parse_with(&shown, Known::These(&known)).map_err(|f| f.to_string());
+            prop_assert!(again.is_ok(), "{} became {}: {:?}", text, shown, again);
+            let again = again.expect("checked");
+            prop_assert_eq!(again.to_string(), shown);
+            prop_assert_eq!(first.atoms.len(), again.atoms.len());
+            for bits in [0, 1, 2, 3, 5, 0x55, 0xaa, u64::MAX] {
+                prop_assert_eq!(first.eval(bits), again.eval(bits));
+            }
+        }
+    }
+}

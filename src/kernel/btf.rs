@@ -1,0 +1,207 @@
+//! Where the running kernel has its fields: BPF Type Format (Documentation/bpf/btf.rst), read by name,
+//! so that fields may move from one kernel to the next.
+
+use std::fs;
+
+const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+const MAGIC: u16 = 0xeb9f;
+/// Structures inside structures inside structures: more is damage.
+const MAX_DEPTH: usize = 16;
+
+mod kind {
+    pub const INT: u32 = 1;
+    pub const ARRAY: u32 = 3;
+    pub const STRUCT: u32 = 4;
+    pub const UNION: u32 = 5;
+    pub const ENUM: u32 = 6;
+    pub const TYPEDEF: u32 = 8;
+    pub const VOLATILE: u32 = 9;
+    pub const CONST: u32 = 10;
+    pub const RESTRICT: u32 = 11;
+    pub const FUNC_PROTO: u32 = 13;
+    pub const VAR: u32 = 14;
+    pub const DATASEC: u32 = 15;
+    pub const DECL_TAG: u32 = 17;
+    pub const TYPE_TAG: u32 = 18;
+    pub const ENUM64: u32 = 19;
+}
+
+/// The types of a kernel.
+#[derive(Debug)]
+pub struct Btf {
+    bytes: Vec<u8>,
+    /// Where each type stands; the first is void.
+    types: Vec<usize>,
+    strings: std::ops::Range<usize>,
+}
+
+/// Why a field cannot be found, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BtfError {
+    #[error("this kernel does not describe its types ({VMLINUX}: {0})")]
+    Absent(String),
+    #[error("the description of the kernel's types is damaged")]
+    Damaged,
+    #[error("this kernel has no {0}")]
+    NoField(String),
+}
+
+impl Btf {
+    /// The running kernel's.
+    pub fn system() -> Result<Self, BtfError> {
+        let bytes = fs::read(VMLINUX).map_err(|error| BtfError::Absent(error.to_string()))?;
+        Self::parse(bytes).ok_or(BtfError::Damaged)
+    }
+
+    /// Reads a description; `None` when it is none, or cut off.
+    pub fn parse(bytes: Vec<u8>) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
+        if u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
+            return None;
+        }
+        let header = word(4)?;
+        let (type_at, type_len, str_at, str_len) = (word(8)?, word(12)?, word(16)?, word(20)?);
+        let start = header.checked_add(type_at)?;
+        let end = start.checked_add(type_len).filter(|end| *end <= bytes.len())?;
+        let strings = header.checked_add(str_at)?;
+        let strings = strings..strings.checked_add(str_len).filter(|end| *end <= bytes.len())?;
+        let mut types = vec![0];
+        let mut at = start;
+        while at < end {
+            types.push(at);
+            let info = word(at + 4)? as u32;
+            let n = (info & 0xffff) as usize;
+            at += 12
+                + match info >> 24 & 0x1f {
+                    kind::INT | kind::VAR | kind::DECL_TAG => 4,
+                    kind::ARRAY => 12,
+                    kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * n,
+                    kind::ENUM | kind::FUNC_PROTO => 8 * n,
+                    _ => 0,
+                };
+        }
+        Some(Self { bytes, types, strings })
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        self.bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+    }
+
+    fn name(&self, offset: u32) -> &[u8] {
+        let at = self.strings.start + offset as usize;
+        let rest = self.bytes.get(at..self.strings.end).unwrap_or_default();
+        &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())]
+    }
+
+    fn kind(&self, id: u32) -> u32 {
+        self.types.get(id as usize).filter(|at| **at > 0).map_or(0, |at| self.word(at + 4) >> 24 & 0x1f)
+    }
+
+    /// The offset in bytes of a field that is reached through structures inside structures.
+    pub fn offset(&self, of: &str, path: &[&str]) -> Result<u32, BtfError> {
+        let missing = || BtfError::NoField(format!("{of}.{}", path.join(".")));
+        let is_it = |id: &u32| {
+            let at = self.types[*id as usize];
+            matches!(self.kind(*id), kind::STRUCT) && self.name(self.word(at)) == of.as_bytes()
+        };
+        let mut id = (1..self.types.len() as u32).find(is_it).ok_or_else(missing)?;
+        let mut offset = 0;
+        for name in path {
+            let (bits, member) = self.member(id, name, 0).ok_or_else(missing)?;
+            offset += bits / 8;
+            id = member;
+        }
+        Ok(offset)
+    }
+
+    /// A member's offset in bits and its type; those of structures without a name are members, too.
+    fn member(&self, id: u32, name: &str, depth: usize) -> Option<(u32, u32)> {
+        let id = self.resolve(id);
+        if depth > MAX_DEPTH || !matches!(self.kind(id), kind::STRUCT | kind::UNION) {
+            return None;
+        }
+        let at = self.types[id as usize];
+        let info = self.word(at + 4);
+        let bitfields = info >> 31 == 1;
+        for i in 0..(info & 0xffff) as usize {
+            let one = at + 12 + 12 * i;
+            let (member, offset) = (self.word(one + 4), self.word(one + 8));
+            let bits = if bitfields { offset & 0xff_ffff } else { offset };
+            match self.name(self.word(one)) {
+                b"" => {
+                    if let Some((inner, found)) = self.member(member, name, depth + 1) {
+                        return Some((bits + inner, found));
+                    }
+                }
+                found if found == name.as_bytes() => return Some((bits, member)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// What a type is behind its other names.
+    fn resolve(&self, mut id: u32) -> u32 {
+        for _ in 0..MAX_DEPTH {
+            match self.kind(id) {
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                    id = self.word(self.types[id as usize] + 8);
+                }
+                _ => break,
+            }
+        }
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Two structures, the first inside the second in one without a name.
+    fn small() -> Vec<u8> {
+        let names = b"\0inner\0outer\0x\0y\0in\0";
+        let mut types: Vec<u32> = Vec::new();
+        types.extend([1, kind::STRUCT << 24 | 2, 8, 13, 0, 0, 15, 0, 32]);
+        types.extend([0, kind::UNION << 24 | 1, 8, 17, 3, 0]);
+        types.extend([1, kind::TYPEDEF << 24, 1]);
+        types.extend([7, kind::STRUCT << 24 | 2, 16, 13, 0, 0, 0, 2, 64]);
+        let mut out = MAGIC.to_le_bytes().to_vec();
+        out.extend([1, 0]);
+        for word in [24, 0, 4 * types.len() as u32, 4 * types.len() as u32, names.len() as u32] {
+            out.extend(word.to_le_bytes());
+        }
+        types.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        out.extend(names);
+        out
+    }
+
+    #[test]
+    fn fields_are_found_by_name_through_what_has_none() {
+        let btf = Btf::parse(small()).expect("parses");
+        assert_eq!((btf.offset("inner", &["y"]), btf.offset("outer", &["in", "y"])), (Ok(4), Ok(12)));
+        assert_eq!(btf.offset("outer", &["z"]), Err(BtfError::NoField("outer.z".into())));
+        assert!(btf.offset("nobody", &["x"]).is_err());
+    }
+
+    #[test]
+    fn the_running_kernel_has_its_tasks() {
+        let Ok(btf) = Btf::system() else { return };
+        assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
+        assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_no_panic(at in 0usize..400, byte in any::<u8>(), len in 0usize..400) {
+            let mut bytes = small();
+            let n = bytes.len();
+            bytes[at % n] = byte;
+            bytes.truncate(len.max(1));
+            if let Some(btf) = Btf::parse(bytes) {
+                let _ = btf.offset("outer", &["in", "y"]);
+            }
+        }
+    }
+}

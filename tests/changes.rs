@@ -202,6 +202,8 @@ fn events_come_rest_and_go_while_it_runs() {
     // Each of them counts for ten.
     assert!(event(&answer, HIT).total.period > event(&answer, HIT).total.samples);
 
+    change(&engine, 1, Change::Rate(Rate::Period(0))).expect("counted only");
+    wait(&engine, "no more samples", |a| event(a, HIT).meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0));
     change(&engine, 1, Change::Stop).expect("stopped");
     wait(&engine, "said stopped", |a| run_of(a, 1) == Some(Run::Stopped));
     control(&engine, Control::Add(HIT.to_owned())).expect("again");

@@ -465,3 +465,71 @@ fn samples_tell_their_cgroups() {
     let kept: serde_json::Value = serde_json::from_slice(&kept).expect("json");
     assert_eq!(kept["events"][0]["samples"].as_u64(), Some(ours[&own]));
 }
+
+/// Counters count what perf stat counts; a system call made a known number of times is exact.
+#[test]
+fn counters_count_as_perf_stat_does() {
+    const NAME: &str = "counters_count_as_perf_stat_does";
+    if !allowed(NAME) {
+        return;
+    }
+    let events = "page-faults,sched:sched_process_exec,sched:sched_process_fork";
+    let load = "for i in 1 2 3 4 5 6 7; do /bin/true; done";
+    let stat = |args: &[&str]| -> serde_json::Value {
+        let out = run(program().args(["stat", "--format", "json"]).args(args));
+        serde_json::from_slice(&out.stdout).expect("json")
+    };
+    let value = |json: &serde_json::Value, event: &str| -> f64 {
+        let rows = json["counters"].as_array().expect("counters");
+        let row = rows.iter().find(|row| row["event"] == event).unwrap_or_else(|| panic!("{event}: {json}"));
+        row["value"].as_f64().unwrap_or_else(|| panic!("{event}: {json}"))
+    };
+    let ours = stat(&["-e", events, "--", "sh", "-c", load]);
+    // The shell, and each command that it starts.
+    assert_eq!((value(&ours, "sched:sched_process_fork"), value(&ours, "sched:sched_process_exec")), (7.0, 8.0));
+    assert!(ours["seconds"].as_f64().expect("seconds") < 60.0);
+    if perf_is_here() {
+        let perf =
+            Command::new("perf").args(["stat", "-x", ",", "-e", events, "sh", "-c", load]).output().expect("perf");
+        let text = String::from_utf8_lossy(&perf.stderr).into_owned();
+        let theirs = |event: &str| -> f64 {
+            let line = text.lines().find(|l| l.contains(event)).unwrap_or_else(|| panic!("{event}: {text}"));
+            line.split(',').next().expect("value").parse().expect("number")
+        };
+        assert_eq!(value(&ours, "sched:sched_process_exec"), theirs("sched:sched_process_exec"));
+        let (a, b) = (value(&ours, "page-faults"), theirs("page-faults"));
+        assert!((a / b - 1.0).abs() < 0.1, "{a} and {b} page faults");
+    }
+    let repeated = stat(&["-r", "3", "-e", "{task-clock,page-faults}", "--", "sh", "-c", load]);
+    assert_eq!(repeated["runs"], 3);
+    assert!(repeated["counters"][1]["error"].as_f64().is_some(), "{repeated}");
+    // Of the whole machine, by CPU and interval; the clocks of all CPUs go at the same pace.
+    let out = run(program()
+        .args(["stat", "-a", "-A", "-I", "200", "--interval-count", "2", "-e", "cpu-clock"])
+        .args(["--format", "json"]));
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8_lossy(&out.stdout).lines().map(|l| serde_json::from_str(l).expect("json")).collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        let seconds = line["seconds"].as_f64().expect("seconds");
+        for row in line["counters"].as_array().expect("counters") {
+            let counted = row["value"].as_f64().expect("value") / 1e3;
+            assert!((counted / seconds - 1.0).abs() < 0.2, "{row} in {seconds} s");
+        }
+    }
+    for (args, words) in [
+        (&["stat"][..], "name a command"),
+        (&["stat", "-r", "0", "--", "true"], "-r"),
+        (&["stat", "-A", "--", "true"], "--per-cpu"),
+        (&["stat", "-e", "page-fault", "--", "true"], "nearest"),
+        (&["stat", "-p", "999999999"], "no such process"),
+        (&["stat", "--", "/no/such/program"], "cannot be started"),
+        (&["stat", "-I", "1", "-a"], "10 milliseconds"),
+    ] {
+        let out = program().args(args).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && said.contains(words), "{args:?}: {said}");
+    }
+    let out = program().args(["stat", "-e", "page-faults", "--", "sh", "-c", "exit 7"]).output().expect("runs");
+    assert_eq!(out.status.code(), Some(7), "the command's own code");
+}

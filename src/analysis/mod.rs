@@ -7,3 +7,4 @@ pub mod cpu_table;
 pub mod cpus;
 pub mod findings;
 pub mod softirq;
+pub mod stat;

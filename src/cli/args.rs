@@ -39,6 +39,8 @@ pub enum Command {
     Diff(Diff),
     /// Print each CPU's shares, missing ticks and softirqs, interval after interval
     Cpus(Cpus),
+    /// Count events over a command, a target or intervals, as perf stat does
+    Stat(Stat),
     /// List the events of this machine
     List(List),
     /// Say what this machine and this user can and cannot measure, and what changes it
@@ -194,6 +196,58 @@ pub struct View {
     /// Colours: true, 256, 16 or none [default: from the terminal]
     #[arg(long, value_name = "DEPTH")]
     pub color: Option<String>,
+}
+
+/// Options of `stat`.
+#[derive(Debug, ClapArgs)]
+pub struct Stat {
+    /// Events to count, e.g. cycles:u,page-faults,{branches,branch-misses}
+    #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
+    pub events: Vec<String>,
+    /// More of the caches; again for more yet
+    #[arg(short = 'd', long, action = ArgAction::Count)]
+    pub detailed: u8,
+    /// The whole machine; a command then only says for how long
+    #[arg(short = 'a', long = "all-cpus")]
+    pub all: bool,
+    /// Only these CPUs, e.g. 0-3,32
+    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
+    pub cpus: Option<String>,
+    /// These processes and what they start
+    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "cpus", "tids"])]
+    pub pids: Option<String>,
+    /// Only these threads
+    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "cpus"])]
+    pub tids: Option<String>,
+    /// Print what came in each MS milliseconds
+    #[arg(short = 'I', long = "interval-print", value_name = "MS")]
+    pub interval: Option<u64>,
+    /// End after so many intervals
+    #[arg(long = "interval-count", value_name = "N", requires = "interval")]
+    pub count: Option<u32>,
+    /// Run the command so many times and say how much the figures vary
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true)]
+    pub repeat: u32,
+    /// Each CPU by itself
+    #[arg(long, short = 'A', visible_alias = "no-aggr")]
+    pub per_cpu: bool,
+    /// Each thread by itself
+    #[arg(long)]
+    pub per_thread: bool,
+    /// Leave kernel code out
+    #[arg(long, visible_alias = "all-user")]
+    pub exclude_kernel: bool,
+    /// Leave user code out
+    #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
+    pub exclude_user: bool,
+    /// Do not follow threads and processes that the target starts
+    #[arg(short = 'i', long = "no-inherit")]
+    pub no_inherit: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// A command to run and count
+    #[arg(last = true, value_name = "CMD")]
+    pub cmd: Vec<OsString>,
 }
 
 /// Options of `list`.

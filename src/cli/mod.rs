@@ -14,6 +14,7 @@ pub mod record;
 pub mod report;
 pub mod script;
 pub mod setup;
+pub mod stat;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
         Some(Command::Diff(options)) => diff::run(options),
         Some(Command::Cpus(options)) => cpus::run(options),
         Some(Command::List(options)) => list::run(options),
+        Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
     };
     match result {

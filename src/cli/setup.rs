@@ -132,17 +132,16 @@ fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     Ok(events)
 }
 
-fn target(s: &Sampling) -> anyhow::Result<Target> {
-    let ids = |text: &str, option: &str| -> anyhow::Result<Vec<i32>> {
-        let one = |word: &str| {
-            word.trim()
-                .parse::<i32>()
-                .ok()
-                .filter(|id| *id > 0)
-                .ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
-        };
-        text.split(',').map(one).collect()
+/// A list of process or thread ids.
+pub fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
+    let one = |word: &str| {
+        let id = word.trim().parse::<i32>().ok().filter(|id| *id > 0);
+        id.ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
     };
+    text.split(',').map(one).collect()
+}
+
+fn target(s: &Sampling) -> anyhow::Result<Target> {
     Ok(if let Some(pids) = &s.pids {
         Target::processes(&ids(pids, "-p")?)?
     } else if let Some(tids) = &s.tids {

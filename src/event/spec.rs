@@ -15,7 +15,7 @@ use super::{Fault, names, pmu, tracepoint};
 pub enum Rate {
     /// Samples a second on each CPU.
     Frequency(u64),
-    /// One sample each so many occurrences (nanoseconds for clocks).
+    /// One sample each so many occurrences (nanoseconds for clocks); none at all for 0.
     Period(u64),
 }
 
@@ -33,13 +33,15 @@ pub struct Event {
     pub filter: Option<Capture>,
     /// Whether its samples have no call chain though the session's have.
     pub no_chains: bool,
+    /// Whether it is only counted, never sampled.
+    pub no_samples: bool,
     /// The CPUs that it is restricted to; `None` for all that are sampled.
     pub cpus: Option<Vec<u32>>,
 }
 
 impl Event {
     fn new(name: String, attr: Attr, group: Option<u32>) -> Self {
-        Self { name, attr, group, tracepoint: None, filter: None, no_chains: false, cpus: None }
+        Self { name, attr, group, tracepoint: None, filter: None, no_chains: false, no_samples: false, cpus: None }
     }
 
     /// The fallback when a machine has no hardware counters.
@@ -112,6 +114,7 @@ impl Event {
             Rate::Frequency(hz) => (hz, true),
             Rate::Period(period) => (period, false),
         };
+        self.no_samples = value == 0;
         self.attr.period_or_freq = value;
         self.attr.set(Flag::Freq, by_time);
     }

@@ -33,6 +33,19 @@ pub fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
+/// CPU time of children that have ended and were waited for, in nanoseconds: user and system.
+pub fn children_cpu_ns() -> (u64, u64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the structure that the pointer leads to, which is ours and of the size
+    // that it expects; all zeroes are a valid value, should the call fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |t: libc::timeval| t.tv_sec.max(0) as u64 * 1_000_000_000 + t.tv_usec.max(0) as u64 * 1000;
+    (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
 /// CPU time that the calling thread has used so far, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))

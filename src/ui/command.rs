@@ -262,7 +262,7 @@ table! {
         "event-enter" ["enter"] => EventEnter: "start the event under the cursor, or show its samples";
         "event-stop" ["del", "x"] => EventStop: "stop it; its samples stay";
         "event-pause" ["p"] => EventPause: "let it rest, or go on";
-        "event-rate": "hz|1/n" ["c"] => EventRate: "sample it so often: 999 a second, or 1/100 of its hits";
+        "event-rate": "hz|1/n" ["c"] => EventRate: "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted";
         "event-modifiers": "letters" ["m"] => EventModifiers: "u, k, I and the like: what of it is measured";
         "event-chains" ["g"] => EventChains: "with call chains, or without";
         "event-cpus": "cpus" ["u"] => EventCpus: "measure it on these CPUs only";

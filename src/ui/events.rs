@@ -159,6 +159,7 @@ impl EventsScreen {
 pub fn rate_text(rate: Rate) -> String {
     match rate {
         Rate::Frequency(hz) => hz.to_string(),
+        Rate::Period(0) => "0".to_owned(),
         Rate::Period(period) => format!("1/{period}"),
     }
 }
@@ -166,11 +167,14 @@ pub fn rate_text(rate: Rate) -> String {
 /// `999`, `999 Hz`, or `1/100`: one sample each hundred.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let parsed = match text.split_once('/') {
+        None if text == "0" => Some(Rate::Period(0)),
         Some((one, period)) if one.trim() == "1" => period.trim().parse().ok().map(Rate::Period),
         Some(_) => None,
         None => text.trim_end_matches("Hz").trim().parse().ok().map(Rate::Frequency),
     };
-    parsed.ok_or_else(|| format!("{text} is no rate: 999 (samples a second) or 1/100 (one in a hundred)"))
+    parsed.ok_or_else(|| {
+        format!("{text} is no rate: 999 (samples a second), 1/100 (one in a hundred) or 0 (counted only)")
+    })
 }
 
 #[cfg(test)]
@@ -220,6 +224,8 @@ mod tests {
         assert_eq!(rate("99 Hz"), Ok(Rate::Frequency(99)));
         assert_eq!(rate("1/100"), Ok(Rate::Period(100)));
         assert!(rate("2/100").is_err() && rate("fast").is_err() && rate("").is_err());
-        assert_eq!(rate(&rate_text(Rate::Period(7))), Ok(Rate::Period(7)));
+        for same in [Rate::Period(7), Rate::Period(0), Rate::Frequency(3)] {
+            assert_eq!(rate(&rate_text(same)), Ok(same));
+        }
     }
 }

@@ -102,6 +102,7 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
     attr.flags |= own.flags;
     let hits_matter = matches!(own.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT);
     match common.rate {
+        _ if event.no_samples => attr.period_or_freq = 0,
         _ if own.period_or_freq != 0 => attr.period_or_freq = own.period_or_freq,
         Rate::Period(period) => attr.period_or_freq = period,
         // perf samples every hit of a tracepoint or breakpoint unless told otherwise.

@@ -137,11 +137,11 @@ impl LiveSource {
                 words
             }
             Change::Rate(Rate::Frequency(hz)) if *hz == 0 || *hz as i64 > limit => return Err(beyond(limit)),
-            Change::Rate(Rate::Period(0)) => return Err("a period must be at least 1".to_owned()),
             Change::Rate(rate) => {
                 slot.event.set_rate(*rate);
                 match rate {
                     Rate::Frequency(hz) => format!("{name} is sampled {hz} times a second on each CPU now"),
+                    Rate::Period(0) => format!("{name} is only counted now"),
                     Rate::Period(1) => format!("every hit of {name} is sampled now"),
                     Rate::Period(n) => format!("one in {n} of {name} is sampled now"),
                 }

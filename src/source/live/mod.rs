@@ -5,6 +5,7 @@ pub mod attach;
 pub mod attr;
 mod control;
 pub mod cost;
+pub mod counters;
 pub mod error;
 pub mod flood;
 pub mod kernel_maps;

@@ -245,6 +245,7 @@ fn is_clock(event: &EventInfo) -> bool {
 fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
     let rate = match meter.state.rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
+        Rate::Period(0) => "counted".to_owned(),
         Rate::Period(1) => "every hit".to_owned(),
         Rate::Period(n) => format!("1 in {}", short(n as f64)),
     };

@@ -1,0 +1,242 @@
+//! What counters say: values scaled to the whole time, the ratios that people know, and how much they
+//! vary over repeated runs. As `perf stat` counts (perf-stat(1)).
+
+use std::sync::Arc;
+
+use crate::event::plain;
+use crate::panel::unit::{percent, short};
+use crate::panel::{Align, Cell, Column, Table};
+
+/// A counter's value in one run, or in one interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Value {
+    pub raw: u64,
+    /// Nanoseconds for which it was wanted, and for which it was on the hardware.
+    pub enabled_ns: u64,
+    pub running_ns: u64,
+}
+
+impl Value {
+    /// The count over the whole time, had it been counted all of it; `None` when it never was.
+    pub fn scaled(&self) -> Option<f64> {
+        match (self.enabled_ns, self.running_ns) {
+            (_, 0) => None,
+            (enabled, running) if enabled <= running => Some(self.raw as f64),
+            (enabled, running) => Some(self.raw as f64 * enabled as f64 / running as f64),
+        }
+    }
+
+    /// The share of the time in which it was counted, in percent.
+    pub fn running_percent(&self) -> f64 {
+        if self.enabled_ns == 0 {
+            0.0
+        } else {
+            100.0 * self.running_ns.min(self.enabled_ns) as f64 / self.enabled_ns as f64
+        }
+    }
+
+    /// What came since an earlier reading.
+    pub fn since(&self, then: &Self) -> Self {
+        Self {
+            raw: self.raw.saturating_sub(then.raw),
+            enabled_ns: self.enabled_ns.saturating_sub(then.enabled_ns),
+            running_ns: self.running_ns.saturating_sub(then.running_ns),
+        }
+    }
+}
+
+/// A mean and how sure it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    pub mean: f64,
+    /// The standard error of the mean, in percent of it; of one run there is none.
+    pub error_percent: Option<f64>,
+}
+
+impl Mean {
+    /// Of some runs.
+    pub fn of(runs: &[f64]) -> Self {
+        let n = runs.len() as f64;
+        let mean = runs.iter().sum::<f64>() / n.max(1.0);
+        let error_percent = (runs.len() > 1 && mean != 0.0).then(|| {
+            let squares: f64 = runs.iter().map(|run| (run - mean).powi(2)).sum();
+            100.0 * (squares / (n - 1.0) / n).sqrt() / mean
+        });
+        Self { mean, error_percent }
+    }
+}
+
+/// One event of a run, or of one of its places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    pub name: String,
+    /// In each run.
+    pub values: Vec<Value>,
+    /// Why it is not counted.
+    pub refused: Option<String>,
+}
+
+impl Counter {
+    /// The mean over the runs in which it was counted.
+    pub fn mean(&self) -> Option<Mean> {
+        let runs: Vec<f64> = self.values.iter().filter_map(Value::scaled).collect();
+        (!runs.is_empty()).then(|| Mean::of(&runs))
+    }
+
+    fn is_clock(&self) -> bool {
+        matches!(plain(&self.name), "task-clock" | "cpu-clock")
+    }
+
+    fn running(&self) -> f64 {
+        let total = |of: fn(&Value) -> u64| self.values.iter().map(of).sum::<u64>();
+        Value { raw: 0, enabled_ns: total(|v| v.enabled_ns), running_ns: total(|v| v.running_ns) }.running_percent()
+    }
+}
+
+/// Events that are set in relation to another one: (event, the other, a word for the ratio).
+const SHARES: &[(&str, &str, &str)] = &[
+    ("branch-misses", "branches", "of all branches"),
+    ("cache-misses", "cache-references", "of all cache refs"),
+    ("L1-dcache-load-misses", "L1-dcache-loads", "of all L1-dcache loads"),
+    ("L1-icache-load-misses", "L1-icache-loads", "of all L1-icache loads"),
+    ("LLC-load-misses", "LLC-loads", "of all LLC loads"),
+    ("dTLB-load-misses", "dTLB-loads", "of all dTLB loads"),
+    ("iTLB-load-misses", "iTLB-loads", "of all iTLB loads"),
+    ("stalled-cycles-frontend", "cycles", "frontend cycles idle"),
+    ("stalled-cycles-backend", "cycles", "backend cycles idle"),
+];
+
+/// The ratio that goes with an event, in words; `seconds` is how long was measured.
+pub fn metric(counters: &[Counter], at: usize, seconds: f64) -> String {
+    let counter = &counters[at];
+    let Some(own) = counter.mean().map(|m| m.mean) else { return String::new() };
+    let other = |name: &str| counters.iter().find(|c| plain(&c.name) == name)?.mean().map(|m| m.mean);
+    let clock = || other("task-clock").or_else(|| other("cpu-clock")).filter(|ns| *ns > 0.0);
+    let name = plain(&counter.name);
+    if let Some((_, of, words)) = SHARES.iter().find(|(event, ..)| *event == name)
+        && let Some(all) = other(of).filter(|all| *all > 0.0)
+    {
+        return format!("{} {words}", percent(100.0 * own / all));
+    }
+    match name {
+        "task-clock" | "cpu-clock" if seconds > 0.0 => format!("{:.3} CPUs utilized", own / 1e9 / seconds),
+        "cycles" | "cpu-cycles" if clock().is_some() => format!("{:.3} GHz", own / clock().unwrap_or(1.0)),
+        "instructions" if other("cycles").is_some_and(|cycles| cycles > 0.0) => {
+            format!("{:.2} insn per cycle", own / other("cycles").unwrap_or(1.0))
+        }
+        _ => match clock().map(|ns| ns / 1e9).or(Some(seconds)).filter(|s| *s > 0.0) {
+            Some(seconds) => {
+                let per = own / seconds;
+                let words = if per < 100.0 { format!("{per:.3}") } else { short(per) };
+                format!("{words}/sec")
+            }
+            None => String::new(),
+        },
+    }
+}
+
+const fn column(name: &'static str, title: &'static str, align: Align) -> Column {
+    Column { name, title, align, width: 0 }
+}
+
+/// Counters as a table: one row each, with the place that they are of where there are several.
+pub fn table(places: &[(String, Vec<Counter>)], seconds: f64) -> Table {
+    let placed = places.len() > 1 || places.first().is_some_and(|(place, _)| !place.is_empty());
+    let repeated = places.iter().flat_map(|(_, list)| list).any(|c| c.values.len() > 1);
+    let scaled = places.iter().flat_map(|(_, list)| list).any(|c| !c.values.is_empty() && c.running() < 99.95);
+    let mut columns = Vec::new();
+    columns.extend(placed.then_some(column("place", "Place", Align::Left)));
+    columns.push(column("value", "Value", Align::Right));
+    columns.push(column("unit", "", Align::Left));
+    columns.push(column("event", "Event", Align::Left));
+    columns.push(column("metric", "Ratio", Align::Left));
+    columns.extend(repeated.then_some(column("error", "±", Align::Right)));
+    columns.extend(scaled.then_some(column("running", "Counted", Align::Right)));
+    let text = |text: &str| Cell::Text(Arc::from(text));
+    let mut rows = Vec::new();
+    for (place, list) in places {
+        for (i, counter) in list.iter().enumerate() {
+            let mean = counter.mean();
+            let (value, unit) = match (&mean, &counter.refused) {
+                (Some(mean), _) if counter.is_clock() => (Cell::Number(mean.mean / 1e6), "ms"),
+                (Some(mean), _) => (Cell::Count(mean.mean.round() as u64), ""),
+                (None, Some(_)) => (text("not supported"), ""),
+                (None, None) => (text("not counted"), ""),
+            };
+            let mut row = Vec::new();
+            row.extend(placed.then(|| text(place)));
+            row.extend([value, text(unit), text(&counter.name), text(&metric(list, i, seconds))]);
+            let error = mean.and_then(|m| m.error_percent).map_or(Cell::Empty, Cell::Percent);
+            row.extend(repeated.then_some(error));
+            let running = counter.running();
+            let running = if running < 99.95 && mean.is_some() { Cell::Percent(running) } else { Cell::Empty };
+            row.extend(scaled.then_some(running));
+            rows.push(row);
+        }
+    }
+    Table { columns, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(name: &str, runs: &[(u64, u64, u64)]) -> Counter {
+        let value = |(raw, enabled_ns, running_ns): &(u64, u64, u64)| Value {
+            raw: *raw,
+            enabled_ns: *enabled_ns,
+            running_ns: *running_ns,
+        };
+        Counter { name: name.into(), values: runs.iter().map(value).collect(), refused: None }
+    }
+
+    #[test]
+    fn what_was_counted_for_a_part_of_the_time_is_scaled() {
+        let half = Value { raw: 10, enabled_ns: 100, running_ns: 50 };
+        assert_eq!((half.scaled(), half.running_percent()), (Some(20.0), 50.0));
+        assert_eq!(Value { raw: 10, enabled_ns: 100, running_ns: 0 }.scaled(), None);
+        assert_eq!(
+            half.since(&Value { raw: 4, enabled_ns: 40, running_ns: 20 }),
+            Value { raw: 6, enabled_ns: 60, running_ns: 30 }
+        );
+    }
+
+    #[test]
+    fn runs_have_a_mean_and_its_error() {
+        let mean = Mean::of(&[10.0, 12.0, 14.0]);
+        // Deviation 2, of the mean 2/√3, in percent of 12.
+        assert!((mean.mean - 12.0).abs() < 1e-9 && (mean.error_percent.expect("several") - 9.6225).abs() < 1e-3);
+        assert_eq!(Mean::of(&[5.0]).error_percent, None);
+    }
+
+    #[test]
+    fn the_usual_ratios() {
+        let one = |raw| [(raw, 1, 1)];
+        let list = [
+            counter("task-clock", &one(500_000_000)),
+            counter("cycles:u", &one(1_000_000_000)),
+            counter("instructions", &one(1_500_000_000)),
+            counter("branches", &one(200_000)),
+            counter("branch-misses", &one(5_000)),
+            counter("page-faults", &one(50)),
+        ];
+        let words: Vec<String> = (0..list.len()).map(|i| metric(&list, i, 1.0)).collect();
+        assert_eq!(
+            words,
+            [
+                "0.500 CPUs utilized",
+                "2.000 GHz",
+                "1.50 insn per cycle",
+                "400.0 k/sec",
+                "2.5 % of all branches",
+                "100/sec"
+            ]
+        );
+        let table = table(&[(String::new(), list.to_vec())], 1.0).to_text();
+        assert!(table.contains("500.0") && table.contains("ms") && !table.contains("Counted"), "{table}");
+        let refused = Counter { refused: Some("no".into()), ..counter("cycles", &[]) };
+        let partly = counter("branches", &[(10, 100, 25), (12, 100, 25)]);
+        let text = super::table(&[("CPU 0".into(), vec![refused, partly])], 1.0).to_text();
+        assert!(text.contains("not supported") && text.contains("25.0 %") && text.contains("CPU 0"), "{text}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Counters: events that are counted and never sampled, read when asked. No ring, no thread.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::event::Event;
+use crate::kernel::attr::{Attr, Flag, read_format};
+use crate::kernel::limits::{self, Rights};
+use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
+use crate::kernel::{cgroup, procfs};
+
+use super::attr::Exclude;
+use super::error::OpenError;
+use super::target::Target;
+
+/// What is counted.
+#[derive(Debug)]
+pub struct Config {
+    pub events: Vec<Event>,
+    pub target: Target,
+    /// For the whole machine and cgroups.
+    pub cpus: Vec<u32>,
+    pub exclude: Exclude,
+    pub inherit: bool,
+    /// Counting begins with the exec of the only task.
+    pub on_exec: bool,
+}
+
+/// Where something was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    Cpu(u32),
+    Thread(i32),
+}
+
+#[derive(Debug)]
+struct Open {
+    fd: OwnedFd,
+    event: usize,
+    place: Place,
+}
+
+/// Open counters.
+pub struct Counters {
+    sys: Box<dyn Sys>,
+    rights: Rights,
+    config: Config,
+    open: Vec<Open>,
+    /// Why an event is not counted.
+    pub refused: Vec<Option<String>>,
+    /// The name of each thread that is counted.
+    pub comms: BTreeMap<i32, String>,
+}
+
+const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
+
+impl Counters {
+    /// Opens all; an event that this machine cannot count is left out and said so in
+    /// [`Self::refused`], as `perf stat` does. The error is one that all events share.
+    pub fn open(config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
+        let (files, _) = limits::raise_files();
+        let n = config.events.len();
+        let mut counters =
+            Self { sys, rights, config, open: Vec::new(), refused: vec![None; n], comms: BTreeMap::new() };
+        let groups = counters.cgroups()?;
+        let places = counters.places(&groups);
+        let need = places.len() * n + 32;
+        if need as u64 > files {
+            return Err(OpenError::descriptors(need, files));
+        }
+        let mut last = None;
+        for (pid, cpu, group, place) in &places {
+            let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
+            for event in 0..n {
+                match counters.open_one(event, (*pid, *cpu), group.map(|g| &groups[g]), *place, &mut leaders) {
+                    Ok(()) => {}
+                    Err(error) => last = Some(error),
+                }
+            }
+        }
+        match last {
+            Some(error) if counters.open.is_empty() => Err(error),
+            _ => Ok(counters),
+        }
+    }
+
+    fn cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
+        let Target::Cgroups(groups) = &self.config.target else { return Ok(Vec::new()) };
+        let open = |(name, dir): &(String, std::path::PathBuf)| {
+            cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
+        };
+        groups.iter().map(open).collect()
+    }
+
+    /// (pid, CPU, cgroup, place) of everything that is counted alone.
+    fn places(&mut self, groups: &[OwnedFd]) -> Vec<(i32, i32, Option<usize>, Place)> {
+        let cpus = self.config.cpus.iter();
+        if self.config.target.is_tasks() {
+            let tasks = self.config.target.tasks();
+            let comm = |tid: i32| {
+                let name = procfs::tgid(tid).and_then(|pid| procfs::comm(pid, tid)).unwrap_or_default();
+                (tid, String::from_utf8_lossy(&name).into_owned())
+            };
+            self.comms = tasks.iter().map(|tid| comm(*tid)).collect();
+            return tasks.into_iter().map(|tid| (tid, -1, None, Place::Thread(tid))).collect();
+        }
+        match groups.len() {
+            0 => cpus.map(|cpu| (-1, *cpu as i32, None, Place::Cpu(*cpu))).collect(),
+            n => cpus.flat_map(|cpu| (0..n).map(|g| (-1, *cpu as i32, Some(g), Place::Cpu(*cpu)))).collect(),
+        }
+    }
+
+    fn open_one(
+        &mut self,
+        event: usize,
+        (pid, cpu): (i32, i32),
+        cgroup: Option<&OwnedFd>,
+        place: Place,
+        leaders: &mut BTreeMap<u32, usize>,
+    ) -> Result<(), OpenError> {
+        let group = self.config.events[event].group;
+        let leader = group.and_then(|g| leaders.get(&g)).copied();
+        loop {
+            let attr = self.attr(event, leader.is_some());
+            let leader = leader.and_then(|at| self.open.get(at)).map(|o| o.fd.as_fd());
+            match self.sys.open(&attr, pid, cpu, leader, cgroup.map(|fd| fd.as_fd())) {
+                Ok(fd) => {
+                    self.open.push(Open { fd, event, place });
+                    break;
+                }
+                Err(errno) if OpenError::is_gone(errno) => return Ok(()),
+                Err(Errno::ACCESS | Errno::PERM) if !self.config.exclude.kernel && !self.rights.kernel() => {
+                    self.config.exclude.kernel = true;
+                }
+                Err(errno) => {
+                    let error = OpenError::open(&self.config.events[event].name, &attr, errno, &self.rights);
+                    self.refused[event].get_or_insert_with(|| error.reason.clone());
+                    return Err(error);
+                }
+            }
+        }
+        if let Some(group) = group {
+            leaders.entry(group).or_insert(self.open.len() - 1);
+        }
+        let filter = self.config.events[event].filter.as_ref().and_then(|f| f.trace.clone());
+        if let (Some(text), Some(open)) = (filter, self.open.last()) {
+            let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
+            let set = self.sys.ioctl(open.fd.as_fd(), Ioctl::SetFilter(&words));
+            set.map_err(|errno| OpenError::new(format!("the filter {text}"), "set", errno.to_string(), ""))?;
+        }
+        Ok(())
+    }
+
+    fn attr(&self, event: usize, member: bool) -> Attr {
+        let own = &self.config.events[event].attr;
+        let mut attr = Attr { read_format: FORMAT, sample_type: 0, period_or_freq: 0, ..own.clone() };
+        attr.set(Flag::Freq, false);
+        attr.set(Flag::Inherit, self.config.inherit && self.config.target.is_tasks());
+        for (flag, on) in [
+            (Flag::ExcludeKernel, self.config.exclude.kernel),
+            (Flag::ExcludeHv, self.config.exclude.kernel),
+            (Flag::ExcludeUser, self.config.exclude.user),
+            (Flag::ExcludeGuest, self.config.exclude.guest),
+        ] {
+            attr.set(flag, on || attr.has(flag));
+        }
+        // A group starts with its leader.
+        attr.set(Flag::Disabled, !member);
+        attr.set(Flag::EnableOnExec, self.config.on_exec && !member);
+        attr
+    }
+
+    /// Begins to count, where the exec does not.
+    pub fn enable(&self) {
+        for open in self.open.iter().filter(|_| !self.config.on_exec) {
+            // A descriptor of ours takes it as long as it is open.
+            let _ = self.sys.ioctl(open.fd.as_fd(), Ioctl::Enable);
+        }
+    }
+
+    pub fn events(&self) -> &[Event] {
+        &self.config.events
+    }
+
+    /// What each event counted at each place so far.
+    pub fn read(&self) -> BTreeMap<(usize, Place), Counts> {
+        let mut counts: BTreeMap<(usize, Place), Counts> = BTreeMap::new();
+        for open in &self.open {
+            let read = self.sys.counts(open.fd.as_fd(), FORMAT).unwrap_or_default();
+            counts.entry((open.event, open.place)).or_default().add(&read);
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::TYPE_HARDWARE;
+    use crate::kernel::fake::FakeSys;
+
+    fn config(events: Vec<Event>) -> Config {
+        let exclude = Exclude::default();
+        Config { events, target: Target::System, cpus: vec![0, 3], exclude, inherit: true, on_exec: false }
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_left_out_and_said() {
+        let open = |events, refuse: bool| {
+            let refused = move |attr: &Attr| refuse || attr.kind == TYPE_HARDWARE;
+            let sys = FakeSys::new(move |attr, _, _| if refused(attr) { Err(Errno::NOENT) } else { Ok(()) });
+            Counters::open(config(events), Box::new(sys), Rights::read())
+        };
+        let counters = open(vec![Event::cpu_clock(), Event::cycles()], false).expect("one of them");
+        assert!(
+            counters.refused[0].is_none() && counters.refused[1].as_ref().is_some_and(|w| w.contains("cannot count"))
+        );
+        let places: Vec<_> = counters.read().into_keys().collect();
+        assert_eq!(places, [(0, Place::Cpu(0)), (0, Place::Cpu(3))]);
+        assert!(open(vec![Event::cpu_clock()], true).is_err());
+    }
+}

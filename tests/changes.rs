@@ -20,6 +20,44 @@ use perfprof_tui::source::live::{Config, LiveSource, Target};
 use perfprof_tui::source::{Change, Control, Run};
 use perfprof_tui::symbols::resolver;
 
+// A static probe of this very program, as sdt.h makes them: a note with the place, a counter that says
+// whether anybody looks, and the operand.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .probes, \"aw\", @progbits",
+    ".balign 2",
+    ".globl perfprof_test_semaphore",
+    "perfprof_test_semaphore: .short 0",
+    ".popsection",
+    ".pushsection .text.perfprof_test_fire, \"ax\", @progbits",
+    ".globl perfprof_test_fire",
+    ".type perfprof_test_fire, @function",
+    "perfprof_test_fire:",
+    "mov rax, rdi",
+    // Not where the function begins: two probes of one place must agree on the counter.
+    "990: nop",
+    "ret",
+    ".size perfprof_test_fire, . - perfprof_test_fire",
+    ".popsection",
+    ".pushsection .note.stapsdt, \"?\", \"note\"",
+    ".balign 4",
+    ".long 992f-991f, 994f-993f, 3",
+    "991: .asciz \"stapsdt\"",
+    "992: .balign 4",
+    "993: .quad 990b, 0, perfprof_test_semaphore",
+    ".asciz \"perfprof\"",
+    ".asciz \"fired\"",
+    ".asciz \"8@%rdi\"",
+    "994: .balign 4",
+    ".popsection",
+);
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" {
+    safe fn perfprof_test_fire(value: u64) -> u64;
+    safe static perfprof_test_semaphore: std::sync::atomic::AtomicU16;
+}
+
 /// A system call that nothing makes by the thousand but this test.
 const HIT: &str = "syscalls:sys_enter_getppid";
 
@@ -277,4 +315,57 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
     assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
     load.end();
     engine.stop();
+}
+
+/// A probe of a function: it hits once a call, with its argument, and goes with the session.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn probes_of_functions_and_static_ones_hit_and_go() {
+    const NAME: &str = "probes_of_functions_and_static_ones_hit_and_go";
+    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    let places = Places::system();
+    let Ok(root) = places.tracefs else { return };
+    if !root.join("uprobe_events").exists() {
+        return skipped(NAME, "this kernel has no uprobes");
+    }
+    let own = std::env::current_exe().expect("path");
+    let engine = engine(events, Target::Processes(vec![std::process::id() as i32]));
+    let probe = |text: &str| control(&engine, Control::Probe(format!("-x {} {text}", own.display())));
+    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) == 0);
+    probe("perfprof_test_fire n=arg1:u64").expect("a function");
+    probe("perfprof_test_fire%return $retval").expect("its return");
+    probe("perfprof:fired").expect("a static probe");
+    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) > 0, "the program sees that somebody looks");
+    for (bad, words) in [
+        ("perfprof_test_fier", "nearest: perfprof_test_fire"),
+        ("perfprof_test_fire+0x4000", "bytes long"),
+        ("perfprof_test_fire", "is there already"),
+        ("x=perfprof_test_fire size", "not known here"),
+    ] {
+        let error = probe(bad).expect_err(bad);
+        assert!(error.contains(words), "{bad}: {error}");
+    }
+    let kernel = control(&engine, Control::Probe("tcp_sendmsg size".to_owned()));
+    if !root.join("kprobe_events").exists() {
+        assert!(kernel.expect_err("no kprobes").contains("CONFIG_KPROBES"));
+    }
+    let group = format!("perfprof_{}", std::process::id());
+    // Only odd ones from here on, of the function; all of the return and the static probe.
+    change(&engine, 1, Change::Filter(Some("n & 1".to_owned()))).expect("filtered by an argument");
+    for n in 0..100 {
+        assert_eq!(perfprof_test_fire(n), n);
+    }
+    let answer = wait(&engine, "all hits", |a| {
+        samples(a, &format!("{group}:fired")) >= 100
+            && samples(a, &format!("{group}:perfprof_test_fire__return")) >= 100
+    });
+    let of = |name: &str| samples(&answer, &format!("{group}:{name}"));
+    assert_eq!((of("perfprof_test_fire"), of("perfprof_test_fire__return"), of("fired")), (50, 100, 100));
+    let there = || {
+        let known = std::fs::read_to_string(root.join("uprobe_events")).expect("list");
+        known.lines().filter(|line| line.contains(&group)).count()
+    };
+    assert_eq!(there(), 3);
+    engine.stop();
+    assert_eq!((there(), perfprof_test_semaphore.load(Ordering::Relaxed)), (0, 0), "nothing is left");
 }

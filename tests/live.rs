@@ -533,3 +533,56 @@ fn counters_count_as_perf_stat_does() {
     let out = program().args(["stat", "-e", "page-faults", "--", "sh", "-c", "exit 7"]).output().expect("runs");
     assert_eq!(out.status.code(), Some(7), "the command's own code");
 }
+
+/// A probe from the command line: made, listed, counted, removed; nothing is left.
+#[test]
+fn probes_are_made_listed_counted_and_removed() {
+    const NAME: &str = "probes_are_made_listed_counted_and_removed";
+    if !allowed(NAME) {
+        return;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let libc = maps.lines().filter_map(|l| l.split_whitespace().nth(5)).find(|p| p.contains("/libc.so"));
+    let (Some(libc), true) = (libc, Path::new("/sys/kernel/tracing/uprobe_events").exists()) else {
+        return skipped(NAME, "no uprobes, or no libc to probe");
+    };
+    let probe = |args: &[&str]| program().arg("probe").args(args).output().expect("runs");
+    let said = |out: &std::process::Output| {
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    };
+    let funcs = said(&probe(&["-x", libc, "--funcs", "exit"]));
+    assert!(funcs.lines().any(|l| l.starts_with("exit ") && l.contains("function")), "{funcs}");
+    // A group of our own, so that nobody else's are touched.
+    let group = format!("pptest_{}", std::process::id());
+    let event = format!("{group}:leave");
+    let dry = said(&probe(&["-x", libc, "-n", "--add", &format!("{group}:leave=exit"), "status=arg1:s32"]));
+    assert!(dry.starts_with(&format!("p:{group}/leave ")) && dry.contains("status=%"), "{dry}");
+    let made = probe(&["-x", libc, "--add", &format!("{group}:leave=exit"), "status=arg1:s32"]);
+    assert!(made.status.success(), "{}", said(&made));
+    let listed = said(&probe(&["--list"]));
+    assert!(
+        listed.contains(&event) && said(&program().args(["list", &event]).output().expect("runs")).contains("status")
+    );
+    let stat = |filter: &str| {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = record(dir.path(), &["-e", &event, "--filter", filter, "--", "env", "false"]);
+        let json: serde_json::Value = serde_json::from_slice(&report(&file, &[])).expect("json");
+        json["events"][0]["samples"].as_u64().expect("samples")
+    };
+    // Both programs of coreutils leave by it: env becomes false.
+    assert_eq!((stat("status == 1"), stat("status == 77")), (1, 0));
+    let gone = probe(&["--del", &format!("{group}:*")]);
+    assert!(gone.status.success() && said(&gone).contains(&event));
+    assert!(!said(&probe(&["--list"])).contains(&group));
+    for (args, words) in [
+        (&["--del", "pptest_nobody:*"][..], "no such probe"),
+        (&["-x", "/no/such/file", "--add", "f"], "/no/such/file"),
+        (&["-x", libc, "--add", "exi"], "has no function exi"),
+        (&["--funcs"], "-x"),
+        (&["--add", "f", "size"], "not known here"),
+        (&["--vars", "no_such_function"], "does not describe"),
+    ] {
+        let out = probe(args);
+        assert!(!out.status.success() && said(&out).contains(words), "{args:?}: {}", said(&out));
+    }
+}

@@ -41,6 +41,8 @@ pub enum Command {
     Cpus(Cpus),
     /// Count events over a command, a target or intervals, as perf stat does
     Stat(Stat),
+    /// Make, list and remove probes of functions and static probes
+    Probe(Probe),
     /// List the events of this machine
     List(List),
     /// Say what this machine and this user can and cannot measure, and what changes it
@@ -248,6 +250,41 @@ pub struct Stat {
     /// A command to run and count
     #[arg(last = true, value_name = "CMD")]
     pub cmd: Vec<OsString>,
+}
+
+/// Options of `probe`. Without any, lists the probes that there are.
+#[derive(Debug, ClapArgs)]
+pub struct Probe {
+    /// A probe: [GROUP:][NAME=]FUNCTION[+BYTES][%return], or PROVIDER:NAME of a static one
+    #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
+    pub add: Option<String>,
+    /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; of kernel functions also
+    /// parameters and their members by name
+    #[arg(value_name = "ARG", requires = "add")]
+    pub args: Vec<String>,
+    /// The program or library; without it the kernel
+    #[arg(short = 'x', long = "exec", value_name = "FILE")]
+    pub exec: Option<PathBuf>,
+    /// Remove the probes whose GROUP:NAME matches
+    #[arg(short = 'd', long, value_name = "GLOB")]
+    pub del: Option<String>,
+    /// List the probes that there are
+    #[arg(short = 'l', long)]
+    pub list: bool,
+    /// List a program's functions and static probes
+    #[arg(short = 'F', long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*")]
+    pub funcs: Option<String>,
+    /// List the parameters of a kernel function
+    #[arg(short = 'V', long, value_name = "FUNCTION")]
+    pub vars: Option<String>,
+    /// Remove what a session left that was killed
+    #[arg(long)]
+    pub clean: bool,
+    /// Print what the kernel would be told, and do nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// Options of `list`.

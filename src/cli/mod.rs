@@ -10,6 +10,7 @@ pub mod list;
 pub mod live;
 pub mod outer;
 mod output;
+pub mod probe;
 pub mod record;
 pub mod report;
 pub mod script;
@@ -54,6 +55,7 @@ pub fn main() -> ExitCode {
         Some(Command::Diff(options)) => diff::run(options),
         Some(Command::Cpus(options)) => cpus::run(options),
         Some(Command::List(options)) => list::run(options),
+        Some(Command::Probe(options)) => probe::run(options),
         Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
     };

@@ -6,6 +6,7 @@ pub mod format;
 pub mod names;
 pub mod pmu;
 pub mod print;
+pub mod probe;
 pub mod spec;
 pub mod state;
 pub mod trace_filter;

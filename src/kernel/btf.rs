@@ -10,6 +10,7 @@ const MAX_DEPTH: usize = 16;
 
 mod kind {
     pub const INT: u32 = 1;
+    pub const PTR: u32 = 2;
     pub const ARRAY: u32 = 3;
     pub const STRUCT: u32 = 4;
     pub const UNION: u32 = 5;
@@ -18,6 +19,7 @@ mod kind {
     pub const VOLATILE: u32 = 9;
     pub const CONST: u32 = 10;
     pub const RESTRICT: u32 = 11;
+    pub const FUNC: u32 = 12;
     pub const FUNC_PROTO: u32 = 13;
     pub const VAR: u32 = 14;
     pub const DATASEC: u32 = 15;
@@ -114,6 +116,65 @@ impl Btf {
         Ok(offset)
     }
 
+    /// The parameters of a function with their types, in order.
+    pub fn parameters(&self, function: &str) -> Option<Vec<(String, u32)>> {
+        let is_it = |id: &u32| {
+            self.kind(*id) == kind::FUNC && self.name(self.word(self.types[*id as usize])) == function.as_bytes()
+        };
+        let id = (1..self.types.len() as u32).find(is_it)?;
+        let proto = self.word(self.types[id as usize] + 8);
+        let at = *self.types.get(proto as usize).filter(|_| self.kind(proto) == kind::FUNC_PROTO)?;
+        let n = (self.word(at + 4) & 0xffff) as usize;
+        let one = |i: usize| (at + 12 + 8 * i, at + 16 + 8 * i);
+        Some((0..n).map(one).map(|(name, of)| (self.text(self.word(name)), self.word(of))).collect())
+    }
+
+    /// A type in C, as far as it matters for people, and in the kernel's words for fetches.
+    pub fn describe(&self, id: u32) -> (String, String) {
+        let inner = self.resolve(id);
+        let at = self.types.get(inner as usize).copied().unwrap_or_default();
+        match self.kind(inner) {
+            kind::PTR => {
+                let (of, _) = self.describe(self.word(at + 8));
+                (format!("{of}*"), "x64".to_owned())
+            }
+            kind::INT => {
+                let (size, info) = (self.word(at + 8), self.word(at + 12));
+                let sign = if info >> 24 & 1 == 1 { 's' } else { 'u' };
+                (self.text(self.word(at)), format!("{sign}{}", 8 * size.clamp(1, 8)))
+            }
+            kind::ENUM => {
+                (format!("enum {}", self.text(self.word(at))), format!("s{}", 8 * self.word(at + 8).clamp(1, 8)))
+            }
+            kind::STRUCT => (format!("struct {}", self.text(self.word(at))), "x64".to_owned()),
+            kind::UNION => (format!("union {}", self.text(self.word(at))), "x64".to_owned()),
+            _ => ("void".to_owned(), "x64".to_owned()),
+        }
+    }
+
+    /// Follows members from a type: the offsets to go, one for each pointer, and the type that is there.
+    pub fn follow(&self, id: u32, path: &[&str]) -> Result<(Vec<u32>, u32), BtfError> {
+        let (mut offsets, mut id) = (Vec::new(), id);
+        for name in path {
+            let inner = self.resolve(id);
+            let through = self.kind(inner) == kind::PTR;
+            let of = if through { self.word(self.types[inner as usize] + 8) } else { inner };
+            let missing = || BtfError::NoField(format!("{}.{name}", self.describe(of).0));
+            let (bits, member) = self.member(of, name, 0).ok_or_else(missing)?;
+            match offsets.last_mut() {
+                Some(last) if !through => *last += bits / 8,
+                _ if through => offsets.push(bits / 8),
+                _ => return Err(missing()),
+            }
+            id = member;
+        }
+        Ok((offsets, id))
+    }
+
+    fn text(&self, name: u32) -> String {
+        String::from_utf8_lossy(self.name(name)).into_owned()
+    }
+
     /// A member's offset in bits and its type; those of structures without a name are members, too.
     fn member(&self, id: u32, name: &str, depth: usize) -> Option<(u32, u32)> {
         let id = self.resolve(id);
@@ -190,6 +251,14 @@ mod tests {
         let Ok(btf) = Btf::system() else { return };
         assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
         assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
+        let known = btf.parameters("tcp_sendmsg").expect("a function");
+        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["sk", "msg", "size"]);
+        assert_eq!(btf.describe(known[0].1), ("struct sock*".into(), "x64".into()));
+        assert_eq!(btf.describe(known[2].1).1, "u64");
+        let (offsets, kind) = btf.follow(known[0].1, &["__sk_common", "skc_daddr"]).expect("a member");
+        assert_eq!((offsets.len(), btf.describe(kind).1), (1, "u32".into()));
+        assert!(btf.follow(known[0].1, &["nothing"]).is_err() && btf.parameters("no_such_function").is_none());
     }
 
     proptest! {

@@ -234,6 +234,8 @@ pub enum Control {
     Cpus(Vec<u32>),
     /// Measures more events, named as `-e` takes them.
     Add(String),
+    /// Makes a probe, as `probe --add` takes it, and measures it.
+    Probe(String),
     /// Changes an event, by its index.
     Event(usize, Change),
     /// Lets all events rest, or go on.

@@ -105,6 +105,7 @@ pub enum Command {
     EventChains,
     EventCpus(Option<String>),
     PauseAll,
+    Probe(Option<String>),
     Finding,
     Threshold(Option<String>),
     Write(Option<String>),
@@ -212,6 +213,7 @@ table! {
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
         "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
+        "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
         "pause" ["r p"] => PauseAll: "let all events rest, or go on";
         "capture": "filter" ["F"] => Capture: "record only what matches: of a tracepoint, by its fields, in the kernel";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";

@@ -24,6 +24,10 @@ impl LiveSource {
             Control::Frequency(hz) => self.set_frequency(*hz),
             Control::Cpus(list) => self.set_cpus(list),
             Control::Add(names) => self.add(names),
+            Control::Probe(text) => {
+                let event = self.probes.add(text)?;
+                self.add(&event)
+            }
             Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {
                 Err("this event is made of others: change those".to_owned())
             }

@@ -9,6 +9,7 @@ pub mod counters;
 pub mod error;
 pub mod flood;
 pub mod kernel_maps;
+pub mod probes;
 mod slot;
 pub mod target;
 
@@ -84,6 +85,7 @@ pub struct LiveSource {
     fresh_events: Vec<EventDesc>,
     handovers: Vec<Handover>,
     flood: flood::Guard,
+    probes: probes::Probes,
     stopping: Option<String>,
 }
 
@@ -141,10 +143,16 @@ impl LiveSource {
             fresh_events: Vec::new(),
             handovers: Vec::new(),
             flood: flood::Guard::new(config.force),
+            probes: probes::Probes::default(),
             stopping: None,
         };
         source.open_all(files)?;
         source.info = info(&source.attachment, &source.target, &source.chosen, start);
+        let left = probes::left_over().len();
+        if left > 0 {
+            let note = format!("{left} probes are left of a session that was killed: perfprof-tui probe --clean");
+            source.info.notes.push(note);
+        }
         let now = monotonic_ns();
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];
@@ -407,6 +415,9 @@ impl Drop for LiveSource {
         if let Some(held) = self.held.take() {
             held.cancel();
         }
+        // A probe goes when nobody has it open.
+        self.attachment.close(|_| true);
+        self.probes.remove();
     }
 }
 

@@ -1,0 +1,129 @@
+//! `probe`: makes, lists and removes probes of functions and of programs' static probes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::event::probe::args::Parameters;
+use crate::event::probe::elf::Elf;
+use crate::event::probe::kernel::KernelFunctions;
+use crate::event::probe::{self, as_name, tracefs};
+use crate::event::spec::Places;
+use crate::panel::{Align, Cell, Column, Table};
+use crate::source::live::probes;
+
+use super::Usage;
+use super::args::{Format, Probe};
+use super::output::{complain, print};
+
+/// `perfprof-tui probe`.
+pub fn run(args: Probe) -> anyhow::Result<u8> {
+    let root = || Places::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
+    if let Some(spec) = &args.add {
+        return add(&args, &root()?, spec);
+    }
+    if let Some(glob) = &args.del {
+        let glob = globset::Glob::new(glob).map_err(|e| Usage(format!("--del {glob}: not a glob: {}", e.kind())))?;
+        let glob = glob.compile_matcher();
+        return removed(&root()?, &|known| glob.is_match(known.event()));
+    }
+    if args.clean {
+        return removed(&root()?, &probes::is_left_over);
+    }
+    if let Some(glob) = &args.funcs {
+        return functions(&args, glob);
+    }
+    if let Some(function) = &args.vars {
+        return variables(&args, function);
+    }
+    let known = tracefs::list(&root()?)?;
+    let rows = known.iter().map(|p| vec![text(&p.event()), text(&p.what)]).collect();
+    show(&args, &Table { columns: vec![column("event", "Event"), column("what", "Place and arguments")], rows })
+}
+
+fn column(name: &'static str, title: &'static str) -> Column {
+    Column { name, title, align: Align::Left, width: 0 }
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(Arc::from(text))
+}
+
+fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
+    match args.format {
+        Format::Text => print(&table.to_text())?,
+        Format::Csv => print(&table.to_csv())?,
+        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?))?,
+    }
+    Ok(0)
+}
+
+/// perf's groups: `probe` for the kernel, `probe_FILE` and `sdt_FILE` for programs.
+fn group(args: &Probe) -> String {
+    let name = args.exec.as_deref().and_then(Path::file_name).map(|name| as_name(&name.to_string_lossy()));
+    match name {
+        Some(name) => format!("probe_{}", name.trim_start_matches('_')),
+        None => "probe".to_owned(),
+    }
+}
+
+fn add(args: &Probe, root: &Path, spec: &str) -> anyhow::Result<u8> {
+    let spec = [&[spec.to_owned()][..], &args.args].concat().join(" ");
+    let typed = match &args.exec {
+        Some(path) => format!("-x {} {spec}", path.display()),
+        None => spec,
+    };
+    let made = probe::parse(&typed, &group(args)).map_err(|why| Usage(format!("--add: {why}")))?;
+    if args.dry_run {
+        print(&format!("{}\n", made.line()))?;
+        return Ok(0);
+    }
+    tracefs::add(root, &made).map_err(|why| anyhow::anyhow!("{why}"))?;
+    print(&format!("{}\n", made.event()))?;
+    complain(&format!("measure it with -e {}; probe --del {} takes it away", made.event(), made.event()));
+    Ok(0)
+}
+
+fn removed(root: &Path, which: &dyn Fn(&tracefs::Known) -> bool) -> anyhow::Result<u8> {
+    let gone = tracefs::remove(root, which).map_err(|why| anyhow::anyhow!("{why}"))?;
+    gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
+    if gone.is_empty() {
+        complain("no such probe");
+    }
+    Ok(u8::from(gone.is_empty()))
+}
+
+fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
+    args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
+}
+
+/// The functions and static probes of a file.
+fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
+    let matcher = globset::Glob::new(glob).map_err(|e| Usage(format!("--funcs {glob}: not a glob: {}", e.kind())))?;
+    let matcher = matcher.compile_matcher();
+    let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for found in file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(p.event())) {
+        rows.push(vec![text(&found.event()), text("static probe"), text(&found.operands.join(" "))]);
+    }
+    let mut last = "";
+    for (name, size) in file.functions().filter(|(name, _)| matcher.is_match(name)) {
+        if name != last {
+            rows.push(vec![text(name), text("function"), text(&format!("{size} bytes"))]);
+        }
+        last = name;
+    }
+    let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands or size")];
+    show(args, &Table { columns, rows })
+}
+
+/// The parameters of a kernel function.
+fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
+    if args.exec.is_some() {
+        return Err(Usage("--vars: of programs the registers are known, arg1 to arg6, and $retval".to_owned()).into());
+    }
+    let known = KernelFunctions::system().of(function);
+    let known = known.ok_or_else(|| anyhow::anyhow!("the kernel does not describe a function {function}"))?;
+    let rows = known.iter().map(|p| vec![text(&p.name), text(&p.kind), text(&p.fetch)]).collect();
+    let columns = vec![column("name", "Parameter"), column("type", "Type"), column("fetch", "Read as")];
+    show(args, &Table { columns, rows })
+}

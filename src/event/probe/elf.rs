@@ -1,0 +1,99 @@
+//! Functions and static probes of a program, by the places in its file where the kernel puts probes.
+
+use std::fs::File;
+use std::path::Path;
+
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+use crate::event::fault::nearest;
+
+use super::usdt::{self, Usdt};
+
+/// What of a file matters for probes.
+#[derive(Debug)]
+pub struct Elf {
+    path: String,
+    /// (name, offset in the file, size in bytes), sorted by name.
+    functions: Vec<(String, u64, u64)>,
+    pub probes: Vec<Usdt>,
+}
+
+/// More symbols than this are not read.
+const MAX_SYMBOLS: usize = 4_000_000;
+
+impl Elf {
+    /// Reads a file; the error says what it is not.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let shown = path.display().to_string();
+        let say = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
+        let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
+        if !meta.is_file() {
+            return Err(say(&"is no program or library"));
+        }
+        let cache = ReadCache::new(File::open(path).map_err(|e| say(&e))?);
+        let file = object::File::parse(&cache).map_err(|e| say(&format!("cannot be read as an ELF file: {e}")))?;
+        let segments: Vec<(u64, u64, u64)> =
+            file.segments().map(|s| (s.address(), s.file_range().1, s.file_range().0)).collect();
+        // A place that has no bytes in the file cannot hold code.
+        let to_offset = |address: u64| {
+            let of = segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
+            of.map(|(start, _, offset)| address - start + offset)
+        };
+        let mut functions: Vec<(String, u64, u64)> = file
+            .symbols()
+            .chain(file.dynamic_symbols())
+            .filter(|s| s.kind() == SymbolKind::Text && s.is_definition())
+            .take(MAX_SYMBOLS)
+            .filter_map(|s| Some((s.name().ok()?.to_owned(), to_offset(s.address())?, s.size())))
+            .collect();
+        functions.sort();
+        functions.dedup();
+        let notes = file.section_by_name(".note.stapsdt").and_then(|s| s.uncompressed_data().ok());
+        let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
+        let is_64 = file.is_64();
+        let probes = notes.map(|notes| usdt::parse(&notes, base, is_64, &to_offset)).unwrap_or_default();
+        Ok(Self { path: shown, functions, probes })
+    }
+
+    /// All functions with their sizes.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
+    }
+
+    /// Where a function begins in the file, and how long it is where that is known. Only places where
+    /// functions begin are taken: a probe inside an instruction would break the program.
+    pub fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
+        let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
+        let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();
+        match same.as_slice() {
+            [] if self.functions.is_empty() => Err(format!("{}: has no symbols (it is stripped)", self.path)),
+            [] => {
+                let names = nearest(name, self.functions.iter().map(|(known, ..)| known.as_str()));
+                let hint = if names.is_empty() { String::new() } else { format!("; nearest: {}", names.join(", ")) };
+                Err(format!("{}: has no function {name}{hint}", self.path))
+            }
+            [first, rest @ ..] if rest.iter().all(|other| other.1 == first.1) => {
+                Ok((first.1, Some(first.2).filter(|size| *size > 0)))
+            }
+            several => Err(format!("{}: has {} functions called {name}", self.path, several.len())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_this_program() {
+        let own = Elf::open(&std::env::current_exe().expect("path")).expect("reads");
+        let (offset, size) = own.function("main").expect("main");
+        assert!(offset > 0 && size.is_some());
+        let error = own.function("mian").expect_err("a typo");
+        assert!(error.contains("has no function mian"), "{error}");
+        assert!(Elf::open(Path::new("/proc/self/status")).is_err());
+        assert!(Elf::open(Path::new("/")).expect_err("a directory").contains("no program"));
+        assert!(Elf::open(Path::new("/no/such/file")).is_err());
+    }
+}

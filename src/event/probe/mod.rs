@@ -1,0 +1,244 @@
+//! Probes: a function, a place in it or a static probe of a program, named as an event of our own, with
+//! the arguments that are to be read there. The kernel makes a tracepoint of each
+//! (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
+
+pub mod args;
+pub mod elf;
+pub mod kernel;
+pub mod tracefs;
+pub mod usdt;
+
+use std::path::{Path, PathBuf};
+
+use super::Fault;
+use args::Parameters;
+
+/// Where a probe is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A kernel function; the offset is in bytes of its code.
+    Kernel { function: String, offset: u64 },
+    /// A place in a file, by its offset there, with the counter that switches a static probe on.
+    File { path: PathBuf, offset: u64, semaphore: Option<u64> },
+}
+
+/// A probe as the kernel is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub group: String,
+    pub name: String,
+    pub place: Place,
+    /// Whether it hits when the function returns.
+    pub on_return: bool,
+    /// As the kernel reads them: `size=%dx:u64`.
+    pub args: Vec<String>,
+}
+
+impl Probe {
+    /// As an event is named.
+    pub fn event(&self) -> String {
+        format!("{}:{}", self.group, self.name)
+    }
+
+    /// The file below tracefs that it is written to.
+    pub fn file(&self) -> &'static str {
+        match self.place {
+            Place::Kernel { .. } => tracefs::KERNEL,
+            Place::File { .. } => tracefs::USER,
+        }
+    }
+
+    /// The line that makes it.
+    pub fn line(&self) -> String {
+        let letter = if self.on_return { 'r' } else { 'p' };
+        let place = match &self.place {
+            Place::Kernel { function, offset: 0 } => function.clone(),
+            Place::Kernel { function, offset } => format!("{function}+{offset}"),
+            Place::File { path, offset, semaphore } => {
+                let counter = semaphore.map(|at| format!("({at:#x})")).unwrap_or_default();
+                format!("{}:{offset:#x}{counter}", path.display())
+            }
+        };
+        let args: String = self.args.iter().map(|arg| format!(" {arg}")).collect();
+        format!("{letter}:{}/{} {place}{args}", self.group, self.name)
+    }
+}
+
+/// What was asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET][%return] [ARG…]`, as perf probe has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    pub group: Option<String>,
+    pub name: Option<String>,
+    pub function: String,
+    pub offset: u64,
+    pub on_return: bool,
+    pub args: Vec<String>,
+}
+
+/// The longest name that the kernel takes of a group or an event (`MAX_EVENT_NAME_LEN`).
+const MAX_NAME: usize = 63;
+
+/// A probe as it is typed: a file after -x, then what [`Spec::parse`] takes; of a file also
+/// `PROVIDER:NAME` of a static probe. Its group is that of the session unless it names one.
+pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
+    let (path, rest) = match text.trim().strip_prefix("-x") {
+        None => (None, text.trim()),
+        Some(rest) => {
+            let (path, rest) =
+                rest.trim_start().split_once(char::is_whitespace).ok_or("name a function after the file")?;
+            (Some(PathBuf::from(path)), rest.trim())
+        }
+    };
+    let Some(path) = path else {
+        let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
+        return spec.in_kernel(group, &kernel::KernelFunctions::system());
+    };
+    if let Some(found) = static_probe(&path, rest, group)? {
+        return Ok(found);
+    }
+    let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
+    spec.in_file(&path, group, &args::None)
+}
+
+/// The static probe of a name, with or without its provider.
+fn static_probe(path: &Path, name: &str, group: &str) -> Result<Option<Probe>, String> {
+    let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = elf::Elf::open(&path)?;
+    // One that was inlined stands at several places; the first has the name.
+    let found = file.probes.iter().find(|p| p.event() == name || p.name == name);
+    Ok(found.map(|found| found.probe(&path, group)))
+}
+
+fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    first && text.len() <= MAX_NAME && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// A text as part of a name.
+pub fn as_name(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(40).collect();
+    if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
+}
+
+impl Spec {
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let mut words = text.split_whitespace();
+        let place = words.next().unwrap_or_default();
+        let fault = |piece: &str, message: &str| {
+            Fault::new(text, text.find(piece).unwrap_or(0), piece.len().max(1), message.to_owned())
+        };
+        if place.is_empty() {
+            return Err(fault("", "name a function, such as malloc or malloc%return"));
+        }
+        let (names, place) = place.split_once('=').map_or(("", place), |(names, place)| (names, place));
+        let (group, name) = names.split_once(':').map_or((None, names), |(group, name)| (Some(group), name));
+        for part in group.iter().chain((!name.is_empty()).then_some(&name)) {
+            if !is_name(part) {
+                return Err(fault(part, "a name is letters, digits and _, 63 at most"));
+            }
+        }
+        let (place, on_return) = place.strip_suffix("%return").map_or((place, false), |place| (place, true));
+        let (function, offset) = match place.rsplit_once('+') {
+            None => (place, 0),
+            Some((function, offset)) => {
+                let number = offset.strip_prefix("0x").map_or(offset.parse(), |hex| u64::from_str_radix(hex, 16));
+                let at = number.map_err(|_| fault(offset, "an offset is a number of bytes"))?;
+                (function, at)
+            }
+        };
+        if function.is_empty() || function.contains(['%', ';', '@']) {
+            return Err(fault(place, "expected FUNCTION, FUNCTION+BYTES or FUNCTION%return"));
+        }
+        if on_return && offset > 0 {
+            return Err(fault(place, "a return has no offset"));
+        }
+        Ok(Self {
+            group: group.map(str::to_owned),
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            function: function.to_owned(),
+            offset,
+            on_return,
+            args: words.map(str::to_owned).collect(),
+        })
+    }
+
+    fn name_or_made(&self) -> String {
+        let made = || {
+            let at = if self.offset > 0 { format!("_{:#x}", self.offset) } else { String::new() };
+            format!("{}{at}{}", as_name(&self.function), if self.on_return { "__return" } else { "" })
+        };
+        self.name.clone().unwrap_or_else(made)
+    }
+
+    /// The probe of a kernel function.
+    pub fn in_kernel(&self, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
+        Ok(Probe {
+            group: self.group.clone().unwrap_or_else(|| group.to_owned()),
+            name: self.name_or_made(),
+            place: Place::Kernel { function: self.function.clone(), offset: self.offset },
+            on_return: self.on_return,
+            args: args::resolve_all(self, parameters)?,
+        })
+    }
+
+    /// The probe of a function of a file.
+    pub fn in_file(&self, path: &Path, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
+        let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+        if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
+            return Err(format!("{}: the kernel takes no path with blanks or colons", path.display()));
+        }
+        let file = elf::Elf::open(&path)?;
+        let offset = file.function(&self.function)?;
+        if let Some(size) = offset.1.filter(|size| self.offset >= *size && self.offset > 0) {
+            return Err(format!("{} is {size} bytes long", self.function));
+        }
+        Ok(Probe {
+            group: self.group.clone().unwrap_or_else(|| group.to_owned()),
+            name: self.name_or_made(),
+            place: Place::File { path, offset: offset.0 + self.offset, semaphore: None },
+            on_return: self.on_return,
+            args: args::resolve_all(self, parameters)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::args::None as NoParameters;
+    use super::*;
+
+    #[test]
+    fn specs_in_the_spelling_of_perf_probe() {
+        let spec = Spec::parse("grp:ev=do_it+0x10 arg1 arg2:string").expect("parses");
+        assert_eq!((spec.group.as_deref(), spec.name.as_deref(), spec.offset), (Some("grp"), Some("ev"), 16));
+        assert_eq!(spec.args, ["arg1", "arg2:string"]);
+        assert!(Spec::parse("malloc%return $retval").expect("parses").on_return);
+        for (bad, words) in [
+            ("", "name a function"),
+            ("a-b=x", "letters"),
+            ("f+zz", "number of bytes"),
+            ("f+1%return", "no offset"),
+            ("%return", "expected FUNCTION"),
+            ("a;b", "expected FUNCTION"),
+        ] {
+            let fault = Spec::parse(bad).expect_err(bad).line();
+            assert!(fault.contains(words), "{bad}: {fault}");
+        }
+    }
+
+    #[test]
+    fn lines_as_the_kernel_reads_them() {
+        let kernel =
+            |text: &str| Spec::parse(text).expect(text).in_kernel("perfprof", &NoParameters).expect(text).line();
+        assert_eq!(kernel("tcp_sendmsg"), "p:perfprof/tcp_sendmsg tcp_sendmsg");
+        assert_eq!(kernel("do_x%return $retval"), "r:perfprof/do_x__return do_x ret=$retval");
+        assert_eq!(kernel("n=do_x+8 %ax"), "p:perfprof/n do_x+8 ax=%ax");
+        let place = Place::File { path: "/bin/x".into(), offset: 0x1000, semaphore: Some(0x20) };
+        let probe = Probe { group: "g".into(), name: "n".into(), place, on_return: false, args: vec!["a=%di".into()] };
+        assert_eq!(
+            (probe.line(), probe.event(), probe.file()),
+            ("p:g/n /bin/x:0x1000(0x20) a=%di".into(), "g:n".into(), "uprobe_events")
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! The probes that the kernel knows: read, added and removed by lines in two files of tracefs.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::Probe;
+
+pub const USER: &str = "uprobe_events";
+pub const KERNEL: &str = "kprobe_events";
+
+/// A probe that is there, whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub group: String,
+    pub name: String,
+    /// Its place and arguments, as the kernel tells them.
+    pub what: String,
+    /// The file that it is in.
+    pub file: &'static str,
+}
+
+impl Known {
+    pub fn event(&self) -> String {
+        format!("{}:{}", self.group, self.name)
+    }
+}
+
+/// All probes. A kernel without one of the kinds has none of it.
+pub fn list(root: &Path) -> io::Result<Vec<Known>> {
+    let mut out = Vec::new();
+    for file in [KERNEL, USER] {
+        let text = match fs::read_to_string(root.join(file)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let one = |line: &str| {
+            let (head, what) = line.split_once(' ')?;
+            let (group, name) = head.split_once(':')?.1.split_once('/')?;
+            let (group, name, what) = (group.to_owned(), name.to_owned(), what.to_owned());
+            Some(Known { group, name, what, file })
+        };
+        out.extend(text.lines().filter_map(one));
+    }
+    Ok(out)
+}
+
+/// Makes a probe; the error says why the kernel would not have it.
+pub fn add(root: &Path, probe: &Probe) -> Result<(), String> {
+    let path = root.join(probe.file());
+    if !path.exists() {
+        let kind = if probe.file() == KERNEL {
+            "probes of its own functions (CONFIG_KPROBES)"
+        } else {
+            "probes of programs (CONFIG_UPROBES)"
+        };
+        return Err(format!("this kernel has no {kind}"));
+    }
+    write(&path, &probe.line()).map_err(|error| {
+        let why = match error.raw_os_error() {
+            Some(libc::EEXIST) => "there is a probe of that name already, of another kind".to_owned(),
+            Some(libc::ENOENT) => "there is no such function".to_owned(),
+            Some(libc::EINVAL) => format!("the kernel does not accept it ({})", last_error(root)),
+            Some(libc::EACCES | libc::EPERM) => "only root may make probes".to_owned(),
+            Some(libc::EILSEQ | libc::EADDRNOTAVAIL) => "that place cannot be probed".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("{}: {why}", probe.event())
+    })
+}
+
+/// Takes probes away that match; returns those that are gone. One that is in use stays, and is an
+/// error.
+pub fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known>, String> {
+    let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
+    let mut gone = Vec::new();
+    for probe in known.into_iter().filter(matches) {
+        let line = format!("-:{}/{}", probe.group, probe.name);
+        write(&root.join(probe.file), &line).map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => format!("{} is in use", probe.event()),
+            _ => format!("{}: {error}", probe.event()),
+        })?;
+        gone.push(probe);
+    }
+    Ok(gone)
+}
+
+/// One whole line, added to what is there: opening the file for writing alone would clear it.
+fn write(path: &Path, line: &str) -> io::Result<()> {
+    fs::File::options().append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
+}
+
+/// The kernel's last words about a line, from its error log.
+fn last_error(root: &Path) -> String {
+    let text = fs::read_to_string(root.join("error_log")).unwrap_or_default();
+    let words =
+        text.lines().rev().find_map(|line| line.split_once("error: ").map(|(_, words)| words.trim().to_owned()));
+    words.unwrap_or_else(|| "Invalid argument".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Place;
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_listed_and_what_is_missing_is_said() {
+        let dir = tempfile::tempdir().expect("dir");
+        let place = Place::File { path: "/bin/x".into(), offset: 16, semaphore: None };
+        let probe = Probe { group: "g".into(), name: "n".into(), place, on_return: false, args: Vec::new() };
+        assert!(add(dir.path(), &probe).expect_err("no file").contains("CONFIG_UPROBES"));
+        let kernel = Probe { place: Place::Kernel { function: "f".into(), offset: 0 }, ..probe.clone() };
+        assert!(add(dir.path(), &kernel).expect_err("no file").contains("CONFIG_KPROBES"));
+        fs::write(dir.path().join(USER), "p:old/one /bin/y:0x0000000000000010 a=%di:u64\n").expect("written");
+        add(dir.path(), &probe).expect("added");
+        let found = list(dir.path()).expect("listed");
+        let events: Vec<String> = found.iter().map(Known::event).collect();
+        assert_eq!(
+            (events, found[0].what.as_str()),
+            (vec!["old:one".into(), "g:n".into()], "/bin/y:0x0000000000000010 a=%di:u64")
+        );
+        let gone = remove(dir.path(), &|known| known.group == "g").expect("removed");
+        assert_eq!(gone.len(), 1);
+        assert!(fs::read_to_string(dir.path().join(USER)).expect("read").ends_with("-:g/n\n"));
+    }
+}

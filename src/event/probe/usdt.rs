@@ -1,0 +1,176 @@
+//! Static probes that programs bring along: their notes (the `.note.stapsdt` section of systemtap's
+//! sdt.h), and their operands in the kernel's language.
+
+use super::{Place, Probe, as_name};
+
+/// A static probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usdt {
+    pub provider: String,
+    pub name: String,
+    /// In the file.
+    pub offset: u64,
+    /// The counter that the program looks at before it makes the arguments ready; in the file.
+    pub semaphore: Option<u64>,
+    /// As the compiler wrote them: `-4@%edi 8@-16(%rbp)`.
+    pub operands: Vec<String>,
+}
+
+const NOTE_TYPE: u32 = 3;
+/// More probes in one file are damage.
+const MAX_PROBES: usize = 100_000;
+
+/// Reads the notes. Addresses move with the base section when a file was prelinked; a counter that has
+/// no bytes in the file is none: writing there would change something else.
+pub fn parse(notes: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Vec<Usdt> {
+    let mut out = Vec::new();
+    let mut rest = notes;
+    while let Some((note, after)) = one(rest) {
+        rest = after;
+        let Some((kind, desc)) = note else { continue };
+        if kind == NOTE_TYPE && out.len() < MAX_PROBES {
+            out.extend(probe(desc, base, is_64, to_offset));
+        }
+    }
+    out
+}
+
+type Note<'a> = Option<(u32, &'a [u8])>;
+
+/// A note and what follows it.
+fn one(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (name_len, desc_len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+    let desc_at = 12usize.checked_add(name_len.checked_next_multiple_of(4)?)?;
+    let end = desc_at.checked_add(desc_len)?;
+    let desc = bytes.get(desc_at..end)?;
+    let ours = bytes.get(12..12 + name_len)? == b"stapsdt\0";
+    let next = end.checked_next_multiple_of(4)?.min(bytes.len());
+    Some((ours.then_some((kind, desc)), &bytes[next..]))
+}
+
+fn probe(desc: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) -> Option<u64>) -> Option<Usdt> {
+    let size = if is_64 { 8 } else { 4 };
+    let address = |i: usize| -> Option<u64> {
+        let bytes = desc.get(size * i..size * (i + 1))?;
+        Some(bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+    };
+    let (pc, old_base, counter) = (address(0)?, address(1)?, address(2)?);
+    let moved = base.map_or(0, |base| base.wrapping_sub(old_base));
+    let mut texts = desc.get(3 * size..)?.split(|b| *b == 0).map(|t| String::from_utf8_lossy(t).into_owned());
+    let (provider, name, operands) = (texts.next()?, texts.next()?, texts.next()?);
+    let counter = (counter != 0).then(|| counter.wrapping_add(moved)).and_then(to_offset);
+    let operands = operands.split_whitespace().map(str::to_owned).collect();
+    Some(Usdt { provider, name, offset: to_offset(pc.wrapping_add(moved))?, semaphore: counter, operands })
+}
+
+impl Usdt {
+    pub fn event(&self) -> String {
+        format!("{}:{}", self.provider, self.name)
+    }
+
+    /// The kernel's probe at its place, with all arguments that it has words for.
+    pub fn probe(&self, path: &std::path::Path, group: &str) -> Probe {
+        let args = (1..).zip(&self.operands).filter_map(|(n, text)| Some(format!("arg{n}={}", operand(text)?)));
+        Probe {
+            group: group.to_owned(),
+            name: as_name(&self.name),
+            place: Place::File { path: path.to_owned(), offset: self.offset, semaphore: self.semaphore },
+            on_return: false,
+            args: args.collect(),
+        }
+    }
+}
+
+/// `-4@%edi` as `%di:s32`, `8@-16(%rbp)` as `-16(%bp):u64`, `4@$7` as `\7:u32`.
+fn operand(text: &str) -> Option<String> {
+    let (size, place) = text.split_once('@')?;
+    let (sign, size) = size.strip_prefix('-').map_or(('u', size), |size| ('s', size));
+    let bits = size.parse::<u32>().ok().filter(|n| [1, 2, 4, 8].contains(n))? * 8;
+    let fetch = if let Some(number) = place.strip_prefix('$') {
+        format!("\\{}", number.parse::<i64>().ok()?)
+    } else if let Some(register) = place.strip_prefix('%') {
+        format!("%{}", register_name(register)?)
+    } else {
+        let (offset, inner) = place.strip_suffix(')')?.split_once('(')?;
+        let offset: i64 = if offset.is_empty() { 0 } else { offset.parse().ok()? };
+        format!("{offset:+}(%{})", register_name(inner.strip_prefix('%')?)?)
+    };
+    Some(format!("{fetch}:{sign}{bits}"))
+}
+
+/// The kernel's name of a whole x86-64 register, of any of its parts.
+fn register_name(name: &str) -> Option<String> {
+    const WHOLE: [&str; 8] = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp"];
+    if let Some(n) = name.strip_prefix('r').filter(|n| n.starts_with(|c: char| c.is_ascii_digit())) {
+        let n: u8 = n.trim_end_matches(['b', 'w', 'd']).parse().ok()?;
+        return (8..16).contains(&n).then(|| format!("r{n}"));
+    }
+    let stem = name.strip_prefix(['r', 'e']).unwrap_or(name);
+    let of_part = |whole: &&&str| {
+        stem == **whole || stem.strip_suffix('l') == Some(whole) || {
+            let mut letters = whole.chars();
+            whole.ends_with('x')
+                && stem.len() == 2
+                && stem.starts_with(letters.next().unwrap_or(' '))
+                && stem.ends_with('l')
+        }
+    };
+    WHOLE.iter().find(of_part).map(|whole| (*whole).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn note(pc: u64, base: u64, counter: u64, texts: &[u8]) -> Vec<u8> {
+        let mut desc: Vec<u8> = [pc, base, counter].iter().flat_map(|w| w.to_le_bytes()).collect();
+        desc.extend(texts);
+        let mut out: Vec<u8> = [8, desc.len() as u32, NOTE_TYPE].iter().flat_map(|w| w.to_le_bytes()).collect();
+        out.extend(b"stapsdt\0");
+        out.extend(&desc);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    }
+
+    #[test]
+    fn probes_move_with_their_base() {
+        let mut bytes = note(0x1010, 0x5000, 0x6000, b"app\0start\0-4@%edi 8@-16(%rbp)\0");
+        bytes.extend(note(0x1020, 0x5000, 0, b"app\0stop\0\0"));
+        let to_offset = |address: u64| (address < 0x7000).then_some(address);
+        let found = parse(&bytes, Some(0x5100), true, &to_offset);
+        assert_eq!((found.len(), found[0].event(), found[0].offset), (2, "app:start".into(), 0x1110));
+        assert_eq!((found[0].semaphore, found[1].semaphore), (Some(0x6100), None));
+        let line = found[0].probe("/bin/app".as_ref(), "sdt_app").line();
+        assert_eq!(line, "p:sdt_app/start /bin/app:0x1110(0x6100) arg1=%di:s32 arg2=-16(%bp):u64");
+    }
+
+    #[test]
+    fn operands_in_the_words_of_the_kernel() {
+        for (text, want) in [
+            ("8@%rdi", Some("%di:u64")),
+            ("-4@$7", Some("\\7:s32")),
+            ("1@%al", Some("%ax:u8")),
+            ("-2@%r12w", Some("%r12:s16")),
+            ("4@(%rax)", Some("+0(%ax):u32")),
+            ("8@%dil", Some("%di:u64")),
+            ("8@foo(%rip)", None),
+            ("3@%rax", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(operand(text).as_deref(), want, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_notes_are_no_panic(at in 0usize..200, byte in any::<u8>(), len in 0usize..200) {
+            let mut bytes = note(1, 2, 3, b"a\0b\0c\0");
+            let n = bytes.len();
+            bytes[at % n] = byte;
+            bytes.truncate(len);
+            let _ = parse(&bytes, None, true, &Some);
+        }
+    }
+}

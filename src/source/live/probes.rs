@@ -1,0 +1,63 @@
+//! Probes that a session makes: they go when it ends, and what a session left that was killed is found
+//! by its name.
+
+use std::path::PathBuf;
+
+use crate::event::probe::{self, tracefs};
+use crate::event::spec::Places;
+
+/// How the groups of sessions are called, before the process id.
+const GROUP: &str = "perfprof_";
+
+/// The probes of this session.
+#[derive(Debug, Default)]
+pub struct Probes {
+    root: Option<PathBuf>,
+    made: Vec<(String, String)>,
+}
+
+/// The group of this process's probes.
+fn own_group() -> String {
+    format!("{GROUP}{}", std::process::id())
+}
+
+impl Probes {
+    /// Makes a probe; the name of its event.
+    pub fn add(&mut self, text: &str) -> Result<String, String> {
+        let root = Places::system().tracefs?;
+        let probe = probe::parse(text, &own_group())?;
+        let known = tracefs::list(&root).map_err(|error| error.to_string())?;
+        if known.iter().any(|k| k.event() == probe.event()) {
+            return Err(format!("{} is there already", probe.event()));
+        }
+        tracefs::add(&root, &probe)?;
+        self.made.push((probe.group.clone(), probe.name.clone()));
+        self.root = Some(root);
+        Ok(probe.event())
+    }
+
+    /// Takes the session's probes away. None of them may be open any more.
+    pub fn remove(&mut self) {
+        let made = std::mem::take(&mut self.made);
+        if let Some(root) = &self.root {
+            for (group, name) in &made {
+                // Somebody else may have taken it away, or uses it.
+                let _ = tracefs::remove(root, &|known| known.group == *group && known.name == *name);
+            }
+        }
+    }
+}
+
+/// Probes of sessions that have ended without taking them away.
+pub fn left_over() -> Vec<tracefs::Known> {
+    let Ok(root) = Places::system().tracefs else { return Vec::new() };
+    let mut known = tracefs::list(&root).unwrap_or_default();
+    known.retain(is_left_over);
+    known
+}
+
+/// Whether the session that made a probe is gone.
+pub fn is_left_over(known: &tracefs::Known) -> bool {
+    let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
+    pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())
+}

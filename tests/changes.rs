@@ -369,3 +369,34 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     engine.stop();
     assert_eq!((there(), perfprof_test_semaphore.load(Ordering::Relaxed)), (0, 0), "nothing is left");
 }
+
+/// Who is sampled changes while it runs, from the machine to a task and back.
+#[test]
+fn other_tasks_are_sampled_while_it_runs() {
+    const NAME: &str = "other_tasks_are_sampled_while_it_runs";
+    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let (one, two) = (Load::start(), Load::start());
+    for start in [Target::System, Target::Threads(vec![one.tid])] {
+        let engine = engine(events.clone(), start);
+        let attach = |to: String| control(&engine, Control::Target(to));
+        wait(&engine, "samples", |a| samples(a, HIT) > 100);
+        attach(format!("tid {}", two.tid)).expect("attached");
+        wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
+        engine.send(Request::Clear);
+        let answer = wait(&engine, "its samples only", |a| {
+            samples(a, HIT) > 500
+                && a.lines.iter().filter(|l| l.depth == 0).all(|l| l.own.samples == 0 || l.group.comm.is_some())
+        });
+        assert!(answer.ledger.malformed == 0);
+        let error = attach("pid 999999999".to_owned()).expect_err("nobody");
+        assert!(error.contains("no such process"), "{error}");
+        assert_eq!(engine.answer().target, format!("tid {}", two.tid), "as it was");
+        attach("all".to_owned()).expect("the machine");
+        let before = samples(&engine.answer(), HIT);
+        // Both threads again: twice as many a second as one gives.
+        wait(&engine, "all", |a| a.target.is_empty() && samples(a, HIT) > before + 2000);
+        engine.stop();
+    }
+    one.end();
+    two.end();
+}

@@ -238,6 +238,9 @@ pub enum Control {
     Probe(String),
     /// Changes an event, by its index.
     Event(usize, Change),
+    /// Samples other tasks from now on: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`,
+    /// `cgroup web/*`.
+    Target(String),
     /// Lets all events rest, or go on.
     Pause(bool),
     Stop,

@@ -106,6 +106,7 @@ pub enum Command {
     EventCpus(Option<String>),
     PauseAll,
     Probe(Option<String>),
+    Attach(Option<String>),
     Finding,
     Threshold(Option<String>),
     Write(Option<String>),
@@ -214,6 +215,7 @@ table! {
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
         "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
         "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
+        "attach": "all|pid N|comm name|cgroup name" ["r a"] => Attach: "sample other tasks from now on";
         "pause" ["r p"] => PauseAll: "let all events rest, or go on";
         "capture": "filter" ["F"] => Capture: "record only what matches: of a tracepoint, by its fields, in the kernel";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
@@ -394,6 +396,6 @@ mod tests {
         assert_eq!(lookup("r", None), Lookup::Prefix);
         assert_eq!(lookup("r +", None), Lookup::Run(Command::Faster));
         assert_eq!(lookup("r x", None), Lookup::Nothing);
-        assert_eq!(continuations("r").len(), 6);
+        assert_eq!(continuations("r").len(), 7);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::filter::capture::Subject;
 use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
+use crate::panel::unit::percent;
 use crate::query::Answer;
 
 /// How many completions are offered.
@@ -45,6 +46,29 @@ pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(St
     let typed = text[from..].to_lowercase();
     let all = special.into_iter().chain(rows).chain(common);
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
+}
+
+/// What may be sampled: the processes and cgroups of the rows, with their shares, the heaviest first.
+pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
+    let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for line in answer.lines.iter().filter(|l| l.depth == 0) {
+        let comm = line.group.comm.as_deref().unwrap_or_default().to_owned();
+        if let Some(pid) = line.group.pid.filter(|pid| *pid > 0) {
+            *weights.entry((format!("pid {pid}"), comm)).or_default() += line.own_percent;
+        }
+        if let Some(group) = line.group.cgroup.as_deref().map(|g| g.trim_matches('/')).filter(|g| !g.is_empty()) {
+            *weights.entry((format!("cgroup {group}"), String::new())).or_default() += line.own_percent;
+        }
+    }
+    let mut list: Vec<((String, String), f64)> = weights.into_iter().collect();
+    list.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let all = ("all".to_owned(), "the whole machine".to_owned());
+    let words = |((target, comm), share): ((String, String), f64)| {
+        (target, format!("{comm} {}", percent(share)).trim().to_owned())
+    };
+    let typed = text.trim_start();
+    let found = list.into_iter().map(words).chain([all]);
+    found.filter(|(target, what)| target.starts_with(typed) || what.starts_with(typed)).take(MAX).collect()
 }
 
 /// Values of a field in the lines of an answer, heaviest first.

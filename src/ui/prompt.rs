@@ -31,6 +31,7 @@ pub enum Ask {
     Write,
     Event,
     Probe,
+    Attach,
     EventSearch,
     EventRate,
     EventModifiers,
@@ -53,6 +54,7 @@ impl Ask {
             Self::Write => "write to",
             Self::Event => "measure",
             Self::Probe => "probe",
+            Self::Attach => "sample",
             Self::EventSearch => "search events",
             Self::EventRate => "Hz, or 1/N",
             Self::EventModifiers => "modifiers",
@@ -187,6 +189,7 @@ impl Prompt {
             _ => None,
         };
         (self.options, self.from) = match (self.ask, &self.subject) {
+            (Ask::Attach, _) => (complete::targets(text, answer), 0),
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
             _ => (Vec::new(), 0),

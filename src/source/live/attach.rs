@@ -137,14 +137,9 @@ impl Attachment {
                 Who::Task(pid) if self.by_task => pid,
                 _ => -1,
             };
-            let owner = match self.open_owner(pid, cpu) {
-                Err(errno) if OpenError::is_gone(errno) => return Ok(false),
-                other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
-            };
-            self.report_owner(&owner);
-            let ring = self.map(&owner)?;
-            self.enable(&owner);
-            self.rings.insert(cpu, CpuRing { owner, ring });
+            if !self.open_ring(cpu, pid)? {
+                return Ok(false);
+            }
         } else if self.by_task {
             let Who::Task(pid) = who else { return Ok(false) };
             match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
@@ -160,6 +155,19 @@ impl Attachment {
         }
         let all: Vec<usize> = (0..self.slots.len()).collect();
         self.open_slots(&all, cpu, who)
+    }
+
+    /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that has ended.
+    pub fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
+        let owner = match self.open_owner(pid, cpu) {
+            Err(errno) if OpenError::is_gone(errno) => return Ok(false),
+            other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
+        };
+        self.report_owner(&owner);
+        let ring = self.map(&owner)?;
+        self.enable(&owner);
+        self.rings.insert(cpu, CpuRing { owner, ring });
+        Ok(true)
     }
 
     /// Opens some of the events; the ring must be there.

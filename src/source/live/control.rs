@@ -8,6 +8,7 @@ use crate::kernel::cpus;
 use crate::source::{Batch, Change, Control, Rate, Run};
 
 use super::slot::Slot;
+use super::target::Target;
 use super::{LiveSource, OpenError, desc};
 
 /// Events that a session may have, running or not.
@@ -31,6 +32,7 @@ impl LiveSource {
             Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {
                 Err("this event is made of others: change those".to_owned())
             }
+            Control::Target(text) => self.attach_to(text),
             Control::Event(slot, change) => self.change(*slot, change),
             Control::Pause(on) => {
                 (0..self.attachment.slots.len()).for_each(|slot| self.attachment.pause(slot, *on));
@@ -200,6 +202,57 @@ impl LiveSource {
         let handover = self.attachment.reopen(which, &whos)?;
         if !handover.new.is_empty() {
             self.handovers.push(handover);
+        }
+        Ok(())
+    }
+
+    /// Samples other tasks from now on.
+    fn attach_to(&mut self, text: &str) -> Result<String, String> {
+        let target = Target::parse(text).map_err(|error| line(&error))?;
+        if self.attachment.by_task && !self.attachment.rights.system_wide() {
+            return Err("this user may sample its own tasks only: end, and start anew with -p".to_owned());
+        }
+        let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
+        let need = target.tasks().len().max(1) * self.attachment.rings.len() * self.attachment.slots.len();
+        let (files, _) = crate::kernel::limits::raise_files();
+        if (need + self.attachment.opened.len() + 64) as u64 > files {
+            return Err(line(&OpenError::descriptors(need, files)));
+        }
+        let common = self.attachment.common;
+        let tasks = target.is_tasks();
+        let words = match target.words() {
+            all if all.is_empty() => "the whole machine".to_owned(),
+            some => some,
+        };
+        let before =
+            (std::mem::replace(&mut self.target, target), std::mem::replace(&mut self.attachment.cgroups, cgroups));
+        self.attachment.common.inherit = self.inherit && tasks;
+        self.attachment.common.tasks = tasks;
+        self.attachment.common.enable_on_exec = false;
+        if self.attachment.by_task {
+            self.own_rings().map_err(|error| line(&error))?;
+        }
+        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
+        if let Err(error) = self.reopen(&all) {
+            (self.target, self.attachment.cgroups) = before;
+            self.attachment.common = common;
+            return Err(line(&error));
+        }
+        Ok(format!("sampling {words} from now on"))
+    }
+
+    /// Puts rings of the CPUs in place of those that belong to tasks.
+    fn own_rings(&mut self) -> Result<(), OpenError> {
+        let mut batch = Batch::default();
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for cpu in &cpus {
+            self.close_cpu(*cpu, &mut batch);
+        }
+        self.first.append(&mut batch.bytes);
+        self.attachment.by_task = false;
+        for cpu in cpus {
+            self.attachment.open_ring(cpu, -1)?;
+            self.watch(cpu);
         }
         Ok(())
     }

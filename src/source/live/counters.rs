@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::event::Event;
 use crate::kernel::attr::{Attr, Flag, read_format};
 use crate::kernel::limits::{self, Rights};
+use crate::kernel::procfs;
 use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
-use crate::kernel::{cgroup, procfs};
 
 use super::attr::Exclude;
 use super::error::OpenError;
@@ -62,7 +62,7 @@ impl Counters {
         let n = config.events.len();
         let mut counters =
             Self { sys, rights, config, open: Vec::new(), refused: vec![None; n], comms: BTreeMap::new() };
-        let groups = counters.cgroups()?;
+        let groups = counters.config.target.open_cgroups()?;
         let places = counters.places(&groups);
         let need = places.len() * n + 32;
         if need as u64 > files {
@@ -82,14 +82,6 @@ impl Counters {
             Some(error) if counters.open.is_empty() => Err(error),
             _ => Ok(counters),
         }
-    }
-
-    fn cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
-        let Target::Cgroups(groups) = &self.config.target else { return Ok(Vec::new()) };
-        let open = |(name, dir): &(String, std::path::PathBuf)| {
-            cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
-        };
-        groups.iter().map(open).collect()
     }
 
     /// (pid, CPU, cgroup, place) of everything that is counted alone.

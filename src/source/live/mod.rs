@@ -84,6 +84,8 @@ pub struct LiveSource {
     /// Events that came up and handovers that were made since the last batch.
     fresh_events: Vec<EventDesc>,
     handovers: Vec<Handover>,
+    /// Whether what followed tasks start is followed, too.
+    inherit: bool,
     flood: flood::Guard,
     probes: probes::Probes,
     stopping: Option<String>,
@@ -115,13 +117,7 @@ impl LiveSource {
         };
         let mut attachment =
             Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
-        if let Target::Cgroups(groups) = &target {
-            for (name, dir) in groups {
-                let fd = cgroup::open(dir)
-                    .map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))?;
-                attachment.cgroups.push(fd);
-            }
-        }
+        attachment.cgroups = target.open_cgroups()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
         let start = monotonic_ns();
@@ -142,6 +138,7 @@ impl LiveSource {
             enable_at: None,
             fresh_events: Vec::new(),
             handovers: Vec::new(),
+            inherit: config.inherit,
             flood: flood::Guard::new(config.force),
             probes: probes::Probes::default(),
             stopping: None,
@@ -222,16 +219,18 @@ impl LiveSource {
         for who in whos {
             self.attachment.open(cpu, *who)?;
         }
-        if !had && let Some(ring) = self.attachment.rings.get(&cpu) {
-            // A poll that fails costs only the early wake-up: each tick drains every ring.
-            let _ = epoll::add(
-                &self.epoll,
-                ring.owner.as_fd(),
-                epoll::EventData::new_u64(u64::from(cpu)),
-                epoll::EventFlags::IN,
-            );
+        if !had {
+            self.watch(cpu);
         }
         Ok(())
+    }
+
+    /// Wakes up when a CPU's ring is half full.
+    fn watch(&self, cpu: u32) {
+        let Some(ring) = self.attachment.rings.get(&cpu) else { return };
+        let data = epoll::EventData::new_u64(u64::from(cpu));
+        // A poll that fails costs only the early wake-up: each tick drains every ring.
+        let _ = epoll::add(&self.epoll, ring.owner.as_fd(), data, epoll::EventFlags::IN);
     }
 
     fn begin(&mut self, batch: &mut Batch) -> Result<(), SourceError> {

@@ -1,5 +1,6 @@
 //! What is sampled: the machine, processes, threads, a user's processes, cgroups.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::event::fault::nearest;
@@ -84,6 +85,67 @@ impl Target {
         Ok(Self::Cgroups(found))
     }
 
+    /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`;
+    /// numbers alone are processes, another word alone is a comm.
+    pub fn parse(text: &str) -> Result<Self, OpenError> {
+        let text = text.trim();
+        let (kind, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(kind, rest)| (kind, rest.trim()));
+        let numbers = |list: &str| -> Option<Vec<i32>> {
+            list.split(',').map(|n| n.trim().parse().ok().filter(|n| *n > 0)).collect()
+        };
+        let wrong = || OpenError::new(format!("{text:?}"), "sampled", "it is no list of ids", "e.g. pid 12,34");
+        match (kind, rest) {
+            ("all" | "", "") => Ok(Self::System),
+            ("pid", list) if !list.is_empty() => Self::processes(&numbers(list).ok_or_else(wrong)?),
+            ("tid", list) if !list.is_empty() => Self::threads(&numbers(list).ok_or_else(wrong)?),
+            ("user", name) if !name.is_empty() => Self::user(name),
+            ("cgroup", name) if !name.is_empty() => Self::cgroups(name),
+            ("comm", name) if !name.is_empty() => Self::named(name),
+            (list, "") if numbers(list).is_some() => Self::processes(&numbers(list).unwrap_or_default()),
+            (name, "") => Self::named(name),
+            _ => Err(OpenError::new(
+                format!("{text:?}"),
+                "sampled",
+                "it is no target",
+                "e.g. all, pid 12,34, tid 5, comm nginx*, user www, cgroup web/*",
+            )),
+        }
+    }
+
+    /// The processes of which a thread has this name, or one that the glob matches.
+    fn named(pattern: &str) -> Result<Self, OpenError> {
+        let fail =
+            |reason: String, remedy: String| OpenError::new(format!("comm {pattern}"), "sampled", reason, remedy);
+        let glob =
+            globset::Glob::new(pattern).map_err(|e| fail(format!("not a pattern: {}", e.kind()), String::new()))?;
+        let glob = glob.compile_matcher();
+        let comms = |pid: i32| {
+            let of = |tid: i32| procfs::comm(pid, tid).map(|name| String::from_utf8_lossy(&name).into_owned());
+            procfs::threads(pid).into_iter().filter_map(of).collect::<Vec<String>>()
+        };
+        let all: Vec<(i32, Vec<String>)> = procfs::processes().into_iter().map(|pid| (pid, comms(pid))).collect();
+        let own = std::process::id() as i32;
+        let matches = |(pid, names): &(i32, Vec<String>)| {
+            (*pid != own && names.iter().any(|name| glob.is_match(name))).then_some(*pid)
+        };
+        let pids: Vec<i32> = all.iter().filter_map(matches).collect();
+        if pids.is_empty() {
+            let near = nearest(pattern, all.iter().flat_map(|(_, names)| names).map(String::as_str)).join(", ");
+            let remedy = if near.is_empty() { String::new() } else { format!("Nearest: {near}") };
+            return Err(fail("no thread has such a name".to_owned(), remedy));
+        }
+        Ok(Self::Processes(pids))
+    }
+
+    /// Descriptors of its groups; none when it is no groups.
+    pub fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
+        let Self::Cgroups(groups) = self else { return Ok(Vec::new()) };
+        let open = |(name, dir): &(String, PathBuf)| {
+            cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
+        };
+        groups.iter().map(open).collect()
+    }
+
     /// The threads to open events on now; empty for targets that are not tasks.
     pub fn tasks(&self) -> Vec<i32> {
         let mut tids: Vec<i32> = match self {
@@ -146,6 +208,13 @@ mod tests {
         assert!(Target::user("0").is_ok());
         assert!(Target::cgroups("no/such/group/here").is_err());
         let me = std::process::id() as i32;
+        assert_eq!(Target::parse("all"), Ok(Target::System));
+        assert_eq!(Target::parse(&format!("pid {me}")), Target::parse(&me.to_string()));
+        for (bad, words) in
+            [("pid x", "no list"), ("comm no-such-comm-here", "no thread"), ("what is this", "no target")]
+        {
+            assert!(Target::parse(bad).expect_err(bad).to_string().contains(words), "{bad}");
+        }
         let target = Target::processes(&[me]).expect("me");
         assert!(target.tasks().contains(&me) && !target.is_gone());
     }

@@ -145,6 +145,8 @@ impl App {
             },
             Command::Capture(text) => self.capture_of(self.event, text),
             Command::EventAdd(names) => self.add_event(names),
+            Command::Attach(None) => self.ask_for(Ask::Attach, String::new()),
+            Command::Attach(Some(text)) => self.effects.push(Effect::Control(Control::Target(text))),
             Command::Probe(None) => self.ask_for(Ask::Probe, String::new()),
             Command::Probe(Some(text)) => self.effects.push(Effect::Control(Control::Probe(text))),
             Command::PauseAll => self.pause_all(),

@@ -399,7 +399,7 @@ impl Attachment {
 
     fn read(&self, open: &Opened) -> Counts {
         let mut counts = self.sys.counts(open.fd.as_fd(), self.owner_attr().read_format).unwrap_or_default();
-        if self.by_task {
+        if self.common.tasks {
             // A task's event waits on every CPU but the one that the task is on.
             counts.enabled_ns /= self.rings.len().max(1) as u64;
         }

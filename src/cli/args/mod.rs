@@ -3,7 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+mod machine;
+mod sampling;
+
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+pub use machine::{Cpus, List, Probe, Stat};
+pub use sampling::Sampling;
 
 /// Samples the running machine and shows, live, what its CPUs do.
 #[derive(Debug, Parser)]
@@ -49,119 +55,6 @@ pub enum Command {
     Doctor(Doctor),
 }
 
-/// What is sampled, and how: common to the live screen and `record`.
-#[derive(Debug, ClapArgs)]
-pub struct Sampling {
-    /// Events, e.g. cycles:u, cpu-clock, sched:sched_switch, cpu/event=0x3c/, mem:ADDR:w, {a,b}
-    #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
-    pub events: Vec<String>,
-    /// Record only what matches, of the tracepoints of the -e before it, e.g. 'prev_pid == 1'
-    #[arg(long = "filter", value_name = "FILTER", action = ArgAction::Append)]
-    pub filters: Vec<String>,
-    /// Only samples while interrupts are off (1) or on (0)
-    #[arg(long = "irqs_disabled", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
-    pub irqs_disabled: Option<u8>,
-    /// Only samples while another task is to run soon (1) or none is (0)
-    #[arg(long = "tif_need_resched", value_name = "0|1", num_args = 0..=1, default_missing_value = "1", require_equals = true, hide_short_help = true)]
-    pub tif_need_resched: Option<u8>,
-    /// Only samples on CPUs with so many runnable tasks or more
-    #[arg(long = "nr_running_min", value_name = "N", hide_short_help = true)]
-    pub nr_running_min: Option<u32>,
-    /// Only samples on CPUs with so many runnable tasks or fewer
-    #[arg(long = "nr_running_max", value_name = "N", hide_short_help = true)]
-    pub nr_running_max: Option<u32>,
-    /// No samples of this process
-    #[arg(long = "exclude_pid", value_name = "PID", hide_short_help = true)]
-    pub exclude_pid: Option<u32>,
-    /// After how many -e each filter stands
-    #[arg(skip)]
-    pub filter_after: Vec<usize>,
-    /// Samples a second, or max
-    #[arg(short = 'F', long = "freq", value_name = "HZ", default_value = "999", conflicts_with = "period")]
-    pub freq: String,
-    /// One sample each PERIOD events instead
-    #[arg(short = 'c', long = "count", value_name = "PERIOD")]
-    pub period: Option<u64>,
-    /// Record call chains (on by default)
-    #[arg(short = 'g')]
-    pub chains: bool,
-    /// Record each sample's cgroup (the live screen always does)
-    #[arg(long)]
-    pub all_cgroups: bool,
-    /// How call chains are taken: fp (frame pointers) or none
-    #[arg(long, value_name = "MODE", default_value = "fp")]
-    pub call_graph: String,
-    /// The whole machine (the default without a target)
-    #[arg(short = 'a', long = "all-cpus")]
-    pub all: bool,
-    /// Only these CPUs, e.g. 0-3,32
-    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
-    /// These processes and what they start
-    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup"])]
-    pub pids: Option<String>,
-    /// Only these threads
-    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup"])]
-    pub tids: Option<String>,
-    /// All processes of a user
-    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup"])]
-    pub user: Option<String>,
-    /// A cgroup by its path below the tree's root, or a glob of several
-    #[arg(short = 'G', long, value_name = "NAME")]
-    pub cgroup: Option<String>,
-    /// Leave kernel code out
-    #[arg(long, visible_alias = "all-user")]
-    pub exclude_kernel: bool,
-    /// Leave user code out
-    #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
-    pub exclude_user: bool,
-    /// Leave guests out
-    #[arg(long)]
-    pub exclude_guest: bool,
-    /// Leave the idle task out, with the softirqs and interrupts on top of it
-    #[arg(long)]
-    pub exclude_idle: bool,
-    /// Do not follow threads and processes that the target starts
-    #[arg(short = 'i', long = "no-inherit")]
-    pub no_inherit: bool,
-    /// Data pages of each CPU's ring buffer, a power of two (or 512K, 4M)
-    #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
-    pub pages: Option<String>,
-    /// Wait MS milliseconds before sampling begins
-    #[arg(short = 'D', long = "delay", value_name = "MS", default_value_t = 0, hide_default_value = true)]
-    pub delay: u64,
-    /// Keep the profiler's own samples
-    #[arg(long)]
-    pub include_self: bool,
-    /// Sample even where that costs more than half a CPU
-    #[arg(long)]
-    pub force: bool,
-}
-
-impl Sampling {
-    /// What perf-prof's options for filters come to, in the filter language.
-    pub fn aliases(&self) -> Option<String> {
-        let flag = |name: &str, on: Option<u8>| on.map(|on| if on == 0 { format!("!{name}") } else { name.to_owned() });
-        let clauses = [
-            flag("irqs_off", self.irqs_disabled),
-            flag("need_resched", self.tif_need_resched),
-            self.nr_running_min.map(|n| format!("nr_running >= {n}")),
-            self.nr_running_max.map(|n| format!("nr_running <= {n}")),
-            self.exclude_pid.map(|pid| format!("pid != {pid}")),
-        ];
-        let list: Vec<String> = clauses.into_iter().flatten().collect();
-        (!list.is_empty()).then(|| list.join(" && "))
-    }
-
-    /// Takes from the matches of the command line where each filter stands.
-    pub fn place_filters(&mut self, matches: &clap::ArgMatches) {
-        let places = |id: &str| matches.indices_of(id).map(|i| i.collect::<Vec<usize>>()).unwrap_or_default();
-        let events = places("events");
-        let before = |at: usize| events.iter().filter(|event| **event < at).count();
-        self.filter_after = places("filters").into_iter().map(before).collect();
-    }
-}
-
 /// What a screen shows first, and where names come from.
 #[derive(Debug, ClapArgs)]
 pub struct View {
@@ -198,125 +91,6 @@ pub struct View {
     /// Colours: true, 256, 16 or none [default: from the terminal]
     #[arg(long, value_name = "DEPTH")]
     pub color: Option<String>,
-}
-
-/// Options of `stat`.
-#[derive(Debug, ClapArgs)]
-pub struct Stat {
-    /// Events to count, e.g. cycles:u,page-faults,{branches,branch-misses}
-    #[arg(short = 'e', long = "event", value_name = "EVENTS", action = ArgAction::Append)]
-    pub events: Vec<String>,
-    /// More of the caches; again for more yet
-    #[arg(short = 'd', long, action = ArgAction::Count)]
-    pub detailed: u8,
-    /// The whole machine; a command then only says for how long
-    #[arg(short = 'a', long = "all-cpus")]
-    pub all: bool,
-    /// Only these CPUs, e.g. 0-3,32
-    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
-    /// These processes and what they start
-    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "cpus", "tids"])]
-    pub pids: Option<String>,
-    /// Only these threads
-    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "cpus"])]
-    pub tids: Option<String>,
-    /// Print what came in each MS milliseconds
-    #[arg(short = 'I', long = "interval-print", value_name = "MS")]
-    pub interval: Option<u64>,
-    /// End after so many intervals
-    #[arg(long = "interval-count", value_name = "N", requires = "interval")]
-    pub count: Option<u32>,
-    /// Run the command so many times and say how much the figures vary
-    #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    pub repeat: u32,
-    /// Each CPU by itself
-    #[arg(long, short = 'A', visible_alias = "no-aggr")]
-    pub per_cpu: bool,
-    /// Each thread by itself
-    #[arg(long)]
-    pub per_thread: bool,
-    /// Leave kernel code out
-    #[arg(long, visible_alias = "all-user")]
-    pub exclude_kernel: bool,
-    /// Leave user code out
-    #[arg(long, visible_alias = "all-kernel", conflicts_with = "exclude_kernel")]
-    pub exclude_user: bool,
-    /// Do not follow threads and processes that the target starts
-    #[arg(short = 'i', long = "no-inherit")]
-    pub no_inherit: bool,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// A command to run and count
-    #[arg(last = true, value_name = "CMD")]
-    pub cmd: Vec<OsString>,
-}
-
-/// Options of `probe`. Without any, lists the probes that there are.
-#[derive(Debug, ClapArgs)]
-pub struct Probe {
-    /// A probe: [GROUP:][NAME=]FUNCTION[+BYTES][%return], or PROVIDER:NAME of a static one
-    #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
-    pub add: Option<String>,
-    /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; of kernel functions also
-    /// parameters and their members by name
-    #[arg(value_name = "ARG", requires = "add")]
-    pub args: Vec<String>,
-    /// The program or library; without it the kernel
-    #[arg(short = 'x', long = "exec", value_name = "FILE")]
-    pub exec: Option<PathBuf>,
-    /// Remove the probes whose GROUP:NAME matches
-    #[arg(short = 'd', long, value_name = "GLOB")]
-    pub del: Option<String>,
-    /// List the probes that there are
-    #[arg(short = 'l', long)]
-    pub list: bool,
-    /// List a program's functions and static probes
-    #[arg(short = 'F', long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*")]
-    pub funcs: Option<String>,
-    /// List the parameters of a kernel function
-    #[arg(short = 'V', long, value_name = "FUNCTION")]
-    pub vars: Option<String>,
-    /// Remove what a session left that was killed
-    #[arg(long)]
-    pub clean: bool,
-    /// Print what the kernel would be told, and do nothing
-    #[arg(short = 'n', long)]
-    pub dry_run: bool,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-}
-
-/// Options of `list`.
-#[derive(Debug, ClapArgs)]
-pub struct List {
-    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem
-    #[arg(value_name = "GLOB")]
-    pub globs: Vec<String>,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-}
-
-/// Options of `cpus`.
-#[derive(Debug, ClapArgs)]
-pub struct Cpus {
-    /// Seconds between two tables
-    #[arg(short = 'i', long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub interval: f64,
-    /// End after so many tables; without it Ctrl-C does
-    #[arg(short = 'n', long, value_name = "COUNT")]
-    pub count: Option<u64>,
-    /// Only these CPUs, e.g. 0-3,32
-    #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
-    pub cpus: Option<String>,
-    /// Measure the time in each softirq vector by its tracepoints
-    #[arg(long)]
-    pub softirq_time: bool,
-    /// How many points a CPU's share of softirqs must stand above the others' to be told of
-    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
-    pub threshold: f64,
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
 }
 
 /// Options of the live screen.

@@ -37,7 +37,7 @@ use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
 use crate::query::{Answer, Question};
 use crate::session::Origin;
-use crate::source::{Batch, Control, Info, Source, Step};
+use crate::source::{Batch, Control, Info, Source, Step, Waker};
 use crate::symbols::resolver::Options as SymbolOptions;
 
 pub use ingest::Wants;
@@ -108,12 +108,13 @@ pub struct Engine {
     times: Arc<ArcSwapOption<Times>>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
+    waker: Waker,
 }
 
 impl Engine {
     /// Starts the threads.
     pub fn spawn(source: Box<dyn Source>, options: Options) -> std::io::Result<Self> {
-        let info = source.info().clone();
+        let (info, waker) = (source.info().clone(), source.waker());
         let (requests, request_rx) = unbounded();
         let (notice_tx, notices) = unbounded();
         let (batch_tx, batch_rx) = bounded(QUEUE);
@@ -136,6 +137,7 @@ impl Engine {
                 recycle: recycle_tx,
                 requests: request_rx,
                 controls: control_tx,
+                waker: waker.clone(),
                 notices: notice_tx.clone(),
                 answer: answer.clone(),
                 times: times.clone(),
@@ -152,7 +154,19 @@ impl Engine {
             queue_full,
         };
         let threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
-        Ok(Self { requests, notices, notice_tx, answer, info, host, tracer: Mutex::default(), times, threads, stop })
+        Ok(Self {
+            requests,
+            notices,
+            notice_tx,
+            answer,
+            info,
+            host,
+            tracer: Mutex::default(),
+            times,
+            threads,
+            stop,
+            waker,
+        })
     }
 
     /// Facts about the source.
@@ -229,6 +243,7 @@ impl Engine {
     /// Ends the session and waits for its threads.
     pub fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
         self.send(Request::Stop);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

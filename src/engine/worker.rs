@@ -13,7 +13,7 @@ use crate::query::answer::Cost;
 use crate::query::cpus::{CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
-use crate::source::{Changed, Control, Counts, Info};
+use crate::source::{Changed, Control, Counts, Info, Waker};
 
 use super::events::Events;
 use super::ingest::Ingest;
@@ -39,6 +39,8 @@ pub struct Links {
     pub recycle: Sender<Vec<u8>>,
     pub requests: Receiver<Request>,
     pub controls: Sender<Control>,
+    /// Has the source look at them at once.
+    pub waker: Waker,
     pub notices: Sender<Notice>,
     pub answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
@@ -236,7 +238,9 @@ impl Worker {
             }
             Request::Control(control) => {
                 let control = self.for_source(control);
-                if self.links.controls.send(control).is_err() || self.ended.is_some() {
+                let sent = self.links.controls.send(control);
+                self.links.waker.wake();
+                if sent.is_err() || self.ended.is_some() {
                     let _ = self.links.notices.send(Notice::Reply(Err("the session has ended".to_owned())));
                 }
             }

@@ -4,6 +4,7 @@ pub mod live;
 pub mod recording;
 pub mod text;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::kernel::attr::{Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
@@ -275,12 +276,35 @@ pub enum SourceError {
     Io(#[from] std::io::Error),
 }
 
+/// Ends a source's wait from another thread; of a source that waits for nothing it does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Waker(Option<Arc<OwnedFd>>);
+
+impl Waker {
+    /// From an eventfd that the source waits for.
+    pub fn new(event: Arc<OwnedFd>) -> Self {
+        Self(Some(event))
+    }
+
+    pub fn wake(&self) {
+        if let Some(event) = &self.0 {
+            // A counter that is full wakes as well.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+}
+
 /// Somewhere records come from.
 pub trait Source: Send {
     fn info(&self) -> &Info;
 
     /// Waits for records, a tenth of a second at most, and adds them to the batch.
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError>;
+
+    /// What ends a wait in [`Source::next`] early, for controls that shall not wait for it.
+    fn waker(&self) -> Waker {
+        Waker::default()
+    }
 
     /// What is sampled now, where controls can change it.
     fn facts(&self) -> Option<Changed> {

@@ -13,11 +13,12 @@ pub mod probes;
 mod slot;
 pub mod target;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::epoll;
+use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::event::Event;
 use crate::kernel::limits::{self, Rights};
@@ -29,7 +30,7 @@ use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
-use super::{Batch, Changed, Control, Handover, Info, Run, Source, SourceError, Step};
+use super::{Batch, Changed, Control, Handover, Info, Run, Source, SourceError, Step, Waker};
 use attach::{Attachment, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
@@ -37,6 +38,9 @@ pub use target::Target;
 
 /// How long records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
+/// How long when a round brings next to nothing: each costs as much as a hundred samples.
+const QUIET_TICK_NS: u64 = 250_000_000;
+const QUIET_BYTES: usize = 2048;
 /// How often threads, CPUs and losses are looked after.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
@@ -73,10 +77,14 @@ pub struct LiveSource {
     known_tasks: Vec<i32>,
     child: Option<Child>,
     held: Option<Held>,
-    epoll: std::os::fd::OwnedFd,
+    epoll: OwnedFd,
+    /// Ends a wait early.
+    wake: Arc<OwnedFd>,
     info: Info,
     first: Vec<u8>,
     round_start: u64,
+    /// Bytes that the last round brought.
+    drained: usize,
     next_tick: u64,
     ticks: usize,
     next_housekeeping: u64,
@@ -120,6 +128,10 @@ impl LiveSource {
         attachment.cgroups = target.open_cgroups()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
+        // Without it controls wait for the end of a tick.
+        let _ = epoll::add(&epoll, &wake, epoll::EventData::new_u64(u64::MAX), epoll::EventFlags::IN);
         let start = monotonic_ns();
         let mut source = Self {
             info: info(&attachment, &target, &config.cpus, start),
@@ -130,8 +142,10 @@ impl LiveSource {
             child: None,
             held: config.command,
             epoll,
+            wake: Arc::new(wake),
             first: Vec::new(),
             round_start: start,
+            drained: usize::MAX,
             next_tick: 0,
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
@@ -251,23 +265,28 @@ impl LiveSource {
 
     fn wait(&mut self) {
         let now = monotonic_ns();
-        let left = self.next_tick.saturating_sub(now).min(TICK_NS);
+        let left = self.next_tick.saturating_sub(now).min(QUIET_TICK_NS);
         if left > 0 {
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
             let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
             let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+            // It says no more than that there is something to do.
+            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         }
         self.ticks += 1;
-        let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(TICK_NS);
+        let usual = if self.drained < QUIET_BYTES { QUIET_TICK_NS } else { TICK_NS };
+        let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
         self.next_tick = monotonic_ns() + tick;
     }
 
     /// One round: everything that is in the rings now.
     fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
+        let had = batch.bytes.len();
         for cpu in self.attachment.rings.values_mut() {
             cpu.ring.drain(&mut batch.bytes);
         }
+        self.drained = batch.bytes.len() - had;
         batch.complete_until = Some(before);
     }
 
@@ -396,6 +415,10 @@ impl Source for LiveSource {
             return Ok(Step::End(why));
         }
         Ok(Step::More)
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::new(self.wake.clone())
     }
 
     fn facts(&self) -> Option<Changed> {

@@ -190,6 +190,11 @@ fn no_hit_is_missed_or_doubled_while_an_event_changes() {
     for i in 0..20 {
         change(&engine, 0, Change::Chains(i % 2 == 1)).expect("changed");
         change(&engine, 0, Change::Filter((i % 2 == 0).then(|| "common_pid > 0".to_owned()))).expect("filtered");
+        let until = Instant::now() + Duration::from_secs(5);
+        let target = load.hits() + 30;
+        while load.hits() < target && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     assert!(load.hits() > before + 500, "the load went on meanwhile");
     change(&engine, 0, Change::Filter(None)).expect("unfiltered");

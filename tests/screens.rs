@@ -230,3 +230,18 @@ fn values_are_left_out_and_filters_come_back() {
     assert_eq!(h.app.answer.total.samples + kernel, all);
     assert_eq!(h.app.past_filters, ["kernel", "user"]);
 }
+
+/// The event screen at each size, with its figures, the list of all events and a search.
+#[test]
+fn events_and_what_could_be_measured() {
+    for (width, height) in [(80, 24), (200, 60), (40, 12)] {
+        let h = Harness::open("switches.data", "switches.kallsyms", width, height).metered();
+        insta::assert_snapshot!(format!("events-{width}x{height}"), h.keys("5<down>").text());
+    }
+    let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).metered();
+    // What lies under the cursor is looked up on the machine that the test runs on: no picture of it.
+    let text = h.keys("5/timer_st").text();
+    assert!(text.contains("/timer_st  5 of 85 events") && text.contains("›   timer:timer_start"), "{text}");
+    let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).keys("5");
+    insta::assert_snapshot!("events-of-a-recording", h.text());
+}

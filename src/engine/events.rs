@@ -75,8 +75,11 @@ impl Events {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
             row.counts = *counts;
             let (samples, then) = std::mem::replace(&mut row.then, (row.total.samples, *counts));
-            let Some(meter) = row.meter.as_mut().filter(|_| (0.05..60.0).contains(&seconds)) else { continue };
+            let Some(meter) = &mut row.meter else { continue };
             meter.count = counts.value;
+            if !(0.05..60.0).contains(&seconds) {
+                continue;
+            }
             meter.rate = counts.value.saturating_sub(then.value) as f64 / seconds;
             meter.sampled = row.total.samples.saturating_sub(samples) as f64 / seconds;
             let enabled = counts.enabled_ns.saturating_sub(then.enabled_ns);

@@ -8,10 +8,14 @@ use perfprof_tui::analysis::cpus::{Cpus, Slow};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::engine::view::View;
+use perfprof_tui::event::catalogue::{Entry, Sort};
+use perfprof_tui::event::{EventState, Rate, Run};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::answer::Meter;
 use perfprof_tui::query::cpus::CpuCounts;
 use perfprof_tui::query::{Answer, Fold, Key, Question};
+use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::resolver::Options;
@@ -27,6 +31,8 @@ pub struct Harness {
     pub size: (u16, u16),
     /// Effects that are none of the engine's questions.
     pub saved: Vec<String>,
+    /// Whether events are shown as those of a running session.
+    metered: bool,
 }
 
 /// A recording and what its source says of itself.
@@ -74,10 +80,35 @@ impl Harness {
             app: App::new(info, start),
             size: (width, height),
             saved: Vec::new(),
+            metered: false,
         };
         harness.app.resize(width, height);
         harness.settle();
         harness
+    }
+
+    /// Shows the recording's events as if they were being measured, and beside them a list of events that
+    /// a machine had.
+    pub fn metered(mut self) -> Self {
+        let text = std::fs::read_to_string(data("events.csv")).expect("events.csv");
+        let entry = |line: &str| {
+            let mut parts = line.splitn(3, ',');
+            let (name, word, about) = (parts.next()?, parts.next()?, parts.next()?);
+            let sort = [Sort::Hardware, Sort::Software, Sort::Tracepoint].into_iter().find(|s| s.word() == word)?;
+            let group = if sort == Sort::Tracepoint { name.split(':').next()? } else { "" };
+            let about = if sort == Sort::Tracepoint { String::new() } else { about.trim_matches('"').to_owned() };
+            Some(Entry { name: name.to_owned(), sort, group: group.to_owned(), about, missing: "" })
+        };
+        let mut list: Vec<Entry> = text.lines().filter_map(entry).collect();
+        list.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
+        self.metered = true;
+        self.app.info.origin = Origin::Live;
+        self.app.set_catalogue(Arc::new(list));
+        self.app.resize(self.size.0, self.size.1);
+        let answer = self.answer(self.app.answer.question.clone());
+        self.app.set_answer(Arc::new(answer));
+        self.settle();
+        self
     }
 
     /// Answers questions until none is left.
@@ -114,7 +145,7 @@ impl Harness {
             lost: 0,
             note: None,
             filter: None,
-            meter: None,
+            meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
         });
         let span = core.profile.span().unwrap_or_default();
         Answer {
@@ -128,7 +159,7 @@ impl Harness {
             sides: parts.sides,
             ledger: core.profile.ledger.clone(),
             rates: core.rates.clone(),
-            ended: Some("end of the file".into()),
+            ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),
             frequency: 999,
             by_cpu: Arc::new(by_cpu),
@@ -216,4 +247,24 @@ impl Harness {
         }
         out
     }
+}
+
+/// The figures of an event as they were over a whole recording.
+fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
+    let seconds = span.map_or(1.0, |(first, last)| (last - first) as f64 / 1e9);
+    let clock = name == "cpu-clock";
+    let state = EventState {
+        name: name.to_owned(),
+        run: Run::Running,
+        note: None,
+        filter: (!clock).then(|| "prev_state & 2 && prev_prio < 130".to_owned()),
+        rate: if clock { Rate::Frequency(999) } else { Rate::Period(1) },
+        chains: true,
+        cpus: String::new(),
+    };
+    let rate = samples as f64 / seconds;
+    let history = (0..24).map(|i| (rate * (0.6 + 0.4 * f64::from(i % 5) / 4.0)) as f32).collect();
+    // A clock counts nanoseconds, here of two CPUs.
+    let (count, hits) = if clock { ((seconds * 2e9) as u64, 2e9) } else { (samples, rate) };
+    Meter { count, rate: hits, sampled: rate, cost_percent: rate / 1e4, history, ..Meter::new(state) }
 }

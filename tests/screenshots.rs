@@ -134,5 +134,8 @@ fn the_flame_graph_both_ways_and_around_a_function() {
 fn events_that_are_measured_and_those_that_could_be() {
     let harness = || Harness::open("switches.data", "switches.kallsyms", 110, 24).metered();
     compare("events", &harness().keys("5<down>").buffer_in(Depth::True));
-    compare("capture", &harness().keys("5<down>F").keys(" && tid in 100-200 && softirq").buffer_in(Depth::True));
+    compare(
+        "capture",
+        &harness().keys("5<down>F").keys(" && tid in 100-200 && context == task").buffer_in(Depth::True),
+    );
 }

@@ -144,7 +144,7 @@ impl Harness {
             total: total(i),
             lost: 0,
             note: None,
-            filter: None,
+            filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
         });
         let span = core.profile.span().unwrap_or_default();
@@ -249,6 +249,9 @@ impl Harness {
     }
 }
 
+/// What a kernel could have filtered switches by.
+const KEPT: &str = "prev_state & 2 && prev_prio < 130";
+
 /// The figures of an event as they were over a whole recording.
 fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
     let seconds = span.map_or(1.0, |(first, last)| (last - first) as f64 / 1e9);
@@ -257,7 +260,7 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
         name: name.to_owned(),
         run: Run::Running,
         note: None,
-        filter: (!clock).then(|| "prev_state & 2 && prev_prio < 130".to_owned()),
+        filter: (!clock).then(|| KEPT.to_owned()),
         rate: if clock { Rate::Frequency(999) } else { Rate::Period(1) },
         chains: true,
         cpus: String::new(),

@@ -115,6 +115,7 @@ fn frames(data: Data<'_>) {
         refresh: Duration::from_secs(1),
         invocation: Vec::new(),
         exec: Vec::new(),
+        saved: Default::default(),
     };
     let info = Info { host: "bench".into(), frequency: 999, n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);

@@ -245,3 +245,21 @@ fn events_and_what_could_be_measured() {
     let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).keys("5");
     insta::assert_snapshot!("events-of-a-recording", h.text());
 }
+
+/// A filter that was kept under a name comes back by it, zooms and all.
+#[test]
+fn filters_are_kept_under_names() {
+    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>k");
+    h = h.keys(":save-filter mine<ret>");
+    let kept = h.app.saved.get("mine").cloned().expect("kept");
+    assert!(kept.contains("user") && kept.contains("kernel") && h.saved.iter().any(|e| e.contains("SaveFilters")));
+    let both = h.app.answer.total.samples;
+    h = h.keys("<bs><bs>");
+    assert!(h.app.answer.total.samples > both);
+    h = h.keys(":saved mi<ret>");
+    assert!(h.text().contains("no filter is kept as mi; mine"), "{}", h.text());
+    h = h.keys("<esc>:saved mine<ret>");
+    assert_eq!(h.app.answer.total.samples, both);
+    h = h.keys(":forget-filter mine<ret>");
+    assert!(h.app.saved.is_empty());
+}

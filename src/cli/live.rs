@@ -108,6 +108,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         points: setup::points(view.threshold)?,
         invocation: invocation(),
         exec: view.exec.clone(),
+        saved: super::filters::read(),
     })
 }
 

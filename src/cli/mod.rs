@@ -5,6 +5,7 @@ pub mod args;
 pub mod cpus;
 pub mod diff;
 pub mod export;
+mod filters;
 pub mod input;
 pub mod list;
 pub mod live;

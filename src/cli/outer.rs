@@ -11,6 +11,7 @@ use crate::export::perfdata;
 use crate::kernel::tty;
 use crate::panel::unit;
 use crate::perfdata::write::Atomic;
+use crate::ui::app::SavedFilters;
 use crate::ui::run::{Driver, Outside};
 
 use super::args::{Names, Recording};
@@ -65,6 +66,10 @@ impl Driver for Outer {
             Err(error) => Err(format!("{} was not written: {error}", path.display())),
         };
         let _ = self.outside.send(Outside::Saved(said));
+    }
+
+    fn save_filters(&mut self, filters: SavedFilters) {
+        let _ = self.outside.send(Outside::Saved(super::filters::write(&filters)));
     }
 
     fn baseline(&mut self, engine: &Engine, path: PathBuf) {

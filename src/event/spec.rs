@@ -309,8 +309,11 @@ impl Parser<'_> {
         let number = addr.strip_prefix("0x").map_or_else(|| addr.parse(), |hex| u64::from_str_radix(hex, 16));
         let addr_at = at + "mem:".len();
         attr.kind = TYPE_BREAKPOINT;
-        attr.config1 = number
-            .map_err(|_| self.fault(addr_at, addr.len(), "a breakpoint wants an address, such as mem:0x4004a0:x"))?;
+        let number = number.ok().or_else(|| crate::kernel::procfs::kernel_symbol(addr));
+        attr.config1 = number.ok_or_else(|| {
+            let why = "expected an address, such as mem:0x4004a0:x, or a symbol of the kernel that kallsyms tells";
+            self.fault(addr_at, addr.len(), why)
+        })?;
         let second = parts.next();
         let is_access = |t: &str| !t.is_empty() && t.chars().all(|c| "rwx".contains(c));
         let (access, mods) = match second {
@@ -469,7 +472,7 @@ mod tests {
             ("cpu/evnt=1/", 4, "nearest: event"),
             ("gpu/event=1/", 0, "nearest: cpu"),
             ("cpu/event=1", 3, "second /"),
-            ("mem:zz", 4, "wants an address"),
+            ("mem:zz", 4, "expected an address"),
             ("mem:0x1000/3", 11, "1, 2, 4 or 8"),
             ("sched:sched_swich", 0, "nearest: sched:sched_switch"),
             ("{cycles", 0, "not closed"),

@@ -11,10 +11,10 @@ use super::show::{Part, for_kernel};
 use super::{Atom, Expr, Fault, Field, Filter, Known, Test, TraceField};
 
 /// Where a clause runs, in words.
-const BY_KERNEL: &str = "the kernel's filter of this tracepoint";
-const BY_ATTR: &str = "the event's own bits: nothing else is sampled";
-const BY_CPU: &str = "the event is on these CPUs only";
-const BY_BPF: &str = "a BPF program beside the event";
+const BY_KERNEL: &str = "the kernel's filter";
+const BY_ATTR: &str = "bits of the event";
+const BY_CPU: &str = "where it is opened";
+const BY_BPF: &str = "a BPF program";
 
 /// What an event's filter is about.
 #[derive(Clone, Debug)]

@@ -179,6 +179,16 @@ pub fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())
 }
 
+/// The address of a kernel symbol; `None` when there is none, or addresses are hidden.
+pub fn kernel_symbol(name: &str) -> Option<u64> {
+    symbol_in(&fs::read_to_string("/proc/kallsyms").ok()?, name)
+}
+
+fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
+    let line = kallsyms.lines().find(|line| line.split_whitespace().nth(2) == Some(name))?;
+    u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,5 +223,12 @@ mod tests {
         child.wait().expect("wait");
         assert_eq!(user_id("root"), Some(0));
         assert_eq!(user_id("no such user"), None);
+    }
+
+    #[test]
+    fn kernel_symbols_by_name() {
+        let text = "ffffffff81000000 T _text\nffffffff81000010 t do_one\t[mod]\n0000000000000000 D hidden\n";
+        let of = |name| symbol_in(text, name);
+        assert_eq!((of("do_one"), of("hidden"), of("nobody")), (Some(0xffff_ffff_8100_0010), None, None));
     }
 }

@@ -107,6 +107,9 @@ pub enum Command {
     PauseAll,
     Probe(Option<String>),
     Attach(Option<String>),
+    SaveFilter(Option<String>),
+    SavedFilter(Option<String>),
+    ForgetFilter(Option<String>),
     Finding,
     Threshold(Option<String>),
     Write(Option<String>),
@@ -178,6 +181,9 @@ table! {
         "next" ["n"] => NextMatch: "to the next match";
         "previous" ["N"] => PreviousMatch: "to the match before";
         "filter": "expression" ["f"] => Filter: "show only samples that match; the past is filtered too";
+        "save-filter": "name" [] => SaveFilter: "keep the present filter and zooms under a name";
+        "saved": "name" ["ctrl-s"] => SavedFilter: "filter by what was kept under a name";
+        "forget-filter": "name" [] => ForgetFilter: "forget a filter that was kept";
         "back" ["backspace", "left"] => Back: "undo the last zoom or filter";
         "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
         "zoom-process" ["p"] => ZoomProcess: "only this row's process";

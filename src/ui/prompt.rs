@@ -13,6 +13,7 @@ use crate::filter::program::Offsets;
 use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
+use super::app::SavedFilters;
 use super::{complete, events};
 
 /// What is asked for.
@@ -32,6 +33,8 @@ pub enum Ask {
     Event,
     Probe,
     Attach,
+    SaveFilter,
+    SavedFilter,
     EventSearch,
     EventRate,
     EventModifiers,
@@ -55,6 +58,8 @@ impl Ask {
             Self::Event => "measure",
             Self::Probe => "probe",
             Self::Attach => "sample",
+            Self::SaveFilter => "keep as",
+            Self::SavedFilter => "filter kept as",
             Self::EventSearch => "search events",
             Self::EventRate => "Hz, or 1/N",
             Self::EventModifiers => "modifiers",
@@ -83,6 +88,8 @@ pub struct Prompt {
     pub note: Option<String>,
     /// Those that a filter of the view may name.
     traced: Arc<Vec<TraceField>>,
+    /// Filters by the names that they are kept under.
+    saved: SavedFilters,
 }
 
 impl Prompt {
@@ -105,9 +112,28 @@ impl Prompt {
     ) -> Self {
         let (options, input) = (Vec::new(), Input::new(text));
         let (clauses, note) = (Vec::new(), None);
-        let mut prompt = Self { ask, input, options, from: 0, chosen: 0, fault: None, subject, clauses, note, traced };
+        let mut prompt = Self {
+            ask,
+            input,
+            options,
+            from: 0,
+            chosen: 0,
+            fault: None,
+            subject,
+            clauses,
+            note,
+            traced,
+            saved: SavedFilters::new(),
+        };
         prompt.refresh(answer);
         prompt
+    }
+
+    /// Offers what is kept under names.
+    pub fn with_saved(mut self, saved: SavedFilters, answer: &Answer) -> Self {
+        self.saved = saved;
+        self.refresh(answer);
+        self
     }
 
     pub fn text(&self) -> &str {
@@ -189,6 +215,11 @@ impl Prompt {
             _ => None,
         };
         (self.options, self.from) = match (self.ask, &self.subject) {
+            (Ask::SavedFilter, _) => {
+                let typed = text.trim_start();
+                let known = self.saved.iter().filter(|(name, _)| name.starts_with(typed));
+                (known.map(|(name, filter)| (name.clone(), filter.clone())).collect(), 0)
+            }
             (Ask::Attach, _) => (complete::targets(text, answer), 0),
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),

@@ -10,7 +10,7 @@ use ratatui::layout::Position;
 
 use crate::engine::{Engine, Notice, Request};
 
-use super::app::{App, Effect};
+use super::app::{App, Effect, SavedFilters};
 use super::draw;
 use super::term::{self, Screen};
 use super::theme::Theme;
@@ -36,6 +36,9 @@ pub trait Driver {
 
     /// Writes a text to a file; the outcome comes as [`Outside::Saved`].
     fn write(&mut self, path: PathBuf, text: String);
+
+    /// Keeps the filters that have names; the outcome comes as [`Outside::Saved`].
+    fn save_filters(&mut self, filters: SavedFilters);
 
     /// Reads a recording and hands it to the engine to compare with.
     fn baseline(&mut self, engine: &Engine, path: PathBuf);
@@ -160,6 +163,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             }
             Effect::Redraw => screen.clear()?,
             Effect::Write(path, text) => driver.write(path, text),
+            Effect::SaveFilters(filters) => driver.save_filters(filters),
             Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,

@@ -73,6 +73,7 @@ impl Harness {
             points: 10.0,
             invocation: vec!["perfprof-tui".into()],
             exec: Vec::new(),
+            saved: Default::default(),
         };
         let mut harness = Self {
             loaded,

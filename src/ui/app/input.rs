@@ -125,6 +125,8 @@ impl App {
             Ask::Save => self.run(Command::Save(given)),
             Ask::Write => self.run(Command::Write(given)),
             Ask::Event => self.run(Command::EventAdd(given)),
+            Ask::SaveFilter => self.run(Command::SaveFilter(given)),
+            Ask::SavedFilter => self.run(Command::SavedFilter(given)),
             Ask::Attach => self.run(Command::Attach(given)),
             Ask::Probe => self.run(Command::Probe(given)),
             Ask::EventRate => self.run(Command::EventRate(given)),

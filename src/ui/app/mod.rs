@@ -55,10 +55,15 @@ pub enum Effect {
     Copy(String),
     /// Write a text to a file.
     Write(PathBuf, String),
+    /// Keep the filters that have names.
+    SaveFilters(SavedFilters),
     /// Read a recording to compare with.
     Baseline(PathBuf),
     Quit,
 }
+
+/// Filters by the names that they were saved under.
+pub type SavedFilters = std::collections::BTreeMap<String, String>;
 
 /// How a message is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,7 @@ pub struct Start {
     pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
+    pub saved: SavedFilters,
 }
 
 /// Which screen is looked at.
@@ -159,6 +165,7 @@ pub struct App {
     pub prompt: Option<Prompt>,
     /// Filters that were set, of the view and of events, the newest last.
     pub past_filters: Vec<String>,
+    pub saved: SavedFilters,
     /// The screen before a search began to be typed, so that each letter searches from there.
     before_search: Option<Screen>,
     /// Keys of an unfinished chord.
@@ -216,6 +223,7 @@ impl App {
             overlays: Vec::new(),
             prompt: None,
             past_filters: Vec::new(),
+            saved: start.saved,
             before_search: None,
             chord: String::new(),
             status: None,

@@ -21,6 +21,37 @@ impl App {
         }
     }
 
+    /// Keeps what narrows the view now under a name.
+    pub(super) fn save_filter(&mut self, name: Option<String>) {
+        let Some(name) = name else { return self.ask_for(Ask::SaveFilter, String::new()) };
+        let Some(text) = self.joined(self.filter.as_ref(), std::iter::empty()) else {
+            return self.say("there is no filter to keep: f sets one");
+        };
+        self.saved.insert(name, text);
+        self.effects.push(Effect::SaveFilters(self.saved.clone()));
+    }
+
+    /// Filters by what was kept under a name.
+    pub(super) fn use_filter(&mut self, name: Option<String>) {
+        match name.as_ref().map(|name| self.saved.get(name).cloned()) {
+            Some(Some(text)) => self.set_filter(Some(text)),
+            Some(None) => {
+                let names: Vec<&str> = self.saved.keys().map(String::as_str).collect();
+                let known = if names.is_empty() { "none is kept: :save-filter".to_owned() } else { names.join(", ") };
+                self.error(format!("no filter is kept as {}; {known}", name.unwrap_or_default()));
+            }
+            None if self.saved.is_empty() => self.say("no filter is kept: :save-filter NAME keeps the present one"),
+            None => self.ask_for(Ask::SavedFilter, String::new()),
+        }
+    }
+
+    pub(super) fn forget_filter(&mut self, name: Option<String>) {
+        match name.and_then(|name| self.saved.remove(&name)) {
+            Some(_) => self.effects.push(Effect::SaveFilters(self.saved.clone())),
+            None => self.say("name a filter that is kept: ^S lists them"),
+        }
+    }
+
     pub(super) fn back(&mut self) {
         if self.zooms.pop().is_none() && self.filter.take().is_none() {
             self.say("there is nothing to go back to");

@@ -149,6 +149,9 @@ impl App {
             Command::Attach(Some(text)) => self.effects.push(Effect::Control(Control::Target(text))),
             Command::Probe(None) => self.ask_for(Ask::Probe, String::new()),
             Command::Probe(Some(text)) => self.effects.push(Effect::Control(Control::Probe(text))),
+            Command::SaveFilter(name) => self.save_filter(name),
+            Command::SavedFilter(name) => self.use_filter(name),
+            Command::ForgetFilter(name) => self.forget_filter(name),
             Command::PauseAll => self.pause_all(),
             Command::Cpus(None) => self.ask_for(Ask::Cpus, self.answer.cpus.clone()),
             Command::Cpus(Some(text)) => match cpu_list(&text) {
@@ -196,7 +199,8 @@ impl App {
 
     pub(super) fn ask_for(&mut self, ask: Ask, text: String) {
         let answer = self.answer.clone();
-        self.prompt = Some(Prompt::new(ask, text, self.fields.clone(), &answer));
+        let prompt = Prompt::new(ask, text, self.fields.clone(), &answer);
+        self.prompt = Some(prompt.with_saved(self.saved.clone(), &answer));
     }
 
     pub(super) fn toggle(&mut self) {

@@ -146,7 +146,7 @@ impl App {
     }
 
     /// Zooms, a filter and other clauses as one filter.
-    fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+    pub(super) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
         let mut parts: Vec<String> = self.zooms.iter().map(|z| z.expression.clone()).collect();
         parts.extend(filter.cloned());
         parts.extend(clauses);

@@ -75,8 +75,8 @@ fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) 
     }
     if prompt.options.is_empty() && prompt.fault.is_none() {
         for (clause, place) in &prompt.clauses {
-            x += put(buffer, area, x, 0, clause, theme.key) + 1;
-            x += put(buffer, area, x, 0, place, theme.dim) + 3;
+            x += put(buffer, area, x, 0, &format!("{place}:"), theme.dim) + 1;
+            x += put(buffer, area, x, 0, clause, theme.key) + 3;
         }
         if let Some(note) = &prompt.note {
             put(buffer, area, x, 0, note, theme.warning);

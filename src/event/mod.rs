@@ -7,6 +7,7 @@ pub mod names;
 pub mod pmu;
 pub mod print;
 pub mod probe;
+pub mod referee;
 pub mod spec;
 pub mod state;
 pub mod trace_filter;

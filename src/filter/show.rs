@@ -21,8 +21,11 @@ impl Display for Part<'_> {
                 if i > 0 {
                     f.write_str(between)?;
                 }
-                match part {
-                    Expr::And(_) | Expr::Or(_) => write!(f, "({})", Part(part, self.1))?,
+                // && binds stronger than ||; no parenthesis more than was typed, as nesting is bounded.
+                match (self.0, part) {
+                    (Expr::And(_), Expr::And(_) | Expr::Or(_)) | (_, Expr::Or(_)) => {
+                        write!(f, "({})", Part(part, self.1))?
+                    }
                     _ => Part(part, self.1).fmt(f)?,
                 }
             }
@@ -30,7 +33,10 @@ impl Display for Part<'_> {
         };
         match self.0 {
             Expr::Atom(i) => self.1[usize::from(*i)].fmt(f),
-            Expr::Not(inner) => write!(f, "!({})", Part(inner, self.1)),
+            Expr::Not(inner) => match &**inner {
+                Expr::Not(twice) => Part(twice, self.1).fmt(f),
+                inner => write!(f, "!({})", Part(inner, self.1)),
+            },
             Expr::And(all) => join(f, all, " && "),
             Expr::Or(any) => join(f, any, " || "),
         }
@@ -205,6 +211,14 @@ mod tests {
             [("pid == 1", "tid"), ("prev_comm =~ \"x\"", "regular"), ("prev_pid in 1-2 && pid == 3", "threads")]
         {
             assert!(kernel(text).expect_err(text).1.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_shown_is_nested_deeper_than_it_was() {
+        for text in ["!".repeat(62) + "comm ~ p", "(".repeat(98) + "pid == 1 || pid == 2 && user" + &")".repeat(98)] {
+            let shown = Filter::parse(&text).expect("parses").to_string();
+            assert!(Filter::parse(&shown).is_ok(), "{shown}");
         }
     }
 

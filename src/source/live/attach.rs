@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::event::Event;
+use crate::event::spec::Places;
+use crate::event::{Event, referee};
 use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::bpf::LoadError;
 use crate::kernel::limits::Rights;
@@ -308,7 +309,9 @@ impl Attachment {
             Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
             Err(errno) => format!("the kernel says {errno}"),
         };
-        Err(fail(reason, ""))
+        let root = Places::system().tracefs.ok();
+        let said = root.zip(event.tracepoint.as_ref()).and_then(|(root, (s, n))| referee::words(&root, s, n, text));
+        Err(fail(reason, said.as_deref().unwrap_or_default()))
     }
 
     fn enable(&self, fd: &OwnedFd) {

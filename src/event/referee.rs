@@ -1,0 +1,54 @@
+//! The kernel's own words about a filter that it refused: perf's ioctl gives an errno only, but a private
+//! tracefs instance tells the place and the reason (Documentation/trace/events.rst, "Event filtering").
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::kernel::procfs;
+
+/// An instance that goes when this does.
+struct Instance(PathBuf);
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What cannot be removed now is empty and harms nobody.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What the kernel says of a filter of `system:event`: the expression, a caret, the reason. `None` when it
+/// takes the filter, or when there is no right to ask.
+pub fn words(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
+    let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));
+    fs::create_dir(&dir).ok()?;
+    let instance = Instance(dir);
+    let path = instance.0.join("events").join(system).join(event).join("filter");
+    let mut file = fs::File::options().write(true).open(&path).ok()?;
+    if file.write_all(filter.as_bytes()).is_ok() {
+        let _ = file.write_all(b"0");
+        return None;
+    }
+    drop(file);
+    // In two reads only the first would be answered.
+    let text = procfs::read_at_once(&path).ok()?;
+    let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+    text.contains("parse_error").then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_what_it_does_not_like() {
+        let Ok(root) = crate::event::tracepoint::root() else { return };
+        if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
+            return;
+        }
+        let said = words(&root, "sched", "sched_switch", "prev_pid == nobody");
+        assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");
+        assert_eq!(words(&root, "sched", "sched_switch", "prev_pid == 1"), None);
+        assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
+    }
+}

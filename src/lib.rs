@@ -13,8 +13,8 @@
 //! * [`kernel`]: perf_event_open, rings, /proc, /sys. All `unsafe` lives here.
 //! * [`record`]: the record types, decoded and put in order of time.
 //! * [`perfdata`]: the perf.data container, read and written.
-//! * [`event`]: event names and what they mean to the kernel.
-//! * [`filter`]: the filter language.
+//! * [`event`]: event names and what they mean to the kernel; probes.
+//! * [`filter`]: the filter language, and where in the kernel a clause of it can run.
 //! * [`session`]: threads, processes and their mappings over time; the machine's CPUs.
 //! * [`symbols`]: addresses to functions.
 //! * [`source`]: where records come from: the running machine, a recording in any form, or text,

@@ -580,7 +580,7 @@ fn probes_are_made_listed_counted_and_removed() {
         (&["-x", libc, "--add", "exi"], "has no function exi"),
         (&["--funcs"], "-x"),
         (&["--add", "f", "size"], "not known here"),
-        (&["--vars", "no_such_function"], "does not describe"),
+        (&["--vars", "no_such_function"], "nothing describes"),
     ] {
         let out = probe(args);
         assert!(!out.status.success() && said(&out).contains(words), "{args:?}: {}", said(&out));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::event::probe::args::Parameters;
+use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::{self, as_name, tracefs};
@@ -116,13 +117,17 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows })
 }
 
-/// The parameters of a kernel function.
+/// The parameters of a function.
 fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
-    if args.exec.is_some() {
-        return Err(Usage("--vars: of programs the registers are known, arg1 to arg6, and $retval".to_owned()).into());
-    }
-    let known = KernelFunctions::system().of(function);
-    let known = known.ok_or_else(|| anyhow::anyhow!("the kernel does not describe a function {function}"))?;
+    let known = match &args.exec {
+        Some(path) => DebugInfo::open(path)
+            .ok_or_else(|| {
+                anyhow::anyhow!("{}: has no debug information; arg1 to arg6 are the registers", path.display())
+            })?
+            .of(function),
+        None => KernelFunctions::system().of(function),
+    };
+    let known = known.ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
     let rows = known.iter().map(|p| vec![text(&p.name), text(&p.kind), text(&p.fetch)]).collect();
     let columns = vec![column("name", "Parameter"), column("type", "Type"), column("fetch", "Read as")];
     show(args, &Table { columns, rows })

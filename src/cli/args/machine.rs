@@ -65,8 +65,8 @@ pub struct Probe {
     /// A probe: [GROUP:][NAME=]FUNCTION[+BYTES][%return], or PROVIDER:NAME of a static one
     #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
     pub add: Option<String>,
-    /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; of kernel functions also
-    /// parameters and their members by name
+    /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their members
+    /// by name, of kernel functions and where there is debug information
     #[arg(value_name = "ARG", requires = "add")]
     pub args: Vec<String>,
     /// The program or library; without it the kernel
@@ -81,7 +81,7 @@ pub struct Probe {
     /// List a program's functions and static probes
     #[arg(short = 'F', long, value_name = "GLOB", num_args = 0..=1, default_missing_value = "*")]
     pub funcs: Option<String>,
-    /// List the parameters of a kernel function
+    /// List the parameters of a function
     #[arg(short = 'V', long, value_name = "FUNCTION")]
     pub vars: Option<String>,
     /// Remove what a session left that was killed

@@ -25,6 +25,11 @@ pub trait Parameters {
     /// In order; `None` when nothing is known of the function.
     fn of(&self, function: &str) -> Option<Vec<Parameter>>;
 
+    /// Which of [`REGISTERS`] a parameter is in.
+    fn register(&self, _function: &str, parameter: usize) -> Result<usize, String> {
+        Ok(parameter)
+    }
+
     /// The offsets to follow from a parameter to a member, one for each pointer, and its fetch type.
     fn member(&self, function: &str, parameter: usize, path: &[&str]) -> Result<(Vec<u32>, String), String>;
 }
@@ -99,11 +104,12 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
         let names: Vec<&str> = known.iter().map(|p| p.name.as_str()).collect();
         format!("{} has no parameter {}; it has {}", spec.function, path[0], names.join(", "))
     })?;
+    let register = parameters.register(&spec.function, index)?;
     if path.len() == 1 {
-        return Ok((made(path[0]), fetch_of(index, &[], kind.unwrap_or(&known[index].fetch))?));
+        return Ok((made(path[0]), fetch_of(register, &[], kind.unwrap_or(&known[index].fetch))?));
     }
     let (offsets, own) = parameters.member(&spec.function, index, &path[1..])?;
-    Ok((made(path[path.len() - 1]), fetch_of(index, &offsets, kind.unwrap_or(&own))?))
+    Ok((made(path[path.len() - 1]), fetch_of(register, &offsets, kind.unwrap_or(&own))?))
 }
 
 /// The fetch of a parameter, through pointers. Texts are behind one more.

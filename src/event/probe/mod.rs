@@ -3,6 +3,7 @@
 //! (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
 
 pub mod args;
+pub mod dwarf;
 pub mod elf;
 pub mod kernel;
 pub mod tracefs;
@@ -97,7 +98,15 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
         return Ok(found);
     }
     let spec = Spec::parse(rest).map_err(|fault| fault.line())?;
-    spec.in_file(&path, group, &args::None)
+    // Debug information is large; it is read only for what is named in it.
+    let by_name = |arg: &String| {
+        let what = arg.rsplit('=').next().unwrap_or_default();
+        !what.starts_with(['%', '$', '@', '+', '-', '\\']) && !what.starts_with("arg")
+    };
+    match spec.args.iter().any(by_name).then(|| dwarf::DebugInfo::open(&path)).flatten() {
+        Some(info) => spec.in_file(&path, group, &info),
+        None => spec.in_file(&path, group, &args::None),
+    }
 }
 
 /// The static probe of a name, with or without its provider.

@@ -99,6 +99,10 @@ impl Load {
 }
 
 fn engine(events: Vec<Event>, target: Target) -> Engine {
+    engine_with(events, target, true)
+}
+
+fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     let config = Config {
         events,
         rate: Rate::Frequency(99),
@@ -111,7 +115,7 @@ fn engine(events: Vec<Event>, target: Target) -> Engine {
         target,
         cpus: None,
         command: None,
-        force: true,
+        force,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {
@@ -404,4 +408,43 @@ fn other_tasks_are_sampled_while_it_runs() {
     }
     one.end();
     two.end();
+}
+
+/// An event that comes by the hundred thousand is sampled more seldom, and said so; its samples count for
+/// all hits.
+#[test]
+fn a_flood_is_held_back() {
+    const NAME: &str = "a_flood_is_held_back";
+    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let (tid, its_tid) = std::sync::mpsc::channel();
+    let flood = std::thread::spawn(move || {
+        tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
+        let until = Instant::now() + Duration::from_secs(15);
+        while !stopped.load(Ordering::Relaxed) && Instant::now() < until {
+            (0..1000).for_each(|_| drop(rustix::process::getppid()));
+        }
+    });
+    let target = Target::Threads(vec![its_tid.recv().expect("started")]);
+    let engine = engine_with(events, target, false);
+    let until = Instant::now() + Duration::from_secs(12);
+    let slowed = |a: &Answer| {
+        a.events.iter().any(|e| e.meter.as_ref().is_some_and(|m| matches!(m.state.rate, Rate::Period(2..))))
+    };
+    while !slowed(&engine.answer()) && Instant::now() < until {
+        let _ = engine.notices().recv_timeout(Duration::from_millis(50));
+    }
+    let answer = engine.answer();
+    let rate = event(&answer, HIT).meter.map_or(0.0, |m| m.rate);
+    if !slowed(&answer) {
+        // 50 % of a CPU at 1.4 µs a sample; a slow or busy machine does not come so far.
+        assert!(rate < 380_000.0, "{rate} hits a second are none too many");
+        skipped(NAME, &format!("this machine makes {rate:.0} calls a second only"));
+    } else {
+        assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
+    }
+    stop.store(true, Ordering::Relaxed);
+    flood.join().expect("ends");
+    engine.stop();
 }

@@ -1,7 +1,7 @@
 //! Keeps events that come by the hundred thousand from slowing the machine down: nothing in the kernel
 //! does (software events with period 1 are not throttled).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::attr::{Flag, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::kernel::monotonic_ns;
@@ -21,11 +21,13 @@ pub struct Guard {
     /// Counts of each slot by CPU, and when.
     last: BTreeMap<(usize, u32), u64>,
     at: u64,
+    /// Slots that flooded already: less sampling lets more hits come, so they are judged by less.
+    slowed: BTreeSet<usize>,
 }
 
 impl Guard {
     pub fn new(off: bool) -> Self {
-        Self { off, last: BTreeMap::new(), at: monotonic_ns() }
+        Self { off, last: BTreeMap::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
     }
 
     /// Slots that cost a CPU more than may be, and the period that brings them to what is fine.
@@ -49,10 +51,13 @@ impl Guard {
             if attr.has(Flag::Freq) || !matches!(attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) {
                 return None;
             }
-            period(rate, attr.period_or_freq, attachment.common.chains && !attachment.slots[slot].event.no_chains)
-                .map(|period| (slot, period))
+            let chains = attachment.common.chains && !attachment.slots[slot].event.no_chains;
+            let limit = if self.slowed.contains(&slot) { 2.0 * WARN_PERCENT } else { REFUSE_PERCENT };
+            period(rate, attr.period_or_freq, chains, limit).map(|period| (slot, period))
         };
-        worst.into_iter().filter_map(too_much).collect()
+        let found: Vec<(usize, u64)> = worst.into_iter().filter_map(too_much).collect();
+        self.slowed.extend(found.iter().map(|(slot, _)| *slot));
+        found
     }
 }
 
@@ -62,10 +67,10 @@ pub fn percent(samples: f64, chains: bool) -> f64 {
 }
 
 /// The period, a power of two, at which hits that come so often cost what is fine; `None` when they
-/// cost less than what is refused as they are.
-fn period(hits: f64, now: u64, chains: bool) -> Option<u64> {
+/// cost less than a limit, in percent of a CPU, as they are.
+fn period(hits: f64, now: u64, chains: bool, limit: f64) -> Option<u64> {
     let costs = |period: u64| percent(hits / period.max(1) as f64, chains);
-    if costs(now) <= REFUSE_PERCENT {
+    if costs(now) <= limit {
         return None;
     }
     (1..32).map(|shift| 1u64 << shift).find(|period| costs(*period) <= WARN_PERCENT)
@@ -77,10 +82,11 @@ mod tests {
 
     #[test]
     fn only_floods_are_slowed_down() {
-        assert_eq!(period(200_000.0, 1, true), None);
-        assert_eq!(period(500_000.0, 1, true), Some(8));
-        assert_eq!(period(500_000.0, 1, false), None);
-        assert_eq!(period(500_000.0, 8, true), None);
-        assert_eq!(period(5e9, 1, true), Some(1 << 17));
+        assert_eq!(period(200_000.0, 1, true, REFUSE_PERCENT), None);
+        assert_eq!(period(500_000.0, 1, true, REFUSE_PERCENT), Some(8));
+        assert_eq!(period(500_000.0, 1, false, REFUSE_PERCENT), None);
+        assert_eq!(period(500_000.0, 8, true, REFUSE_PERCENT), None);
+        assert_eq!(period(2_400_000.0, 8, true, 2.0 * WARN_PERCENT), Some(64));
+        assert_eq!(period(5e9, 1, true, REFUSE_PERCENT), Some(1 << 17));
     }
 }

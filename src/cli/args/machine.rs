@@ -62,7 +62,7 @@ pub struct Stat {
 /// Options of `probe`. Without any, lists the probes that there are.
 #[derive(Debug, ClapArgs)]
 pub struct Probe {
-    /// A probe: [GROUP:][NAME=]FUNCTION[+BYTES][%return], or PROVIDER:NAME of a static one
+    /// A probe: `[GROUP:][NAME=]FUNCTION[+BYTES][%return]`, or PROVIDER:NAME of a static one
     #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
     pub add: Option<String>,
     /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their members

@@ -224,6 +224,21 @@ fn values_are_left_out_and_filters_come_back() {
     assert!(h.app.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
     h = h.keys("<bs>d");
     assert_eq!(h.app.answer.total.samples, all - left);
+    // The same by the mouse: Alt and a click keeps the cell's value, with the right button leaves it out.
+    h = h.keys("<bs>");
+    let click = |h: &mut Harness, button| {
+        use crossterm::event::{Event, KeyModifiers, MouseEvent, MouseEventKind};
+        let column = h.text().lines().find_map(|l| l.find("DSO")).expect("a heading") as u16 + 1;
+        let kind = MouseEventKind::Down(button);
+        h.app.input(&Event::Mouse(MouseEvent { kind, column, row: 3, modifiers: KeyModifiers::ALT }));
+        h.settle();
+    };
+    h.app.screen.go(0, &h.app.answer.clone());
+    click(&mut h, crossterm::event::MouseButton::Right);
+    assert_eq!(h.app.answer.total.samples, left);
+    h = h.keys("<bs>");
+    click(&mut h, crossterm::event::MouseButton::Left);
+    assert_eq!(h.app.answer.total.samples, all - left);
     h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
     let kernel = h.app.answer.total.samples;
     h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");

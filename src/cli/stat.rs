@@ -126,6 +126,9 @@ fn one_run(
         on_exec,
     };
     let counters = Counters::open(config, Box::new(RealSys), Rights::read())?;
+    if let Some(note) = counters.note.as_ref().filter(|_| report.runs.is_empty()) {
+        complain(note);
+    }
     counters.enable();
     let started = Instant::now();
     let before = read(&counters);

@@ -48,6 +48,8 @@ pub struct Counters {
     open: Vec<Open>,
     /// Why an event is not counted.
     pub refused: Vec<Option<String>>,
+    /// Why the kernel is left out, where it was not to be.
+    pub note: Option<String>,
     /// The name of each thread that is counted.
     pub comms: BTreeMap<i32, String>,
 }
@@ -61,7 +63,7 @@ impl Counters {
         let (files, _) = limits::raise_files();
         let n = config.events.len();
         let mut counters =
-            Self { sys, rights, config, open: Vec::new(), refused: vec![None; n], comms: BTreeMap::new() };
+            Self { sys, rights, config, open: Vec::new(), refused: vec![None; n], note: None, comms: BTreeMap::new() };
         let groups = counters.config.target.open_cgroups()?;
         let places = counters.places(&groups);
         let need = places.len() * n + 32;
@@ -123,6 +125,10 @@ impl Counters {
                 Err(errno) if OpenError::is_gone(errno) => return Ok(()),
                 Err(Errno::ACCESS | Errno::PERM) if !self.config.exclude.kernel && !self.rights.kernel() => {
                     self.config.exclude.kernel = true;
+                    let level = self.rights.paranoid;
+                    self.note = Some(format!(
+                        "user code only: kernel.perf_event_paranoid is {level} (run as root to count the kernel)"
+                    ));
                 }
                 Err(errno) => {
                     let error = OpenError::open(&self.config.events[event].name, &attr, errno, &self.rights);

@@ -1,6 +1,6 @@
 //! What keys, mouse and paste do, depending on what is on top: a prompt, an overlay, the screen.
 
-use crossterm::event::{Event as Input, KeyEvent, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::{App, Tab};
 use crate::ui::command::{self, Command, Lookup};
@@ -226,6 +226,11 @@ impl App {
             Tab::Top => {}
         }
         let answer = self.answer.clone();
+        if mouse.modifiers.contains(KeyModifiers::ALT)
+            && let MouseEventKind::Down(button) = mouse.kind
+        {
+            return self.narrow_by_cell(mouse.column, mouse.row, button == MouseButton::Right);
+        }
         match mouse.kind {
             MouseEventKind::ScrollDown => self.screen.step(3, &answer),
             MouseEventKind::ScrollUp => self.screen.step(-3, &answer),

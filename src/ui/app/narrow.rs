@@ -7,6 +7,7 @@ use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
 use crate::ui::command::Command;
+use crate::ui::draw::layout;
 use crate::ui::prompt::Ask;
 
 impl App {
@@ -92,6 +93,24 @@ impl App {
             Some((label, expression)) => push(self, label, expression),
             None => self.say("the table does not tell these apart: add the column with s"),
         }
+    }
+
+    /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
+    pub(super) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
+        let Some((line, field)) = layout::cell(self, column, row) else { return };
+        let answer = self.answer.clone();
+        self.screen.go(line, &answer);
+        let command = match field {
+            Field::Key(Key::Comm) => Command::ZoomComm,
+            Field::Key(Key::Pid) => Command::ZoomProcess,
+            Field::Key(Key::Tid) => Command::ZoomThread,
+            Field::Key(Key::Cgroup) => Command::ZoomCgroup,
+            Field::Key(Key::Dso) => Command::ZoomDso,
+            Field::Key(Key::Sym) => Command::ZoomSymbol,
+            Field::Key(Key::Cpu) if !exclude => return self.zoom_cpu(None),
+            _ => return self.say("this column has no value to filter by"),
+        };
+        self.zoom(&command, exclude);
     }
 
     pub(super) fn zoom_cpu(&mut self, text: Option<String>) {

@@ -134,6 +134,14 @@ pub fn hit(app: &App, column: u16, row: u16) -> Hit {
     Hit::Line(line, mark)
 }
 
+/// The line and the column under the mouse, where a line is.
+pub fn cell(app: &App, column: u16, row: u16) -> Option<(usize, Field)> {
+    let Hit::Line(line, _) = hit(app, column, row) else { return None };
+    let spans = columns(app.size.0, &app.fields());
+    let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column))?;
+    Some((line, span.field))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

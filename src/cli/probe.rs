@@ -7,6 +7,7 @@ use crate::event::probe::args::Parameters;
 use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::kernel::KernelFunctions;
+use crate::event::probe::lines::Line;
 use crate::event::probe::{self, as_name, tracefs};
 use crate::event::spec::Places;
 use crate::panel::{Align, Cell, Column, Table};
@@ -35,6 +36,9 @@ pub fn run(args: Probe) -> anyhow::Result<u8> {
     }
     if let Some(function) = &args.vars {
         return variables(&args, function);
+    }
+    if let Some(function) = &args.line {
+        return lines(&args, function);
     }
     let known = tracefs::list(&root()?)?;
     let rows = known.iter().map(|p| vec![text(&p.event()), text(&p.what)]).collect();
@@ -115,6 +119,36 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     }
     let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands or size")];
     show(args, &Table { columns, rows })
+}
+
+/// The lines of a function that have code, with their text where the source is at hand.
+fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
+    let path = exec(args)?;
+    let info = DebugInfo::open(path);
+    let info = info.ok_or_else(|| anyhow::anyhow!("{}: has no debug information", path.display()))?;
+    let lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
+    let source = lines.first().and_then(|line| source(Path::new(&line.file))).unwrap_or_default();
+    let row = |line: &Line| {
+        let words = source.lines().nth(line.number.saturating_sub(1) as usize).unwrap_or_default();
+        vec![
+            Cell::Id(line.relative as i64),
+            text(&format!("{}:{}", line.file, line.number)),
+            text(&format!("{:#x}", line.address)),
+            text(words.trim_end()),
+        ]
+    };
+    let columns =
+        vec![column("line", "Line"), column("place", "Place"), column("address", "Address"), column("text", "Text")];
+    show(args, &Table { columns, rows: lines.iter().map(row).collect() })
+}
+
+/// A source file's text. The name comes from the program: what is no ordinary file, or too large for one,
+/// is left alone.
+fn source(path: &Path) -> Option<String> {
+    const MAX: u64 = 16 << 20;
+    let meta = std::fs::metadata(path).ok()?;
+    let fits = meta.is_file() && meta.len() <= MAX;
+    fits.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 /// The parameters of a function.

@@ -62,7 +62,7 @@ pub struct Stat {
 /// Options of `probe`. Without any, lists the probes that there are.
 #[derive(Debug, ClapArgs)]
 pub struct Probe {
-    /// A probe: `[GROUP:][NAME=]FUNCTION[+BYTES][%return]`, or PROVIDER:NAME of a static one
+    /// A probe: `[GROUP:][NAME=]FUNCTION[+BYTES|:LINE|%return]`, or PROVIDER:NAME of a static one
     #[arg(short = 'a', long, value_name = "PROBE", conflicts_with_all = ["del", "funcs", "vars", "clean"])]
     pub add: Option<String>,
     /// What is read there: arg1, $retval, %di, +8(%si):u32, arg1:string; parameters and their members
@@ -84,6 +84,9 @@ pub struct Probe {
     /// List the parameters of a function
     #[arg(short = 'V', long, value_name = "FUNCTION")]
     pub vars: Option<String>,
+    /// List the lines of a program's function that can be probed, counted from its first
+    #[arg(short = 'L', long, value_name = "FUNCTION", conflicts_with_all = ["add", "del", "funcs", "vars"])]
+    pub line: Option<String>,
     /// Remove what a session left that was killed
     #[arg(long)]
     pub clean: bool,

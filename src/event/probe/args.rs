@@ -86,7 +86,7 @@ fn resolve(arg: &str, spec: &Spec, parameters: &dyn Parameters) -> Result<(Strin
     if spec.on_return {
         return Err(format!("{what}: when a function returns, only $retval is known"));
     }
-    if spec.offset > 0 {
+    if spec.offset > 0 || spec.line.is_some_and(|line| line > 0) {
         return Err(format!("{what}: inside a function only registers are known: %di and the like"));
     }
     if let Some(n) = what.strip_prefix("arg").and_then(|n| n.parse::<usize>().ok()) {

@@ -11,12 +11,12 @@ use object::{Object, ObjectSection};
 
 use super::args::{Parameter, Parameters};
 
-type Reader = EndianArcSlice<LittleEndian>;
-type Entry = DebuggingInformationEntry<Reader>;
+pub(super) type Reader = EndianArcSlice<LittleEndian>;
+pub(super) type Entry = DebuggingInformationEntry<Reader>;
 
 /// The debug information of one file.
 pub struct DebugInfo {
-    dwarf: Dwarf<Reader>,
+    pub(super) dwarf: Dwarf<Reader>,
 }
 
 /// Where a type stands.
@@ -66,10 +66,22 @@ impl DebugInfo {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The function's parameters with their types; of several of the name the first that has a body.
+    /// The function's parameters with their types.
     fn parameters(&self, function: &str) -> Option<Vec<(String, Option<TypeAt>)>> {
+        let (index, unit, entry) = self.find(function)?;
+        Some(self.children(index, &unit, &entry))
+    }
+
+    /// A function's entry and the unit that it is in.
+    pub(super) fn function(&self, name: &str) -> Option<(Unit<Reader>, Entry)> {
+        self.find(name).map(|(_, unit, entry)| (unit, entry))
+    }
+
+    /// Of several functions of the name the first that has a body.
+    fn find(&self, function: &str) -> Option<(usize, Unit<Reader>, Entry)> {
         for (index, unit) in self.units().enumerate() {
             let mut entries = unit.entries();
+            let mut found = None;
             while let Ok(Some(entry)) = entries.next_dfs() {
                 if entry.tag() != constants::DW_TAG_subprogram {
                     continue;
@@ -82,7 +94,11 @@ impl DebugInfo {
                 if declared || !(named(&entry) || origin.as_ref().is_some_and(named)) {
                     continue;
                 }
-                return Some(self.children(index, &unit, &entry));
+                found = Some(entry);
+                break;
+            }
+            if let Some(entry) = found {
+                return Some((index, unit, entry));
             }
         }
         None

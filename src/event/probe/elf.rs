@@ -16,6 +16,8 @@ pub struct Elf {
     path: String,
     /// (name, offset in the file, size in bytes), sorted by name.
     functions: Vec<(String, u64, u64)>,
+    /// What of the file is loaded: (address, size in the file, offset there).
+    segments: Vec<(u64, u64, u64)>,
     pub probes: Vec<Usdt>,
 }
 
@@ -53,7 +55,13 @@ impl Elf {
         let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
         let is_64 = file.is_64();
         let probes = notes.map(|notes| usdt::parse(&notes, base, is_64, &to_offset)).unwrap_or_default();
-        Ok(Self { path: shown, functions, probes })
+        Ok(Self { path: shown, functions, segments, probes })
+    }
+
+    /// Where an address is in the file.
+    pub fn offset(&self, address: u64) -> Option<u64> {
+        let of = self.segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
+        of.map(|(start, _, offset)| address - start + offset)
     }
 
     /// All functions with their sizes.

@@ -6,6 +6,7 @@ pub mod args;
 pub mod dwarf;
 pub mod elf;
 pub mod kernel;
+pub mod lines;
 pub mod tracefs;
 pub mod usdt;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::Fault;
 use args::Parameters;
+use dwarf::DebugInfo;
 
 /// Where a probe is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +67,15 @@ impl Probe {
     }
 }
 
-/// What was asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET][%return] [ARG…]`, as perf probe has it.
+/// What was asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, as perf probe has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub group: Option<String>,
     pub name: Option<String>,
     pub function: String,
     pub offset: u64,
+    /// A line of the function, counted from where it begins.
+    pub line: Option<u64>,
     pub on_return: bool,
     pub args: Vec<String>,
 }
@@ -103,9 +107,10 @@ pub fn parse(text: &str, group: &str) -> Result<Probe, String> {
         let what = arg.rsplit('=').next().unwrap_or_default();
         !what.starts_with(['%', '$', '@', '+', '-', '\\']) && !what.starts_with("arg")
     };
-    match spec.args.iter().any(by_name).then(|| dwarf::DebugInfo::open(&path)).flatten() {
-        Some(info) => spec.in_file(&path, group, &info),
-        None => spec.in_file(&path, group, &args::None),
+    let wanted = spec.line.is_some() || spec.args.iter().any(by_name);
+    match wanted.then(|| DebugInfo::open(&path)).flatten() {
+        Some(info) => spec.in_file(&path, group, &info, Some(&info)),
+        None => spec.in_file(&path, group, &args::None, None),
     }
 }
 
@@ -148,6 +153,10 @@ impl Spec {
             }
         }
         let (place, on_return) = place.strip_suffix("%return").map_or((place, false), |place| (place, true));
+        let (place, line) = match place.rsplit_once(':').map(|(place, line)| (place, line.parse::<u64>())) {
+            Some((place, Ok(line))) => (place, Some(line)),
+            _ => (place, None),
+        };
         let (function, offset) = match place.rsplit_once('+') {
             None => (place, 0),
             Some((function, offset)) => {
@@ -159,14 +168,15 @@ impl Spec {
         if function.is_empty() || function.contains(['%', ';', '@']) {
             return Err(fault(place, "expected FUNCTION, FUNCTION+BYTES or FUNCTION%return"));
         }
-        if on_return && offset > 0 {
-            return Err(fault(place, "a return has no offset"));
+        if u8::from(on_return) + u8::from(offset > 0) + u8::from(line.is_some()) > 1 {
+            return Err(fault(place, "one of an offset, a line and %return: a return has no offset"));
         }
         Ok(Self {
             group: group.map(str::to_owned),
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             function: function.to_owned(),
             offset,
+            line,
             on_return,
             args: words.map(str::to_owned).collect(),
         })
@@ -174,7 +184,11 @@ impl Spec {
 
     fn name_or_made(&self) -> String {
         let made = || {
-            let at = if self.offset > 0 { format!("_{:#x}", self.offset) } else { String::new() };
+            let at = match self.line {
+                Some(line) => format!("_L{line}"),
+                None if self.offset > 0 => format!("_{:#x}", self.offset),
+                None => String::new(),
+            };
             format!("{}{at}{}", as_name(&self.function), if self.on_return { "__return" } else { "" })
         };
         self.name.clone().unwrap_or_else(made)
@@ -182,6 +196,9 @@ impl Spec {
 
     /// The probe of a kernel function.
     pub fn in_kernel(&self, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
+        if self.line.is_some() {
+            return Err(format!("the lines of {} are not known; FUNCTION+BYTES is a place in it", self.function));
+        }
         Ok(Probe {
             group: self.group.clone().unwrap_or_else(|| group.to_owned()),
             name: self.name_or_made(),
@@ -192,7 +209,13 @@ impl Spec {
     }
 
     /// The probe of a function of a file.
-    pub fn in_file(&self, path: &Path, group: &str, parameters: &dyn Parameters) -> Result<Probe, String> {
+    pub fn in_file(
+        &self,
+        path: &Path,
+        group: &str,
+        parameters: &dyn Parameters,
+        info: Option<&DebugInfo>,
+    ) -> Result<Probe, String> {
         let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
         if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c == ':') {
             return Err(format!("{}: the kernel takes no path with blanks or colons", path.display()));
@@ -202,10 +225,18 @@ impl Spec {
         if let Some(size) = offset.1.filter(|size| self.offset >= *size && self.offset > 0) {
             return Err(format!("{} is {size} bytes long", self.function));
         }
+        let at = match (self.line, info) {
+            (None, _) => offset.0 + self.offset,
+            (Some(_), None) => return Err(format!("{}: has no debug information, which knows lines", path.display())),
+            (Some(line), Some(info)) => {
+                let address = info.address_of(&self.function, line)?;
+                file.offset(address).ok_or_else(|| format!("line {line} has no code in the file"))?
+            }
+        };
         Ok(Probe {
             group: self.group.clone().unwrap_or_else(|| group.to_owned()),
             name: self.name_or_made(),
-            place: Place::File { path, offset: offset.0 + self.offset, semaphore: None },
+            place: Place::File { path, offset: at, semaphore: None },
             on_return: self.on_return,
             args: args::resolve_all(self, parameters)?,
         })
@@ -222,12 +253,14 @@ mod tests {
         let spec = Spec::parse("grp:ev=do_it+0x10 arg1 arg2:string").expect("parses");
         assert_eq!((spec.group.as_deref(), spec.name.as_deref(), spec.offset), (Some("grp"), Some("ev"), 16));
         assert_eq!(spec.args, ["arg1", "arg2:string"]);
+        assert_eq!(Spec::parse("g:n=do_it:12").expect("parses").line, Some(12));
         assert!(Spec::parse("malloc%return $retval").expect("parses").on_return);
         for (bad, words) in [
             ("", "name a function"),
             ("a-b=x", "letters"),
             ("f+zz", "number of bytes"),
             ("f+1%return", "no offset"),
+            ("f:3%return", "no offset"),
             ("%return", "expected FUNCTION"),
             ("a;b", "expected FUNCTION"),
         ] {

@@ -1,0 +1,78 @@
+//! The lines of a program's functions and the places of their code (DWARF 5, section 6.2).
+
+use gimli::constants;
+
+use super::dwarf::DebugInfo;
+
+/// A line of a function that has code of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Counted from the line that the function begins at, as perf probe has it.
+    pub relative: u64,
+    /// In its file.
+    pub number: u64,
+    pub file: String,
+    /// Where its first instruction is, as the program is linked.
+    pub address: u64,
+}
+
+impl DebugInfo {
+    /// The lines of a function, in order; of each the first instruction that begins a statement.
+    pub fn lines(&self, function: &str) -> Option<Vec<Line>> {
+        let (unit, entry) = self.function(function)?;
+        let low = match entry.attr_value(constants::DW_AT_low_pc)? {
+            gimli::AttributeValue::Addr(address) => address,
+            other => self.dwarf.attr_address(&unit, other).ok()??,
+        };
+        let high = match entry.attr_value(constants::DW_AT_high_pc)? {
+            gimli::AttributeValue::Addr(address) => address,
+            other => low.checked_add(other.udata_value()?)?,
+        };
+        let first = entry.attr_value(constants::DW_AT_decl_line).and_then(|v| v.udata_value()).unwrap_or(1);
+        let program = unit.line_program.clone()?;
+        let mut rows = program.rows();
+        let mut lines: Vec<Line> = Vec::new();
+        while let Ok(Some((header, row))) = rows.next_row() {
+            let inside = (low..high).contains(&row.address()) && row.is_stmt() && !row.end_sequence();
+            let Some(number) = row.line().map(std::num::NonZero::get).filter(|n| inside && *n >= first) else {
+                continue;
+            };
+            if lines.iter().any(|line| line.number == number) {
+                continue;
+            }
+            let name = row.file(header).and_then(|file| self.dwarf.attr_string(&unit, file.path_name()).ok());
+            let file = name.map(|name| String::from_utf8_lossy(&name).into_owned()).unwrap_or_default();
+            lines.push(Line { relative: number - first, number, file, address: row.address() });
+        }
+        lines.sort_by_key(|line| line.number);
+        Some(lines)
+    }
+
+    /// Where the code of a line of a function begins; the error names lines that have some.
+    pub fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
+        let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are not known here"))?;
+        lines.iter().find(|line| line.relative == relative).map(|line| line.address).ok_or_else(|| {
+            let known: Vec<String> = lines.iter().map(|line| line.relative.to_string()).collect();
+            format!("line {relative} of {function} has no code of its own; these have: {}", known.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_function_and_their_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/probed.so");
+        let info = DebugInfo::open(path.as_ref()).expect("debug information");
+        let lines = info.lines("send_message").expect("known");
+        assert!(
+            lines.iter().any(|line| line.relative == 2 && line.number == 8 && line.file == "probed.c"),
+            "{lines:?}"
+        );
+        assert!(info.address_of("send_message", 2).expect("code") > 0);
+        assert!(info.address_of("send_message", 77).expect_err("none").contains("these have: "));
+        assert!(info.lines("nobody").is_none());
+    }
+}

@@ -278,3 +278,27 @@ fn filters_are_kept_under_names() {
     h = h.keys(":forget-filter mine<ret>");
     assert!(h.app.saved.is_empty());
 }
+
+/// When samples came: the map at each size, a selection, and what is left of it on every screen.
+#[test]
+fn the_map_of_time_and_a_range_of_it() {
+    for (width, height) in [(80, 24), (200, 60), (40, 12)] {
+        let h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height);
+        insta::assert_snapshot!(format!("time-{width}x{height}"), h.keys("3").text());
+    }
+    let mut h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 80, 24);
+    let all = h.app.answer.total.samples;
+    h = h.keys("3<home><right><right>v<right><right><down>");
+    let heat = h.app.answer.heat.clone().expect("a map");
+    let cells = h.app.time.selected(&heat);
+    let wanted = heat.sum(cells.clone());
+    assert_eq!(cells.len(), 2 * heat.rows + 2);
+    assert!(wanted > 0 && wanted < all);
+    h = h.keys("<ret>");
+    assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.0")), (wanted, true), "{}", h.text());
+    // The map keeps to what is shown; back is the whole of it.
+    h = h.keys("3");
+    assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), wanted);
+    h = h.keys("<bs>");
+    assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
+}

@@ -19,6 +19,12 @@ fn colour(color: Color, default: &str) -> String {
     if let Color::Rgb(r, g, b) = color {
         return format!("#{r:02x}{g:02x}{b:02x}");
     }
+    if let Color::Indexed(n @ 16..=231) = color {
+        // The colour cube of xterm.
+        let one = |part: u8| if part == 0 { 0 } else { 55 + 40 * part };
+        let (r, g, b) = (one((n - 16) / 36), one((n - 16) / 6 % 6), one((n - 16) % 6));
+        return format!("#{r:02x}{g:02x}{b:02x}");
+    }
     let known = match color {
         Color::Black => "#16181d",
         Color::Red => "#f2686a",
@@ -128,6 +134,13 @@ fn the_flame_graph_both_ways_and_around_a_function() {
     for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
         compare(name, &incident().keys(keys).buffer_in(Depth::True));
     }
+}
+
+#[test]
+fn when_samples_came() {
+    let harness = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 26);
+    let burst = harness.keys(":filter stack ~ estimation_timer<ret>3<home><right><right>v<right><right>");
+    compare("time", &burst.buffer_in(Depth::True));
 }
 
 #[test]

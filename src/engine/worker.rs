@@ -11,6 +11,7 @@ use crate::analysis::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{CpuAnswer, CpuCounts};
+use crate::query::heat::Heat;
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Counts, Info, Waker};
@@ -421,6 +422,11 @@ impl Worker {
         let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;
         let cpus = self.count_cpus(&question);
+        let until = self.frozen_at.unwrap_or(u64::MAX);
+        let heat = question
+            .heat
+            .as_ref()
+            .map(|spec| Arc::new(Heat::build(self.data(), question.event, question.filter.as_ref(), spec, until)));
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
@@ -439,6 +445,7 @@ impl Worker {
             rows: parts.rows,
             lines: parts.lines,
             flame: parts.flame,
+            heat,
             sides: parts.sides,
             ledger,
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),

@@ -10,6 +10,7 @@ use crate::session::DsoKind;
 use super::blocks::Flame;
 use super::cpus::CpuAnswer;
 use super::diff::Side;
+use super::heat::Heat;
 use super::question::Question;
 use super::top::Group;
 use super::versus::Versus;
@@ -126,6 +127,7 @@ pub struct Answer {
     pub unfiltered: Acc,
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
+    pub heat: Option<Arc<Heat>>,
     /// The baseline's side and this one's, when there is one.
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.

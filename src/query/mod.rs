@@ -14,6 +14,7 @@ pub mod diff;
 pub mod find;
 pub mod flame;
 pub mod fold;
+pub mod heat;
 pub mod judge;
 pub mod lines;
 pub mod named;

@@ -8,6 +8,7 @@ use crate::filter::Filter;
 
 use super::blocks::FlameSpec;
 use super::diff::Per;
+use super::heat::HeatSpec;
 
 /// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,6 +158,8 @@ pub struct Question {
     pub cpu: Option<u16>,
     /// The flame graph, when that is what is looked at; else the table is answered.
     pub flame: Option<FlameSpec>,
+    /// The map of time, when that is what is looked at.
+    pub heat: Option<HeatSpec>,
 }
 
 impl Default for Question {
@@ -178,6 +181,7 @@ impl Default for Question {
             clock: None,
             cpu: None,
             flame: None,
+            heat: None,
         }
     }
 }

@@ -96,6 +96,11 @@ pub enum Command {
     CpuCapture,
     SoftirqTime,
     TabEvents,
+    TabTime,
+    TimeLeft,
+    TimeRight,
+    TimeSelect,
+    TimeEnter,
     EventAdd(Option<String>),
     EventEnter,
     EventStop,
@@ -259,6 +264,12 @@ table! {
         "undo" ["u"] => Undo: "take the last change back";
         "redo" ["ctrl-r"] => Redo: "make it again";
     }
+    "Time" {
+        "time-left" ["left"] => TimeLeft: "a second back";
+        "time-right" ["right"] => TimeRight: "a second on";
+        "time-select" ["v"] => TimeSelect: "select from here, in order of time";
+        "time-enter" ["enter"] => TimeEnter: "only what came in the selected time, on every screen";
+    }
     "CPUs" {
         "cpu-left" ["left"] => CpuLeft: "to the column on the left";
         "cpu-right" ["right"] => CpuRight: "to the column on the right";
@@ -280,6 +291,7 @@ table! {
     "Program" {
         "top" ["1"] => TabTop: "the table";
         "flame" ["2"] => TabFlame: "the flame graph";
+        "time" ["3"] => TabTime: "when samples came: a column a second, offsets inside it downwards";
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
         "events" ["5", "e"] => TabEvents: "the events: what is measured, what could be";
         "finding" ["!"] => Finding: "go to the CPU that stands out";
@@ -326,9 +338,10 @@ pub enum Lookup {
 pub const FLAME: &str = "Flame graph";
 pub const CPUS: &str = "CPUs";
 pub const EVENTS: &str = "Events";
+pub const TIME: &str = "Time";
 
 fn is_special(row: &Row) -> bool {
-    [FLAME, CPUS, EVENTS].contains(&row.group)
+    [FLAME, TIME, CPUS, EVENTS].contains(&row.group)
 }
 
 /// Looks a key sequence up; `own` is the group of the screen that is looked at, if it has one.
@@ -381,7 +394,7 @@ mod tests {
             keys
         };
         let keys = of(None);
-        assert!([FLAME, CPUS, EVENTS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
+        assert!([FLAME, TIME, CPUS, EVENTS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
         let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
         assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
     }

@@ -15,6 +15,7 @@ pub mod run;
 pub mod screen;
 pub mod term;
 pub mod theme;
+pub mod time;
 
 pub use app::{App, Effect, Start};
 pub use command::Command;

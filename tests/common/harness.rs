@@ -14,6 +14,7 @@ use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::Meter;
 use perfprof_tui::query::cpus::CpuCounts;
+use perfprof_tui::query::heat::Heat;
 use perfprof_tui::query::{Answer, Fold, Key, Question};
 use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
@@ -156,6 +157,10 @@ impl Harness {
             unfiltered: total(question.event),
             lines: parts.lines,
             flame: parts.flame,
+            heat: question
+                .heat
+                .as_ref()
+                .map(|spec| Arc::new(Heat::build(data, question.event, question.filter.as_ref(), spec, u64::MAX))),
             rows: parts.rows,
             sides: parts.sides,
             ledger: core.profile.ledger.clone(),

@@ -221,6 +221,7 @@ impl App {
         }
         match self.tab {
             Tab::Flame => return self.flame_mouse(mouse),
+            Tab::Time => return self.time_mouse(mouse),
             Tab::Cpus => return self.cpus_mouse(mouse),
             Tab::Events => return self.events_mouse(mouse),
             Tab::Top => {}

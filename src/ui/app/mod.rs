@@ -6,6 +6,7 @@ mod events;
 mod flame;
 mod input;
 mod narrow;
+mod time;
 mod update;
 mod versus;
 
@@ -31,6 +32,7 @@ use super::flame::FlameScreen;
 use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
+use super::time::TimeScreen;
 
 pub use versus::Mark;
 
@@ -103,6 +105,7 @@ pub struct Start {
 pub enum Tab {
     Top,
     Flame,
+    Time,
     Cpus,
     Events,
 }
@@ -113,6 +116,7 @@ impl Tab {
         match self {
             Self::Top => None,
             Self::Flame => Some(command::FLAME),
+            Self::Time => Some(command::TIME),
             Self::Cpus => Some(command::CPUS),
             Self::Events => Some(command::EVENTS),
         }
@@ -127,6 +131,7 @@ pub struct App {
     pub screen: Screen,
     pub tab: Tab,
     pub flame: FlameScreen,
+    pub time: TimeScreen,
     pub cpus: CpusScreen,
     pub events: EventsScreen,
     /// The machine's CPUs; none of a recording.
@@ -193,6 +198,7 @@ impl App {
             screen: Screen::default(),
             tab: Tab::Top,
             flame: FlameScreen::default(),
+            time: TimeScreen::default(),
             cpus: CpusScreen::default(),
             events: EventsScreen::default(),
             host: None,
@@ -333,6 +339,7 @@ impl App {
             clock: self.info.clock(),
             cpu: self.asked_cpu(),
             flame: (self.tab == Tab::Flame).then(|| self.flame_spec()),
+            heat: (self.tab == Tab::Time).then(|| self.heat_spec()),
         };
         if always || question != self.asked {
             self.asked = Question { generation: self.asked.generation + 1, ..question };

@@ -20,6 +20,9 @@ impl App {
         if self.tab == Tab::Flame && self.run_flame(&command) {
             return self.ask(false);
         }
+        if self.tab == Tab::Time && self.run_time(&command) {
+            return self.ask(false);
+        }
         if self.tab == Tab::Cpus && self.run_cpus(&command) {
             return self.ask(false);
         }
@@ -37,6 +40,7 @@ impl App {
                 self.say("no call chains were recorded: there is nothing to draw")
             }
             Command::TabFlame => self.tab = Tab::Flame,
+            Command::TabTime => self.tab = Tab::Time,
             Command::TabCpus => self.tab = Tab::Cpus,
             Command::TabEvents => self.show_events(),
             Command::Finding => self.go_to_finding(),

@@ -220,6 +220,7 @@ impl App {
         match self.tab {
             Tab::Top => Some(shown(&self.answer.lines, &self.fields()).to_text()),
             Tab::Flame => self.answer.flame.as_ref().map(|flame| drawn::text(self, flame)),
+            Tab::Time => self.answer.heat.as_ref().map(|heat| crate::ui::draw::time::text(heat)),
             Tab::Cpus => Some(crate::ui::draw::cpus::text(self)),
             Tab::Events => Some(crate::ui::draw::events::text(self)),
         }
@@ -265,6 +266,7 @@ impl App {
         let started = self.answer.events.iter().filter(|e| e.meter.is_some()).skip(self.info.events.len());
         commands.extend(started.map(|e| format!("event {}", e.name)));
         match self.tab {
+            Tab::Time => commands.push("time".to_owned()),
             Tab::Cpus => commands.push("cpu-screen".to_owned()),
             Tab::Events => commands.push("events".to_owned()),
             Tab::Top | Tab::Flame => {}

@@ -31,7 +31,7 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
-    if matches!(app.tab, Tab::Cpus | Tab::Events) {
+    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events) {
         return;
     }
     if let Some(search) = &app.screen.search {
@@ -144,6 +144,21 @@ const CPU_KEYS: &[(&str, &str)] = &[
     ("quit", "quit"),
 ];
 
+/// The same on the time screen.
+const TIME_KEYS: &[(&str, &str)] = &[
+    ("time-select", "select"),
+    ("time-enter", "only this time"),
+    ("back", "back"),
+    ("help", "help"),
+    ("time-left", "a second back"),
+    ("time-right", "a second on"),
+    ("page-up", "page back"),
+    ("filter", "filter"),
+    ("flame", "flame"),
+    ("top", "table"),
+    ("quit", "quit"),
+];
+
 /// The same on the event screen.
 const EVENT_KEYS: &[(&str, &str)] = &[
     ("event-enter", "start/show"),
@@ -179,6 +194,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     let keys = match app.tab {
         Tab::Top => KEYS,
         Tab::Flame => FLAME_KEYS,
+        Tab::Time => TIME_KEYS,
         Tab::Cpus => CPU_KEYS,
         Tab::Events => EVENT_KEYS,
     };

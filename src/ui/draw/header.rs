@@ -112,8 +112,13 @@ fn samples(app: &App) -> String {
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, name) in [(Tab::Top, "1 Top"), (Tab::Flame, "2 Flame"), (Tab::Cpus, "4 CPUs"), (Tab::Events, "5 Events")]
-    {
+    for (tab, name) in [
+        (Tab::Top, "1 Top"),
+        (Tab::Flame, "2 Flame"),
+        (Tab::Time, "3 Time"),
+        (Tab::Cpus, "4 CPUs"),
+        (Tab::Events, "5 Events"),
+    ] {
         let (text, style) =
             if tab == app.tab { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
         x += put(buffer, area, x, 0, &text, style);

@@ -10,6 +10,7 @@ pub mod info;
 pub mod layout;
 pub mod overlays;
 pub mod table;
+pub mod time;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -34,6 +35,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     match app.tab {
         Tab::Top => table::draw(app, theme, places.table, buffer),
         Tab::Flame => flame::draw(app, theme, places.table, buffer),
+        Tab::Time => time::draw(app, theme, places.table, buffer),
         Tab::Cpus => cpus::draw(app, theme, places.table, buffer),
         Tab::Events => events::draw(app, theme, places.table, buffer),
     }

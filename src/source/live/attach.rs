@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
-use crate::event::spec::Places;
-use crate::event::{Event, referee};
+use crate::event::Event;
 use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
-use crate::kernel::bpf::LoadError;
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
@@ -49,19 +46,6 @@ pub struct Opened {
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
     FreshId { id, event, sample_type: attr.sample_type, period }
-}
-
-/// Why a program was not loaded (bpf(2), ERRORS).
-fn refused_program(error: &LoadError, fail: &dyn Fn(String, &str) -> OpenError) -> OpenError {
-    match error.errno {
-        Errno::PERM | Errno::ACCESS if error.log.is_empty() => fail(
-            "BPF programs are not allowed to this user".to_owned(),
-            "Run as root, or setcap cap_bpf,cap_perfmon; --where and f filter what is shown.",
-        ),
-        Errno::NOSYS => fail("this kernel has no BPF".to_owned(), "--where and f filter what is shown."),
-        errno if error.log.is_empty() => fail(format!("the kernel says {errno}"), ""),
-        errno => fail(format!("the kernel's verifier says {}: {errno}", error.log), ""),
-    }
 }
 
 /// All that is open.
@@ -191,7 +175,8 @@ impl Attachment {
     fn open_owner(&mut self, pid: i32, cpu: u32) -> Result<OwnedFd, Errno> {
         loop {
             match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
-                Err(Errno::INVAL) => self.have = self.have.less().ok_or(Errno::INVAL)?,
+                // The first ring finds out what the kernel knows; from then on EINVAL says something else.
+                Err(Errno::INVAL) if self.rings.is_empty() => self.have = self.have.less().ok_or(Errno::INVAL)?,
                 Err(Errno::ACCESS | Errno::PERM) if !self.common.exclude.kernel && !self.rights.kernel() => {
                     self.user_only()
                 }
@@ -229,7 +214,7 @@ impl Attachment {
             match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
-                    self.filter(i, &fd)?;
+                    self.slots[i].set_filter(&*self.sys, &fd)?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
@@ -246,7 +231,6 @@ impl Attachment {
         let Slot { event, note, .. } = &mut self.slots[i];
         let missing = matches!(errno, Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV);
         let denied = matches!(errno, Errno::ACCESS | Errno::PERM);
-        let too_fast = attr.has(Flag::Freq) && attr.period_or_freq as i64 > self.rights.max_sample_rate;
         if missing && attr.precise() > 0 {
             event.attr.set_precise(attr.precise() - 1);
         } else if missing && attr.kind == TYPE_HARDWARE && attr.config == 0 {
@@ -259,8 +243,6 @@ impl Attachment {
             *note = Some(format!("no hardware counters here: {} became cpu-clock, a timer", was.name));
         } else if denied && !self.common.exclude.kernel && !self.rights.kernel() {
             self.user_only();
-        } else if let (Errno::INVAL, false, Some(less)) = (errno, too_fast, self.have.less()) {
-            self.have = less;
         } else {
             return Err(OpenError::open(&event.name, attr, errno, &self.rights));
         }
@@ -280,38 +262,6 @@ impl Attachment {
         let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetOutput(owner.owner.as_fd()));
         set.map(|_| ())
             .map_err(|e| OpenError::new(format!("the ring of CPU {cpu}"), "shared", format!("the kernel says {e}"), ""))
-    }
-
-    /// Sets an event's filter. The errnos of a text are those of the kernel's parser, not of rights or
-    /// names (kernel/trace/trace_events_filter.c).
-    fn filter(&mut self, i: usize, fd: &OwnedFd) -> Result<(), OpenError> {
-        let Slot { event, program, .. } = &mut self.slots[i];
-        let Some(filter) = &event.filter else { return Ok(()) };
-        let fail = |reason: String, remedy: &str| {
-            OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
-        };
-        if let Some(wanted) = &filter.program {
-            if program.is_none() {
-                let loaded = self.sys.load(wanted).map_err(|error| refused_program(&error, &fail))?;
-                *program = Some(Arc::new(loaded));
-            }
-            if let Some(loaded) = program {
-                let set = self.sys.ioctl(fd.as_fd(), Ioctl::SetBpf(loaded.fd()));
-                set.map_err(|errno| fail(format!("the kernel says {errno}"), ""))?;
-            }
-        }
-        let Some(text) = &filter.trace else { return Ok(()) };
-        let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
-        let reason = match self.sys.ioctl(fd.as_fd(), Ioctl::SetFilter(&words)) {
-            Ok(_) => return Ok(()),
-            Err(Errno::PERM) => "it has too many terms".to_owned(),
-            Err(Errno::NOENT) => "it has too many parentheses".to_owned(),
-            Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
-            Err(errno) => format!("the kernel says {errno}"),
-        };
-        let root = Places::system().tracefs.ok();
-        let said = root.zip(event.tracepoint.as_ref()).and_then(|(root, (s, n))| referee::words(&root, s, n, text));
-        Err(fail(reason, said.as_deref().unwrap_or_default()))
     }
 
     fn enable(&self, fd: &OwnedFd) {
@@ -434,14 +384,13 @@ impl Attachment {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::event::spec::Capture;
     use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
     use crate::kernel::fake::FakeSys;
     use crate::source::live::attr::{Exclude, Rate};
 
-    fn rights(paranoid: i64) -> Rights {
+    pub fn rights(paranoid: i64) -> Rights {
         Rights {
             paranoid,
             kptr_restrict: 0,
@@ -454,7 +403,7 @@ mod tests {
         }
     }
 
-    fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
+    pub fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
         let common = Common {
             rate: Rate::Frequency(999),
             chains: true,
@@ -485,47 +434,6 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_set_before_the_event_runs_and_its_errnos_are_its_own() {
-        let filter = Capture { text: "a == 1".into(), trace: Some("a == 1".into()), ..Capture::default() };
-        let event = Event { name: "sched:x".into(), filter: Some(filter), ..Event::cpu_clock() };
-        let sys = FakeSys::new(|_, _, _| Ok(()));
-        let log = sys.log.clone();
-        let mut a = attachment(sys, vec![event.clone()], 0);
-        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-        a.enable_all();
-        let log = log.lock().expect("log").join("; ");
-        let (set, run) = (log.find("filter a == 1").expect("set"), log.rfind("enable").expect("enabled"));
-        assert!(set < run, "{log}");
-        for (errno, words) in [
-            (Errno::PERM, "too many terms"),
-            (Errno::NOENT, "too many parentheses"),
-            (Errno::INVAL, "does not understand"),
-        ] {
-            let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).refuse_filters(errno), vec![event.clone()], 0);
-            let error = a.open(0, Who::Task(-1)).expect_err("refused").to_string();
-            assert!(error.contains(words) && error.contains("a == 1"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_is_refused_is_said_with_its_reason() {
-        let program = crate::kernel::bpf::Program { instructions: Vec::new(), map_at: 0, constants: Vec::new() };
-        let filter = Capture { text: "pid == 1".into(), program: Some(program), ..Capture::default() };
-        let event = Event { filter: Some(filter), ..Event::cpu_clock() };
-        let verifier = LoadError { errno: Errno::INVAL, log: "R1 is bad".into() };
-        for (error, words) in [
-            (Errno::PERM.into(), "cap_bpf"),
-            (Errno::NOSYS.into(), "has no BPF"),
-            (verifier, "verifier says R1 is bad"),
-            (Errno::NOMEM.into(), "the kernel says"),
-        ] {
-            let sys = FakeSys::new(|_, _, _| Ok(())).refuse_programs(error);
-            let said = attachment(sys, vec![event.clone()], 0).open(0, Who::Task(-1)).expect_err("refused").to_string();
-            assert!(said.contains(words) && said.contains("pid == 1"), "{said}");
-        }
-    }
-
-    #[test]
     fn precision_is_given_up_before_the_event() {
         let mut event = Event::cycles();
         event.attr.set_precise(2);
@@ -544,6 +452,18 @@ mod tests {
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
         assert_eq!(a.have, Have { lost: false, build_id: false, cgroup: true, bpf_event: true, ksymbol: true });
         assert_eq!(a.counts()[0].lost, 0);
+    }
+
+    #[test]
+    fn an_event_that_is_refused_takes_nothing_from_the_others() {
+        let sys = FakeSys::new(|attr, _, _| if attr.kind == TYPE_BREAKPOINT { Err(Errno::INVAL) } else { Ok(()) });
+        let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        let mut event = Event::cpu_clock();
+        event.attr.kind = TYPE_BREAKPOINT;
+        a.slots.push(Slot::new(event));
+        assert!(a.reopen(&[1], &[Who::Task(-1)]).is_err());
+        assert_eq!(a.have, Have::default(), "losses are still counted");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is changed while it runs: events come and go, and each change opens what is new before it
 //! closes what was.
 
-use crate::event::spec::{Capture, Places};
+use crate::event::spec::Places;
 use crate::event::{Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
@@ -136,7 +136,7 @@ impl LiveSource {
             Change::Filter(text) => {
                 let before = slot.event.filter.take();
                 capture::set(&mut slot.event, text.as_deref(), &Places::system()).map_err(|fault| fault.line())?;
-                let (words, stored) = filter_words(slot, before.as_ref());
+                let (words, stored) = slot.filter_words(before.as_ref());
                 if stored {
                     return Ok(Done::Already(words));
                 }
@@ -306,35 +306,6 @@ enum Done {
     /// Open the event anew; then this can be said.
     Open(String),
     Already(String),
-}
-
-/// What a filter that was just set comes to, and whether it holds already: one of the same shape as the
-/// one before needs new parameters only.
-fn filter_words(slot: &mut Slot, before: Option<&Capture>) -> (String, bool) {
-    let name = &slot.event.name;
-    let Some(filter) = &slot.event.filter else {
-        slot.program = None;
-        return (format!("all of {name} is recorded again"), false);
-    };
-    let mut words = format!("from now on the kernel keeps of {name} what has {}", filter.text);
-    words.extend(filter.note.iter().map(|note| format!("; {note}")));
-    let same = before.is_some_and(|before| {
-        let shape = |c: &Capture| c.program.as_ref().map(|p| p.instructions.clone());
-        shape(before).is_some()
-            && shape(before) == shape(filter)
-            && (before.exclude_user, before.exclude_kernel) == (filter.exclude_user, filter.exclude_kernel)
-            && before.cpus == filter.cpus
-    });
-    match (&slot.program, &filter.program) {
-        (Some(loaded), Some(program)) if same => {
-            loaded.store(&program.constants);
-            (words, true)
-        }
-        _ => {
-            slot.program = None;
-            (words, false)
-        }
-    }
 }
 
 fn beyond(limit: i64) -> String {

@@ -10,6 +10,7 @@ use crate::kernel::procfs;
 use crate::kernel::sys::{Counts, Errno, Ioctl, Sys};
 
 use super::attr::Exclude;
+use super::capture;
 use super::error::OpenError;
 use super::target::Target;
 
@@ -140,13 +141,10 @@ impl Counters {
         if let Some(group) = group {
             leaders.entry(group).or_insert(self.open.len() - 1);
         }
-        let filter = self.config.events[event].filter.as_ref().and_then(|f| f.trace.clone());
-        if let (Some(text), Some(open)) = (filter, self.open.last()) {
-            let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
-            let set = self.sys.ioctl(open.fd.as_fd(), Ioctl::SetFilter(&words));
-            set.map_err(|errno| OpenError::new(format!("the filter {text}"), "set", errno.to_string(), ""))?;
+        match self.open.last() {
+            Some(open) => capture::set_text(&*self.sys, &open.fd, &self.config.events[event]),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn attr(&self, event: usize, member: bool) -> Attr {

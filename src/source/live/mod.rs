@@ -3,6 +3,7 @@
 
 pub mod attach;
 pub mod attr;
+mod capture;
 mod control;
 pub mod cost;
 pub mod counters;

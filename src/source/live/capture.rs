@@ -1,0 +1,147 @@
+//! Gives open events their capture filters: tracepoints a text for the kernel's own parser, others a
+//! program.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::event::spec::{Capture, Places};
+use crate::event::{Event, referee};
+use crate::kernel::bpf::LoadError;
+use crate::kernel::sys::{Errno, Ioctl, Sys};
+
+use super::error::OpenError;
+use super::slot::Slot;
+
+fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str) -> OpenError {
+    OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
+}
+
+/// Why a program was not loaded (bpf(2), ERRORS), and what to do.
+fn refused_program(error: &LoadError) -> (String, &'static str) {
+    let no_bpf = "--where and f filter what is shown.";
+    match error.errno {
+        Errno::PERM | Errno::ACCESS if error.log.is_empty() => (
+            "BPF programs are not allowed to this user".to_owned(),
+            "Run as root, or setcap cap_bpf,cap_perfmon; --where and f filter what is shown.",
+        ),
+        Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf),
+        errno if error.log.is_empty() => (format!("the kernel says {errno}"), ""),
+        errno => (format!("the kernel's verifier says {}: {errno}", error.log), ""),
+    }
+}
+
+/// Has the kernel filter a tracepoint by the text of its filter, if it has one. The errnos are those of
+/// the kernel's parser, not of rights or names (kernel/trace/trace_events_filter.c).
+pub fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenError> {
+    let Some(filter) = &event.filter else { return Ok(()) };
+    let Some(text) = &filter.trace else { return Ok(()) };
+    let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
+    let reason = match sys.ioctl(fd.as_fd(), Ioctl::SetFilter(&words)) {
+        Ok(_) => return Ok(()),
+        Err(Errno::PERM) => "it has too many terms".to_owned(),
+        Err(Errno::NOENT) => "it has too many parentheses".to_owned(),
+        Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
+        Err(errno) => format!("the kernel says {errno}"),
+    };
+    let root = Places::system().tracefs.ok();
+    let said = root.zip(event.tracepoint.as_ref()).and_then(|(root, (s, n))| referee::words(&root, s, n, text));
+    Err(fail(event, filter, reason, said.as_deref().unwrap_or_default()))
+}
+
+impl Slot {
+    /// Sets the filter of an event that was just opened for this slot.
+    pub fn set_filter(&mut self, sys: &dyn Sys, fd: &OwnedFd) -> Result<(), OpenError> {
+        let Self { event, program, .. } = self;
+        let Some(filter) = &event.filter else { return Ok(()) };
+        if let Some(wanted) = &filter.program {
+            let loaded = match program {
+                Some(loaded) => loaded,
+                None => program.insert(Arc::new(sys.load(wanted).map_err(|error| {
+                    let (reason, remedy) = refused_program(&error);
+                    fail(event, filter, reason, remedy)
+                })?)),
+            };
+            let set = sys.ioctl(fd.as_fd(), Ioctl::SetBpf(loaded.fd()));
+            set.map_err(|errno| fail(event, filter, format!("the kernel says {errno}"), ""))?;
+        }
+        set_text(sys, fd, event)
+    }
+
+    /// What a filter that was just put in place of another comes to, and whether it holds already: one of
+    /// the same shape needs new parameters only.
+    pub fn filter_words(&mut self, before: Option<&Capture>) -> (String, bool) {
+        let name = &self.event.name;
+        let Some(filter) = &self.event.filter else {
+            self.program = None;
+            return (format!("all of {name} is recorded again"), false);
+        };
+        let mut words = format!("from now on the kernel keeps of {name} what has {}", filter.text);
+        words.extend(filter.note.iter().map(|note| format!("; {note}")));
+        let same = before.is_some_and(|before| {
+            let shape = |c: &Capture| c.program.as_ref().map(|p| p.instructions.clone());
+            shape(before).is_some()
+                && shape(before) == shape(filter)
+                && (before.exclude_user, before.exclude_kernel) == (filter.exclude_user, filter.exclude_kernel)
+                && before.cpus == filter.cpus
+        });
+        match (&self.program, &filter.program) {
+            (Some(loaded), Some(program)) if same => {
+                loaded.store(&program.constants);
+                (words, true)
+            }
+            _ => {
+                self.program = None;
+                (words, false)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::FakeSys;
+    use crate::source::live::attach::Who;
+    use crate::source::live::attach::tests::attachment;
+
+    #[test]
+    fn a_filter_is_set_before_the_event_runs_and_its_errnos_are_its_own() {
+        let filter = Capture { text: "a == 1".into(), trace: Some("a == 1".into()), ..Capture::default() };
+        let event = Event { name: "sched:x".into(), filter: Some(filter), ..Event::cpu_clock() };
+        let sys = FakeSys::new(|_, _, _| Ok(()));
+        let log = sys.log.clone();
+        let mut a = attachment(sys, vec![event.clone()], 0);
+        assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
+        a.enable_all();
+        let log = log.lock().expect("log").join("; ");
+        let (set, run) = (log.find("filter a == 1").expect("set"), log.rfind("enable").expect("enabled"));
+        assert!(set < run, "{log}");
+        for (errno, words) in [
+            (Errno::PERM, "too many terms"),
+            (Errno::NOENT, "too many parentheses"),
+            (Errno::INVAL, "does not understand"),
+        ] {
+            let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).refuse_filters(errno), vec![event.clone()], 0);
+            let error = a.open(0, Who::Task(-1)).expect_err("refused").to_string();
+            assert!(error.contains(words) && error.contains("a == 1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_refused_is_said_with_its_reason() {
+        let program = crate::kernel::bpf::Program { instructions: Vec::new(), map_at: 0, constants: Vec::new() };
+        let filter = Capture { text: "pid == 1".into(), program: Some(program), ..Capture::default() };
+        let event = Event { filter: Some(filter), ..Event::cpu_clock() };
+        let verifier = LoadError { errno: Errno::INVAL, log: "R1 is bad".into() };
+        for (error, words) in [
+            (Errno::PERM.into(), "cap_bpf"),
+            (Errno::NOSYS.into(), "has no BPF"),
+            (verifier, "verifier says R1 is bad"),
+            (Errno::NOMEM.into(), "the kernel says"),
+        ] {
+            let sys = FakeSys::new(|_, _, _| Ok(())).refuse_programs(error);
+            let said = attachment(sys, vec![event.clone()], 0).open(0, Who::Task(-1)).expect_err("refused").to_string();
+            assert!(said.contains(words) && said.contains("pid == 1"), "{said}");
+        }
+    }
+}

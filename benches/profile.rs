@@ -117,7 +117,7 @@ fn frames(data: Data<'_>) {
         exec: Vec::new(),
         saved: Default::default(),
     };
-    let info = Info { host: "bench".into(), frequency: 999, n_cpus: 1, ..Info::new(Origin::Recorded) };
+    let info = Info { host: "bench".into(), n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);
     let theme = Theme::new(Depth::True);
     let mut took: Vec<Duration> = (0..200)

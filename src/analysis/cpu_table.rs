@@ -19,8 +19,6 @@ pub struct CpuFacts<'a> {
     pub host: Option<&'a HostView>,
     pub samples: Option<&'a CpuAnswer>,
     pub times: Option<&'a Times>,
-    /// Samples a second that a busy CPU gives; 0 when that is not known.
-    pub frequency: u64,
 }
 
 impl<'a> CpuFacts<'a> {
@@ -47,7 +45,7 @@ impl<'a> CpuFacts<'a> {
 
     /// Samples that a busy CPU gives in the window.
     fn expected(&self) -> u64 {
-        self.samples.map_or(0, |samples| samples.expected(self.frequency) as u64)
+        self.samples.map_or(0, |samples| samples.expected() as u64)
     }
 
     /// The name of what a column counts by.
@@ -314,8 +312,15 @@ mod tests {
         (counts[cpus::of_vector(1)], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (48, 9, 43);
         let row = CpuSamples { cpu: 32, counts, ..CpuSamples::default() };
         let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 44, name: "estimation_timer".into() };
-        let answer = CpuAnswer { rows: vec![row], window: 1_000_000_000, cpu: Some(32), behind: vec![behind] };
-        let facts = CpuFacts { samples: Some(&answer), frequency: 200, ..CpuFacts::default() };
+        let answer = CpuAnswer {
+            rows: vec![row],
+            window: 1_000_000_000,
+            frequency: 200,
+            whole: true,
+            cpu: Some(32),
+            behind: vec![behind],
+        };
+        let facts = CpuFacts { samples: Some(&answer), ..CpuFacts::default() };
         assert_eq!(
             facts.cpu_words(32),
             "CPU 32: 57.0 % softirq = 48.0 % TIMER (estimation_timer 44.0 %) + 9.0 % NET_RX, 0.0 % irq; \

@@ -50,8 +50,8 @@ pub struct Finding {
 pub struct Facts<'a> {
     pub host: Option<&'a HostView>,
     pub samples: Option<&'a CpuAnswer>,
-    /// Samples a second that a busy CPU gives; 0 when that is not known.
-    pub frequency: u64,
+    /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
+    pub own: f64,
     /// How many points a share must stand above the others.
     pub points: f64,
     /// What was found the last time: that must go well below the limit to be forgotten, so that nothing
@@ -113,7 +113,7 @@ fn enough(samples: &CpuSamples, facts: Facts<'_>) -> bool {
 
 /// Samples that a busy CPU gives in the window.
 fn expected(facts: Facts<'_>) -> f64 {
-    facts.samples.map_or(0.0, |samples| samples.expected(facts.frequency))
+    facts.samples.map_or(0.0, |samples| samples.expected())
 }
 
 fn median(values: &mut [f64]) -> Option<f64> {
@@ -180,6 +180,8 @@ fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
     let history = &row.history;
     let window = history.iter().rev().take(WINDOW);
     let busy = window.clone().map(|p| f64::from(p.busy)).sum::<f64>() / window.count().max(1) as f64;
+    // Our own samples are left out, on whatever CPU they came.
+    let busy = (busy - facts.own).max(0.0);
     let expected = expected(facts) * busy / 100.0;
     let got = (samples.total() - samples.counts[cpus::IDLE]) as f64;
     if history.len() < WINDOW || expected < MIN_EXPECTED || got > expected / 2.0 {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> Facts<'a> {
-        Facts { host: Some(host), samples, frequency: 1000, points: 10.0, before: &[] }
+        Facts { host: Some(host), samples, own: 0.0, points: 10.0, before: &[] }
     }
 
     #[test]
@@ -235,7 +237,14 @@ mod tests {
         let mut rows: Vec<CpuSamples> = (0..32).map(idle).collect();
         rows.push(CpuSamples { cpu: 32, counts, ..CpuSamples::default() });
         let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 400, name: "estimation_timer".into() };
-        let answer = CpuAnswer { rows, window: 1_000_000_000, cpu: Some(32), behind: vec![behind] };
+        let answer = CpuAnswer {
+            rows,
+            window: 1_000_000_000,
+            frequency: 1000,
+            whole: true,
+            cpu: Some(32),
+            behind: vec![behind],
+        };
         let found = findings(facts(&quiet, Some(&answer)));
         assert_eq!(found[0].text, "CPU 32 softirq 40 %, peers 0 %; TIMER (estimation_timer)");
         assert_eq!((found.len(), found[0].vector), (1, Some(1)));
@@ -252,12 +261,21 @@ mod tests {
             counts: std::array::from_fn(|i| if i == 0 { n } else { 0 }),
             ..Default::default()
         };
-        let answer = |n| CpuAnswer { rows: vec![row(n)], window: 10_000_000_000, ..CpuAnswer::default() };
+        let answer = |n| CpuAnswer {
+            rows: vec![row(n)],
+            window: 10_000_000_000,
+            frequency: 1000,
+            whole: true,
+            ..CpuAnswer::default()
+        };
         let kinds = |view: &HostView, n| -> Vec<Kind> {
             findings(facts(view, Some(&answer(n)))).into_iter().map(|f| f.kind).collect()
         };
         assert_eq!(kinds(&view, 5000), [Kind::MissingTicks]);
         assert_eq!(kinds(&view, 1000), [Kind::MissingSamples, Kind::MissingTicks]);
+        let few = answer(1000);
+        let but_for_us = Facts { own: 45.0, ..facts(&view, Some(&few)) };
+        assert_eq!(findings(but_for_us).len(), 1, "1000 samples are more than half of 5 % of the time");
         view.rows[0].missing_window = 0.0;
         view.rows[0].soft_window = 30.0;
         let found = findings(facts(&view, None));

@@ -120,13 +120,8 @@ fn show(
     let wanted = |cpu: &u32| chosen.is_none_or(|list| list.contains(cpu));
     let cpus: Vec<u32> = view.rows.iter().filter(|r| r.online).map(|r| r.cpu).filter(wanted).collect();
     let table = facts.table(&columns(view, args.softirq_time), &cpus);
-    let found = findings::findings(Facts {
-        host: Some(view),
-        samples: None,
-        frequency: 0,
-        points: args.threshold,
-        before: &[],
-    });
+    let found =
+        findings::findings(Facts { host: Some(view), samples: None, own: 0.0, points: args.threshold, before: &[] });
     let seconds = wall_ns() as f64 / 1e9;
     match args.format {
         Format::Text => {

@@ -86,6 +86,8 @@ pub struct Core {
     pub session: Session,
     pub profile: Profile,
     pub events: Vec<EventDesc>,
+    /// The first of them whose samples stand for time.
+    clock: Option<u16>,
     /// While one event takes over from another: the times between which samples of an id count.
     cuts: FxHashMap<u64, Range<u64>>,
     /// When that is long over.
@@ -194,6 +196,7 @@ impl Ingest {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
+            clock: info.clock().map(|at| at as u16),
             cuts: FxHashMap::default(),
             cuts_until: 0,
             own_pid,
@@ -330,6 +333,7 @@ impl Core {
         if let Some(first) = self.decoders.first_mut() {
             first.add(at, &event);
         }
+        self.clock = self.clock.or_else(|| event.is_clock().then_some(at));
         self.events.push(event);
         self.learn_format(usize::from(at));
         let live = self.session.origin();
@@ -356,6 +360,11 @@ impl Core {
         }
     }
 
+    /// The event whose samples tell what each CPU does; `None` when there is none of that kind.
+    pub fn clock(&self) -> Option<usize> {
+        self.clock.map(usize::from)
+    }
+
     /// Which of the session's events each of the source's is.
     pub fn slots(&self) -> &[u16] {
         self.decoders.first().map_or(&[], |d| &d.events)
@@ -375,7 +384,7 @@ impl Core {
         let task = self.session.named_task(sample.pid, sample.tid, &sample.comm);
         let stack = self.named_stack(frames);
         let site = self.profile.sites.intern(crate::profile::Site { task, stack, trace: TraceId::default() });
-        self.count(sample.time);
+        self.count(sample.time, sample.event);
         self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
     }
 
@@ -397,7 +406,7 @@ impl Core {
     }
 
     /// Counts a sample for the ledger and the rate.
-    fn count(&mut self, time: u64) {
+    fn count(&mut self, time: u64, event: u16) {
         if self.start == 0 {
             self.start = time;
         }
@@ -409,6 +418,7 @@ impl Core {
             self.rates[second] += 1;
         }
         self.profile.ledger.received += 1;
+        self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
 
     fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
@@ -471,7 +481,7 @@ impl Core {
         if !self.wants.chains {
             sample.chain = leaf(sample.chain);
         }
-        self.count(time);
+        self.count(time, event);
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
         if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {

@@ -9,6 +9,7 @@ use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
 use crate::query::diff::Side;
 use crate::query::flame::{Edit, FlameTree, Stacks};
+use crate::query::heat::Heat;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::{Age, Baseline, Data, Fold, Key, Question, Top, TopSpec, lines};
 
@@ -39,6 +40,7 @@ struct Shown {
 pub struct Parts {
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
+    pub heat: Option<Arc<Heat>>,
     pub total: Acc,
     pub rows: usize,
     pub sides: Option<(Side, Side)>,
@@ -95,6 +97,8 @@ impl View {
             work.old = Some(Old { stacks: Stacks { data: of, fold: then, side }, new, baseline });
         }
         let mut parts = Parts { total: fold.total(), sides, ..Parts::default() };
+        let heat = |spec| Arc::new(Heat::build(data, question.event, fold.judge(), spec, until));
+        parts.heat = question.heat.as_ref().map(heat);
         match &question.flame {
             Some(spec) => {
                 let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);

@@ -10,8 +10,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crate::analysis::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
-use crate::query::cpus::{CpuAnswer, CpuCounts};
-use crate::query::heat::Heat;
+use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::Dso;
 use crate::source::{Changed, Control, Counts, Info, Waker};
@@ -62,7 +61,9 @@ pub struct Worker {
     view: View,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
+    /// What is sampled, without the events, and since when that is so.
     facts: Changed,
+    changed_at: u64,
     /// CPU-nanoseconds times Hz so far, for the expected number of samples.
     expected: f64,
     expected_at: u64,
@@ -106,13 +107,8 @@ impl Worker {
             view: View::default(),
             cpus: None,
             frozen_at: None,
-            facts: Changed {
-                frequency: info.frequency,
-                n_cpus: info.n_cpus,
-                cpus: info.cpus.clone(),
-                target: info.target.clone(),
-                events: Vec::new(),
-            },
+            facts: Changed { events: Vec::new(), ..Changed::from(info) },
+            changed_at: 0,
             expected: 0.0,
             expected_at: now,
             ended: None,
@@ -177,7 +173,12 @@ impl Worker {
         for reply in batch.replies.drain(..) {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
+        let timed = self.ingest.core().profile.ledger.timed;
         self.ingest.feed(&mut batch);
+        if self.facts.frequency == 0 {
+            // Nothing can be expected of a clock that is let through in part.
+            self.ingest.core_mut().profile.ledger.timed = timed;
+        }
         self.follow_events(counts, changed);
         while let Some(buffer) = self.ingest.spare() {
             if self.links.recycle.try_send(buffer).is_err() {
@@ -192,9 +193,11 @@ impl Worker {
     /// Takes in what became of the source's events.
     fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<Changed>) {
         self.events.know(&self.ingest.core().events);
-        if let Some(changed) = changed {
-            self.events.set_states(&changed.events, self.ingest.core().slots());
-            self.facts = changed;
+        if let Some(mut changed) = changed {
+            self.events.set_states(&std::mem::take(&mut changed.events), self.ingest.core().slots());
+            if changed != self.facts {
+                (self.facts, self.changed_at) = (changed, monotonic_ns());
+            }
             self.fresh_data = true;
         }
         if let Some(counts) = counts {
@@ -282,7 +285,7 @@ impl Worker {
         self.counted_upto = core.profile.end();
         self.events.clear();
         self.expected = 0.0;
-        core.profile.ledger.received = 0;
+        (core.profile.ledger.received, core.profile.ledger.timed) = (0, 0);
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
         self.view.outdated();
         self.cpus = None;
@@ -421,17 +424,13 @@ impl Worker {
         let mut view = std::mem::take(&mut self.view);
         let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;
-        let cpus = self.count_cpus(&question);
-        let until = self.frozen_at.unwrap_or(u64::MAX);
-        let heat = question
-            .heat
-            .as_ref()
-            .map(|spec| Arc::new(Heat::build(self.data(), question.event, question.filter.as_ref(), spec, until)));
+        let cpus = self.count_cpus(question.cpu, now);
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
         let events = self.events.infos(&core.events, per_sample, self.facts.n_cpus);
+        self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
@@ -445,14 +444,13 @@ impl Worker {
             rows: parts.rows,
             lines: parts.lines,
             flame: parts.flame,
-            heat,
+            heat: parts.heat,
             sides: parts.sides,
             ledger,
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
             cost: self.cost,
             ended: self.ended.clone(),
             notes: self.notes.clone(),
-            frequency: self.facts.frequency,
             cpus: self.facts.cpus.clone(),
             target: self.facts.target.clone(),
             names_pending: self.sought,
@@ -467,14 +465,22 @@ impl Worker {
         }
     }
 
-    fn count_cpus(&mut self, question: &Question) -> CpuAnswer {
-        let Some(clock) = question.clock else { return CpuAnswer::default() };
+    /// What each CPU's samples were taken in. Where something else was sampled in a part of the window,
+    /// nobody can say how many should have come.
+    fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
+        let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
         let kept = self.cpus.take().filter(|c| c.event() == clock);
         let mut counts = kept.unwrap_or_else(|| CpuCounts::new(clock, self.live));
         counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
-        let answer = counts.answer(self.data(), question.cpu);
+        let answer = counts.answer(self.data(), cpu);
         self.cpus = Some(counts);
-        answer
+        let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
+        let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
+        CpuAnswer {
+            frequency: if steady { self.facts.frequency } else { 0 },
+            whole: steady && self.facts.whole_cpus,
+            ..answer
+        }
     }
 
     fn ledger(&self) -> crate::profile::Ledger {
@@ -493,8 +499,6 @@ impl Worker {
         }
         let cpu = own_cpu_ns();
         self.cost.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
-        self.cost.sampling_percent =
-            self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64() * self.facts.frequency as f64 * 100.0);
         self.cost_at = (now, cpu);
     }
 }

@@ -19,6 +19,21 @@ pub enum Rate {
     Period(u64),
 }
 
+impl Rate {
+    /// As an attr has it.
+    pub fn of(attr: &Attr) -> Self {
+        if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }
+    }
+
+    /// In Hz; 0 for a fixed period.
+    pub fn hz(self) -> u64 {
+        match self {
+            Self::Frequency(hz) => hz,
+            Self::Period(_) => 0,
+        }
+    }
+}
+
 /// One event to open, before rates and targets are applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

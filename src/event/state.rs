@@ -28,3 +28,10 @@ pub struct EventState {
     /// The CPUs that it is restricted to; empty for all.
     pub cpus: String,
 }
+
+impl EventState {
+    /// Whether all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
+    pub fn is_whole(&self) -> bool {
+        self.run == Run::Running && self.filter.is_none() && self.cpus.is_empty()
+    }
+}

@@ -8,7 +8,7 @@ pub mod read;
 pub mod swap;
 pub mod write;
 
-use crate::kernel::attr::Attr;
+use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 use crate::record::Layout;
 
 /// Magic of version 2, little endian.
@@ -36,6 +36,16 @@ impl EventDesc {
 
     pub fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
+    }
+
+    /// Whether samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
+    /// and no count of faults or switches.
+    pub fn is_clock(&self) -> bool {
+        match self.attr.kind {
+            DERIVED | TYPE_TRACEPOINT | TYPE_BREAKPOINT => false,
+            TYPE_SOFTWARE => matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK),
+            _ => true,
+        }
     }
 
     pub fn layout(&self) -> Layout {

@@ -18,10 +18,11 @@ pub struct Ledger {
     pub own: u64,
     /// Samples given up for the memory budget, oldest first.
     pub evicted: u64,
-    /// Samples that F × CPUs × seconds would give, when every CPU were busy.
+    /// Samples that F × CPUs × seconds would give of the clock, when every CPU were busy.
     pub expected: u64,
-    /// Samples that came.
+    /// Samples that came, and those of them that stand for time.
     pub received: u64,
+    pub timed: u64,
 }
 
 impl Ledger {
@@ -29,5 +30,10 @@ impl Ledger {
     pub fn lost_percent(&self) -> f64 {
         let all = self.lost.saturating_add(self.received);
         if all == 0 { 0.0 } else { 100.0 * self.lost as f64 / all as f64 }
+    }
+
+    /// The share of what busy CPUs would have given that came, in percent; `None` when that is not known.
+    pub fn busy_percent(&self) -> Option<f64> {
+        (self.expected > 0).then(|| 100.0 * self.timed as f64 / self.expected as f64)
     }
 }

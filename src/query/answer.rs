@@ -140,8 +140,6 @@ pub struct Answer {
     pub ended: Option<String>,
     /// What the user should know, each once.
     pub notes: Vec<String>,
-    /// Rate in Hz, 0 for a fixed period.
-    pub frequency: u64,
     /// CPUs that are sampled, as a list; empty for "all".
     pub cpus: String,
     /// The command or target in words; empty for the whole machine.

@@ -92,15 +92,19 @@ pub struct CpuAnswer {
     pub rows: Vec<CpuSamples>,
     /// What the counts are of, in nanoseconds.
     pub window: u64,
+    /// Samples that a busy CPU gives a second; 0 when that is not known.
+    pub frequency: u64,
+    /// Whether they are of all that the CPUs did in the window, so that what is missing is missing.
+    pub whole: bool,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
     pub cpu: Option<u16>,
     pub behind: Vec<Behind>,
 }
 
 impl CpuAnswer {
-    /// Samples that a CPU gives in the window when it is busy throughout, at so many a second.
-    pub fn expected(&self, frequency: u64) -> f64 {
-        frequency as f64 * self.window as f64 / 1e9
+    /// Samples that a CPU gives in the window when it is busy throughout; 0 when that is not known.
+    pub fn expected(&self) -> f64 {
+        self.frequency as f64 * self.window as f64 / 1e9
     }
 
     pub fn row(&self, cpu: u32) -> Option<&CpuSamples> {
@@ -282,7 +286,7 @@ impl CpuCounts {
             let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();
             self.behind = (asked.0, asked.1, behind);
         }
-        CpuAnswer { rows, window, cpu, behind: self.behind.2.clone() }
+        CpuAnswer { rows, window, cpu, behind: self.behind.2.clone(), ..CpuAnswer::default() }
     }
 
     fn row(&self, place: usize, skip: usize) -> CpuSamples {

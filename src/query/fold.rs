@@ -97,6 +97,11 @@ impl Fold {
             && self.decay.map(|d| d.half) == half
     }
 
+    /// What decides its filter, up to date with what was last counted.
+    pub fn judge(&self) -> Option<&Judge> {
+        self.judge.as_ref()
+    }
+
     /// Brings the weights up to date with the samples at these absolute positions: new ones are
     /// added, those that the range has left are taken out; when ids or verdicts changed, or the
     /// range begins or ends earlier than it did, all are counted anew.

@@ -1,10 +1,6 @@
 //! Heat maps of when samples came: a column is a second, a row an offset inside it, as FlameScope lays
 //! them out, so that what comes again and again within seconds is a line across.
 
-use std::sync::Arc;
-
-use crate::filter::Filter;
-
 use super::Data;
 use super::judge::{Judge, Verdict};
 
@@ -40,8 +36,9 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// The map of an event's samples that pass, up to an absolute position.
-    pub fn build(data: Data<'_>, event: usize, filter: Option<&Arc<Filter>>, spec: &HeatSpec, end: u64) -> Self {
+    /// The map of an event's samples that pass, up to an absolute position; the judge must be up to date
+    /// with the data.
+    pub fn build(data: Data<'_>, event: usize, judge: Option<&Judge>, spec: &HeatSpec, end: u64) -> Self {
         let (columns, rows) = (spec.columns.clamp(1, MAX_COLUMNS), spec.rows.clamp(1, MAX_ROWS));
         let Some((oldest, newest)) = data.profile.span() else { return Self { columns, rows, ..Self::default() } };
         let newest = newest.min(data.profile.time_before(end.min(data.profile.end())).max(oldest));
@@ -50,10 +47,6 @@ impl Heat {
         let width = columns as u64;
         let first = spec.page.unwrap_or(until / SECOND / width * width);
         let mut heat = Self { first, columns, rows, cells: vec![0; columns * rows], max: 0, from, until };
-        let mut judge = filter.cloned().map(Judge::new);
-        if let Some(judge) = &mut judge {
-            judge.update(data);
-        }
         let begin = data.start.saturating_add(first.saturating_mul(SECOND));
         let span = width * SECOND;
         for (chunk, range) in data.profile.between(data.profile.first(), end) {
@@ -68,7 +61,7 @@ impl Heat {
                 if after >= span || usize::from(chunk.event[i]) != event {
                     continue;
                 }
-                let passes = judge.as_ref().is_none_or(|judge| match judge.verdicts()[chunk.site[i] as usize] {
+                let passes = judge.is_none_or(|judge| match judge.verdicts()[chunk.site[i] as usize] {
                     Verdict::Yes => true,
                     Verdict::No => false,
                     Verdict::Open => judge.sample(data, chunk, i),
@@ -106,7 +99,10 @@ impl Heat {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::filter::Filter;
     use crate::profile::{NodeId, Profile, Site};
     use crate::session::{Origin, Session};
 
@@ -116,8 +112,9 @@ mod tests {
         let site = profile.sites.intern(site);
         times.iter().for_each(|(time, cpu)| profile.push(500 + time, site, 1, *cpu, 0));
         let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 500 };
-        let filter = filter.map(|text| Arc::new(Filter::parse(text).expect(text)));
-        Heat::build(data, 0, filter.as_ref(), spec, u64::MAX)
+        let mut judge = filter.map(|text| Judge::new(Arc::new(Filter::parse(text).expect(text))));
+        judge.iter_mut().for_each(|judge| _ = judge.update(data));
+        Heat::build(data, 0, judge.as_ref(), spec, u64::MAX)
     }
 
     #[test]

@@ -152,8 +152,6 @@ pub struct Question {
     /// Lines in sight: call chains are unfolded for these.
     pub first_line: usize,
     pub height: usize,
-    /// The event whose samples tell what each CPU does; `None` when there is none of that kind.
-    pub clock: Option<usize>,
     /// The CPU of which is told what is behind its softirqs.
     pub cpu: Option<u16>,
     /// The flame graph, when that is what is looked at; else the table is answered.
@@ -178,7 +176,6 @@ impl Default for Question {
             expand_all: false,
             first_line: 0,
             height: 100,
-            clock: None,
             cpu: None,
             flame: None,
             heat: None,

@@ -7,7 +7,7 @@ pub mod text;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::kernel::attr::{Flag, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
+use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
@@ -26,8 +26,6 @@ pub struct Info {
     pub events: Vec<EventDesc>,
     /// How each event is measured and what the user should know of it; of a running source.
     pub states: Vec<EventState>,
-    /// In Hz; 0 when a fixed period is used.
-    pub frequency: u64,
     /// Whether call chains are recorded.
     pub chains: bool,
     /// Start of the session in its clock; 0 when the first record decides.
@@ -62,7 +60,6 @@ impl Info {
             arch: String::new(),
             events: Vec::new(),
             states: Vec::new(),
-            frequency: 0,
             chains: true,
             start: 0,
             n_cpus: 0,
@@ -84,23 +81,30 @@ impl Info {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
 
-    /// The first event whose samples stand for time: a clock or a counter of the CPU's work, no
-    /// tracepoint and no count of faults or switches.
+    /// The first event whose samples stand for time.
     pub fn clock(&self) -> Option<usize> {
-        self.events.iter().position(|e| match e.attr.kind {
-            TYPE_TRACEPOINT | TYPE_BREAKPOINT => false,
-            TYPE_SOFTWARE => matches!(e.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK),
-            _ => true,
-        })
+        self.events.iter().position(EventDesc::is_clock)
     }
 
-    /// Whether samples are of all that a CPU does, so that their shares are shares of its time.
+    /// The clock's rate in Hz, which is how many samples a busy CPU gives a second; 0 for a fixed period,
+    /// and when the clock rests or is only let through in part.
+    pub fn clock_rate(&self) -> u64 {
+        let Some(at) = self.clock() else { return 0 };
+        match self.states.get(at) {
+            Some(state) if state.is_whole() => state.rate.hz(),
+            Some(_) => 0,
+            None => Rate::of(&self.events[at].attr).hz(),
+        }
+    }
+
+    /// Whether the clock's samples are of all that a CPU does, so that their shares are shares of its time.
     pub fn has_whole_cpus(&self) -> bool {
-        let leaves_out = |e: &EventDesc| {
-            [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle].iter().any(|flag| e.attr.has(*flag))
-        };
+        let Some(at) = self.clock() else { return false };
+        let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
+        let attr = &self.events[at].attr;
         let chosen = self.origin == Origin::Live && !self.target.is_empty();
-        self.has_cpus() && !chosen && !self.events.iter().any(leaves_out)
+        let whole = self.states.get(at).is_none_or(EventState::is_whole);
+        self.has_cpus() && !chosen && whole && !left_out.iter().any(|flag| attr.has(*flag))
     }
 }
 
@@ -185,16 +189,31 @@ impl Batch {
     }
 }
 
-/// New facts after a control.
+/// What is sampled now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// The highest rate of the events that run at one, in Hz; 0 when none does.
+    /// As [`Info::clock_rate`].
     pub frequency: u64,
+    /// As [`Info::has_whole_cpus`].
+    pub whole_cpus: bool,
     pub n_cpus: usize,
     pub cpus: String,
     /// The command or target in words.
     pub target: String,
     pub events: Vec<EventState>,
+}
+
+impl From<&Info> for Changed {
+    fn from(info: &Info) -> Self {
+        Self {
+            frequency: info.clock_rate(),
+            whole_cpus: info.has_whole_cpus(),
+            n_cpus: info.n_cpus,
+            cpus: info.cpus.clone(),
+            target: info.target.clone(),
+            events: info.states.clone(),
+        }
+    }
 }
 
 /// An id that records carry from now on.

@@ -13,8 +13,7 @@ use perfprof_tui::event::{EventState, Rate, Run};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::Meter;
-use perfprof_tui::query::cpus::CpuCounts;
-use perfprof_tui::query::heat::Heat;
+use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
 use perfprof_tui::query::{Answer, Fold, Key, Question};
 use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
@@ -133,9 +132,10 @@ impl Harness {
         let core = self.loaded.ingest.core();
         let parts = self.view.answer(data, &question, u64::MAX);
         self.view.outdated();
-        let mut counts = CpuCounts::new(question.clock.unwrap_or(usize::MAX), false);
+        let mut counts = CpuCounts::new(core.clock().unwrap_or(usize::MAX), false);
         counts.update(data, u64::MAX);
-        let by_cpu = counts.answer(data, question.cpu);
+        let by_cpu =
+            CpuAnswer { frequency: 999, whole: self.app.info.has_whole_cpus(), ..counts.answer(data, question.cpu) };
         let total = |event| {
             let mut all = Fold::new(event, None, false);
             all.update(data, 0..u64::MAX);
@@ -157,17 +157,13 @@ impl Harness {
             unfiltered: total(question.event),
             lines: parts.lines,
             flame: parts.flame,
-            heat: question
-                .heat
-                .as_ref()
-                .map(|spec| Arc::new(Heat::build(data, question.event, question.filter.as_ref(), spec, u64::MAX))),
+            heat: parts.heat,
             rows: parts.rows,
             sides: parts.sides,
             ledger: core.profile.ledger.clone(),
             rates: core.rates.clone(),
             ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),
-            frequency: 999,
             by_cpu: Arc::new(by_cpu),
             question,
             ..Answer::default()

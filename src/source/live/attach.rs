@@ -48,6 +48,9 @@ fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     FreshId { id, event, sample_type: attr.sample_type, period }
 }
 
+/// Counts by slot and CPU.
+pub type ByCpu = BTreeMap<(usize, u32), u64>;
+
 /// All that is open.
 pub struct Attachment {
     pub sys: Box<dyn Sys>,
@@ -359,27 +362,18 @@ impl Attachment {
         counts
     }
 
-    /// What each event counted and lost since the start; losses are 0 where the kernel does not count
-    /// them.
-    pub fn counts(&self) -> Vec<Counts> {
-        let mut counts: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
+    /// What each event counted and lost since the start, and what those that are open counted so far by
+    /// slot and CPU. Losses are 0 where the kernel does not count them.
+    pub fn counts(&self) -> (Vec<Counts>, ByCpu) {
+        let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
+        let mut by_cpu = ByCpu::new();
         for open in &self.opened {
-            if let Some(i) = open.event {
-                counts[usize::from(i)].add(&self.read(open));
-            }
+            let Some(slot) = open.event.map(usize::from) else { continue };
+            let counts = self.read(open);
+            all[slot].add(&counts);
+            *by_cpu.entry((slot, open.cpu)).or_default() += counts.value;
         }
-        counts
-    }
-
-    /// What each open event of a slot counted so far, by CPU.
-    pub fn counts_by_cpu(&self) -> BTreeMap<(usize, u32), u64> {
-        let mut counts = BTreeMap::new();
-        for open in &self.opened {
-            if let Some(i) = open.event {
-                *counts.entry((usize::from(i), open.cpu)).or_insert(0u64) += self.read(open).value;
-            }
-        }
-        counts
+        (all, by_cpu)
     }
 }
 
@@ -451,7 +445,7 @@ pub mod tests {
         let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
         assert_eq!(a.have, Have { lost: false, build_id: false, cgroup: true, bpf_event: true, ksymbol: true });
-        assert_eq!(a.counts()[0].lost, 0);
+        assert_eq!(a.counts().0[0].lost, 0);
     }
 
     #[test]

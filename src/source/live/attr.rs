@@ -155,11 +155,7 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
 
 /// How often an event is sampled.
 pub fn rate(event: &Event, common: &Common) -> Rate {
-    let attr = self::event(event, common, Have::default());
-    match attr.has(Flag::Freq) {
-        true => Rate::Frequency(attr.period_or_freq),
-        false => Rate::Period(attr.period_or_freq),
-    }
+    Rate::of(&self::event(event, common, Have::default()))
 }
 
 /// The dummy that owns a ring and brings in the side-band records.

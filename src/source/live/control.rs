@@ -7,6 +7,7 @@ use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::source::{Batch, Change, Control, Rate, Run};
 
+use super::attach::ByCpu;
 use super::slot::Slot;
 use super::target::Target;
 use super::{LiveSource, OpenError, desc};
@@ -286,9 +287,8 @@ impl LiveSource {
     }
 
     /// Samples floods more seldom, before they become what slows the machine down.
-    pub(super) fn hold_back(&mut self, batch: &mut Batch) {
-        let counts = self.attachment.counts_by_cpu();
-        for (slot, period) in self.flood.look(&counts, &self.attachment) {
+    pub(super) fn hold_back(&mut self, counts: ByCpu, batch: &mut Batch) {
+        for (slot, period) in self.flood.look(counts, &self.attachment) {
             let name = self.attachment.slots[slot].event.name.clone();
             match self.change(slot, &Change::Rate(Rate::Period(period))) {
                 Ok(_) => batch.notes.push(format!(

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::kernel::attr::{Flag, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::kernel::monotonic_ns;
 
-use super::attach::Attachment;
+use super::attach::{Attachment, ByCpu};
 use super::cost::{REFUSE_PERCENT, WARN_PERCENT};
 
 /// What a hit costs that is written to the ring, with its call chain and without, in seconds: the order
@@ -19,7 +19,7 @@ const HIT_SECONDS_BARE: f64 = 0.5e-6;
 pub struct Guard {
     off: bool,
     /// Counts of each slot by CPU, and when.
-    last: BTreeMap<(usize, u32), u64>,
+    last: ByCpu,
     at: u64,
     /// Slots that flooded already: less sampling lets more hits come, so they are judged by less.
     slowed: BTreeSet<usize>,
@@ -27,22 +27,22 @@ pub struct Guard {
 
 impl Guard {
     pub fn new(off: bool) -> Self {
-        Self { off, last: BTreeMap::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
+        Self { off, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
     }
 
     /// Slots that cost a CPU more than may be, and the period that brings them to what is fine.
-    pub fn look(&mut self, counts: &BTreeMap<(usize, u32), u64>, attachment: &Attachment) -> Vec<(usize, u64)> {
+    pub fn look(&mut self, counts: ByCpu, attachment: &Attachment) -> Vec<(usize, u64)> {
         let now = monotonic_ns();
         let seconds = (now - std::mem::replace(&mut self.at, now)) as f64 / 1e9;
-        let last = std::mem::replace(&mut self.last, counts.clone());
         let mut worst: BTreeMap<usize, f64> = BTreeMap::new();
-        for ((slot, cpu), count) in counts {
+        for ((slot, cpu), count) in &counts {
             // Nothing is known yet of what was opened since.
-            let Some(before) = last.get(&(*slot, *cpu)) else { continue };
+            let Some(before) = self.last.get(&(*slot, *cpu)) else { continue };
             let rate = count.checked_sub(*before).unwrap_or(0) as f64 / seconds.max(1e-3);
             let most = worst.entry(*slot).or_default();
             *most = most.max(rate);
         }
+        self.last = counts;
         if self.off {
             return Vec::new();
         }

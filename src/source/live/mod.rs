@@ -31,7 +31,7 @@ use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
-use super::{Batch, Changed, Control, Handover, Info, Run, Source, SourceError, Step, Waker};
+use super::{Batch, Changed, Control, Handover, Info, Source, SourceError, Step, Waker};
 use attach::{Attachment, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
@@ -297,8 +297,9 @@ impl LiveSource {
             return;
         }
         self.next_housekeeping = now + HOUSEKEEPING_NS;
-        batch.counts = Some(self.attachment.counts());
-        self.hold_back(batch);
+        let (counts, by_cpu) = self.attachment.counts();
+        batch.counts = Some(counts);
+        self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);
     }
@@ -367,15 +368,7 @@ impl LiveSource {
     }
 
     fn changed(&self) -> Changed {
-        let states = self.attachment.states();
-        let rates = states.iter().filter(|s| s.run == Run::Running).map(|s| frequency(s.rate));
-        Changed {
-            frequency: rates.max().unwrap_or(0),
-            n_cpus: self.attachment.rings.len(),
-            cpus: self.chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
-            target: self.target.words(),
-            events: states,
-        }
+        (&info(&self.attachment, &self.target, &self.chosen, self.info.start)).into()
     }
 
     /// Whether the target is over, and how.
@@ -410,7 +403,7 @@ impl Source for LiveSource {
             // What a CPU stamped before now may still be on its way into the ring.
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
-            batch.counts = Some(self.attachment.counts());
+            batch.counts = Some(self.attachment.counts().0);
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Step::End(why));
@@ -444,14 +437,6 @@ impl Drop for LiveSource {
     }
 }
 
-/// The rate in Hz, 0 for a fixed period.
-fn frequency(rate: Rate) -> u64 {
-    match rate {
-        Rate::Frequency(hz) => hz,
-        Rate::Period(_) => 0,
-    }
-}
-
 /// An event as the session's profile knows it.
 fn desc(a: &Attachment, i: usize) -> EventDesc {
     let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
@@ -466,7 +451,6 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
         kernel: uname.release().to_string_lossy().into_owned(),
         events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
         states: a.states(),
-        frequency: frequency(a.common.rate),
         chains: a.common.chains,
         start,
         n_cpus: a.rings.len(),

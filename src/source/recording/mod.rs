@@ -5,7 +5,7 @@ pub mod open;
 pub mod reader;
 
 use crate::event::names;
-use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, sample};
+use crate::kernel::attr::sample;
 use crate::perfdata::features::bit;
 use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
@@ -73,7 +73,6 @@ fn describe(
     beside: &mut Beside,
 ) -> Info {
     let rec = &inputs[0].rec;
-    let real = events.iter().find(|e| e.attr.config != SW_DUMMY || e.attr.kind != TYPE_SOFTWARE);
     let text = |bit| rec.features.text(bit, rec.big).unwrap_or_default();
     Info {
         origin: Origin::Recorded,
@@ -81,7 +80,6 @@ fn describe(
         kernel: text(bit::OSRELEASE),
         arch: text(bit::ARCH),
         states: Vec::new(),
-        frequency: real.filter(|e| e.attr.has(Flag::Freq)).map_or(0, |e| e.attr.period_or_freq),
         chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
         start: 0,
         n_cpus: 0,

@@ -46,7 +46,6 @@ impl App {
             host: self.host.as_deref(),
             samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
             times: self.times.as_deref(),
-            frequency: self.answer.frequency,
         }
     }
 
@@ -58,11 +57,11 @@ impl App {
     pub(super) fn look_for_findings(&mut self) {
         let known = self.facts();
         // The samples of one process say nothing of how busy a CPU is.
-        let samples = known.samples.filter(|_| self.info.has_whole_cpus());
+        let samples = known.samples.filter(|samples| samples.whole);
         let facts = Facts {
             host: known.host,
             samples,
-            frequency: known.frequency,
+            own: self.answer.cost.own_percent,
             points: self.points,
             before: &self.findings,
         };

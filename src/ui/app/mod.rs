@@ -336,7 +336,6 @@ impl App {
             expand_all: self.expand_all,
             first_line: if unfolded { self.screen.top } else { 0 },
             height: self.screen.height.max(1),
-            clock: self.info.clock(),
             cpu: self.asked_cpu(),
             flame: (self.tab == Tab::Flame).then(|| self.flame_spec()),
             heat: (self.tab == Tab::Time).then(|| self.heat_spec()),

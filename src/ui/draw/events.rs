@@ -241,14 +241,19 @@ fn is_clock(event: &EventInfo) -> bool {
     matches!(plain(&event.name), "cpu-clock" | "task-clock")
 }
 
-/// Whether it runs, and how often it is sampled.
-fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
-    let rate = match meter.state.rate {
+/// How often an event is sampled.
+pub fn rate_words(rate: Rate) -> String {
+    match rate {
         Rate::Frequency(hz) => format!("{hz} Hz"),
         Rate::Period(0) => "counted".to_owned(),
         Rate::Period(1) => "every hit".to_owned(),
         Rate::Period(n) => format!("1 in {}", short(n as f64)),
-    };
+    }
+}
+
+/// Whether it runs, and how often it is sampled.
+fn state(theme: &Theme, meter: &Meter) -> (String, Style) {
+    let rate = rate_words(meter.state.rate);
     match &meter.state.run {
         Run::Running if meter.running_percent < 99.5 && meter.running_percent > 0.0 => {
             (format!("◐ {rate} {:.0} %", meter.running_percent), theme.warning)

@@ -7,9 +7,11 @@ use ratatui::style::Style;
 use crate::panel::text::{clean, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
+use crate::source::Rate;
 use crate::ui::app::{App, Tab};
 use crate::ui::theme::Theme;
 
+use super::events::rate_words;
 use super::put;
 
 /// One piece of the header; pieces of low weight go first when there is no room.
@@ -45,12 +47,8 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     add(app.info.host.clone(), theme.text, 5);
     add(app.info.kernel.clone(), theme.dim, 2);
     let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
-    let rate = match answer.frequency {
-        0 => String::new(),
-        hz => format!(" {hz} Hz"),
-    };
     let chains = if app.info.chains { " -g fp" } else { "" };
-    add(format!("{event}{rate}"), theme.text, 7);
+    add(format!("{event} {}", rate(app)).trim_end().to_owned(), theme.text, 7);
     add(chains.trim().to_owned(), theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(cpus, theme.text, 8);
@@ -83,6 +81,13 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     out
 }
 
+/// How often the event that is shown is sampled, or was recorded; empty when nobody knows.
+fn rate(app: &App) -> String {
+    let running = app.answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.rate);
+    let recorded = || app.info.events.get(app.event).map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
+    running.or_else(recorded).map(rate_words).unwrap_or_default()
+}
+
 /// What is sampled, in words; it may have changed since the start.
 fn target(app: &App) -> &str {
     if app.info.origin == Origin::Live { &app.answer.target } else { &app.info.target }
@@ -103,9 +108,9 @@ fn loading(app: &App) -> String {
 fn samples(app: &App) -> String {
     let ledger = &app.answer.ledger;
     let shown = thousands(app.answer.unfiltered.samples);
-    match ledger.expected {
-        0 => format!("{shown} samples"),
-        n => format!("{shown} samples ({:.0} % busy)", (100.0 * ledger.received as f64 / n as f64).min(100.0)),
+    match ledger.busy_percent() {
+        None => format!("{shown} samples"),
+        Some(busy) => format!("{shown} samples ({:.0} % busy)", busy.min(100.0)),
     }
 }
 

@@ -109,8 +109,7 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
         ]);
     };
     row("samples", thousands(ledger.received), false, "taken in since the start");
-    if ledger.expected > 0 {
-        let share = 100.0 * ledger.received as f64 / ledger.expected as f64;
+    if let Some(share) = ledger.busy_percent() {
         row(
             "if all were busy",
             thousands(ledger.expected),

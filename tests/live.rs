@@ -7,6 +7,7 @@ mod common;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{allowed, our_rows, perf_rows, program, run, skipped};
 
@@ -585,4 +586,30 @@ fn probes_are_made_listed_counted_and_removed() {
         let out = probe(args);
         assert!(!out.status.success() && said(&out).contains(words), "{args:?}: {}", said(&out));
     }
+}
+
+/// A signal that ends stat ends the command, too, and is its status; Ctrl-C reaches both by itself.
+#[test]
+fn stat_leaves_no_command_behind() {
+    let child = program()
+        .args(["stat", "-e", "task-clock", "--", "sleep", "30"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let pid = child.id();
+    let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let sleeps = |child: &str| std::fs::read(format!("/proc/{child}/cmdline")).is_ok_and(|c| c.starts_with(b"sleep"));
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut command = String::new();
+    while command.is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+        command = children().split_whitespace().find(|c| sleeps(c)).unwrap_or_default().to_owned();
+    }
+    assert!(!command.is_empty(), "never started");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .expect("signalled");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(128 + 15));
+    assert!(!sleeps(&command), "left behind");
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::Timespec;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -58,9 +58,9 @@ pub fn run(args: Stat) -> anyhow::Result<u8> {
         return Err(usage("-I: 10 milliseconds or more"));
     }
     let events = events(&args)?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(AtomicUsize::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register_usize(signal, stop.clone(), signal as usize)?;
     }
     let mut report = Report { args: &args, runs: Vec::new(), seconds: Vec::new(), cpu: children_cpu_ns(), head: true };
     let mut code = 0;
@@ -69,7 +69,7 @@ pub fn run(args: Stat) -> anyhow::Result<u8> {
         let (counters, status) = one_run(&args, &events, &stop, &mut report)?;
         code = status;
         last = Some(counters);
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) != 0 {
             break;
         }
     }
@@ -99,7 +99,7 @@ fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
 fn one_run(
     args: &Stat,
     events: &[Event],
-    stop: &AtomicBool,
+    stop: &AtomicUsize,
     report: &mut Report<'_>,
 ) -> anyhow::Result<(Counters, u8)> {
     let held = match args.cmd.is_empty() {
@@ -145,7 +145,7 @@ fn wait(
     args: &Stat,
     counters: &Counters,
     child: &mut Option<Child>,
-    stop: &AtomicBool,
+    stop: &AtomicUsize,
     started: Instant,
     report: &mut Report<'_>,
 ) -> anyhow::Result<u8> {
@@ -159,29 +159,32 @@ fn wait(
             None => None,
         };
         let due = interval.is_some_and(|interval| started.elapsed() >= interval * round);
-        let over = ended.is_some() || stop.load(Ordering::Relaxed);
-        if due || over && interval.is_some() {
+        let signal = stop.load(Ordering::Relaxed) as i32;
+        if due || (ended.is_some() || signal != 0) && interval.is_some() {
             let now = read(counters);
             let seconds = at.elapsed().as_secs_f64();
             report.interval(counters, &since(now.clone(), &then), started.elapsed().as_secs_f64(), seconds)?;
             (then, at, round) = (now, Instant::now(), round + 1);
-            if args.count.is_some_and(|n| round > n) {
-                return Ok(0);
-            }
         }
         if let Some(status) = ended {
             return Ok(spawn::describe(status).1 as u8);
         }
-        if over {
-            if let Some(child) = child {
-                // It was started here, and the terminal's Ctrl-C has reached it, too.
-                let _ = child.wait();
-            }
-            return Ok(0);
+        if signal != 0 || args.count.is_some_and(|n| round > n) {
+            return child.as_mut().map_or(Ok(0), |child| end_of(child, signal));
         }
         let left = interval.map_or(PATIENCE, |i| (i * round).saturating_sub(started.elapsed()).min(PATIENCE));
         rest(end.as_ref(), left);
     }
+}
+
+/// Waits for the command, which was started here and must not outlive this; the exit code. A Ctrl-C of the
+/// terminal has reached it by itself, other signals end only us unless they are passed on.
+fn end_of(child: &mut Child, signal: i32) -> anyhow::Result<u8> {
+    if let Some(signal) = Signal::from_named_raw(signal).filter(|_| signal != 0 && signal != SIGINT) {
+        // Gone already: then there is nothing to end.
+        let _ = rustix::process::kill_process(Pid::from_child(child), signal);
+    }
+    Ok(spawn::describe(child.wait()?).1 as u8)
 }
 
 /// How long a signal may wait to be seen.

@@ -317,6 +317,7 @@ mod tests {
             window: 1_000_000_000,
             frequency: 200,
             whole: true,
+            busy: None,
             cpu: Some(32),
             behind: vec![behind],
         };

@@ -242,6 +242,7 @@ mod tests {
             window: 1_000_000_000,
             frequency: 1000,
             whole: true,
+            busy: None,
             cpu: Some(32),
             behind: vec![behind],
         };
@@ -266,6 +267,7 @@ mod tests {
             window: 10_000_000_000,
             frequency: 1000,
             whole: true,
+            busy: None,
             ..CpuAnswer::default()
         };
         let kinds = |view: &HostView, n| -> Vec<Kind> {

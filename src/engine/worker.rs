@@ -476,11 +476,12 @@ impl Worker {
         self.cpus = Some(counts);
         let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
         let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
-        CpuAnswer {
-            frequency: if steady { self.facts.frequency } else { 0 },
-            whole: steady && self.facts.whole_cpus,
-            ..answer
-        }
+        let frequency = if steady { self.facts.frequency } else { 0 };
+        // Not up to the newest sample: where all is idle none come.
+        let window = until.saturating_sub(self.ingest.core().start).min(cpus::WINDOW_NS);
+        let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
+        let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
+        CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, ..answer }
     }
 
     fn ledger(&self) -> crate::profile::Ledger {

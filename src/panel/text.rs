@@ -57,6 +57,24 @@ pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     }
 }
 
+/// Breaks words into lines of some cells; a longer word has a line of its own.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if width(line) + 1 + width(word) <= room {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 fn prefix(chars: impl Iterator<Item = char>, cells: usize) -> String {
     let mut used = 0;
     chars
@@ -89,5 +107,12 @@ mod tests {
             prop_assert!(width(&fit(&safe, cells)) <= cells);
             prop_assert!(width(&fit_end(&safe, cells)) <= cells);
         }
+    }
+
+    #[test]
+    fn words_are_broken_between_them() {
+        assert_eq!(wrap("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrap("unbreakable a b", 3), ["unbreakable", "a b"]);
+        assert_eq!(wrap("", 3), [""]);
     }
 }

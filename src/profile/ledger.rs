@@ -33,7 +33,8 @@ impl Ledger {
     }
 
     /// The share of what busy CPUs would have given that came, in percent; `None` when that is not known.
-    pub fn busy_percent(&self) -> Option<f64> {
+    /// Some kernels sample idle CPUs, too.
+    pub fn timed_percent(&self) -> Option<f64> {
         (self.expected > 0).then(|| 100.0 * self.timed as f64 / self.expected as f64)
     }
 }

@@ -96,6 +96,9 @@ pub struct CpuAnswer {
     pub frequency: u64,
     /// Whether they are of all that the CPUs did in the window, so that what is missing is missing.
     pub whole: bool,
+    /// The share of what busy CPUs would have given in the window that came and was not idle, in percent;
+    /// `None` where that is not known.
+    pub busy: Option<f64>,
     /// The CPU that was asked about, and the functions behind its slots, the most frequent first.
     pub cpu: Option<u16>,
     pub behind: Vec<Behind>,
@@ -105,6 +108,11 @@ impl CpuAnswer {
     /// Samples that a CPU gives in the window when it is busy throughout; 0 when that is not known.
     pub fn expected(&self) -> f64 {
         self.frequency as f64 * self.window as f64 / 1e9
+    }
+
+    /// Samples of other work than idling.
+    pub fn at_work(&self) -> u64 {
+        self.rows.iter().map(|row| row.total() - row.counts[IDLE]).sum()
     }
 
     pub fn row(&self, cpu: u32) -> Option<&CpuSamples> {

@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use crate::engine::tracepoints;
 use crate::event::catalogue::Sort;
 use crate::event::plain;
-use crate::panel::text::{fit, fit_end, width};
+use crate::panel::text::{fit, fit_end, width, wrap};
 use crate::panel::unit::{duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
@@ -367,24 +367,6 @@ fn entry_words(app: &App, theme: &Theme, name: &str, about: &str, room: usize) -
     let mut lines: Vec<(String, Style)> =
         wrap(&fields.join(", "), room).into_iter().map(|text| (text, theme.text)).collect();
     lines.extend(wrap(&format.print, room).into_iter().map(|text| (text, theme.dim)));
-    lines
-}
-
-/// Breaks words into lines.
-fn wrap(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        let line = &mut lines[last];
-        if line.is_empty() {
-            line.push_str(word);
-        } else if width(line) + 1 + width(word) <= room {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
     lines
 }
 

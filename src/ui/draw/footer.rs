@@ -3,8 +3,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::text::{clean, fit, width};
+use crate::panel::text::{clean, fit, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::app::{App, Level, Tab};
 use crate::ui::command;
@@ -14,6 +16,9 @@ use crate::ui::theme::Theme;
 
 use super::put;
 
+/// Lines that a message takes at most.
+const MOST_LINES: usize = 5;
+
 /// What stands under the table: completions or a fault while something is typed, a message, or
 /// the details of the line under the cursor.
 pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -22,8 +27,7 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     if let Some((level, text)) = &app.status {
         let style = if *level == Level::Error { theme.error } else { theme.warning };
-        put(buffer, area, 1, 0, text, style);
-        return;
+        return said(text, style, area, buffer);
     }
     if app.tab == Tab::Flame {
         if let Some(text) = app.answer.flame.as_ref().and_then(|flame| super::flame::details(app, flame)) {
@@ -41,6 +45,18 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     if let Some(text) = line_details(app) {
         put(buffer, area, 1, 0, &text, theme.dim);
+    }
+}
+
+/// A message, upwards over as many lines as it takes: what to do about an error comes last.
+fn said(text: &str, style: Style, area: Rect, buffer: &mut Buffer) {
+    let mut lines = wrap(text, usize::from(area.width.saturating_sub(2)));
+    lines.truncate(MOST_LINES);
+    let above = area.y.min(lines.len() as u16 - 1);
+    let area = Rect { y: area.y - above, height: area.height + above, ..area };
+    Clear.render(area, buffer);
+    for (y, line) in (0..).zip(&lines) {
+        put(buffer, area, 1, y, line, style);
     }
 }
 

@@ -104,28 +104,32 @@ fn loading(app: &App) -> String {
     format!("… loading {share} % of {}{left}  Esc stops", bytes(progress.all))
 }
 
-/// How many samples, and of how many if every CPU were busy.
+/// How many samples, and how busy they show the CPUs to be.
 fn samples(app: &App) -> String {
-    let ledger = &app.answer.ledger;
     let shown = thousands(app.answer.unfiltered.samples);
-    match ledger.busy_percent() {
+    match app.answer.by_cpu.busy {
         None => format!("{shown} samples"),
-        Some(busy) => format!("{shown} samples ({:.0} % busy)", busy.min(100.0)),
+        Some(busy) => format!("{shown} samples ({busy:.0} % busy)"),
     }
 }
+
+const TABS: &[(Tab, &str)] = &[
+    (Tab::Top, "1 Top"),
+    (Tab::Flame, "2 Flame"),
+    (Tab::Time, "3 Time"),
+    (Tab::Cpus, "4 CPUs"),
+    (Tab::Events, "5 Events"),
+];
 
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, name) in [
-        (Tab::Top, "1 Top"),
-        (Tab::Flame, "2 Flame"),
-        (Tab::Time, "3 Time"),
-        (Tab::Cpus, "4 CPUs"),
-        (Tab::Events, "5 Events"),
-    ] {
-        let (text, style) =
-            if tab == app.tab { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
+    // Where the names have no room, the digits still tell the keys.
+    let brief = TABS.iter().map(|(_, name)| width(name) + 2).sum::<usize>() > usize::from(area.width);
+    for (tab, name) in TABS {
+        let here = *tab == app.tab;
+        let name = if brief && !here { &name[..1] } else { name };
+        let (text, style) = if here { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
         x += put(buffer, area, x, 0, &text, style);
     }
     x += 2;

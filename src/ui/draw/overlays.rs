@@ -109,12 +109,12 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
         ]);
     };
     row("samples", thousands(ledger.received), false, "taken in since the start");
-    if let Some(share) = ledger.busy_percent() {
+    if let Some(share) = ledger.timed_percent() {
         row(
             "if all were busy",
             thousands(ledger.expected),
             false,
-            &format!("rate × CPUs × seconds; {} came, idle CPUs give few", percent(share)),
+            &format!("rate × CPUs × seconds; {} came, idle CPUs give few or none", percent(share)),
         );
     }
     row("lost", thousands(ledger.lost), ledger.lost > 0, "the rings were full: larger -m, lower -F");

@@ -11,10 +11,11 @@ use common::{allowed, skipped};
 use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
 use perfprof_tui::event::spec::{Places, Rate};
 use perfprof_tui::event::{Event, parse};
+use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::limits::Rights;
 use perfprof_tui::kernel::sys::RealSys;
-use perfprof_tui::query::Answer;
 use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::{Answer, Question};
 use perfprof_tui::source::live::attr::Exclude;
 use perfprof_tui::source::live::{Config, LiveSource, Target};
 use perfprof_tui::source::{Change, Control, Run};
@@ -390,10 +391,11 @@ fn other_tasks_are_sampled_while_it_runs() {
         attach(format!("tid {}", two.tid)).expect("attached");
         wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
         engine.send(Request::Clear);
-        let answer = wait(&engine, "its samples only", |a| {
-            samples(a, HIT) > 500
-                && a.lines.iter().filter(|l| l.depth == 0).all(|l| l.own.samples == 0 || l.group.comm.is_some())
-        });
+        let others = Filter::parse(&format!("tid != {}", two.tid)).expect("parses");
+        let others = Question { generation: 1, filter: Some(Arc::new(others)), ..Question::default() };
+        engine.send(Request::Ask(Arc::new(others)));
+        let answer = wait(&engine, "its samples", |a| a.question.generation == 1 && a.unfiltered.samples > 500);
+        assert_eq!(answer.total.samples, 0, "of others");
         assert!(answer.ledger.malformed == 0);
         let error = attach("pid 999999999".to_owned()).expect_err("nobody");
         assert!(error.contains("no such process"), "{error}");
@@ -406,6 +408,30 @@ fn other_tasks_are_sampled_while_it_runs() {
     }
     one.end();
     two.end();
+}
+
+/// How many samples should have come is only said where the clock ran whole: a pause or another target
+/// ends that, for as long as the window reaches back to it.
+#[test]
+fn samples_are_expected_of_a_clock_that_runs_whole() {
+    const NAME: &str = "samples_are_expected_of_a_clock_that_runs_whole";
+    if !allowed(NAME) {
+        return;
+    }
+    let load = Load::start();
+    let engine = engine(vec![Event::cpu_clock()], Target::System);
+    let cpus = |a: &Answer| (a.by_cpu.frequency, a.by_cpu.whole);
+    wait(&engine, "steady", |a| cpus(a) == (99, true));
+    change(&engine, 0, Change::Pause(true)).expect("paused");
+    wait(&engine, "nothing to expect", |a| cpus(a) == (0, false));
+    change(&engine, 0, Change::Pause(false)).expect("goes on");
+    let answer = wait(&engine, "runs", |a| run_of(a, 0) == Some(Run::Running));
+    assert_eq!(cpus(&answer), (0, false), "the window has the pause in it");
+    control(&engine, Control::Target(format!("tid {}", load.tid))).expect("attached");
+    let answer = wait(&engine, "attached", |a| !a.target.is_empty());
+    assert_eq!(cpus(&answer), (0, false), "one task is not what a CPU does");
+    engine.stop();
+    load.end();
 }
 
 /// An event that comes by the hundred thousand is sampled more seldom, and said so; its samples count for

@@ -35,20 +35,3 @@ pub fn words(root: &Path, system: &str, event: &str, filter: &str) -> Option<Str
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
     text.contains("parse_error").then_some(text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_says_what_it_does_not_like() {
-        let Ok(root) = crate::event::tracepoint::root() else { return };
-        if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
-            return;
-        }
-        let said = words(&root, "sched", "sched_switch", "prev_pid == nobody");
-        assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");
-        assert_eq!(words(&root, "sched", "sched_switch", "prev_pid == 1"), None);
-        assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
-    }
-}

@@ -246,21 +246,6 @@ mod tests {
         assert!(btf.offset("nobody", &["x"]).is_err());
     }
 
-    #[test]
-    fn the_running_kernel_has_its_tasks() {
-        let Ok(btf) = Btf::system() else { return };
-        assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
-        assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
-        let known = btf.parameters("tcp_sendmsg").expect("a function");
-        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["sk", "msg", "size"]);
-        assert_eq!(btf.describe(known[0].1), ("struct sock*".into(), "x64".into()));
-        assert_eq!(btf.describe(known[2].1).1, "u64");
-        let (offsets, kind) = btf.follow(known[0].1, &["__sk_common", "skc_daddr"]).expect("a member");
-        assert_eq!((offsets.len(), btf.describe(kind).1), (1, "u32".into()));
-        assert!(btf.follow(known[0].1, &["nothing"]).is_err() && btf.parameters("no_such_function").is_none());
-    }
-
     proptest! {
         #[test]
         fn damage_is_no_panic(at in 0usize..400, byte in any::<u8>(), len in 0usize..400) {

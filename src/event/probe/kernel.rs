@@ -35,24 +35,3 @@ impl Parameters for KernelFunctions {
         Ok((offsets, btf.describe(kind).1))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Spec;
-    use super::*;
-
-    #[test]
-    #[cfg(target_arch = "x86_64")]
-    fn names_of_the_running_kernel() {
-        let known = KernelFunctions::system();
-        if known.btf.is_none() {
-            return;
-        }
-        let spec = Spec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
-        let line = spec.in_kernel("g", &known).expect("resolved").line();
-        assert!(line.starts_with("p:g/tcp_sendmsg tcp_sendmsg size=%dx:u64 skc_dport=+"), "{line}");
-        assert!(line.ends_with("(%di):u16"), "{line}");
-        let wrong = Spec::parse("tcp_sendmsg nothing").expect("parses").in_kernel("g", &known).expect_err("unknown");
-        assert!(wrong.contains("sk, msg, size"), "{wrong}");
-    }
-}

@@ -92,7 +92,7 @@ fn commands_become_effects() {
     let harness = incident(80, 24).keys("S").keys(":freq 99<ret>").keys(":cpus 0-2,5<ret>").keys(" ").keys("z");
     assert_eq!(
         harness.saved,
-        ["Save(None)", "Control(Frequency(99))", "Control(Cpus([0, 1, 2, 5]))", "Freeze(true)", "Clear"]
+        ["Save(None, None)", "Control(Frequency(99))", "Control(Cpus([0, 1, 2, 5]))", "Freeze(true)", "Clear"]
     );
     let harness = incident(80, 24).keys("m").keys(":age last 5<ret>").keys(":per second<ret>").keys("2K");
     let words = "--exec 'age last 5' --exec 'baseline time >= 0' --exec 'per second' --exec flame";
@@ -230,7 +230,7 @@ fn values_are_left_out_and_filters_come_back() {
         use crossterm::event::{Event, KeyModifiers, MouseEvent, MouseEventKind};
         let column = h.text().lines().find_map(|l| l.find("DSO")).expect("a heading") as u16 + 1;
         let kind = MouseEventKind::Down(button);
-        h.app.input(&Event::Mouse(MouseEvent { kind, column, row: 3, modifiers: KeyModifiers::ALT }));
+        h.app.input(&Event::Mouse(MouseEvent { kind, column, row: 4, modifiers: KeyModifiers::ALT }));
         h.settle();
     };
     h.app.screen.go(0, &h.app.answer.clone());
@@ -291,14 +291,16 @@ fn the_map_of_time_and_a_range_of_it() {
     h = h.keys("3<home><right><right>v<right><right><down>");
     let heat = h.app.answer.heat.clone().expect("a map");
     let cells = h.app.time.selected(&heat);
-    let wanted = heat.sum(cells.clone());
-    assert_eq!(cells.len(), 2 * heat.rows + 2);
+    let wanted = cells.samples;
+    assert_eq!(cells.span.len(), 2 * heat.rows + 2);
     assert!(wanted > 0 && wanted < all);
     h = h.keys("<ret>");
     assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.0")), (wanted, true), "{}", h.text());
-    // The map keeps to what is shown; back is the whole of it.
+    // The map shows the range among what surrounds it; back is the whole of it.
     h = h.keys("3");
-    assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), wanted);
-    h = h.keys("<bs>");
     assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
+    h = h.keys("1<bs>");
+    assert_eq!(h.app.answer.total.samples, all);
+    h = h.keys("[");
+    assert_eq!(h.app.answer.total.samples, wanted, "the range that was looked at before");
 }

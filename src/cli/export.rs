@@ -11,6 +11,7 @@ use crate::kernel::attr::Flag;
 use crate::panel::unit;
 use crate::perfdata::write::Atomic;
 use crate::query::named;
+use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
 use super::Usage;
@@ -111,8 +112,9 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
         kept = Some(list);
         opened = input::open(&args.recording, args.no_demangle)?;
     }
-    let keep = |at: u64| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
-    let written = copy::copy(&mut *opened.source, &keep, &args.output)
+    let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
+    let marks = marks::decode_from(&opened.source.info().machine);
+    let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
         .map_err(|e| anyhow::anyhow!("{} was not written: {e}", args.output.display()))?;
     complain(&format!(
         "wrote {} samples, {} to {}",
@@ -123,11 +125,18 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Saves a whole recording again, for the screen's own saving.
-pub fn save_again(paths: &[std::path::PathBuf], path: &Path) -> Result<String, String> {
+/// Saves a recording again, or a range of its clock, for the screen's own saving.
+pub fn save_again(
+    paths: &[std::path::PathBuf],
+    path: &Path,
+    range: Option<(u64, u64)>,
+    marks: &[TimeMark],
+) -> Result<String, String> {
     let fail = |e: &dyn std::fmt::Display| format!("{} was not saved: {e}", path.display());
     let mut source = recording::open(paths).map_err(|e| fail(&e))?;
-    let written = copy::copy(&mut *source, &|_| true, path).map_err(|e| fail(&e))?;
+    let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
+    let keep = |_, time| range.contains(&time);
+    let written = copy::copy(&mut *source, &keep, marks, path).map_err(|e| fail(&e))?;
     let samples = unit::thousands(written.samples as u64);
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
 }

@@ -8,6 +8,7 @@ use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
 use crate::filter::{Filter, Known, equals};
 use crate::perfdata::features::kernel_build_id;
+use crate::query::range;
 use crate::source::{Info, Source, recording};
 use crate::symbols::resolver::Options;
 
@@ -167,36 +168,13 @@ impl Which {
     }
 }
 
-/// perf's time ranges (perf-report(1), `--time`) in the filter language, which counts from the start
-/// of the session in nanoseconds.
+/// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.
 fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Option<String> {
-    let range = |from: u64, to: u64| {
+    let one = |(from, to): (u64, u64)| {
         format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
     };
-    let percent = |p: &str| p.trim().strip_suffix('%')?.parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
-    let at = |p: f64| first + ((last - first) as f64 * p / 100.0) as u64;
-    if text.contains('%') {
-        let one = |part: &str| {
-            if let Some((share, n)) = part.split_once('/') {
-                let (share, n) = (percent(share)?, n.trim().parse::<u32>().ok().filter(|n| *n > 0)?);
-                return Some(range(at(share * f64::from(n - 1)), at((share * f64::from(n)).min(100.0))));
-            }
-            let (from, to) = part.split_once('-')?;
-            Some(range(at(percent(from)?), at(percent(to)?)))
-        };
-        let list: Vec<String> = text.split(',').map(one).collect::<Option<_>>()?;
-        return Some(format!("({})", list.join(" || ")));
-    }
-    let (from, to) = text.split_once(',')?;
-    let ns = |t: &str, other: u64| {
-        let t = t.trim();
-        if t.is_empty() {
-            Some(other)
-        } else {
-            t.parse::<f64>().ok().filter(|t| *t >= 0.0).map(|t| (t * 1e9).round() as u64)
-        }
-    };
-    Some(range(ns(from, first)?, ns(to, last)?))
+    let list: Vec<String> = range::parse(text, first, last)?.into_iter().map(one).collect();
+    Some(format!("({})", list.join(" || ")))
 }
 
 #[cfg(test)]
@@ -208,7 +186,7 @@ mod tests {
         let clause = |text| time_clause(text, 1_000, 2_000, 12_000);
         assert_eq!(clause("10%-20%").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("10%/2").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
-        assert_eq!(clause("0.000003,").as_deref(), Some("(time >= 2000ns && time <= 11000ns)"));
+        assert_eq!(clause("0.000003,").as_deref(), Some("((time >= 2000ns && time <= 11000ns))"));
         for bad in ["x", "5%", "10%/0", "1-2"] {
             assert_eq!(clause(bad), None, "{bad}");
         }

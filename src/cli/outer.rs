@@ -11,6 +11,7 @@ use crate::export::perfdata;
 use crate::kernel::tty;
 use crate::panel::unit;
 use crate::perfdata::write::Atomic;
+use crate::session::TimeMark;
 use crate::ui::app::SavedFilters;
 use crate::ui::run::{Driver, Outside};
 
@@ -31,7 +32,7 @@ pub struct Outer {
 }
 
 impl Driver for Outer {
-    fn save(&mut self, engine: &Engine, path: Option<PathBuf>) {
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(snapshot_name);
         let (reply, moments) = crossbeam_channel::bounded(1);
         let recording = self.recording.clone();
@@ -39,11 +40,17 @@ impl Driver for Outer {
             engine.send(Request::Save(reply));
         }
         let outside = self.outside.clone();
+        let answer = engine.answer();
+        let marks: Vec<TimeMark> = answer
+            .marks
+            .iter()
+            .map(|mark| TimeMark { at: mark.at.saturating_add(answer.start), ..mark.clone() })
+            .collect();
         let work = move || {
             let saved = match recording {
-                Some(files) => save_again(&files, &path),
+                Some(files) => save_again(&files, &path, range, &marks),
                 None => match moments.recv() {
-                    Ok(moment) => save(&moment, &path),
+                    Ok(moment) => save(&moment, &path, range),
                     Err(_) => Err("the session has ended".to_owned()),
                 },
             };
@@ -110,9 +117,9 @@ impl Driver for Outer {
     }
 }
 
-fn save(moment: &Moment, path: &Path) -> Result<String, String> {
+pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
-    let written = perfdata::save(moment, path, &cmdline);
+    let written = perfdata::save(moment, path, &cmdline, range);
     let written = written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
     let samples = unit::thousands(written.samples as u64);
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))

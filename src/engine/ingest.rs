@@ -9,12 +9,13 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Formats;
 use crate::event::plain;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
+use crate::kernel::{monotonic_ns, wall_ns};
 use crate::perfdata::EventDesc;
-use crate::profile::{FrameId, NodeId, Profile, TraceId};
+use crate::profile::{FrameId, Loss, NodeId, Profile, Timeline, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
-use crate::session::{Origin, Session};
+use crate::session::{Origin, Session, TimeMark, marks};
 use crate::source::{Batch, FreshId, Info, NamedFrame, NamedSample};
 
 use super::offcpu::OffCpu;
@@ -86,6 +87,10 @@ pub struct Core {
     pub session: Session,
     pub profile: Profile,
     pub events: Vec<EventDesc>,
+    /// Samples and losses over the whole session, for the strip of time.
+    pub timeline: Timeline,
+    /// Moments that were marked, in order of time.
+    pub marks: Vec<TimeMark>,
     /// The first of them whose samples stand for time.
     clock: Option<u16>,
     /// While one event takes over from another: the times between which samples of an id count.
@@ -196,6 +201,8 @@ impl Ingest {
             session: Session::new(info.origin),
             profile: Profile::default(),
             events: info.events.clone(),
+            timeline: Timeline::default(),
+            marks: marks::decode_from(&info.machine),
             clock: info.clock().map(|at| at as u16),
             cuts: FxHashMap::default(),
             cuts_until: 0,
@@ -410,6 +417,7 @@ impl Core {
         if self.start == 0 {
             self.start = time;
         }
+        self.timeline.count(time.saturating_sub(self.start));
         let second = (time.saturating_sub(self.start) / 1_000_000_000) as usize;
         if second < MAX_SECONDS {
             if self.rates.len() <= second {
@@ -435,6 +443,11 @@ impl Core {
             Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
                 let ledger = &mut self.profile.ledger;
                 ledger.lost_records = ledger.lost_records.saturating_add(lost);
+                self.timeline.lose(time.saturating_sub(self.start), lost);
+                let layout = &self.decoders[input].form_of(header, body).layout;
+                let cpu =
+                    layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
+                self.profile.losses.push(Loss { time, samples: lost, cpu });
                 self.off_cpu.iter_mut().for_each(OffCpu::forget);
                 self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
             }
@@ -532,9 +545,12 @@ impl Core {
         out
     }
 
-    /// Wall-clock time of the session's start in nanoseconds since 1970, where the recording says how
-    /// its clock stands to the wall's; else 0.
+    /// Wall-clock time of the session's start in nanoseconds since 1970; of a recording where it says how
+    /// its clock stands to the wall's, else 0.
     pub fn wall_start(&self) -> u64 {
+        if self.session.origin() == Origin::Live {
+            return (wall_ns() + self.start).saturating_sub(monotonic_ns());
+        }
         let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
         let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
         let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };

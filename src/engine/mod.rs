@@ -36,7 +36,7 @@ use crate::analysis::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
 use crate::query::{Answer, Question};
-use crate::session::Origin;
+use crate::session::{Origin, TimeMark};
 use crate::source::{Batch, Control, Info, Source, Step, Waker};
 use crate::symbols::resolver::Options as SymbolOptions;
 
@@ -75,6 +75,10 @@ pub enum Request {
     Refresh(Duration),
     /// The other profile that views may be compared with.
     Baseline(Option<Box<Loaded>>),
+    /// Marks a moment, its time counted from the session's start; one of the same name moves.
+    Mark(TimeMark),
+    /// Forgets the mark at a place in the list.
+    Unmark(usize),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Moment>>),
     Stop,

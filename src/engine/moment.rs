@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
 use crate::profile::{Chunk, Frames, Ledger, Sites, Trie};
-use crate::session::{Dsos, SideLog, Task};
+use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub struct Moment {
     pub machine: Vec<(u8, Vec<u8>)>,
     /// For each event whether what its tracepoint said is kept.
     pub has_raw: Vec<bool>,
+    pub marks: Vec<TimeMark>,
 }
 
 impl super::ingest::Core {
@@ -42,6 +43,7 @@ impl super::ingest::Core {
             events: self.events.clone(),
             ledger: self.profile.ledger.clone(),
             machine: self.machine.clone(),
+            marks: self.marks.clone(),
             live: self.session.origin() == crate::session::Origin::Live,
         }
     }

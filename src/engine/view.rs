@@ -9,7 +9,8 @@ use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
 use crate::query::diff::Side;
 use crate::query::flame::{Edit, FlameTree, Stacks};
-use crate::query::heat::Heat;
+use crate::query::heat::{self, By, Heat, HeatSpec, Lane};
+use crate::query::judge::Judge;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::{Age, Baseline, Data, Fold, Key, Question, Top, TopSpec, lines};
 
@@ -24,6 +25,12 @@ pub struct View {
     shown: Option<Shown>,
     /// The tree of the flame graph, and the edits that made it.
     flame: Option<(Vec<Edit>, FlameTree)>,
+    /// What maps of time are made from, where that is not what the rest is made from.
+    heat: Option<Fold>,
+    /// What of a map is lit.
+    lit: Option<Judge>,
+    /// The rows of the last map, and of which event and kind.
+    lanes: Option<((usize, By), Vec<Lane>)>,
     /// Another profile to compare with.
     other: Option<Box<Loaded>>,
 }
@@ -67,14 +74,18 @@ impl View {
         if let Some((false, fold)) = &mut self.then {
             fold.forget(data, chunk);
         }
+        if let Some(fold) = &mut self.heat {
+            fold.forget(data, chunk);
+        }
     }
 
     /// Answers a question over the samples before the absolute position `until`.
     pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
         let until = until.min(data.profile.end());
         let fold = bring_up(self.fold.take(), data, question, until);
+        let other = self.other.take();
         let old = question.baseline.as_ref().and_then(|baseline| {
-            let data = match (&self.other, baseline.other) {
+            let data = match (&other, baseline.other) {
                 (Some(other), true) => other.data(),
                 (None, true) => return None,
                 _ => data,
@@ -88,17 +99,22 @@ impl View {
             bring_up_then(kept.map(|(_, fold)| fold), data, of, (question, baseline), until)
         });
         let sides = then.as_ref().zip(old).map(|(then, (of, baseline))| {
-            let new = Side { total: fold.total(), seconds: seconds(data, question, baseline.split, true) };
-            let old = Side { total: then.total(), seconds: seconds(of, question, baseline.split, false) };
+            let new = Side { total: fold.total(), seconds: seconds(data, question, baseline, true) };
+            let old = Side { total: then.total(), seconds: seconds(of, question, baseline, false) };
             (old, new)
         });
+        if let Some(spec) = &question.heat {
+            let heat = self.heat(data, question, &fold, spec, until);
+            let parts = Parts { total: fold.total(), heat: Some(Arc::new(heat)), sides, ..Parts::default() };
+            self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
+            (self.fold, self.other) = (Some(fold), other);
+            return parts;
+        }
         let mut work = Work { data, question, fold: &fold, old: None };
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
             work.old = Some(Old { stacks: Stacks { data: of, fold: then, side }, new, baseline });
         }
         let mut parts = Parts { total: fold.total(), sides, ..Parts::default() };
-        let heat = |spec| Arc::new(Heat::build(data, question.event, fold.judge(), spec, until));
-        parts.heat = question.heat.as_ref().map(heat);
         match &question.flame {
             Some(spec) => {
                 let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);
@@ -113,8 +129,31 @@ impl View {
             }
         }
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
-        self.fold = Some(fold);
+        (self.fold, self.other) = (Some(fold), other);
         parts
+    }
+
+    /// A map of time.
+    fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Fold, spec: &HeatSpec, until: u64) -> Heat {
+        let (event, filter) = (question.event, spec.filter.as_ref());
+        let own = spec.filter != question.filter || question.age != Age::All;
+        let kept = self.heat.take().filter(|f| own && f.serves(event, filter, false, None));
+        self.heat = own.then(|| kept.unwrap_or_else(|| Fold::new(event, filter.cloned(), false)));
+        if let Some(fold) = &mut self.heat {
+            fold.update(data, 0..until);
+        }
+        let kept = self.lit.take().filter(|judge| Some(judge.filter()) == spec.lit.as_ref());
+        self.lit = spec.lit.clone().map(|filter| kept.unwrap_or_else(|| Judge::new(filter)));
+        if let Some(judge) = &mut self.lit {
+            judge.follow(data);
+        }
+        let of = (event, spec.by);
+        let before = self.lanes.take().filter(|(what, _)| *what == of).map(|(_, lanes)| lanes).unwrap_or_default();
+        let fold = self.heat.as_ref().unwrap_or(fold);
+        let work = heat::Work { data, event, fold, lit: self.lit.as_ref(), end: until };
+        let heat = heat::build(work, spec, &before);
+        self.lanes = Some((of, heat.lanes.clone()));
+        heat
     }
 }
 
@@ -171,9 +210,13 @@ fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
 }
 
 /// How long one side of a comparison lasted.
-fn seconds(data: Data<'_>, question: &Question, split: Option<u64>, now: bool) -> f64 {
+fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) -> f64 {
     let Some((first, last)) = data.profile.span() else { return 0.0 };
-    let (from, until) = match split.map(|ns| data.start.saturating_add(ns)) {
+    if let Some((from, until)) = if now { question.range } else { baseline.range } {
+        let (from, until) = (data.start.saturating_add(from).max(first), data.start.saturating_add(until).min(last));
+        return until.saturating_sub(from) as f64 / 1e9;
+    }
+    let (from, until) = match baseline.split.map(|ns| data.start.saturating_add(ns)) {
         Some(at) if now => (at.max(first), last),
         Some(at) => (first, at.min(last)),
         None => (first, last),

@@ -12,7 +12,7 @@ use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
-use crate::session::Dso;
+use crate::session::{Dso, TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Waker};
 
 use super::events::Events;
@@ -87,6 +87,11 @@ enum Event {
     Names(Named),
     Timeout,
     Gone,
+}
+
+/// Marks with their times counted from the session's start.
+fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
+    marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
 }
 
 impl Worker {
@@ -260,6 +265,21 @@ impl Worker {
                 self.next_publish = 0;
             }
             Request::Refresh(interval) => self.options.refresh = interval,
+            Request::Mark(mark) => {
+                let core = self.ingest.core_mut();
+                let at = core.start.saturating_add(mark.at);
+                marks::set(&mut core.marks, TimeMark { at, ..mark });
+                self.fresh_question = true;
+                self.next_publish = 0;
+            }
+            Request::Unmark(place) => {
+                let marks = &mut self.ingest.core_mut().marks;
+                if place < marks.len() {
+                    marks.remove(place);
+                }
+                self.fresh_question = true;
+                self.next_publish = 0;
+            }
             Request::Save(reply) => {
                 let _ = reply.send(Box::new(self.ingest.core().moment()));
             }
@@ -447,6 +467,11 @@ impl Worker {
             heat: parts.heat,
             sides: parts.sides,
             ledger,
+            start: core.start,
+            kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
+            timeline: Arc::new(core.timeline.clone()),
+            marks: from_start(&core.marks, core.start),
+            wall_start: core.wall_start(),
             rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
             cost: self.cost,
             ended: self.ended.clone(),

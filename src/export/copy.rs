@@ -10,6 +10,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::{Atomic, Writer};
 use crate::record::kinds::{BuildId, Header, split, types};
+use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
 use super::perfdata::Written;
@@ -31,9 +32,14 @@ pub enum CopyError {
     Ids,
 }
 
-/// Copies the samples for which `keep` holds (by their place in the order of time), and all other
-/// records. The file appears under its name only when it is complete.
-pub fn copy(source: &mut dyn Source, keep: &dyn Fn(u64) -> bool, path: &Path) -> Result<Written, CopyError> {
+/// Copies the samples for which `keep` holds (by their place in the order of time, and their time), and all
+/// other records; `marks` are those of the copy. The file appears under its name only when it is complete.
+pub fn copy(
+    source: &mut dyn Source,
+    keep: &dyn Fn(u64, u64) -> bool,
+    marks: &[TimeMark],
+    path: &Path,
+) -> Result<Written, CopyError> {
     let info = source.info().clone();
     let events = events(&info)?;
     let (atomic, file) = Atomic::create(path)?;
@@ -45,7 +51,7 @@ pub fn copy(source: &mut dyn Source, keep: &dyn Fn(u64) -> bool, path: &Path) ->
         if header.kind == types::SAMPLE {
             let Some((_, sample)) = core.decode(input, header, body) else { return };
             place += 1;
-            if !keep(place - 1) {
+            if !keep(place - 1, sample.time) {
                 return;
             }
             samples += 1;
@@ -57,7 +63,11 @@ pub fn copy(source: &mut dyn Source, keep: &dyn Fn(u64) -> bool, path: &Path) ->
     if let Some(error) = out.error {
         return Err(error.into());
     }
-    let bytes = out.writer.finish(sections(&info, &events, &build_ids, span.unwrap_or_default()))?;
+    let mut sections = sections(&info, &events, &build_ids, span.unwrap_or_default());
+    if !marks.is_empty() {
+        sections.push((marks::FEATURE, marks::encode(marks)));
+    }
+    let bytes = out.writer.finish(sections)?;
     atomic.commit()?;
     Ok(Written { samples, bytes })
 }
@@ -92,7 +102,7 @@ fn sections(
     span: (u64, u64),
 ) -> Vec<Section> {
     let mut sections = info.machine.clone();
-    sections.retain(|(b, _)| *b != bit::BUILD_ID);
+    sections.retain(|(b, _)| ![bit::BUILD_ID, marks::FEATURE].contains(b));
     if !build_ids.is_empty() {
         sections.push(features::build_ids(build_ids));
     }

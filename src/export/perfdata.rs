@@ -13,7 +13,7 @@ use crate::perfdata::write::{Atomic, Writer};
 use crate::profile::{Chunk, NodeId, SiteId};
 use crate::record::kinds::{BuildId, FileId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
-use crate::session::{DsoId, DsoKind};
+use crate::session::{DsoId, DsoKind, marks};
 use crate::symbols::{elf, files};
 
 use super::side::SideWriter;
@@ -27,8 +27,10 @@ pub struct Written {
 
 const FLUSH: usize = 1 << 18;
 
-/// Saves a moment under a name that appears only when the file is complete.
-pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Written> {
+/// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
+/// complete.
+pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<Written> {
+    let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
     // What is made of other samples is made anew by whoever reads them.
     let mut places = Vec::with_capacity(moment.events.len());
@@ -42,10 +44,14 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Writ
         SideWriter::new(&moment.dsos, &moment.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
     let mut stacks = Stacks { moment, chains: HashMap::new() };
-    let (mut first, mut last) = (u64::MAX, 0);
+    let (mut first, mut last, mut samples) = (u64::MAX, 0, 0);
     for chunk in &moment.chunks {
         for i in 0..chunk.len() {
             let time = chunk.time[i];
+            if !range.contains(&time) {
+                continue;
+            }
+            samples += 1;
             side.until(time, &mut out);
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
@@ -59,7 +65,6 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String]) -> io::Result<Writ
     }
     side.until(u64::MAX, &mut out);
     writer.records(&out)?;
-    let samples = moment.len();
     let sections = sections(moment, &events, cmdline, (first.min(last), last));
     let bytes = writer.finish(sections)?;
     atomic.commit()?;
@@ -164,6 +169,10 @@ fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u6
     let mut sections = if moment.live { features::machine(cmdline) } else { moment.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
+    sections.retain(|(bit, _)| *bit != marks::FEATURE);
+    if !moment.marks.is_empty() {
+        sections.push((marks::FEATURE, marks::encode(&moment.marks)));
+    }
     if moment.live {
         sections.extend(features::clock());
         let ids = build_ids(moment);

@@ -30,6 +30,7 @@ pub enum Field {
     Stack,
     Event,
     Time,
+    Period,
     Context,
     Softirq,
     User,
@@ -92,6 +93,7 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Stack, "stack", Kind::Text, "any function of the call chain"),
     (Field::Event, "event", Kind::Text, "event that took the sample"),
     (Field::Time, "time", Kind::Seconds, "seconds since the start (also 250ms, 2m)"),
+    (Field::Period, "period", Kind::Number, "what the sample stands for: nanoseconds, or hits"),
     (Field::Context, "context", Kind::Text, "task, softirq, irq or idle, by the call chain"),
     (Field::Softirq, "softirq", Kind::Text, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…"),
     (Field::User, "user", Kind::Flag, "sampled in user code"),
@@ -161,7 +163,7 @@ impl Field {
 
     /// Whether the value belongs to the single sample, not to its task and call chain.
     pub fn per_sample(self) -> bool {
-        matches!(self, Self::Cpu | Self::Time | Self::Event) || self.is_traced()
+        matches!(self, Self::Cpu | Self::Time | Self::Period | Self::Event) || self.is_traced()
     }
 
     /// Whether it is one of a tracepoint's own.

@@ -52,6 +52,8 @@ pub struct Chunk {
     pub weight: Vec<u64>,
     pub cpu: Vec<u16>,
     pub event: Vec<u16>,
+    /// The least and the greatest time: samples of different rings may be out of order.
+    span: Option<(u64, u64)>,
     /// What tracepoints said, one after the other, and where each row's part ends; rows past the last
     /// end have none.
     raw: Vec<u8>,
@@ -64,6 +66,7 @@ impl Chunk {
 
     pub fn push(&mut self, time: u64, site: SiteId, weight: u64, cpu: u16, event: u16) {
         self.time.push(time);
+        self.span = Some(self.span.map_or((time, time), |(low, high)| (low.min(time), high.max(time))));
         self.site.push(site.0);
         self.weight.push(weight);
         self.cpu.push(cpu);
@@ -95,6 +98,11 @@ impl Chunk {
     /// Gives up room that a full chunk does not need.
     pub(super) fn seal(&mut self) {
         self.raw.shrink_to_fit();
+    }
+
+    /// The least and the greatest time.
+    pub fn times(&self) -> Option<(u64, u64)> {
+        self.span
     }
 
     pub fn len(&self) -> usize {

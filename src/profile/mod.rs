@@ -16,8 +16,10 @@
 pub mod columns;
 pub mod frames;
 pub mod ledger;
+pub mod losses;
 mod memory;
 pub mod sites;
+pub mod timeline;
 pub mod trie;
 
 use std::collections::VecDeque;
@@ -39,7 +41,9 @@ use crate::session::{MapId, Session};
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::Ledger;
+pub use losses::{Loss, Losses};
 pub use sites::{Site, SiteId, Sites, TraceId};
+pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
 
 /// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
@@ -58,6 +62,7 @@ pub struct Profile {
     pub frames: Frames,
     pub sites: Sites,
     pub ledger: Ledger,
+    pub losses: Losses,
     memory: Memory,
     /// The last chain of each thread, by tid: the next one mostly begins alike.
     last: FxHashMap<i32, Last>,
@@ -263,6 +268,9 @@ impl Profile {
     pub fn evict(&mut self) -> Option<Arc<Chunk>> {
         let chunk = self.sealed.pop_front()?;
         self.evicted += chunk.len() as u64;
+        if let Some((_, newest)) = chunk.times() {
+            self.losses.forget(newest);
+        }
         self.raw_bytes -= chunk.raw_memory();
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::event::EventState;
-use crate::profile::{Acc, Ledger};
-use crate::session::DsoKind;
+use crate::profile::{Acc, Ledger, Timeline};
+use crate::session::{DsoKind, TimeMark};
 
 use super::blocks::Flame;
 use super::cpus::CpuAnswer;
@@ -133,6 +133,16 @@ pub struct Answer {
     /// Rows in all, shown or not.
     pub rows: usize,
     pub ledger: Ledger,
+    /// The session's start, in nanoseconds of its clock.
+    pub start: u64,
+    /// Nanoseconds from the session's start to the oldest sample that is kept.
+    pub kept_from: u64,
+    /// Samples and losses over the whole session.
+    pub timeline: Arc<Timeline>,
+    /// Marked moments, their times counted from the session's start.
+    pub marks: Arc<[TimeMark]>,
+    /// Wall-clock time of the session's start in nanoseconds since 1970; 0 when that is not known.
+    pub wall_start: u64,
     /// Samples in each second, the newest last.
     pub rates: Vec<u32>,
     pub cost: Cost,

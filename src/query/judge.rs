@@ -29,12 +29,15 @@ pub struct Judge {
     bits: Vec<u64>,
     sample_mask: u64,
     names: u64,
+    /// The profile's, as [`Self::follow`] saw it.
+    epoch: u64,
     /// For each `stack` atom, whether any frame of a node's path matches.
     nodes: Vec<(u8, Vec<bool>)>,
     /// Bits of the clauses about the CPU, by CPU, and about the event, by event.
     by_cpu: Vec<u64>,
     by_event: Vec<u64>,
-    time_atoms: Vec<u8>,
+    /// Clauses about the time and the period.
+    number_atoms: Vec<u8>,
     /// For each clause about a tracepoint's field, where that lies in samples of each event.
     traced: Vec<(u8, Vec<Option<Traced>>)>,
     /// The verdict for every combination of few atoms.
@@ -102,12 +105,17 @@ impl Judge {
                 .filter(|(_, a)| a.field.is_traced())
                 .map(|(i, _)| (i, Vec::new()))
                 .collect(),
-            time_atoms: (0u8..).zip(filter.atoms()).filter(|(_, a)| a.field == Field::Time).map(|(i, _)| i).collect(),
+            number_atoms: (0u8..)
+                .zip(filter.atoms())
+                .filter(|(_, a)| matches!(a.field, Field::Time | Field::Period))
+                .map(|(i, _)| i)
+                .collect(),
             sample_mask: filter.per_sample_mask(),
             filter,
             verdicts: Vec::new(),
             bits: Vec::new(),
             names: 0,
+            epoch: 0,
             nodes,
             by_sym: vec![FxHashMap::default(); n],
             by_task: vec![FxHashMap::default(); n],
@@ -116,6 +124,14 @@ impl Judge {
 
     pub fn filter(&self) -> &Arc<Filter> {
         &self.filter
+    }
+
+    /// Brings all verdicts up to date, also when ids were renumbered.
+    pub fn follow(&mut self, data: Data<'_>) {
+        if self.epoch != data.profile.epoch() {
+            *self = Self { epoch: data.profile.epoch(), ..Self::new(self.filter.clone()) };
+        }
+        self.update(data);
     }
 
     /// Judges sites that are new, and all of them again when names have changed. Returns whether
@@ -189,8 +205,10 @@ impl Judge {
             bits |= u64::from(holds) << i;
         }
         bits |= self.by_event.get(usize::from(event)).copied().unwrap_or(0);
-        for i in &self.time_atoms {
-            let holds = self.filter.atoms()[usize::from(*i)].number(time.saturating_sub(data.start));
+        for i in &self.number_atoms {
+            let atom = &self.filter.atoms()[usize::from(*i)];
+            let value = if atom.field == Field::Time { time.saturating_sub(data.start) } else { chunk.weight[row] };
+            let holds = atom.number(value);
             bits |= u64::from(holds) << i;
         }
         self.table.get(bits as usize).copied().unwrap_or_else(|| self.filter.eval(bits))

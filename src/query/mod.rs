@@ -19,6 +19,7 @@ pub mod judge;
 pub mod lines;
 pub mod named;
 pub mod question;
+pub mod range;
 pub mod rows;
 pub mod top;
 pub mod versus;

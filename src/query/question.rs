@@ -118,6 +118,8 @@ pub struct Baseline {
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
     pub split: Option<u64>,
+    /// The range of time that it is made of, in nanoseconds from the session's start, when it is one.
+    pub range: Option<(u64, u64)>,
 }
 
 /// Which samples count how much by their age.
@@ -139,6 +141,8 @@ pub struct Question {
     pub generation: u64,
     pub event: usize,
     pub filter: Option<Arc<Filter>>,
+    /// The range of time that the filter narrows to, as a comparison needs to know.
+    pub range: Option<(u64, u64)>,
     pub baseline: Option<Baseline>,
     pub age: Age,
     pub top: TopSpec,
@@ -166,6 +170,7 @@ impl Default for Question {
             generation: 0,
             event: 0,
             filter: None,
+            range: None,
             baseline: None,
             age: Age::All,
             top: TopSpec::default(),

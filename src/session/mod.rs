@@ -4,6 +4,7 @@
 pub mod dso;
 pub mod log;
 pub mod machine;
+pub mod marks;
 pub mod space;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 
 pub use dso::{Dso, DsoId, DsoKind, Dsos, MapId};
 pub use log::{Side, SideLog};
+pub use marks::TimeMark;
 use space::Space;
 
 /// A thread under one name; a thread that renames itself is two tasks. Index into [`Session::tasks`].

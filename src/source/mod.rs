@@ -81,6 +81,12 @@ impl Info {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
 
+    /// Whether samples say when they were taken. Of an input without attributes nothing is known before it is
+    /// read.
+    pub fn has_times(&self) -> bool {
+        self.inputs.is_empty() || self.events.iter().any(|e| e.attr.sample_type & sample::TIME != 0)
+    }
+
     /// The first event whose samples stand for time.
     pub fn clock(&self) -> Option<usize> {
         self.events.iter().position(EventDesc::is_clock)

@@ -100,7 +100,21 @@ pub enum Command {
     TimeLeft,
     TimeRight,
     TimeSelect,
+    TimeColumns,
     TimeEnter,
+    TimeBaseline,
+    TimeRows(Option<String>),
+    TimeScale,
+    TimeIn,
+    TimeOut,
+    TimeLit,
+    Range(Option<String>),
+    RangeBack,
+    RangeOn,
+    Mark(Option<String>),
+    Note(Option<String>),
+    Marks,
+    Strip,
     EventAdd(Option<String>),
     EventEnter,
     EventStop,
@@ -189,6 +203,9 @@ table! {
         "save-filter": "name" [] => SaveFilter: "keep the present filter and zooms under a name";
         "saved": "name" ["ctrl-s"] => SavedFilter: "filter by what was kept under a name";
         "forget-filter": "name" [] => ForgetFilter: "forget a filter that was kept";
+        "range": "from,until" [] => Range: "only a range of time: seconds from the start, or 10%-20%";
+        "range-back" ["["] => RangeBack: "to the range of time that was looked at before";
+        "range-on" ["]"] => RangeOn: "to the next one again";
         "back" ["backspace", "left"] => Back: "undo the last zoom or filter";
         "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
         "zoom-process" ["p"] => ZoomProcess: "only this row's process";
@@ -234,6 +251,9 @@ table! {
         "copy" ["Y", "ctrl-y"] => Copy: "copy the view as text to the clipboard";
         "write": "file" ["W"] => Write: "write the view as text to a file";
         "command-line" ["K"] => CopyCommand: "copy the command line that shows this view";
+        "mark": "letter [note]" ["'"] => Mark: "' and a letter: to that mark, or set it here; '' lists them";
+        "note": "text" [] => Note: "note something on this moment";
+        "marks" [] => Marks: "list marks and notes";
         "losses" ["l"] => Losses: "what was lost, what it costs, what to know";
         "info" ["I"] => Info: "the machine, the recording's head, records by type";
         "stop" ["esc"] => StopLoading: "stop loading a recording; what is there stays";
@@ -251,7 +271,7 @@ table! {
         "flip" ["i"] => Flip: "put the root at the bottom, or on top";
         "leaves" ["r"] => Leaves: "start from the leaves, or from the root";
         "around": "regex" ["w"] => Around: "callers above and callees below a function";
-        "mark" ["*"] => MarkAll: "mark the function under the cursor everywhere";
+        "mark-all" ["*"] => MarkAll: "mark the function under the cursor everywhere";
         "focus": "name" ["o"] => Focus: "begin stacks at a function";
         "drop": "name" ["x"] => Drop: "leave out samples whose stack has a function";
         "merge": "name" ["M"] => Merge: "count a function's time for its caller";
@@ -265,10 +285,17 @@ table! {
         "redo" ["ctrl-r"] => Redo: "make it again";
     }
     "Time" {
-        "time-left" ["left"] => TimeLeft: "a second back";
-        "time-right" ["right"] => TimeRight: "a second on";
-        "time-select" ["v"] => TimeSelect: "select from here, in order of time";
-        "time-enter" ["enter"] => TimeEnter: "only what came in the selected time, on every screen";
+        "time-left" ["left"] => TimeLeft: "a column back";
+        "time-right" ["right"] => TimeRight: "a column on";
+        "time-select" ["v"] => TimeSelect: "select from here, in order of time, or rows and columns";
+        "time-columns" ["V"] => TimeColumns: "select whole columns from here";
+        "time-enter" ["enter"] => TimeEnter: "only what is selected, on every screen";
+        "time-baseline" ["b"] => TimeBaseline: "compare with the selected time";
+        "time-rows": "offset|cpu|task|dso|function|latency" ["y"] => TimeRows: "what the rows are";
+        "time-in" ["+", "="] => TimeIn: "shorter columns";
+        "time-out" ["-"] => TimeOut: "longer columns";
+        "time-scale" ["s"] => TimeScale: "colours by rank, or by share of the highest";
+        "time-lit" ["*"] => TimeLit: "light no function's samples any more";
     }
     "CPUs" {
         "cpu-left" ["left"] => CpuLeft: "to the column on the left";
@@ -294,6 +321,7 @@ table! {
         "time" ["3"] => TabTime: "when samples came: a column a second, offsets inside it downwards";
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
         "events" ["5", "e"] => TabEvents: "the events: what is measured, what could be";
+        "strip" ["T"] => Strip: "show or hide the strip of time above table and flame graph";
         "finding" ["!"] => Finding: "go to the CPU that stands out";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";

@@ -17,6 +17,7 @@ pub enum Overlay {
     Info { scroll: usize },
     Palette(Palette),
     Columns { cursor: usize },
+    Marks { cursor: usize },
 }
 
 /// The command palette.

@@ -39,6 +39,8 @@ pub enum Ask {
     EventRate,
     EventModifiers,
     EventCpus,
+    Range,
+    Note,
 }
 
 impl Ask {
@@ -46,6 +48,8 @@ impl Ask {
         match self {
             Self::Filter => "filter",
             Self::Search => "search",
+            Self::Range => "from,until in seconds",
+            Self::Note => "note",
             Self::Limit => "hide below %",
             Self::Refresh => "seconds",
             Self::Frequency => "Hz",

@@ -30,9 +30,9 @@ pub enum Outside {
 
 /// What the loop needs from those who know files and processes.
 pub trait Driver {
-    /// Saves a snapshot under a name, or under one of its choice; the outcome comes as
-    /// [`Outside::Saved`].
-    fn save(&mut self, engine: &Engine, path: Option<PathBuf>);
+    /// Saves a snapshot under a name, or under one of its choice, of all that is kept or of a range of the
+    /// session's clock; the outcome comes as [`Outside::Saved`].
+    fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>);
 
     /// Writes a text to a file; the outcome comes as [`Outside::Saved`].
     fn write(&mut self, path: PathBuf, text: String);
@@ -155,7 +155,9 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             }
             Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
-            Effect::Save(path) => driver.save(engine, path),
+            Effect::Save(path, range) => driver.save(engine, path, range),
+            Effect::Mark(mark) => engine.send(Request::Mark(mark)),
+            Effect::Unmark(place) => engine.send(Request::Unmark(place)),
             Effect::Suspend => {
                 term::leave();
                 driver.suspend();

@@ -37,6 +37,8 @@ pub struct Theme {
     pub same: Style,
     /// Time off the CPUs.
     pub cold: Style,
+    /// Cells of maps of time.
+    pub heat: HeatColors,
     /// Blocks of a flame graph by class.
     pub flame: FlameStyles,
     /// Three lightnesses of each class's block, in the order of [`FlameStyles::of`], then of `same`.
@@ -45,6 +47,14 @@ pub struct Theme {
     /// Whether there are colours enough for edges inside a cell.
     #[serde(skip)]
     pub fine: bool,
+}
+
+/// Cells of maps of time, from few samples to many; and of those that have samples which are lit.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatColors {
+    pub cells: [Color; 7],
+    pub lit: [Color; 7],
 }
 
 /// Blocks of a flame graph.
@@ -145,6 +155,7 @@ impl Theme {
             shrank: s.reversed(),
             same: s,
             cold: s,
+            heat: HeatColors::default(),
             flame: FlameStyles::default(),
             shades: Vec::new(),
             fine: false,
@@ -172,6 +183,10 @@ impl Theme {
                 let adapt = |c: Option<Color>| c.and_then(|c| profile.adapt_color(c));
                 (style.fg, style.bg) = (adapt(style.fg), adapt(style.bg));
             }
+        }
+        for color in self.heat.cells.iter_mut().chain(&mut self.heat.lit) {
+            let adapted = if depth == Depth::None { None } else { profile.adapt_color(*color) };
+            *color = adapted.unwrap_or(Color::Reset);
         }
         if depth == Depth::None {
             // Bars need to be seen; their signs say which way they go.

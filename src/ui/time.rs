@@ -1,53 +1,192 @@
-//! The time screen's own state: the page that is looked at, the cursor, the selection.
+//! The time screen's own state: what its rows are, the page that is looked at, the cursor, the selection.
 
-use crate::query::heat::{Heat, SECOND};
+use std::ops::Range;
+
+use crate::query::heat::{By, Heat, LENGTHS, Levels, SECOND, Scale};
+
+/// A place on the map: nanoseconds from the session's start, so that it stays where it is when the map is drawn
+/// in another size, and the row where rows are no offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    pub at: u64,
+    pub row: usize,
+}
 
 /// The time screen.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TimeScreen {
-    /// The first second of the page; the newest page while `None`.
+    pub by: By,
+    /// Nanoseconds of a column.
+    pub length: u64,
+    /// The first column of the page; the newest page while `None`.
     pub page: Option<u64>,
-    /// The cell under the cursor, as nanoseconds from the session's start: it stays where it is when the
-    /// map is drawn in another size.
-    pub cursor: Option<u64>,
+    /// That of the newest sample while it was not moved.
+    pub cursor: Option<Spot>,
     /// Where the selection began.
-    pub anchor: Option<u64>,
+    pub anchor: Option<Spot>,
+    /// Whole columns are selected.
+    pub whole: bool,
+    pub scale: Scale,
+    /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
+    pub levels: Levels,
+    levels_of: Option<(By, u64, usize)>,
+    /// Lights the samples of a function or of a search: the clause, and what it is called.
+    pub lit: Option<(String, String)>,
+}
+
+impl Default for TimeScreen {
+    fn default() -> Self {
+        Self {
+            by: By::Offset,
+            length: SECOND,
+            page: None,
+            cursor: None,
+            anchor: None,
+            whole: false,
+            scale: Scale::Rank,
+            levels: Levels::default(),
+            levels_of: None,
+            lit: None,
+        }
+    }
+}
+
+/// What is selected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Nanoseconds from the session's start.
+    pub from: u64,
+    pub until: u64,
+    /// Cells in order of time where rows are offsets; else columns.
+    pub span: Range<usize>,
+    /// Rows, where they are no offsets and not all are selected.
+    pub rows: Option<Range<usize>>,
+    pub samples: u64,
+}
+
+impl Selection {
+    /// Whether a cell is in it.
+    pub fn has(&self, heat: &Heat, column: usize, row: usize) -> bool {
+        match heat.by {
+            By::Offset => self.span.contains(&(column * heat.rows + row)),
+            _ => self.span.contains(&column) && self.rows.as_ref().is_none_or(|rows| rows.contains(&row)),
+        }
+    }
 }
 
 impl TimeScreen {
-    /// The cell under the cursor: that of the newest sample while it was not moved.
-    pub fn cell(&self, heat: &Heat) -> usize {
-        cell_at(heat, self.cursor.unwrap_or(heat.until))
+    /// Where the cursor is.
+    pub fn spot(&self, heat: &Heat) -> Spot {
+        let spot = self.cursor.unwrap_or(Spot { at: heat.until, row: 0 });
+        Spot { row: spot.row.min(heat.rows.saturating_sub(1)), ..spot }
     }
 
-    /// The cells that are selected, in order of time; the cursor's alone when none are.
-    pub fn selected(&self, heat: &Heat) -> std::ops::Range<usize> {
-        let here = self.cell(heat);
-        let other = self.anchor.map_or(here, |at| cell_at(heat, at));
-        here.min(other)..here.max(other) + 1
+    /// The cell under the cursor.
+    pub fn cell(&self, heat: &Heat) -> usize {
+        let spot = self.spot(heat);
+        match heat.by {
+            By::Offset => heat.cell_at(spot.at),
+            _ => heat.column_at(spot.at) * heat.rows + spot.row,
+        }
+    }
+
+    /// What is selected: the cell under the cursor while nothing else is.
+    pub fn selected(&self, heat: &Heat) -> Selection {
+        let here = self.spot(heat);
+        let other = self.anchor.unwrap_or(here);
+        let columns = |a: u64, b: u64| {
+            let (a, b) = (heat.column_at(a), heat.column_at(b));
+            a.min(b)..a.max(b) + 1
+        };
+        let span = columns(here.at, other.at);
+        if heat.by == By::Offset {
+            let (a, b) = (heat.cell_at(here.at), heat.cell_at(other.at));
+            let cells = if self.whole { span.start * heat.rows..span.end * heat.rows } else { a.min(b)..a.max(b) + 1 };
+            let (from, until) = (heat.time(cells.start), heat.time(cells.end));
+            return Selection { from, until, samples: heat.sum(cells.clone()), span: cells, rows: None };
+        }
+        let other_row = other.row.min(heat.rows.saturating_sub(1));
+        let rows = here.row.min(other_row)..here.row.max(other_row) + 1;
+        let rows = Some(rows).filter(|_| !self.whole);
+        let (from, until) = (heat.column_time(span.start), heat.column_time(span.end));
+        let samples = heat.sum_of(span.clone(), rows.clone().unwrap_or(0..heat.rows));
+        Selection { from, until, span, rows, samples }
+    }
+
+    /// Takes a map in: the colours' meaning is kept while it serves.
+    pub fn take(&mut self, heat: &Heat) {
+        let of = Some((heat.by, heat.length, heat.rows));
+        if self.levels_of != of || !self.levels.serve(&heat.cells, self.scale) {
+            self.levels = Levels::of(&heat.cells, self.scale);
+            self.levels_of = of;
+        }
+    }
+
+    /// Makes columns longer (1) or shorter (-1); the cursor stays at its time.
+    pub fn zoom(&mut self, step: isize, at: u64, columns: usize) {
+        let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
+        let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);
+        self.length = LENGTHS[next];
+        let width = columns.max(1) as u64;
+        self.page = Some(at / self.length / width * width);
+        self.cursor = Some(Spot { at, row: self.cursor.map_or(0, |spot| spot.row) });
     }
 }
 
-/// The cell that a time is in; of times on other pages the nearest.
-pub fn cell_at(heat: &Heat, ns: u64) -> usize {
-    let last = (heat.columns * heat.rows).saturating_sub(1);
-    let Some(after) = ns.checked_sub(heat.first.saturating_mul(SECOND)) else { return 0 };
-    let cell = (after / SECOND) as usize * heat.rows + (after % SECOND * heat.rows as u64 / SECOND) as usize;
-    cell.min(last)
+/// The shortest columns with which some time fits a page.
+pub fn fitting(ns: u64, columns: usize) -> u64 {
+    let fits = |length: &&u64| ns / **length < columns.max(1) as u64;
+    LENGTHS.iter().find(fits).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn heat(by: By) -> Heat {
+        Heat { by, first: 10, columns: 5, rows: 4, length: SECOND, until: 12 * SECOND, ..Heat::default() }
+    }
+
+    fn spot(at: u64, row: usize) -> Option<Spot> {
+        Some(Spot { at, row })
+    }
+
     #[test]
     fn the_selection_is_in_order_of_time() {
-        let heat = Heat { first: 10, columns: 5, rows: 4, until: 12 * SECOND, ..Heat::default() };
         let mut screen = TimeScreen::default();
-        assert_eq!(screen.selected(&heat), 8..9);
-        screen.anchor = Some(13 * SECOND);
-        screen.cursor = Some(11 * SECOND + SECOND / 2);
-        assert_eq!(screen.selected(&heat), 6..13);
-        assert_eq!((cell_at(&heat, 0), cell_at(&heat, u64::MAX)), (0, 19));
+        assert_eq!(screen.selected(&heat(By::Offset)).span, 8..9);
+        (screen.anchor, screen.cursor) = (spot(13 * SECOND, 0), spot(11 * SECOND + SECOND / 2, 0));
+        let selected = screen.selected(&heat(By::Offset));
+        assert_eq!((selected.span, selected.from), (6..13, 11 * SECOND + SECOND / 2));
+        screen.whole = true;
+        let selected = screen.selected(&heat(By::Offset));
+        assert_eq!((selected.from, selected.until), (11 * SECOND, 14 * SECOND));
+    }
+
+    #[test]
+    fn where_rows_are_no_offsets_it_is_a_rectangle() {
+        let mut screen =
+            TimeScreen { anchor: spot(13 * SECOND, 3), cursor: spot(11 * SECOND, 1), ..TimeScreen::default() };
+        let map = heat(By::Cpu);
+        let selected = screen.selected(&map);
+        assert_eq!((selected.span.clone(), selected.rows.clone()), (1..4, Some(1..4)));
+        assert!(selected.has(&map, 1, 1) && !selected.has(&map, 1, 0) && !selected.has(&map, 4, 2));
+        screen.whole = true;
+        assert_eq!(screen.selected(&map).rows, None);
+    }
+
+    #[test]
+    fn zooming_keeps_the_time_under_the_cursor() {
+        let mut screen = TimeScreen::default();
+        screen.zoom(-1, 12 * SECOND, 100);
+        assert_eq!((screen.length, screen.page), (500_000_000, Some(0)));
+        screen.zoom(isize::MIN, 12 * SECOND, 100);
+        assert_eq!((screen.length, screen.page), (1_000_000, Some(12_000)));
+        screen.zoom(isize::MAX, 12 * SECOND, 100);
+        assert_eq!((screen.length, screen.page), (LENGTHS[LENGTHS.len() - 1], Some(0)));
+        assert_eq!(
+            (fitting(100 * SECOND, 50), fitting(0, 50), fitting(u64::MAX, 3)),
+            (5 * SECOND, 1_000_000, LENGTHS[22])
+        );
     }
 }

@@ -15,8 +15,8 @@ use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::Meter;
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
 use perfprof_tui::query::{Answer, Fold, Key, Question};
-use perfprof_tui::session::Origin;
 use perfprof_tui::session::machine::{Stat, Topology};
+use perfprof_tui::session::{Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::ui::app::{App, Effect, Start};
@@ -31,6 +31,8 @@ pub struct Harness {
     pub size: (u16, u16),
     /// Effects that are none of the engine's questions.
     pub saved: Vec<String>,
+    /// Moments that were marked.
+    marks: Vec<TimeMark>,
     /// Whether events are shown as those of a running session.
     metered: bool,
 }
@@ -81,6 +83,7 @@ impl Harness {
             app: App::new(info, start),
             size: (width, height),
             saved: Vec::new(),
+            marks: Vec::new(),
             metered: false,
         };
         harness.app.resize(width, height);
@@ -121,10 +124,23 @@ impl Harness {
                         let answer = self.answer(question);
                         self.app.set_answer(Arc::new(answer));
                     }
+                    Effect::Mark(mark) => {
+                        marks::set(&mut self.marks, mark);
+                        self.ask_again();
+                    }
+                    Effect::Unmark(place) => {
+                        self.marks.remove(place);
+                        self.ask_again();
+                    }
                     other => self.saved.push(format!("{other:?}")),
                 }
             }
         }
+    }
+
+    fn ask_again(&mut self) {
+        let answer = self.answer(self.app.answer.question.clone());
+        self.app.set_answer(Arc::new(answer));
     }
 
     fn answer(&mut self, question: Arc<Question>) -> Answer {
@@ -161,6 +177,11 @@ impl Harness {
             rows: parts.rows,
             sides: parts.sides,
             ledger: core.profile.ledger.clone(),
+            start: core.start,
+            kept_from: span.0.saturating_sub(core.start),
+            timeline: Arc::new(core.timeline.clone()),
+            marks: self.marks.clone().into(),
+            wall_start: core.wall_start(),
             rates: core.rates.clone(),
             ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),

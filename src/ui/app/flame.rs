@@ -106,6 +106,13 @@ impl App {
         self.flame.block(flame).filter(|b| b.pooled == 0).map(|b| b.name.to_string())
     }
 
+    /// The function under the cursor.
+    pub(super) fn flame_function(&self) -> Option<String> {
+        let flame = self.answer.flame.as_ref()?;
+        let block = self.flame.block(flame).filter(|b| b.pooled == 0 && b.row > 0)?;
+        Some(block.name.to_string())
+    }
+
     fn flame_around(&mut self, text: String) {
         match pattern(&text) {
             Ok(_) => self.flame.change(|place| (place.way, place.zoom) = (Way::Around(text), Vec::new())),
@@ -152,7 +159,11 @@ impl App {
 
     fn flame_drop(&mut self, name: Option<String>) {
         let Some(name) = name.or_else(|| self.flame_name()) else { return };
-        let zoom = Zoom { label: format!("without {name}"), expression: format!("!({})", equals("stack", &name)) };
+        let zoom = Zoom {
+            label: format!("without {name}"),
+            expression: format!("!({})", equals("stack", &name)),
+            range: None,
+        };
         if !self.zooms.contains(&zoom) {
             self.zooms.push(zoom);
         }

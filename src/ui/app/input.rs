@@ -43,6 +43,10 @@ impl App {
             return self.overlay_key(key, &name);
         }
         self.status = None;
+        if self.chord == "'" {
+            self.chord.clear();
+            return if name == "esc" { () } else { self.mark(Some(name)) };
+        }
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
         match command::lookup(&keys, self.tab.group()) {
             Lookup::Run(command) => {
@@ -112,6 +116,7 @@ impl App {
             Ask::EventModifiers => self.run(Command::EventModifiers(given)),
             Ask::EventCpus => self.run(Command::EventCpus(given)),
             Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
+            Ask::Search if text.is_empty() && self.tab == Tab::Time => self.time.lit = None,
             Ask::Search if text.is_empty() => self.screen.search = None,
             _ if text.is_empty() => {}
             Ask::Filter => self.run(Command::Filter(given)),
@@ -130,6 +135,8 @@ impl App {
             Ask::Attach => self.run(Command::Attach(given)),
             Ask::Probe => self.run(Command::Probe(given)),
             Ask::EventRate => self.run(Command::EventRate(given)),
+            Ask::Range => self.run(Command::Range(given)),
+            Ask::Note => self.run(Command::Note(given)),
         }
     }
 
@@ -147,6 +154,11 @@ impl App {
             },
             Overlay::Palette(palette) => {
                 if !self.palette_key(palette, key, name) {
+                    return;
+                }
+            }
+            Overlay::Marks { cursor } => {
+                if !self.marks_key(cursor, name) {
                     return;
                 }
             }

@@ -6,6 +6,7 @@ mod events;
 mod flame;
 mod input;
 mod narrow;
+pub mod range;
 mod time;
 mod update;
 mod versus;
@@ -22,6 +23,7 @@ use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::panel::top::Field;
 use crate::query::diff::Per;
 use crate::query::{Age, Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
+use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info};
 
 use super::command;
@@ -44,8 +46,12 @@ pub enum Effect {
     Freeze(bool),
     Clear,
     Refresh(Duration),
-    /// Save under this name, or under one of the driver's choice.
-    Save(Option<PathBuf>),
+    /// Save under this name, or under one of the driver's choice; only what came in a range of the session's
+    /// clock, when there is one.
+    Save(Option<PathBuf>, Option<(u64, u64)>),
+    /// Mark a moment, or forget the mark at a place of the list.
+    Mark(TimeMark),
+    Unmark(usize),
     Suspend,
     Redraw,
     Mouse(bool),
@@ -81,6 +87,8 @@ pub struct Zoom {
     pub label: String,
     /// The filter that it adds.
     pub expression: String,
+    /// The range of time that it narrows to, when it is one.
+    pub range: Option<(u64, u64)>,
 }
 
 /// How the interface starts.
@@ -155,6 +163,11 @@ pub struct App {
     pub event: usize,
     pub filter: Option<String>,
     pub zooms: Vec<Zoom>,
+    ranges: range::Ranges,
+    /// The strip of time above table and flame graph.
+    pub strip: bool,
+    /// Whether there are colours enough for two rows of a map in one cell.
+    pub fine: bool,
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
@@ -217,6 +230,9 @@ impl App {
             event: 0,
             filter: start.filter,
             zooms: Vec::new(),
+            ranges: range::Ranges::default(),
+            strip: true,
+            fine: true,
             baseline: None,
             per: Per::Total,
             age: Age::All,
@@ -256,7 +272,7 @@ impl App {
         self.size = (width, height);
         self.screen.height = layout::table_height(self);
         let answer = self.answer.clone();
-        if answer.flame.is_none() {
+        if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);
         }
         self.ask(false);
@@ -271,10 +287,15 @@ impl App {
         }
         self.look_for_findings();
         self.screen.height = layout::table_height(self);
-        if answer.flame.is_none() {
+        self.follow_heat();
+        if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);
         }
+        let loaded = self.info.origin == Origin::Live || answer.ended.is_some();
+        // A range may be a share of what there is in the end.
+        let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
         if answer.question.generation == self.asked.generation
+            && !waits
             && let Some(text) = self.exec.pop_front()
         {
             self.exec_command(&text);
@@ -307,12 +328,17 @@ impl App {
         self.answer.lines.get(self.screen.selected)
     }
 
+    /// The filter of a text: the one before when it is the same.
+    fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
+        match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
+            Some(same) => Some(same.clone()),
+            None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
+        }
+    }
+
     /// Sends the question when it has changed.
     fn ask(&mut self, always: bool) {
-        let text = self.whole_filter();
-        let same = self.asked.filter.as_ref().map(|f| f.text()) == text.as_deref();
-        let filter =
-            if same { self.asked.filter.clone() } else { text.and_then(|t| self.parse(&t).ok()).map(Arc::new) };
+        let filter = self.same_or_parsed(self.whole_filter(), self.asked.filter.as_ref());
         let keys: Vec<Key> = self
             .columns
             .iter()
@@ -326,6 +352,7 @@ impl App {
             generation: self.asked.generation,
             event: self.event,
             filter,
+            range: self.range(),
             baseline: self.baseline_asked(),
             age: self.age,
             top: TopSpec { keys, children: self.children, order: self.order, reversed: self.reversed },

@@ -60,7 +60,7 @@ impl App {
     }
 
     pub(super) fn push_zoom(&mut self, label: String, expression: String) {
-        let zoom = Zoom { label, expression };
+        let zoom = Zoom { label, expression, range: None };
         if self.zooms.contains(&zoom) {
             return self.say("already zoomed in there: Backspace goes back");
         }

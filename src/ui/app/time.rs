@@ -1,106 +1,225 @@
-//! What the time screen does: the cursor, a selection in order of time, and the way into it.
+//! What the time screen does: the cursor, selections and the way into them, zooming, what is lit.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::query::heat::{HeatSpec, SECOND};
+use crate::filter::equals;
+use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
 use crate::ui::command::Command;
 use crate::ui::draw::time as drawn;
-use crate::ui::time::cell_at;
+use crate::ui::prompt::Ask;
+use crate::ui::time::{Spot, fitting};
 
 use super::{App, Tab};
 
 impl App {
     /// The map that the screen has room for.
     pub(super) fn heat_spec(&self) -> HeatSpec {
-        let (columns, rows) = drawn::room(self, self.size);
-        HeatSpec { page: self.time.page, columns, rows }
+        let room = drawn::room(self, self.size);
+        let rows = match self.time.by {
+            By::Offset => offset_rows(room.1, self.event_rate(), self.time.length),
+            _ => room.1,
+        };
+        let text = self.joined_but_ranges(self.hide_idle.then(|| "!idle".to_owned()));
+        let filter = self.same_or_parsed(text, self.asked.heat.as_ref().and_then(|heat| heat.filter.as_ref()));
+        let lit = self.time.lit.as_ref().map(|(clause, _)| clause.clone());
+        let lit = self.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
+        let (by, length, page) = (self.time.by, self.time.length, self.time.page);
+        HeatSpec { by, length, page, columns: room.0, rows, filter, lit }
+    }
+
+    /// Samples a second of the event that is looked at; 0 when it has no such rate.
+    fn event_rate(&self) -> u64 {
+        let meter = self.answer.events.get(self.event).and_then(|event| event.meter.as_ref());
+        let own = || self.info.events.get(self.event).map(|event| crate::source::Rate::of(&event.attr));
+        meter.map(|meter| meter.state.rate).or_else(own).map_or(0, crate::source::Rate::hz)
     }
 
     pub(super) fn run_time(&mut self, command: &Command) -> bool {
-        let rows = self.answer.heat.as_ref().map_or(1, |heat| heat.rows.max(1)) as i64;
         match command {
-            Command::Up => self.move_time(-1),
-            Command::Down => self.move_time(1),
-            Command::TimeLeft => self.move_time(-rows),
-            Command::TimeRight => self.move_time(rows),
+            Command::Up => self.move_time(0, -1),
+            Command::Down => self.move_time(0, 1),
+            Command::TimeLeft => self.move_time(-1, 0),
+            Command::TimeRight => self.move_time(1, 0),
             Command::PageUp => self.turn_time(-1),
             Command::PageDown => self.turn_time(1),
             Command::End => (self.time.page, self.time.cursor) = (None, None),
             Command::Home => {
                 self.time.page = Some(0);
-                self.time.cursor = Some(0);
+                self.time.cursor = Some(Spot { at: self.answer.kept_from, row: 0 });
             }
-            Command::TimeSelect => {
-                let here = self.answer.heat.as_ref().map(|heat| heat.time(self.time.cell(heat)));
-                self.time.anchor = if self.time.anchor.is_some() { None } else { here };
-            }
+            Command::TimeSelect => self.select_time(false),
+            Command::TimeColumns => self.select_time(true),
             Command::TimeEnter => self.enter_time(),
+            Command::TimeBaseline => self.mark_range(),
+            Command::TimeRows(text) => self.time_rows(text.as_deref()),
+            Command::TimeScale => {
+                let linear = self.time.scale == Scale::Rank;
+                self.time.scale = if linear { Scale::Linear } else { Scale::Rank };
+                self.say(if linear { "colours by share of the highest cell" } else { "colours by rank" });
+                self.follow_heat();
+            }
+            Command::TimeIn => self.zoom_time(-1),
+            Command::TimeOut => self.zoom_time(1),
+            Command::TimeLit if self.time.lit.is_some() => self.time.lit = None,
+            Command::TimeLit => self.say("light a function: put the cursor on it in the table or flame graph, then 3"),
+            Command::Search(Some(text)) => self.light_search(text),
+            Command::Search(None) => self.ask_for(Ask::Search, String::new()),
+            Command::Back if self.time.anchor.is_some() => self.time.anchor = None,
             _ => return false,
         }
         true
     }
 
-    /// Moves the cursor by cells in order of time, over to other pages where it leads there.
-    fn move_time(&mut self, by: i64) {
+    /// Takes in the map of a new answer.
+    pub(super) fn follow_heat(&mut self) {
+        if let Some(heat) = self.answer.heat.clone() {
+            self.time.take(&heat);
+        }
+    }
+
+    /// Shows the time screen, with the samples of what is under the cursor lit.
+    pub(super) fn show_time(&mut self) {
+        let name = match self.tab {
+            Tab::Top => self.line().map(|line| line.sym.to_string()),
+            Tab::Flame => self.flame_function(),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {
+            self.time.lit = Some((equals("stack", &name), name));
+        }
+        self.tab = Tab::Time;
+    }
+
+    fn light_search(&mut self, text: &str) {
+        let clause =
+            format!("stack =~ {}", if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") });
+        match self.parse(&clause) {
+            Ok(_) => self.time.lit = Some((clause, format!("/{text}"))),
+            Err(fault) => self.error(fault.line()),
+        }
+    }
+
+    fn select_time(&mut self, whole: bool) {
+        let Some(heat) = self.answer.heat.clone() else { return };
+        let again = self.time.anchor.is_some() && self.time.whole == whole;
+        self.time.anchor = (!again).then(|| self.time.anchor.unwrap_or(self.time.spot(&heat)));
+        self.time.whole = whole;
+    }
+
+    fn time_rows(&mut self, text: Option<&str>) {
+        let next = match text.map(By::parse) {
+            Some(Some(by)) => by,
+            Some(None) => {
+                let known: Vec<&str> = By::ALL.iter().map(|row| row.1).collect();
+                return self.error(format!("{} is none of {}", text.unwrap_or_default(), known.join(", ")));
+            }
+            None => self.time.by.next(),
+        };
+        self.time.by = next;
+        (self.time.page, self.time.cursor, self.time.anchor) = (None, None, None);
+        // Where rows are no offsets a whole recording is best seen at once.
+        let columns = drawn::room(self, self.size).0;
+        self.time.length = match (&self.answer.ended, next) {
+            (Some(_), by) if by != By::Offset => fitting(self.answer.elapsed_ns, columns),
+            _ => SECOND,
+        };
+    }
+
+    fn zoom_time(&mut self, step: isize) {
+        let Some(heat) = self.answer.heat.clone() else { return };
+        let at = self.time.spot(&heat).at;
+        self.time.zoom(step, at, heat.columns);
+    }
+
+    /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
+    /// goes in order of time.
+    fn move_time(&mut self, columns: i64, rows: i64) {
         let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
-        let at = self.time.cell(&heat) as i64 + by;
-        let all = (heat.columns * heat.rows) as i64;
-        if (0..all).contains(&at) {
-            self.time.cursor = Some(heat.time(at as usize));
-            return;
+        let spot = self.time.spot(&heat);
+        let n = heat.rows as i64;
+        let (column, row) = match heat.by {
+            By::Offset => {
+                let at = self.time.cell(&heat) as i64 + columns * n + rows;
+                (at.div_euclid(n), at.rem_euclid(n))
+            }
+            _ => (heat.column_at(spot.at) as i64 + columns, (spot.row as i64 + rows).clamp(0, n - 1)),
+        };
+        let Ok(column) = u64::try_from(heat.first as i64 + column) else { return };
+        let width = heat.columns as u64;
+        if !(heat.first..heat.first + width).contains(&column) {
+            if column.saturating_mul(heat.length) > heat.until {
+                return;
+            }
+            self.time.page = Some(column / width * width);
         }
-        let (rows, first) = (heat.rows as i64, heat.first as i64);
-        let (second, row) = (first + at.div_euclid(rows), at.rem_euclid(rows));
-        let Ok(second) = u64::try_from(second) else { return };
-        if second * SECOND <= heat.until {
-            let width = heat.columns as u64;
-            self.time.page = Some(second / width * width);
-            self.time.cursor = Some(second * SECOND + (row as u64 * SECOND).div_ceil(heat.rows as u64));
-        }
+        let there = Heat { first: column, columns: 1, lanes: Vec::new(), cells: Vec::new(), ..(*heat).clone() };
+        self.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
     }
 
     fn turn_time(&mut self, by: i64) {
         let Some(heat) = self.answer.heat.clone() else { return };
-        let width = heat.columns as u64;
-        let next = heat.first.saturating_add_signed(by * width as i64);
-        if next * SECOND <= heat.until && next != heat.first {
+        let next = heat.first.saturating_add_signed(by * heat.columns as i64);
+        if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
             self.time.page = Some(next);
-            self.time.cursor = Some(next * SECOND);
+            self.time.cursor = Some(Spot { at: next * heat.length, row: self.time.spot(&heat).row });
         }
     }
 
-    /// Shows only what came in the selected time, on every screen.
+    /// Shows only what is selected, on every screen.
     fn enter_time(&mut self) {
         let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
-        let cells = self.time.selected(&heat);
-        let (from, until) = (heat.time(cells.start), heat.time(cells.end));
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let label = format!("{:.3}–{:.3} s", seconds(from), seconds(until));
-        // A range replaces the one that was entered before.
-        self.zooms.retain(|zoom| !zoom.expression.starts_with("time >= "));
-        self.push_zoom(label, format!("time >= {from}ns && time < {until}ns"));
+        let selected = self.time.selected(&heat);
+        self.go_to_range((selected.from, selected.until));
+        if let Some(rows) = selected.rows.filter(|rows| *rows != (0..heat.rows)) {
+            let lanes = &heat.lanes[rows];
+            let clauses: Option<Vec<String>> = lanes.iter().map(|lane| lane.expression.clone()).collect();
+            match clauses {
+                Some(clauses) => {
+                    let label =
+                        if lanes.len() == 1 { lanes[0].label.to_string() } else { format!("{} rows", lanes.len()) };
+                    self.push_zoom(label, clauses.iter().map(|c| format!("({c})")).collect::<Vec<_>>().join(" || "));
+                }
+                None => self.say("a row of what is left over, or of no known function, cannot be filtered by"),
+            }
+        }
         self.time.anchor = None;
         self.tab = Tab::Top;
+    }
+
+    /// The selected time becomes what everything is compared with.
+    fn mark_range(&mut self) {
+        let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let selected = self.time.selected(&heat);
+        self.compare_range((selected.from, selected.until));
+        self.time.anchor = None;
+        self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
     }
 
     pub(super) fn time_mouse(&mut self, mouse: MouseEvent) {
         let Some(heat) = self.answer.heat.clone() else { return };
         let at = drawn::hit(self, mouse.column, mouse.row);
-        match (mouse.kind, at) {
-            (MouseEventKind::Down(MouseButton::Left), Some(cell)) => {
-                let again = self.time.anchor.is_none() && cell_at(&heat, heat.time(cell)) == self.time.cell(&heat);
-                self.time.cursor = Some(heat.time(cell));
-                self.time.anchor = None;
+        let spot = at.map(|(column, row)| match heat.by {
+            By::Offset => Spot { at: heat.time(column * heat.rows + row), row },
+            _ => Spot { at: heat.column_time(column), row },
+        });
+        match (mouse.kind, spot) {
+            (MouseEventKind::Down(MouseButton::Left), Some(spot)) => {
+                let before = self.time.cell(&heat);
+                self.time.cursor = Some(spot);
+                let again = self.time.anchor.is_none() && self.time.cell(&heat) == before;
+                (self.time.anchor, self.time.whole) = (None, false);
                 if again {
                     self.enter_time();
                 }
             }
-            (MouseEventKind::Drag(MouseButton::Left), Some(cell)) => {
-                let here = self.time.cell(&heat);
-                self.time.anchor.get_or_insert(heat.time(here));
-                self.time.cursor = Some(heat.time(cell));
+            (MouseEventKind::Drag(MouseButton::Left), Some(spot)) => {
+                let here = self.time.spot(&heat);
+                self.time.anchor.get_or_insert(here);
+                self.time.cursor = Some(spot);
             }
             (MouseEventKind::Down(MouseButton::Right), _) => self.run(Command::Back),
+            (MouseEventKind::ScrollUp, _) => self.zoom_time(-1),
+            (MouseEventKind::ScrollDown, _) => self.zoom_time(1),
             _ => {}
         }
     }

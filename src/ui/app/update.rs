@@ -40,7 +40,14 @@ impl App {
                 self.say("no call chains were recorded: there is nothing to draw")
             }
             Command::TabFlame => self.tab = Tab::Flame,
-            Command::TabTime => self.tab = Tab::Time,
+            Command::TabTime => self.show_time(),
+            Command::Strip => self.strip = !self.strip,
+            Command::Range(text) => self.set_range(text),
+            Command::RangeBack => self.walk_ranges(-1),
+            Command::RangeOn => self.walk_ranges(1),
+            Command::Mark(text) => self.mark(text),
+            Command::Note(text) => self.note_moment(text),
+            Command::Marks => self.overlays.push(Overlay::Marks { cursor: 0 }),
             Command::TabCpus => self.tab = Tab::Cpus,
             Command::TabEvents => self.show_events(),
             Command::Finding => self.go_to_finding(),
@@ -171,7 +178,11 @@ impl App {
             Command::Copy => self.copy(),
             Command::Write(path) => self.write(path),
             Command::CopyCommand => self.copy_command(),
-            Command::Save(path) => self.effects.push(Effect::Save(path.map(PathBuf::from))),
+            Command::Save(path) => {
+                let start = self.answer.start;
+                let range = self.range().map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
+                self.effects.push(Effect::Save(path.map(PathBuf::from), range));
+            }
             Command::Suspend => self.effects.push(Effect::Suspend),
             Command::Redraw => self.effects.push(Effect::Redraw),
             Command::Mouse => {

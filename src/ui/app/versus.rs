@@ -4,11 +4,12 @@ use crate::engine::offcpu::NAME as OFF_CPU;
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
 use crate::query::diff::Per;
-use crate::query::{Age, Baseline, Key, Order};
+use crate::query::{Age, Baseline, Key, Order, range};
 use crate::session::Origin;
 use crate::ui::draw::flame as drawn;
 use crate::ui::prompt::Ask;
 
+use super::range::{clause, label};
 use super::{App, Effect, Tab};
 
 /// What the view is compared with.
@@ -25,6 +26,8 @@ enum Of {
     Past(u64),
     /// What passed this filter.
     View(Option<String>),
+    /// What came in this range of time.
+    Range((u64, u64)),
     /// Another recording.
     File,
 }
@@ -38,6 +41,12 @@ impl App {
         let Some(text) = text else { return self.mark_now() };
         if text == "off" {
             return self.drop_baseline();
+        }
+        if let Some(range) = text.strip_prefix("range ").map(|r| range::parse(r, 0, self.answer.elapsed_ns)) {
+            return match range.as_deref() {
+                Some(&[range]) => self.compare_range(range),
+                _ => self.error(format!("{text}: expected range FROM,UNTIL in seconds from the start")),
+            };
         }
         match self.parse(&text) {
             Ok(_) => self.compare(Mark { label: text.clone(), of: Of::View(Some(text)) }),
@@ -57,6 +66,11 @@ impl App {
         let label = self.filter.clone().unwrap_or_else(|| "all samples".into());
         self.compare(Mark { label, of: Of::View(self.filter.clone()) });
         self.say("marked: change the filter (f) and see the difference to this; B ends it");
+    }
+
+    /// Compares with a range of time.
+    pub(super) fn compare_range(&mut self, range: (u64, u64)) {
+        self.compare(Mark { label: label(range), of: Of::Range(range) });
     }
 
     /// A file was read to be compared with.
@@ -147,14 +161,13 @@ impl App {
 
     /// Zooms, a filter and other clauses as one filter.
     pub(super) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
-        let mut parts: Vec<String> = self.zooms.iter().map(|z| z.expression.clone()).collect();
-        parts.extend(filter.cloned());
-        parts.extend(clauses);
-        match parts.len() {
-            0 => None,
-            1 => parts.pop(),
-            _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
-        }
+        joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
+    }
+
+    /// The same, with the view's filter, but without the range of time.
+    pub(super) fn joined_but_ranges(&self, clauses: impl IntoIterator<Item = String>) -> Option<String> {
+        let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
+        joined(zooms.chain(self.filter.clone()).chain(clauses))
     }
 
     /// Everything that narrows the view, as one filter.
@@ -171,16 +184,23 @@ impl App {
         if self.off_cpu && self.tab == Tab::Flame {
             let filter = self.whole_filter().and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
             let event = self.answer.events.iter().position(|e| e.name == OFF_CPU);
-            return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None });
+            return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None, range: self.range() });
         }
         let mark = self.baseline.as_ref()?;
+        let idle = self.hide_idle.then(|| "!idle".to_owned());
         let (text, split) = match &mark.of {
+            Of::Range(range) => (self.joined_but_ranges(idle.into_iter().chain([clause(*range)])), None),
             Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
             Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
             Of::File => (self.narrowed(self.filter.as_ref(), None), None),
         };
         let filter = text.and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
-        Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split })
+        let range = match mark.of {
+            Of::Range(range) => Some(range),
+            Of::File => None,
+            _ => self.range(),
+        };
+        Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split, range })
     }
 
     /// The commands that compare as this view does. The past of a live session cannot be had again.
@@ -190,6 +210,7 @@ impl App {
             Of::Past(_) => return Vec::new(),
             Of::View(None) => "time >= 0".to_owned(),
             Of::View(Some(filter)) => filter.clone(),
+            Of::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
             Of::File if self.invocation.contains(&mark.label) => String::new(),
             Of::File => mark.label.clone(),
         };
@@ -258,6 +279,9 @@ impl App {
             commands.push(format!("age {}", age_argument(self.age)));
         }
         commands.extend(self.baseline_command());
+        if self.tab == Tab::Time {
+            commands.extend([format!("time-rows {}", self.time.by.word())]);
+        }
         if self.tab == Tab::Flame {
             commands.push("flame".to_owned());
             commands.extend(self.flame.words());
@@ -266,7 +290,7 @@ impl App {
         let started = self.answer.events.iter().filter(|e| e.meter.is_some()).skip(self.info.events.len());
         commands.extend(started.map(|e| format!("event {}", e.name)));
         match self.tab {
-            Tab::Time => commands.push("time".to_owned()),
+            Tab::Time => commands.insert(0, "time".to_owned()),
             Tab::Cpus => commands.push("cpu-screen".to_owned()),
             Tab::Events => commands.push("events".to_owned()),
             Tab::Top | Tab::Flame => {}
@@ -275,6 +299,15 @@ impl App {
         let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         self.effects.push(Effect::Copy(text.clone()));
         self.say(text);
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+    let mut parts: Vec<String> = parts.collect();
+    match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
     }
 }
 

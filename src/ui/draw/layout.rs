@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::panel::top::Field;
 use crate::query::Key;
-use crate::ui::app::App;
+use crate::ui::app::{App, Tab};
 
 /// Below this nothing useful fits.
 pub const MIN: (u16, u16) = (20, 6);
@@ -16,6 +16,8 @@ pub struct Places {
     pub tabs: Rect,
     /// What stands out; no lines when nothing does.
     pub finding: Rect,
+    /// The strip of time; no line where there is none.
+    pub strip: Rect,
     /// The table with its heading.
     pub table: Rect,
     pub details: Rect,
@@ -26,12 +28,14 @@ pub struct Places {
 pub fn places(app: &App, area: Rect) -> Places {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
-    let found = finding_height(app, h);
+    let (found, strip) = (finding_height(app, h), strip_height(app, h));
+    let above = 2 + found + strip;
     Places {
         header: row(0, 1),
         tabs: row(1, 1),
         finding: row(2, found),
-        table: row(2 + found, h - 4 - found),
+        strip: row(2 + found, strip),
+        table: row(above, h - 2 - above),
         details: row(h - 2, 1),
         footer: row(h - 1, 1),
     }
@@ -42,9 +46,14 @@ fn finding_height(app: &App, height: u16) -> u16 {
     u16::from(!app.findings.is_empty() && height >= 10)
 }
 
+/// Lines for the strip of time: only where there is room, above what it narrows.
+fn strip_height(app: &App, height: u16) -> u16 {
+    u16::from(app.strip && matches!(app.tab, Tab::Top | Tab::Flame) && height >= 20)
+}
+
 /// Lines of the table that fit under its heading.
 pub fn table_height(app: &App) -> usize {
-    usize::from(app.size.1.saturating_sub(5 + finding_height(app, app.size.1)))
+    usize::from(app.size.1.saturating_sub(5 + finding_height(app, app.size.1) + strip_height(app, app.size.1)))
 }
 
 /// A column on the screen.

@@ -6,9 +6,11 @@ pub mod events;
 pub mod flame;
 pub mod footer;
 pub mod header;
+pub mod heat;
 pub mod info;
 pub mod layout;
 pub mod overlays;
+pub mod strip;
 pub mod table;
 pub mod time;
 
@@ -32,6 +34,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);
     header::finding(app, theme, places.finding, buffer);
+    strip::draw(app, theme, places.strip, buffer);
     match app.tab {
         Tab::Top => table::draw(app, theme, places.table, buffer),
         Tab::Flame => flame::draw(app, theme, places.table, buffer),

@@ -7,6 +7,7 @@ use ratatui::widgets::{Block, Clear, Widget};
 
 use crate::panel::text::{fit_end, width};
 use crate::panel::unit::{percent, thousands};
+use crate::session::TimeMark;
 use crate::ui::app::App;
 use crate::ui::command::TABLE;
 use crate::ui::keys::shown;
@@ -22,9 +23,27 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
         Overlay::Info { scroll } => list(theme, "info", &super::info::lines(app, theme), *scroll, area, buffer),
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
+        Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
         Overlay::Palette(palette) => return Some(draw_palette(palette, theme, area, buffer)),
     }
     None
+}
+
+fn marks(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+    let marks = &app.answer.marks;
+    if marks.is_empty() {
+        let none = "None yet: ' and a letter sets one, :note TEXT notes something.".to_owned();
+        return list(theme, "marks", &[vec![(none, theme.text)]], 0, area, buffer);
+    }
+    let cursor = cursor.min(marks.len() - 1);
+    let one = |(i, mark): (usize, &TimeMark)| -> Styled {
+        let style = if i == cursor { theme.selected } else { theme.text };
+        let name = if mark.name.is_empty() { " " } else { &mark.name };
+        vec![(format!("{name:2}{:>12.3} s  {}", mark.at as f64 / 1e9, mark.note), style)]
+    };
+    let lines: Vec<Styled> = marks.iter().enumerate().map(one).collect();
+    let rows = usize::from(area.height.saturating_sub(2)).max(1);
+    list(theme, "marks: ⏎ goes there, x forgets", &lines, cursor.saturating_sub(rows / 2), area, buffer);
 }
 
 pub(super) type Styled = Vec<(String, Style)>;

@@ -1,34 +1,51 @@
-//! The time screen: a column a second, offsets inside it downwards, in half-blocks where there are colours
-//! enough and in letters of rising weight where there are not.
+//! The time screen: a map with what its colours and rows mean, the times under it, and words on what is
+//! selected.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier};
 
-use crate::panel::unit::{duration, thousands};
-use crate::query::heat::{Heat, SECOND};
+use crate::panel::text::{clean, fit, width};
+use crate::panel::unit::{duration, percent, thousands};
+use crate::query::heat::{By, Heat, SECOND};
+use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
+use crate::ui::time::Selection;
 
+use super::heat::{self, Map};
 use super::layout::{MIN, places};
 use super::put;
 
-/// Cells before the map, for the offsets.
-const LEFT: u16 = 7;
-/// Lines under it: seconds, and words on the cell under the cursor.
+/// Lines above the map: what it shows; and under it: times, and words on what is selected.
+const ABOVE: u16 = 1;
 const BELOW: u16 = 2;
-/// Colours of seven levels among 256, from few to many.
-const LEVELS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
-/// The same without them.
-const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
+
+/// Cells before the map, for what its rows are.
+fn left(app: &App, width: u16) -> u16 {
+    match app.time.by {
+        By::Offset | By::Latency => 9,
+        By::Cpu => 12,
+        By::Process | By::Dso | By::Function => (width / 4).clamp(12, 32),
+    }
+}
 
 fn map_area(app: &App, size: (u16, u16)) -> Rect {
     let table = places(app, Rect { x: 0, y: 0, width: size.0, height: size.1 }).table;
+    let left = left(app, table.width);
     Rect {
-        x: table.x + LEFT,
-        y: table.y,
-        width: table.width.saturating_sub(LEFT + 1),
-        height: table.height.saturating_sub(BELOW),
+        x: table.x + left,
+        y: table.y + ABOVE,
+        width: table.width.saturating_sub(left + 1),
+        height: table.height.saturating_sub(ABOVE + BELOW),
+    }
+}
+
+/// Rows of the map in a line of the screen: names need a line each.
+fn rows_a_line(app: &App, height: u16) -> usize {
+    match app.time.by {
+        By::Offset | By::Latency if app.fine => 2,
+        By::Cpu if app.fine && app.info.n_cpus > usize::from(height) => 2,
+        _ => 1,
     }
 }
 
@@ -38,138 +55,239 @@ pub fn room(app: &App, size: (u16, u16)) -> (usize, usize) {
         return (1, 1);
     }
     let area = map_area(app, size);
-    (usize::from(area.width / wide(app, area.width)).max(1), 2 * usize::from(area.height).max(1))
+    let columns = usize::from(area.width / wide(app, area.width)).max(1);
+    (columns, (rows_a_line(app, area.height) * usize::from(area.height)).max(1))
 }
 
-/// Cells that a second is wide: more than one for what is over and short. What still grows keeps its
+/// Cells that a column is wide: more than one for what is over and short. What still grows keeps its
 /// columns where they are.
 fn wide(app: &App, width: u16) -> u16 {
     match &app.answer.ended {
-        Some(_) => (u64::from(width) / (app.answer.elapsed_ns / SECOND + 1)).clamp(1, 8) as u16,
+        Some(_) => (u64::from(width) / (app.answer.elapsed_ns / app.time.length.max(1) + 1)).clamp(1, 8) as u16,
         None => 1,
     }
 }
 
-/// The cell under the mouse.
-pub fn hit(app: &App, x: u16, y: u16) -> Option<usize> {
+/// The column and row under the mouse.
+pub fn hit(app: &App, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = app.answer.heat.as_ref()?;
     let area = map_area(app, app.size);
-    let (column, row) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
+    let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
     let column = usize::from(column / wide(app, area.width));
-    (column < heat.columns && row < area.height).then(|| column * heat.rows + 2 * usize::from(row))
-}
-
-/// The level of a number of samples by its share of the highest: none for 0 only.
-fn level(n: u32, max: u32) -> Option<usize> {
-    let top = LEVELS.len() as u64;
-    (n > 0).then(|| ((u64::from(n) * top).div_ceil(u64::from(max.max(1))) as usize - 1).min(LEVELS.len() - 1))
+    let row = rows_a_line(app, area.height) * usize::from(line);
+    (column < heat.columns && line < area.height && row < heat.rows).then_some((column, row))
 }
 
 /// Draws it.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(heat) = app.answer.heat.as_ref().filter(|heat| !heat.cells.is_empty()) else {
-        put(buffer, area, 2, 1, "No samples yet, so there is no time to show.", theme.text);
+    let Some(heat) = app.answer.heat.as_ref().filter(|heat| heat.length > 0) else {
+        put(buffer, area, 2, 1, "looking when samples came…", theme.dim);
         return;
     };
+    if let Some(why) = nothing(app, heat) {
+        put(buffer, area, 2, 1, why, theme.text);
+        return;
+    }
     let map = map_area(app, app.size);
     let selected = app.time.selected(heat);
+    legend(app, heat, theme, Rect { height: 1, ..area }, buffer);
+    names(app, heat, theme, Rect { x: area.x, width: map.x - area.x, ..map }, buffer);
+    let rows_a_line = rows_a_line(app, map.height);
     let wide = wide(app, map.width);
-    for y in 0..map.height {
-        if y % 4 == 0 {
-            let ms = 1000 * 2 * usize::from(y) / heat.rows.max(1);
-            put(buffer, area, 1, y, &format!("{ms:>3} ms"), theme.dim);
-        }
-        for x in 0..map.width.min(heat.columns as u16 * wide) {
-            cell(heat, theme, (x, y), usize::from(x / wide), &selected, map, buffer);
-        }
-    }
-    seconds(heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
+    heat::draw(&Map { app, heat, theme, selected: &selected, rows_a_line, wide }, map, buffer);
+    axis(app, heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
     let words = words(app, heat, &selected);
     put(buffer, Rect { y: map.y + map.height + 1, height: 1, ..area }, 1, 0, &words, theme.text);
 }
 
-fn cell(
-    heat: &Heat,
-    theme: &Theme,
-    at: (u16, u16),
-    column: usize,
-    selected: &std::ops::Range<usize>,
-    map: Rect,
-    buffer: &mut Buffer,
-) {
-    let first = column * heat.rows + 2 * usize::from(at.1);
-    let count = |i: usize| heat.cells.get(i).copied().unwrap_or(0);
-    let (upper, lower) = (count(first), count(first + 1));
-    let here = selected.start < first + 2 && first < selected.end;
-    let Some(place) = buffer.cell_mut((map.x + at.0, map.y + at.1)) else { return };
-    if theme.fine {
-        let color = |n| level(n, heat.max).map_or(Color::Reset, |l| Color::Indexed(LEVELS[l]));
-        place.set_char('▀').set_fg(color(upper)).set_bg(color(lower));
-        match (upper, lower) {
-            (0, 0) => place.set_char(' '),
-            (0, _) => place.set_char('▄').set_fg(color(lower)).set_bg(Color::Reset),
-            _ => place,
-        };
-    } else {
-        let shown = level(upper.max(lower), heat.max).map_or(' ', |l| LETTERS[l]);
-        place.set_char(shown);
+/// Why there is no map.
+fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
+    let untold = !app.info.has_times() || app.answer.start == 0 && heat.until == 0;
+    let timeless = app.info.origin == Origin::Recorded && app.answer.unfiltered.samples > 0 && untold;
+    if timeless {
+        return Some("These samples do not say when they were taken: record with perf record -T.");
     }
-    if here && theme.fine {
-        // Turning a half-block round would only swap its halves.
-        let color = level(upper.max(lower), heat.max).map_or(Color::Reset, |l| Color::Indexed(LEVELS[l]));
-        place.set_char('▒').set_fg(Color::Gray).set_bg(color);
-    } else if here {
-        let style = place.style().add_modifier(Modifier::REVERSED);
-        place.set_style(style);
+    if app.answer.unfiltered.samples == 0 {
+        return Some(match app.info.origin {
+            Origin::Live => "No samples yet, so there is no time to show.",
+            Origin::Recorded => "There are no samples of this event.",
+        });
+    }
+    match heat.by {
+        By::Latency if heat.rows == 0 => Some(
+            "These samples do not say how long something took; off-cpu and sched:sched_stat_* do (Tab, A). y: other rows",
+        ),
+        _ if heat.rows == 0 => Some("No sample passes the filter: Backspace takes it back."),
+        _ => None,
     }
 }
 
-/// The seconds under the map.
-fn seconds(heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
-    // Every tenth column has its second, or every one of them where they are wide.
-    let step = if wide >= 6 { 1 } else { 10 };
+/// What rows, columns and colours are.
+fn legend(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let rows = match heat.by {
+        By::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
+        by => format!("rows by {}", by.word()),
+    };
+    let mut x = 1 + put(buffer, area, 1, 0, &format!("{rows}, columns {}", length(heat.length)), theme.text) + 2;
+    let levels = shown_levels(app);
+    for (i, (level, from, upto)) in levels.iter().enumerate() {
+        x += heat::swatch(theme, *level, false, area, x, buffer);
+        // Where there is little room, the ends tell enough.
+        if area.width >= 100 || i == 0 || i + 1 == levels.len() {
+            let text = if from == upto { "" } else { "≤" };
+            x += put(buffer, area, x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), theme.dim);
+        }
+    }
+    x += put(buffer, area, x, 0, "samples  ", theme.dim);
+    if heat.lost.iter().any(|n| *n > 0) {
+        x += put(buffer, area, x, 0, "× lost  ", theme.error);
+    }
+    if let Some((_, name)) = &app.time.lit {
+        x += heat::swatch(theme, 5, true, area, x, buffer) + 1;
+        let room = usize::from(area.width.saturating_sub(x + 1));
+        put(buffer, area, x, 0, &fit(&clean(name), room), theme.text);
+    }
+}
+
+/// The levels that some number has: level, least and greatest number.
+fn shown_levels(app: &App) -> Vec<(usize, u32, u32)> {
+    let levels = &app.time.levels;
+    let mut shown = Vec::new();
+    for (level, least) in levels.least.iter().enumerate() {
+        let next = levels.least.get(level + 1).map_or(levels.max.saturating_add(1), |next| *next);
+        if next > *least {
+            shown.push((level, *least, next - 1));
+        }
+    }
+    shown
+}
+
+/// `1 s`, `5 min`, `2 h`, `7 d`.
+fn length(ns: u64) -> String {
+    let seconds = ns / SECOND;
+    match seconds {
+        0 => duration(ns),
+        s if s < 60 => format!("{s} s"),
+        s if s < 3600 => format!("{} min", s / 60),
+        s if s < 86_400 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    }
+}
+
+/// What the rows are, before them.
+fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let each = rows_a_line(app, area.height);
+    let cursor = app.time.spot(heat).row / each;
+    for y in 0..area.height {
+        let row = usize::from(y) * each;
+        if row >= heat.rows {
+            return;
+        }
+        let room = usize::from(area.width).saturating_sub(2);
+        if heat.by == By::Offset {
+            if y % 4 == 0 {
+                let text = duration(heat.length * row as u64 / heat.rows as u64);
+                put(buffer, area, 1, y, &format!("{text:>room$}"), theme.dim);
+            }
+            continue;
+        }
+        let sparse = heat.by == By::Latency && y % 2 == 1;
+        let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || usize::from(y) == cursor) else { continue };
+        let style = if usize::from(y) == cursor { theme.title } else { theme.text };
+        let label = clean(&lane.label);
+        let text = fit(&label, room);
+        let pad = if heat.by == By::Latency { room.saturating_sub(width(&text)) } else { 0 };
+        put(buffer, area, 1 + pad as u16, y, &text, style);
+    }
+}
+
+/// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
+/// underlined.
+fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
+    let step = (10 / wide.max(1)).max(1) as usize;
     for column in (0..heat.columns).step_by(step) {
+        let text = time(heat.column_time(column), heat.length);
         let x = column as u16 * wide;
-        let text = format!("{} s", heat.first + column as u64);
-        if usize::from(line.width.saturating_sub(x)) > text.len() {
+        if usize::from(line.width.saturating_sub(x)) > width(&text) {
             put(buffer, line, x, 0, &text, theme.dim);
+        }
+    }
+    for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
+        put(buffer, line, column as u16 * wide, 0, "×", theme.error);
+    }
+    for mark in app.answer.marks.iter() {
+        let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);
+        if let Some(column) = column {
+            let name = if mark.name.is_empty() { "▾" } else { &mark.name };
+            put(buffer, line, column as u16 * wide, 0, name, theme.found);
+        }
+    }
+    if let Some((from, until)) = app.range() {
+        for column in 0..heat.columns {
+            let begin = heat.column_time(column);
+            if begin + heat.length > from && begin < until {
+                let cells = Rect { x: line.x + column as u16 * wide, width: wide, ..line };
+                buffer.set_style(cells.intersection(line), ratatui::style::Style::new().underlined());
+            }
         }
     }
 }
 
-/// The time under the cursor or of the selection, and what came in it.
-fn words(app: &App, heat: &Heat, selected: &std::ops::Range<usize>) -> String {
-    let (from, until) = (heat.time(selected.start), heat.time(selected.end));
-    let n = thousands(heat.sum(selected.clone()));
-    let hint = if app.time.anchor.is_some() { "⏎ only these" } else { "v selects from here" };
-    format!(
-        "{:.3}–{:.3} s ({}): {n} samples, highest cell {}   {hint}",
-        from as f64 / 1e9,
-        until as f64 / 1e9,
-        duration(until - from),
-        thousands(u64::from(heat.max)),
-    )
+/// A time on the axis, as exact as columns are.
+fn time(ns: u64, length: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    match length {
+        l if l >= 60 * SECOND => crate::panel::unit::clock(ns),
+        l if l >= SECOND => format!("{seconds:.0} s"),
+        l if l >= SECOND / 10 => format!("{seconds:.1} s"),
+        l if l >= SECOND / 100 => format!("{seconds:.2} s"),
+        _ => format!("{seconds:.3} s"),
+    }
 }
 
-/// The map as text: numbers of samples, a row an offset.
+/// The time under the cursor or of the selection, and what came in it; what matters most first.
+fn words(app: &App, heat: &Heat, selected: &Selection) -> String {
+    let (from, until) = (selected.from, selected.until);
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut parts = vec![
+        format!("{:.3}–{:.3} s ({})", seconds(from), seconds(until), duration(until - from)),
+        format!("{} samples", thousands(selected.samples)),
+    ];
+    if let Some(lane) = selected.rows.as_ref().and_then(|rows| heat.lanes.get(rows.start)) {
+        let more = selected.rows.as_ref().map_or(0, |rows| rows.len() - 1);
+        let more = if more > 0 { format!(" and {more} more rows") } else { String::new() };
+        parts.push(format!("{}{more}", clean(&lane.label)));
+    }
+    if heat.total > 0 {
+        parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
+    }
+    if app.answer.wall_start > 0 {
+        parts.push(format!("{} UTC", wall(app.answer.wall_start + from)));
+    }
+    let near = |mark: &&crate::session::TimeMark| (from..until).contains(&mark.at) && !mark.note.is_empty();
+    if let Some(mark) = app.answer.marks.iter().find(near) {
+        parts.push(clean(&mark.note).into_owned());
+    }
+    parts.push(if app.time.anchor.is_some() { "⏎ only these".into() } else { "v selects from here".to_owned() });
+    parts.join("  ")
+}
+
+/// `14:03:22.345`
+fn wall(ns: u64) -> String {
+    let (seconds, ms) = (ns / SECOND, ns / 1_000_000 % 1000);
+    format!("{:02}:{:02}:{:02}.{ms:03}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}
+
+/// The map as text: a row a line with its name, numbers of samples.
 pub fn text(heat: &Heat) -> String {
     let mut out = String::new();
     for row in 0..heat.rows {
+        let name = match heat.lanes.get(row) {
+            Some(lane) => clean(&lane.label).into_owned(),
+            None => duration(heat.length * row as u64 / heat.rows.max(1) as u64),
+        };
         let cells: Vec<String> = (0..heat.columns).map(|column| heat.cell(column, row).to_string()).collect();
-        out.push_str(&format!("{}\n", cells.join(" ")));
+        out.push_str(&format!("{name}\t{}\n", cells.join("\t")));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_no_level_and_one_sample_is() {
-        assert_eq!(
-            (level(0, 10), level(1, 1), level(1, 7), level(7, 7), level(1, 1_000_000)),
-            (None, Some(6), Some(0), Some(6), Some(0))
-        );
-    }
 }

@@ -1,0 +1,230 @@
+//! What the rows of a map stand for, and which row each sample belongs to.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::equals;
+use crate::profile::{NodeId, SiteId, SymId};
+use crate::query::{Data, Fold};
+use crate::session::TaskId;
+
+use super::{By, HeatSpec, has_durations};
+
+/// A row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lane {
+    pub label: Arc<str>,
+    /// The clause that only its samples pass; none of what is left over.
+    pub expression: Option<String>,
+}
+
+/// What tells a sample's row.
+#[derive(Debug)]
+pub enum Rows {
+    /// Its offset inside a column.
+    Offset,
+    /// Its site.
+    Site(Vec<u16>),
+    /// Its CPU.
+    Cpu(Vec<u16>),
+    /// What it says that something took.
+    Weight { lowest: u32, highest: u32 },
+    /// Its event tells none.
+    None,
+}
+
+/// What is left over once there are no more rows.
+const OTHERS: &str = "others";
+
+/// The row of a half octave: 2·log2 of the nanoseconds, rounded down.
+pub fn half_octave(ns: u64) -> u32 {
+    let ns = ns.max(1);
+    let whole = ns.ilog2();
+    // √2 times the power of two below it, squared to stay with whole numbers.
+    let upper = u128::from(ns) * u128::from(ns) >= 1u128 << (2 * whole + 1);
+    2 * whole + u32::from(upper)
+}
+
+/// The least nanoseconds of a half octave.
+pub fn least_of(half: u32) -> u64 {
+    let low = 1u64 << (half / 2).min(63);
+    if half.is_multiple_of(2) { low } else { (low as f64 * std::f64::consts::SQRT_2).ceil() as u64 }
+}
+
+/// The rows of a map and what decides them. `before` are those of the last map, whose order is kept, so that
+/// nothing moves while shares change.
+pub fn lanes(data: Data<'_>, event: usize, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
+    match spec.by {
+        By::Offset => (Vec::new(), Rows::Offset),
+        By::Cpu => by_cpu(data, spec.rows),
+        By::Latency => by_weight(data, event, spec.rows),
+        By::Process | By::Dso | By::Function => by_site(data, fold, spec, before),
+    }
+}
+
+fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, Rows) {
+    let mut seen = vec![false; 1 << 16];
+    for (chunk, range) in data.profile.between(data.profile.first(), u64::MAX) {
+        chunk.cpu[range].iter().for_each(|cpu| seen[usize::from(*cpu)] = true);
+    }
+    let cpus: Vec<usize> = (0..seen.len()).filter(|cpu| seen[*cpu]).collect();
+    // Where there are more CPUs than rows, neighbours share one.
+    let each = cpus.len().div_ceil(room.max(1)).max(1);
+    let mut lane_of = vec![0; 1 << 16];
+    let mut lanes = Vec::new();
+    for (row, group) in cpus.chunks(each).enumerate() {
+        let (first, last) = (group[0], group[group.len() - 1]);
+        group.iter().for_each(|cpu| lane_of[*cpu] = row as u16);
+        let name = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let expression = Some(format!("cpu in {name}"));
+        lanes.push(Lane { label: format!("CPU {name}").into(), expression });
+    }
+    (lanes, Rows::Cpu(lane_of))
+}
+
+fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, Rows) {
+    if !data.events.get(event).is_some_and(|name| has_durations(name)) {
+        return (Vec::new(), Rows::None);
+    }
+    let (mut low, mut high) = (u64::MAX, 0);
+    for (chunk, range) in data.profile.between(data.profile.first(), u64::MAX) {
+        for i in range.filter(|i| usize::from(chunk.event[*i]) == event) {
+            (low, high) = (low.min(chunk.weight[i]), high.max(chunk.weight[i]));
+        }
+    }
+    let highest = half_octave(high);
+    // The longest are what is looked for: where there is no room, the shortest share the last row.
+    let lowest = half_octave(low.min(high)).max((highest + 1).saturating_sub(room.max(1) as u32));
+    let lane = |half: u32| {
+        // The first row is of what is as long or longer, the last of what is shorter, too.
+        let from = if half == lowest { 0 } else { least_of(half) };
+        let clause = format!("period >= {from} && period < {}", least_of(half + 1));
+        Lane { label: words(least_of(half)).into(), expression: Some(clause) }
+    };
+    ((lowest..=highest).rev().map(lane).collect(), Rows::Weight { lowest, highest })
+}
+
+/// `1.4 ms`, two digits: a half octave is no more exact.
+fn words(ns: u64) -> String {
+    let units = ["ns", "µs", "ms", "s"];
+    let unit = (ns.max(1).ilog10() as usize / 3).min(units.len() - 1);
+    let value = ns as f64 / 1000f64.powi(unit as i32);
+    if value < 9.95 && unit > 0 { format!("{value:.1} {}", units[unit]) } else { format!("{value:.0} {}", units[unit]) }
+}
+
+/// What a site is told apart by.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Name {
+    Process(i32),
+    Text(Arc<str>),
+}
+
+fn by_site(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
+    let weights = fold.by_site();
+    let mut names: Vec<Option<u32>> = vec![None; data.profile.sites.len()];
+    let mut known: FxHashMap<Name, u32> = FxHashMap::default();
+    let mut groups: Vec<(u64, Lane)> = Vec::new();
+    let (mut syms, mut tasks): (FxHashMap<SymId, u32>, FxHashMap<TaskId, u32>) = Default::default();
+    for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| !weight.is_zero()) {
+        let of = data.profile.sites.get(SiteId(site as u32));
+        let mut group = |name: Name, lane: &dyn Fn() -> Lane| {
+            *known.entry(name).or_insert_with(|| {
+                groups.push((0, lane()));
+                groups.len() as u32 - 1
+            })
+        };
+        let at = match spec.by {
+            By::Process => *tasks.entry(of.task).or_insert_with(|| {
+                let task = &data.session.tasks()[of.task.0 as usize];
+                group(Name::Process(task.pid), &|| process(data, task.pid, &task.comm))
+            }),
+            _ => {
+                let sym = leaf(data, of.stack);
+                *syms.entry(sym.unwrap_or(SymId(u32::MAX))).or_insert_with(|| {
+                    let (label, field) = text_of(data, sym, spec.by);
+                    let clause = Some(equals(field, &label)).filter(|_| sym.is_some());
+                    group(Name::Text(label.clone()), &|| Lane { label: label.clone(), expression: clause.clone() })
+                })
+            }
+        };
+        names[site] = Some(at);
+        groups[at as usize].0 += weight.samples;
+    }
+    let (lanes, row_of) = choose(groups, spec.rows, before);
+    let others = lanes.len().saturating_sub(1) as u16;
+    let row = |name: &Option<u32>| name.map_or(others, |at| row_of[at as usize]);
+    (lanes, Rows::Site(names.iter().map(row).collect()))
+}
+
+fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> Lane {
+    // The main thread's name is the process's.
+    let main = data.session.tasks().iter().rev().find(|task| task.pid == pid && task.tid == pid);
+    let comm = main.map_or(comm, |task| &task.comm);
+    let label = if pid == 0 { "swapper".into() } else { format!("{comm} {pid}").into() };
+    Lane { label, expression: (pid >= 0).then(|| format!("pid == {pid}")) }
+}
+
+fn leaf(data: Data<'_>, stack: NodeId) -> Option<SymId> {
+    let frame = data.profile.trie.frame(stack);
+    (stack != NodeId::ROOT).then(|| data.profile.frames.sym_of(frame))
+}
+
+fn text_of(data: Data<'_>, sym: Option<SymId>, by: By) -> (Arc<str>, &'static str) {
+    let Some(sym) = sym else { return ("[unknown]".into(), "dso") };
+    let sym = data.profile.frames.sym(sym);
+    if by == By::Dso { (sym.dso_name.clone(), "dso") } else { (sym.name().into(), "sym") }
+}
+
+/// The rows that there is room for, those with the most samples, and the row of each group. Those that were
+/// there before stay where they are.
+fn choose(groups: Vec<(u64, Lane)>, room: usize, before: &[Lane]) -> (Vec<Lane>, Vec<u16>) {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by(|a, b| (groups[*b].0, &groups[*a].1.label).cmp(&(groups[*a].0, &groups[*b].1.label)));
+    let room = room.max(1);
+    let all = order.len() <= room;
+    let own = if all { order.len() } else { room - 1 };
+    let mut chosen: Vec<usize> = order[..own].to_vec();
+    let place = |lane: &Lane| before.iter().position(|b| b == lane).unwrap_or(usize::MAX);
+    chosen.sort_by_key(|at| place(&groups[*at].1));
+    let mut row_of = vec![own as u16; groups.len()];
+    chosen.iter().enumerate().for_each(|(row, at)| row_of[*at] = row as u16);
+    let mut lanes: Vec<Lane> = chosen.iter().map(|at| groups[*at].1.clone()).collect();
+    if !all {
+        lanes.push(Lane { label: OTHERS.into(), expression: None });
+    }
+    (lanes, row_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn half_octaves() {
+        assert_eq!([1, 2, 3, 4, 5, 6, 1000, 1024, 1449].map(half_octave), [0, 2, 3, 4, 4, 5, 19, 20, 21]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_duration_is_inside_its_half_octave(ns in 1u64..u64::MAX / 4) {
+            let half = half_octave(ns);
+            prop_assert!(least_of(half) <= ns && ns < least_of(half + 1));
+        }
+    }
+
+    #[test]
+    fn rows_stay_where_they_are_while_shares_change() {
+        let lane = |name: &str| Lane { label: name.into(), expression: None };
+        let groups = |counts: [u64; 4]| counts.into_iter().zip(["a", "b", "c", "d"].map(lane)).collect::<Vec<_>>();
+        let labels = |lanes: &[Lane]| lanes.iter().map(|l| l.label.to_string()).collect::<Vec<_>>().join(" ");
+        let (first, rows) = choose(groups([5, 9, 1, 3]), 3, &[]);
+        assert_eq!((labels(&first).as_str(), rows), ("b a others", vec![1, 0, 2, 2]));
+        let (then, _) = choose(groups([50, 9, 1, 3]), 3, &first);
+        assert_eq!(labels(&then), "b a others");
+        let (new, rows) = choose(groups([50, 9, 1, 30]), 3, &first);
+        assert_eq!((labels(&new).as_str(), rows), ("a d others", vec![0, 2, 2, 1]));
+        assert_eq!(labels(&choose(groups([1, 1, 1, 1]), 4, &[]).0), "a b c d");
+    }
+}

@@ -1,0 +1,82 @@
+//! How numbers become colours: seven levels, by rank or by share of the highest. Nothing has no level.
+
+/// How many there are.
+pub const N: usize = 7;
+
+/// What decides a cell's level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Its rank among the different numbers on the map: rare ones are seen beside one that is huge.
+    #[default]
+    Rank,
+    /// Its share of the highest.
+    Linear,
+}
+
+/// The least number of each level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    pub least: [u32; N],
+    pub max: u32,
+    pub scale: Scale,
+}
+
+impl Levels {
+    /// For these cells.
+    pub fn of(cells: &[u32], scale: Scale) -> Self {
+        let mut seen: Vec<u32> = cells.iter().copied().filter(|n| *n > 0).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let max = seen.last().copied().unwrap_or(0);
+        let least = match scale {
+            Scale::Rank if !seen.is_empty() => std::array::from_fn(|level| seen[level * seen.len() / N]),
+            _ => std::array::from_fn(|level| (u64::from(max) * level as u64 / N as u64) as u32 + 1),
+        };
+        Self { least, max, scale }
+    }
+
+    /// The level of a number: none for 0 only.
+    pub fn level(&self, n: u32) -> Option<usize> {
+        (n > 0).then(|| self.least.iter().rposition(|least| n >= *least).unwrap_or(0))
+    }
+
+    /// Whether they still tell these cells apart, so that nothing need be painted anew.
+    pub fn serve(&self, cells: &[u32], scale: Scale) -> bool {
+        let max = cells.iter().copied().max().unwrap_or(0);
+        self.scale == scale && max <= self.max + self.max / 4 && max >= self.max / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_rare_outlier_is_seen_by_rank_and_its_height_by_share() {
+        let cells = [0, 1, 2, 3, 4, 5, 6, 1000];
+        let rank = Levels::of(&cells, Scale::Rank);
+        let linear = Levels::of(&cells, Scale::Linear);
+        let levels = |of: &Levels| cells.map(|n| of.level(n).map_or(-1, |l| l as i32));
+        assert_eq!(levels(&rank), [-1, 0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(levels(&linear), [-1, 0, 0, 0, 0, 0, 0, 6]);
+        assert_eq!(Levels::of(&[0, 4], Scale::Rank).level(4), Some(6), "the only one is the highest");
+        assert_eq!(Levels::of(&[], Scale::Rank).level(0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn more_is_never_a_lower_level(cells in proptest::collection::vec(0u32..5000, 0..80), rank: bool) {
+            let levels = Levels::of(&cells, if rank { Scale::Rank } else { Scale::Linear });
+            let mut sorted = cells.clone();
+            sorted.sort_unstable();
+            let of: Vec<Option<usize>> = sorted.iter().map(|n| levels.level(*n)).collect();
+            prop_assert!(of.windows(2).all(|w| w[0] <= w[1]));
+            prop_assert!(sorted.iter().zip(&of).all(|(n, l)| (*n == 0) == l.is_none()));
+            if let Some(Some(top)) = of.last() {
+                prop_assert_eq!(*top, N - 1);
+            }
+            prop_assert!(cells.is_empty() || levels.serve(&cells, levels.scale));
+        }
+    }
+}

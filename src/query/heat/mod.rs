@@ -1,0 +1,236 @@
+//! Heat maps of when samples came. A column is a span of time; the rows are offsets inside it, as
+//! FlameScope lays them out, so that what comes again and again within seconds is a line across; or CPUs,
+//! processes, DSOs, functions, or durations.
+
+mod build;
+pub mod lanes;
+pub mod levels;
+
+use std::sync::Arc;
+
+use crate::filter::Filter;
+
+pub use build::{Work, build};
+pub use lanes::Lane;
+pub use levels::{Levels, Scale};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Columns that a map has at most.
+pub const MAX_COLUMNS: usize = 4096;
+/// Rows that a map has at most.
+pub const MAX_ROWS: usize = 1024;
+/// How long a column may be, in nanoseconds: what zooming in and out of time walks through.
+pub const LENGTHS: &[u64] = &[
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    SECOND,
+    2 * SECOND,
+    5 * SECOND,
+    10 * SECOND,
+    30 * SECOND,
+    60 * SECOND,
+    300 * SECOND,
+    600 * SECOND,
+    3600 * SECOND,
+    6 * 3600 * SECOND,
+    86_400 * SECOND,
+    7 * 86_400 * SECOND,
+    30 * 86_400 * SECOND,
+    365 * 86_400 * SECOND,
+];
+
+/// What the rows of a map are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum By {
+    /// Offsets inside a column.
+    #[default]
+    Offset,
+    Cpu,
+    /// Processes, those with the most samples first.
+    Process,
+    Dso,
+    Function,
+    /// Half octaves of what a sample says that it took.
+    Latency,
+}
+
+impl By {
+    /// All, with the words that they are asked for by.
+    pub const ALL: &'static [(Self, &'static str)] = &[
+        (Self::Offset, "offset"),
+        (Self::Cpu, "cpu"),
+        (Self::Process, "task"),
+        (Self::Dso, "dso"),
+        (Self::Function, "function"),
+        (Self::Latency, "latency"),
+    ];
+
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.0 == self).map_or("offset", |row| row.1)
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|row| row.1 == text).map(|row| row.0)
+    }
+
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|row| row.0 == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()].0
+    }
+}
+
+/// Which part of the session is mapped, and how finely.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatSpec {
+    pub by: By,
+    /// Nanoseconds of a column.
+    pub length: u64,
+    /// The first column, counted from the session's start; the page with the newest sample when `None`.
+    pub page: Option<u64>,
+    pub columns: usize,
+    pub rows: usize,
+    /// Which samples are mapped. It is not the question's own filter: a range of time that everything else
+    /// is narrowed to is shown among what surrounds it.
+    pub filter: Option<Arc<Filter>>,
+    /// Which of them are lit.
+    pub lit: Option<Arc<Filter>>,
+}
+
+/// A map. Cells are numbers of samples, column after column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heat {
+    pub by: By,
+    pub length: u64,
+    /// The first column, counted from the session's start.
+    pub first: u64,
+    pub columns: usize,
+    pub rows: usize,
+    /// What each row is; empty for offsets.
+    pub lanes: Vec<Lane>,
+    pub cells: Vec<u32>,
+    /// How many of each cell's samples are lit; empty when none are asked for.
+    pub lit: Vec<u32>,
+    /// Samples that were lost, by column.
+    pub lost: Vec<u64>,
+    /// Cells that samples were lost in, where the rows tell that; in order.
+    pub lost_cells: Vec<usize>,
+    /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
+    pub from: u64,
+    pub until: u64,
+    /// Samples that passed the filter, on this page or not.
+    pub total: u64,
+}
+
+impl Heat {
+    /// Samples of a cell.
+    pub fn cell(&self, column: usize, row: usize) -> u32 {
+        self.cells.get(column * self.rows + row).copied().unwrap_or(0)
+    }
+
+    /// Those of them that are lit.
+    pub fn lit(&self, column: usize, row: usize) -> u32 {
+        self.lit.get(column * self.rows + row).copied().unwrap_or(0)
+    }
+
+    /// Samples of some cells in order of time: rows within columns.
+    pub fn sum(&self, range: std::ops::Range<usize>) -> u64 {
+        let end = range.end.min(self.cells.len());
+        self.cells.get(range.start.min(end)..end).unwrap_or_default().iter().map(|n| u64::from(*n)).sum()
+    }
+
+    /// Samples of some rows of some columns.
+    pub fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
+        columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
+    }
+
+    /// When a column begins, in nanoseconds from the session's start.
+    pub fn column_time(&self, column: usize) -> u64 {
+        (self.first + column as u64).saturating_mul(self.length)
+    }
+
+    /// When a cell begins, in nanoseconds from the session's start: with offsets as rows cells are counted in
+    /// order of time, else it is when their column begins.
+    pub fn time(&self, cell: usize) -> u64 {
+        let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
+        let offset = match self.by {
+            // Rounded up, so that the first nanosecond of a cell is inside it.
+            By::Offset => (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64,
+            _ => 0,
+        };
+        self.column_time(column).saturating_add(offset)
+    }
+
+    /// The column that a time is in; of times on other pages the nearest.
+    pub fn column_at(&self, ns: u64) -> usize {
+        let after = (ns / self.length.max(1)).saturating_sub(self.first);
+        (after as usize).min(self.columns.saturating_sub(1))
+    }
+
+    /// The cell that a time is in where rows are offsets; of times on other pages the nearest.
+    pub fn cell_at(&self, ns: u64) -> usize {
+        let last = (self.columns * self.rows).saturating_sub(1);
+        if self.length == 0 || ns / self.length < self.first {
+            return 0;
+        }
+        let column = ns / self.length - self.first;
+        if column >= self.columns as u64 {
+            return last;
+        }
+        column as usize * self.rows + row_at(ns % self.length, self.rows, self.length)
+    }
+}
+
+/// The row of an offset inside a column.
+fn row_at(offset: u64, rows: usize, length: u64) -> usize {
+    (u128::from(offset) * rows as u128 / u128::from(length.max(1))) as usize
+}
+
+/// Whether an event's samples say how long something took, in nanoseconds, as their period: the time off
+/// the CPUs, and the scheduler's statistics, whose tracepoints count their delay (`__perf_count` in
+/// include/trace/events/sched.h).
+pub fn has_durations(event: &str) -> bool {
+    event == "off-cpu" || event.starts_with("sched:sched_stat_")
+}
+
+/// How many rows of offsets fit a sampling rate: where a row is not much longer than the time between two
+/// samples, it takes in a whole number of them, or stripes would be seen that are not there.
+pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
+    let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
+    let room = room.clamp(1, MAX_ROWS);
+    if samples == 0 || samples >= room * 16 {
+        return room;
+    }
+    (room.div_ceil(2)..=room).rev().find(|rows| samples.is_multiple_of(*rows)).unwrap_or(room.min(samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_where_their_times_say() {
+        for (rows, length) in [(1, SECOND), (3, SECOND), (7, 1_000_000), (36, 60 * SECOND), (1000, SECOND)] {
+            let heat = Heat { first: 2, columns: 2, rows, length, ..Heat::default() };
+            for cell in 0..2 * rows {
+                assert_eq!(heat.cell_at(heat.time(cell)), cell, "{rows} rows");
+                assert_eq!(heat.cell_at(heat.time(cell + 1) - 1), cell, "{rows} rows");
+            }
+            assert_eq!((heat.cell_at(0), heat.cell_at(u64::MAX)), (0, 2 * rows - 1));
+        }
+    }
+
+    #[test]
+    fn rows_of_offsets_take_whole_numbers_of_samples() {
+        let rows = |room, hz| offset_rows(room, hz, SECOND);
+        assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 40));
+        assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 40, 1, 10));
+    }
+}

@@ -1,0 +1,180 @@
+//! The range of time that everything is narrowed to, its history, and marked moments.
+
+use crate::panel::unit::clock;
+use crate::query::range;
+use crate::session::{Origin, TimeMark};
+use crate::ui::overlay::Overlay;
+use crate::ui::prompt::Ask;
+use crate::ui::time::Spot;
+
+use super::{App, Effect, Tab, Zoom};
+
+/// Ranges that are remembered.
+const MAX_RANGES: usize = 100;
+
+/// The ranges that were looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    past: Vec<(u64, u64)>,
+    /// The one that is looked at, or was last.
+    at: usize,
+}
+
+/// Seconds from the session's start, as ranges are called.
+pub fn label((from, until): (u64, u64)) -> String {
+    format!("{:.3}–{:.3} s", from as f64 / 1e9, until as f64 / 1e9)
+}
+
+/// The clause that only a range's samples pass.
+pub(super) fn clause((from, until): (u64, u64)) -> String {
+    format!("time >= {from}ns && time < {until}ns")
+}
+
+impl App {
+    /// The range that everything is narrowed to, in nanoseconds from the session's start.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        self.zooms.iter().rev().find_map(|zoom| zoom.range)
+    }
+
+    /// Narrows everything to a range, in place of the one before.
+    pub(super) fn go_to_range(&mut self, range: (u64, u64)) {
+        self.show_range(range);
+        let ranges = &mut self.ranges;
+        ranges.past.retain(|past| *past != range);
+        ranges.past.push(range);
+        let n = ranges.past.len();
+        ranges.past.drain(..n.saturating_sub(MAX_RANGES));
+        ranges.at = ranges.past.len() - 1;
+    }
+
+    fn show_range(&mut self, range: (u64, u64)) {
+        self.zooms.retain(|zoom| zoom.range.is_none());
+        self.zooms.push(Zoom { label: label(range), expression: clause(range), range: Some(range) });
+        self.screen.home();
+    }
+
+    /// To the range that was looked at before (-1) or after (1).
+    pub(super) fn walk_ranges(&mut self, step: isize) {
+        let here = self.range();
+        let ranges = &self.ranges;
+        let at = match here {
+            // The last one comes back first.
+            None if step < 0 => Some(ranges.at),
+            None => None,
+            Some(_) => ranges.at.checked_add_signed(step),
+        };
+        match at.filter(|at| *at < ranges.past.len()) {
+            Some(at) => {
+                self.ranges.at = at;
+                self.show_range(self.ranges.past[at]);
+            }
+            None if ranges.past.is_empty() => self.say("no range of time was looked at yet: 3 selects one"),
+            None => self.say("there is no range further on"),
+        }
+    }
+
+    /// `:range 1.5,2`, seconds from the start; `10%-20%`; `clock 1234.5,1235`, as `--time` has it; `off`.
+    pub(super) fn set_range(&mut self, text: Option<String>) {
+        let Some(text) = text else { return self.ask_for(Ask::Range, String::new()) };
+        if text == "off" {
+            return self.zooms.retain(|zoom| zoom.range.is_none());
+        }
+        let (by_clock, rest) = text.strip_prefix("clock ").map_or((false, text.as_str()), |rest| (true, rest));
+        let start = if by_clock { self.answer.start } else { 0 };
+        let (first, last) = (start + self.answer.kept_from, start + self.answer.elapsed_ns);
+        let Some(list) = range::parse(rest, first, last) else {
+            return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
+        };
+        let &[(from, until)] = &list[..] else { return self.error("one range at a time") };
+        let (from, until) = (from.saturating_sub(start), until.saturating_sub(start).saturating_add(1));
+        if until <= from {
+            return self.error(format!("{text}: the range ends before it begins"));
+        }
+        self.go_to_range((from, until));
+        if from > self.answer.elapsed_ns || until <= self.answer.kept_from {
+            let span = label((self.answer.kept_from, self.answer.elapsed_ns));
+            self.error(format!("no samples are kept of that time: they are of {span}"));
+        }
+    }
+
+    /// The moment that a mark would be set at: that under the cursor on the time screen, else now, or the end.
+    fn moment(&self) -> u64 {
+        match (&self.answer.heat, self.tab) {
+            (Some(heat), Tab::Time) => self.time.spot(heat).at,
+            _ => self.answer.elapsed_ns,
+        }
+    }
+
+    /// `'x`: goes to the mark x, or sets it here where there is none. `:mark x text` sets it, with a note.
+    pub(super) fn mark(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            "'".clone_into(&mut self.chord);
+            return;
+        };
+        let (name, note) = text.split_once(' ').map_or((text.as_str(), None), |(name, note)| (name, Some(note.trim())));
+        if name == "'" {
+            return self.overlays.push(Overlay::Marks { cursor: 0 });
+        }
+        let mut letters = name.chars();
+        let (Some(letter), None) = (letters.next().filter(|c| c.is_ascii_alphanumeric()), letters.next()) else {
+            return self.error(format!("{name}: a mark is one letter or digit"));
+        };
+        let known = self.answer.marks.iter().find(|mark| mark.name == name).cloned();
+        match (known, note) {
+            (Some(known), None) => self.go_to_mark(&known),
+            (_, note) => {
+                let at = self.moment();
+                let note = note.unwrap_or_default().to_owned();
+                self.effects.push(Effect::Mark(TimeMark { at, name: letter.to_string(), note }));
+                self.say(format!(
+                    "mark {letter} is set at {:.3} s: '{letter} comes back, :marks lists",
+                    at as f64 / 1e9
+                ));
+            }
+        }
+    }
+
+    /// A note on this moment.
+    pub(super) fn note_moment(&mut self, text: Option<String>) {
+        let Some(note) = text else { return self.ask_for(Ask::Note, String::new()) };
+        let at = self.moment();
+        self.effects.push(Effect::Mark(TimeMark { at, name: String::new(), note }));
+        self.say(format!("noted at {}: :marks lists, S saves", clock(at)));
+    }
+
+    /// Shows a marked moment on the time screen.
+    pub(super) fn go_to_mark(&mut self, mark: &TimeMark) {
+        let columns = crate::ui::draw::time::room(self, self.size).0 as u64;
+        let column = mark.at / self.time.length.max(1);
+        self.time.page = Some(column / columns * columns);
+        self.time.cursor = Some(Spot { at: mark.at, row: 0 });
+        self.time.anchor = None;
+        self.tab = Tab::Time;
+        let kept = mark.at >= self.answer.kept_from || self.info.origin == Origin::Recorded;
+        self.say(match (kept, mark.note.is_empty()) {
+            (false, _) => format!("{}: its samples are no longer kept (--keep, --memory)", mark.note),
+            (true, true) => format!("mark {}", mark.name),
+            (true, false) => mark.note.clone(),
+        });
+    }
+
+    pub(super) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
+        let marks = self.answer.marks.clone();
+        let last = marks.len().saturating_sub(1);
+        *cursor = (*cursor).min(last);
+        match name {
+            "up" | "k" => *cursor = cursor.saturating_sub(1),
+            "down" | "j" => *cursor = (*cursor + 1).min(last),
+            "x" | "del" if *cursor < marks.len() => self.effects.push(Effect::Unmark(*cursor)),
+            "enter" => {
+                if let Some(mark) = marks.get(*cursor) {
+                    self.go_to_mark(mark);
+                }
+                return false;
+            }
+            "esc" | "q" => return false,
+            _ => {}
+        }
+        true
+    }
+}

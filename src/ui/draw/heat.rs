@@ -1,0 +1,130 @@
+//! The cells of a map: half-blocks in seven levels where there are colours enough, letters of rising weight
+//! where there are not.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::query::heat::{By, Heat};
+use crate::ui::app::App;
+use crate::ui::theme::Theme;
+use crate::ui::time::Selection;
+
+/// The levels where colours are few, and those of cells that are lit.
+const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
+const LIT: [char; 7] = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+/// Samples were lost here; nothing was recorded here. Neither is the same as no samples.
+const LOST: char = '×';
+const NO_DATA: char = '·';
+
+/// What is drawn.
+pub struct Map<'a> {
+    pub app: &'a App,
+    pub heat: &'a Heat,
+    pub theme: &'a Theme,
+    pub selected: &'a Selection,
+    pub rows_a_line: usize,
+    /// Cells that a column is wide.
+    pub wide: u16,
+}
+
+/// One row of the map within a cell of the screen.
+#[derive(Clone, Copy)]
+struct Part {
+    level: Option<usize>,
+    lit: bool,
+}
+
+/// Draws the cells.
+pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
+    let columns = (map.heat.columns as u16).saturating_mul(map.wide).min(area.width);
+    for y in 0..area.height {
+        let row = usize::from(y) * map.rows_a_line;
+        if row >= map.heat.rows {
+            return;
+        }
+        for x in 0..columns {
+            cell(map, usize::from(x / map.wide), row, (area.x + x, area.y + y), buffer);
+        }
+    }
+}
+
+/// A sample of a level's look; returns its width.
+pub fn swatch(theme: &Theme, level: usize, lit: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
+    if x >= area.width {
+        return 0;
+    }
+    if let Some(place) = buffer.cell_mut((area.x + x, area.y)) {
+        let part = Part { level: Some(level), lit };
+        if theme.fine {
+            place.set_char('■').set_fg(color(theme, part));
+        } else {
+            place.set_char(letter(part)).set_style(Style::new().fg(color(theme, part)));
+        }
+    }
+    1
+}
+
+fn color(theme: &Theme, part: Part) -> Color {
+    let ramp = if part.lit { &theme.heat.lit } else { &theme.heat.cells };
+    part.level.map_or(Color::Reset, |level| ramp[level])
+}
+
+fn letter(part: Part) -> char {
+    part.level.map_or(' ', |level| if part.lit { LIT[level] } else { LETTERS[level] })
+}
+
+fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut Buffer) {
+    let (heat, theme) = (map.heat, map.theme);
+    let part = |row: usize| {
+        let inside = row < heat.rows;
+        let level = map.app.time.levels.level(heat.cell(column, row)).filter(|_| inside);
+        Part { level, lit: inside && heat.lit(column, row) > 0 }
+    };
+    let upper = part(row);
+    let lower = if map.rows_a_line == 2 { part(row + 1) } else { upper };
+    let rows = row..row + map.rows_a_line;
+    let here = rows.clone().any(|row| row < heat.rows && map.selected.has(heat, column, row));
+    let lost = rows.clone().any(|row| heat.lost_cells.binary_search(&(column * heat.rows + row)).is_ok());
+    let Some(place) = buffer.cell_mut(at) else { return };
+    let most = if lower.level > upper.level { lower } else { upper };
+    if theme.fine {
+        let (above, below) = (color(theme, upper), color(theme, lower));
+        match (upper.level, lower.level) {
+            (None, None) => place.set_char(' '),
+            (None, _) => place.set_char('▄').set_fg(below),
+            (_, None) => place.set_char('▀').set_fg(above),
+            _ if above == below => place.set_char(' ').set_bg(above),
+            _ => place.set_char('▀').set_fg(above).set_bg(below),
+        };
+    } else {
+        place.set_char(letter(most)).set_style(Style::new().fg(color(theme, most)));
+    }
+    if most.level.is_none() && outside(map, column, row) {
+        place.set_char(NO_DATA).set_style(theme.dim);
+    }
+    if lost {
+        place.set_char(LOST).set_style(theme.error);
+    }
+    if here && theme.fine {
+        // Turning a half-block round would only swap its halves.
+        let shown = if lost { LOST } else { '▒' };
+        place.set_char(shown).set_fg(Color::Gray).set_bg(color(theme, most));
+    } else if here {
+        let style = place.style().add_modifier(Modifier::REVERSED);
+        place.set_style(style);
+    }
+}
+
+/// Whether nothing was recorded then, or it is no longer kept. What is still to come is just empty.
+fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
+    let heat = map.heat;
+    let (begin, end) = match heat.by {
+        By::Offset => {
+            let cell = column * heat.rows + row;
+            (heat.time(cell), heat.time((cell + map.rows_a_line).min((column + 1) * heat.rows)))
+        }
+        _ => (heat.column_time(column), heat.column_time(column + 1)),
+    };
+    end <= heat.from || map.app.answer.ended.is_some() && begin > heat.until
+}

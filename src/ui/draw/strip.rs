@@ -1,0 +1,50 @@
+//! The strip of time above table and flame graph: how many samples came when, where the range is that is
+//! looked at, and what is marked.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::panel::unit::clock;
+use crate::ui::app::App;
+use crate::ui::theme::Theme;
+
+use super::put;
+
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A number as a bar, by its share of the highest; nothing is no bar.
+pub fn bar(n: u64, top: u64) -> char {
+    if n == 0 { ' ' } else { BARS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
+}
+
+/// Draws it into one line.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let end = clock(app.answer.elapsed_ns);
+    let room = area.width.saturating_sub(10 + end.len() as u16);
+    if area.height == 0 || room < 10 {
+        return;
+    }
+    let x = 1 + put(buffer, area, 1, 0, "00:00 ", theme.dim);
+    let grows = app.answer.ended.is_none();
+    let parts = app.answer.timeline.parts(app.answer.elapsed_ns, usize::from(room), grows);
+    // The newest part is still filling, and would look like a fall.
+    let top = parts.counts.iter().copied().max().unwrap_or(0);
+    let place = |ns: u64| x + ((ns / parts.length) as u16).min(parts.counts.len().saturating_sub(1) as u16);
+    for (i, (n, lost)) in parts.counts.iter().zip(&parts.lost).enumerate() {
+        let kept = (i as u64 + 1) * parts.length > app.answer.kept_from;
+        let style = if kept { theme.bar } else { theme.dim };
+        let (text, style) = if *lost > 0 { ('×', theme.error) } else { (bar(*n, top), style) };
+        put(buffer, area, x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
+    }
+    if let Some((from, until)) = app.range() {
+        let (from, until) = (place(from), place(until.saturating_sub(1)));
+        let cells = Rect { x: area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..area };
+        buffer.set_style(cells.intersection(area), Style::new().reversed());
+    }
+    for mark in app.answer.marks.iter() {
+        let name = if mark.name.is_empty() { "▾" } else { &mark.name };
+        put(buffer, area, place(mark.at), 0, name, theme.found);
+    }
+    put(buffer, area, x + parts.counts.len() as u16 + 1, 0, &end, theme.dim);
+}

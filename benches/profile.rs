@@ -6,14 +6,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
+use perfprof_tui::query::heat::{By, HeatSpec};
 use perfprof_tui::query::{Answer, Data, Fold, Key, Question, Top, TopSpec, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
 use perfprof_tui::ui::app::{App, Start};
+use perfprof_tui::ui::flame::FlameScreen;
 use perfprof_tui::ui::run::{render, show};
 use perfprof_tui::ui::theme::{Depth, Theme};
 
@@ -34,7 +37,7 @@ fn main() {
     let (session, profile) = generate();
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
-    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["off-cpu".to_owned()], start: 0 };
     let bare = time(5, || {
         let mut sum = 0u64;
         for (chunk, range) in profile.between(0, u64::MAX) {
@@ -46,8 +49,48 @@ fn main() {
     for text in ["comm == nginx", "stack ~ \"*fn_77*\"", "cpu in 0-3 && time < 500s", "!idle"] {
         refilter(data, text, bare);
     }
+    heats(data, bare);
+    ranges(data, bare);
     frames(data);
     ingest();
+}
+
+/// Maps of time by everything that rows can be, of a terminal of 200×60; with idle hidden, as always.
+fn heats(data: Data<'_>, bare: Duration) {
+    let filter = Arc::new(Filter::parse("!idle").expect("filter"));
+    for (by, word) in By::ALL {
+        let spec = HeatSpec { by: *by, length: 10_000_000_000, page: Some(0), columns: 190, rows: 100, lit: None };
+        let question = Question { filter: Some(filter.clone()), heat: Some(spec.clone()), ..Question::default() };
+        let anew = time(3, || drop(std::hint::black_box(View::default().answer(data, &question, u64::MAX))));
+        let mut view = View::default();
+        view.answer(data, &question, u64::MAX);
+        let mut cells = 0;
+        let took = time(5, || cells = view.answer(data, &question, u64::MAX).heat.map_or(0, |heat| heat.cells.len()));
+        println!(
+            "map by {word:8} {took:8.1?} (with a new filter {anew:.1?})  {:5.1} × the bare sum, {cells} cells",
+            took.as_secs_f64() / bare.as_secs_f64()
+        );
+    }
+}
+
+/// A range of time is selected: the table and the flame graph of it.
+fn ranges(data: Data<'_>, bare: Duration) {
+    let filter = Arc::new(Filter::parse("!idle").expect("filter"));
+    let flame = FlameScreen::default().spec(200, 100, true);
+    for (name, flame) in [("table", None), ("flame graph", Some(flame))] {
+        let whole = Question { filter: Some(filter.clone()), flame, height: 60, ..Question::default() };
+        let mut view = View::default();
+        view.answer(data, &whole, u64::MAX);
+        let mut from = 0;
+        let took = time(5, || {
+            // Another one each time, of half of all.
+            from += 50_000_000_000;
+            let question = Question { range: Some((from, from + 500_000_000_000)), ..whole.clone() };
+            view.outdated();
+            drop(std::hint::black_box(view.answer(data, &question, u64::MAX)));
+        });
+        println!("range: {name:12} {took:8.1?}  {:5.1} × the bare sum", took.as_secs_f64() / bare.as_secs_f64());
+    }
 }
 
 fn time(times: u32, mut work: impl FnMut()) -> Duration {

@@ -122,6 +122,8 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     let options = Options {
         symbols: resolver::Options::live(),
         memory: 256 << 20,
+        keep: None,
+        watched: None,
         own_pid: None,
         wants: Wants::default(),
         refresh: Duration::from_millis(50),

@@ -8,3 +8,4 @@ pub mod cpus;
 pub mod findings;
 pub mod softirq;
 pub mod stat;
+pub mod trigger;

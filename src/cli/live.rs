@@ -16,7 +16,7 @@ use crate::filter::Known;
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;
-use crate::query::Key;
+use crate::query::{Key, range};
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::resolver::Options as SymbolOptions;
@@ -29,6 +29,7 @@ use super::args::{Live, Names, Open, View};
 use super::input::{self, filter_of};
 use super::outer::Outer;
 use super::output::complain;
+use super::recorder;
 use super::report::keys_of;
 use super::setup;
 
@@ -40,14 +41,23 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     if args.softirq_time {
         start.exec.insert(0, "softirq-time".to_owned());
     }
+    let kept = recorder::kept(&args.keeping)?;
     need_terminal("record")?;
     args.sampling.all_cgroups = true;
+    args.sampling.counted = kept.counted();
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols = SymbolOptions { demangle: !args.view.no_demangle, ..SymbolOptions::live() };
-    let memory = memory(&args.view)?;
-    let options =
-        Options { symbols, memory, own_pid, wants: Wants::default(), refresh, per_sample: started.per_sample };
+    let options = Options {
+        symbols,
+        memory: kept.memory,
+        keep: kept.keep,
+        watched: kept.watched,
+        own_pid,
+        wants: Wants::default(),
+        refresh,
+        per_sample: started.per_sample,
+    };
     let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default() };
     session(Box::new(started.source), options, &args.view, start, started.warning, files)
 }
@@ -70,6 +80,8 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     let options = Options {
         symbols: opened.symbols.clone(),
         memory: usize::MAX,
+        keep: None,
+        watched: None,
         own_pid: None,
         wants: Wants { chains: true, traces: start.columns.contains(&Field::Key(Key::Trace)), fields: true },
         refresh: start.refresh,
@@ -87,13 +99,11 @@ fn need_terminal(instead: &str) -> anyhow::Result<()> {
     Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`")).into())
 }
 
-fn memory(view: &View) -> anyhow::Result<usize> {
-    let bytes = setup::size(&view.memory).filter(|b| *b >= 16 << 20);
-    bytes.ok_or_else(|| Usage(format!("--memory {}: expected a size of 16M or more", view.memory)).into())
-}
-
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     filter_of(view.filter.as_deref(), Known::Any)?;
+    if let Some(time) = view.time.as_ref().filter(|time| range::parse(time, 0, 1).is_none_or(|list| list.len() != 1)) {
+        return Err(Usage(format!("--time {time}: expected START,STOP in seconds, or A%-B%")).into());
+    }
     for command in &view.exec {
         crate::ui::command::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
     }
@@ -107,7 +117,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         refresh,
         points: setup::points(view.threshold)?,
         invocation: invocation(),
-        exec: view.exec.clone(),
+        exec: view.time.iter().map(|time| format!("range clock {time}")).chain(view.exec.clone()).collect(),
         saved: super::filters::read(),
     })
 }
@@ -118,7 +128,7 @@ fn invocation() -> Vec<String> {
     let mut args = std::env::args();
     while let Some(word) = args.next() {
         match word.split('=').next() {
-            Some("--where" | "--exec") => {
+            Some("--where" | "--exec" | "--time") => {
                 if !word.contains('=') {
                     args.next();
                 }
@@ -157,6 +167,7 @@ fn session(
     watch_signals(outside_tx.clone())?;
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
+    app.fine = theme.fine;
     if let Some(text) = warning.or_else(|| engine.info().states.iter().find_map(|s| s.note.clone())) {
         app.say(text);
     }

@@ -13,10 +13,12 @@ pub mod outer;
 mod output;
 pub mod probe;
 pub mod record;
+mod recorder;
 pub mod report;
 pub mod script;
 pub mod setup;
 pub mod stat;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -125,13 +125,17 @@ pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> R
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
 }
 
-/// `perfprof-20261121-054200.data`, in UTC so that names sort.
 fn snapshot_name() -> PathBuf {
+    PathBuf::from(format!("perfprof-{}.data", stamp()))
+}
+
+/// Now as `20261121-054200`, in UTC so that names sort.
+pub(super) fn stamp() -> String {
     let seconds = crate::kernel::wall_ns() / 1_000_000_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (y, m, d) = civil(days as i64);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    PathBuf::from(format!("perfprof-{y:04}{m:02}{d:02}-{hour:02}{minute:02}{second:02}.data"))
+    format!("{y:04}{m:02}{d:02}-{hour:02}{minute:02}{second:02}")
 }
 
 /// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-Compatible Low-Level Date

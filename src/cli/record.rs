@@ -23,10 +23,14 @@ use crate::source::{Batch, Control, Info, Source, Step};
 
 use super::args::{Record, Sampling};
 use super::output::complain;
-use super::setup;
+use super::{recorder, setup, watch};
 
 /// `perfprof-tui record`.
-pub fn run(args: Record) -> anyhow::Result<u8> {
+pub fn run(mut args: Record) -> anyhow::Result<u8> {
+    let kept = recorder::kept(&args.keeping)?;
+    if kept.watched.is_some() {
+        return watch::run(&mut args, kept);
+    }
     let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
     setup::warn(started.warning.as_ref());
     let mut source = started.source;

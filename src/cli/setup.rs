@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::event::spec::Places;
-use crate::event::{Event, parse};
+use crate::event::{Event, parse, plain};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
@@ -103,7 +103,22 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
     })
 }
 
+/// What is sampled, and what is only counted.
 fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
+    let mut events = sampled(s)?;
+    for name in &s.counted {
+        if !events.iter().any(|event| plain(&event.name) == name) {
+            let counted = parse(name, &Places::system()).map_err(|fault| usage(format!("--trigger: {fault}")))?;
+            events.extend(counted.into_iter().map(|mut event| {
+                event.set_rate(Rate::Period(0));
+                event
+            }));
+        }
+    }
+    Ok(events)
+}
+
+fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
     if s.filter_after.contains(&0) {
         return Err(usage("--filter stands after the -e whose tracepoint it filters; --where filters what is shown"));
     }

@@ -34,7 +34,7 @@ pub struct HostReader {
     interrupts_file: ProcFile,
     softnet_file: ProcFile,
     devices_file: ProcFile,
-    pressure_files: [(&'static str, ProcFile); 3],
+    pressure_files: [(&'static str, ProcFile); 4],
     ksoftirqd_files: Vec<(u32, ProcFile)>,
     stat: Stat,
     softirqs: Matrix,
@@ -64,7 +64,7 @@ impl HostReader {
             interrupts_file: file("interrupts", 1 << 16),
             softnet_file: file("net/softnet_stat", 1 << 13),
             devices_file: file("net/dev", 1 << 13),
-            pressure_files: ["cpu", "irq", "io"].map(|name| (name, file(&format!("pressure/{name}"), 256))),
+            pressure_files: ["cpu", "irq", "io", "memory"].map(|name| (name, file(&format!("pressure/{name}"), 256))),
             ksoftirqd_files: Vec::new(),
             stat: Stat::default(),
             softirqs: Matrix::default(),
@@ -231,6 +231,11 @@ impl Host {
         let work = Work { view: view.clone(), stop: stop.clone(), interval: interval.clone(), notices };
         let thread = super::named("host", move || work.run())?;
         Ok(Self { view, interval, stop, thread: Some(thread) })
+    }
+
+    /// Where views appear.
+    pub fn shared(&self) -> Arc<ArcSwap<HostView>> {
+        self.view.clone()
     }
 
     /// The newest view; without rows until there is one.

@@ -21,6 +21,7 @@ pub mod softirqs;
 pub mod symbolizer;
 pub mod tracepoints;
 pub mod view;
+pub mod watch;
 pub mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 pub use ingest::Wants;
 pub use moment::Moment;
 pub use offline::Loaded;
+pub use watch::Watched;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
 const QUEUE: usize = 16;
@@ -53,6 +55,10 @@ pub struct Options {
     pub symbols: SymbolOptions,
     /// Bytes that the profile may use; the oldest samples go first.
     pub memory: usize,
+    /// How long samples are kept in nanoseconds, when not for ever.
+    pub keep: Option<u64>,
+    /// What is waited for, to save the samples around it.
+    pub watched: Option<Watched>,
     /// Whose samples are dropped: ours, unless asked to keep them.
     pub own_pid: Option<i32>,
     /// What of a recording is kept.
@@ -133,6 +139,7 @@ impl Engine {
             Origin::Live => Some(host::Host::spawn(options.refresh, notice_tx.clone())?),
             Origin::Recorded => None,
         };
+        let watched = options.watched.clone();
         let worker = worker::Worker::new(
             &info,
             options,
@@ -157,7 +164,18 @@ impl Engine {
             stop: stop.clone(),
             queue_full,
         };
-        let threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
+        let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
+        if let (Some(watched), Some(host)) = (watched, &host) {
+            let links = watch::Links {
+                host: host.shared(),
+                answer: answer.clone(),
+                requests: requests.clone(),
+                notices: notice_tx.clone(),
+                stop: stop.clone(),
+            };
+            // Before the profile's thread, which it may still want something of when all ends.
+            threads.insert(0, watch::spawn(watched, links)?);
+        }
         Ok(Self {
             requests,
             notices,
@@ -248,9 +266,14 @@ impl Engine {
     pub fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
-        self.send(Request::Stop);
+        let profile = self.threads.pop();
         for thread in self.threads.drain(..) {
+            thread.thread().unpark();
             let _ = thread.join();
+        }
+        self.send(Request::Stop);
+        if let Some(profile) = profile {
+            let _ = profile.join();
         }
         if let Some(host) = self.host.take() {
             host.stop();

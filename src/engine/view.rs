@@ -82,7 +82,7 @@ impl View {
     /// Answers a question over the samples before the absolute position `until`.
     pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
         let until = until.min(data.profile.end());
-        let fold = bring_up(self.fold.take(), data, question, until);
+        let fold = self.bring_up(data, question, until);
         let other = self.other.take();
         let old = question.baseline.as_ref().and_then(|baseline| {
             let data = match (&other, baseline.other) {
@@ -135,10 +135,10 @@ impl View {
 
     /// A map of time.
     fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Fold, spec: &HeatSpec, until: u64) -> Heat {
-        let (event, filter) = (question.event, spec.filter.as_ref());
-        let own = spec.filter != question.filter || question.age != Age::All;
+        let (event, filter) = (question.event, question.filter.as_ref());
+        let own = question.range.is_some() || question.age != Age::All;
         let kept = self.heat.take().filter(|f| own && f.serves(event, filter, false, None));
-        self.heat = own.then(|| kept.unwrap_or_else(|| Fold::new(event, filter.cloned(), false)));
+        self.heat = own.then(|| kept.unwrap_or_else(|| Fold::like(fold, false)));
         if let Some(fold) = &mut self.heat {
             fold.update(data, 0..until);
         }
@@ -155,24 +155,34 @@ impl View {
         self.lanes = Some((of, heat.lanes.clone()));
         heat
     }
+
+    /// The fold of the question itself.
+    fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Fold {
+        let (from, half) = match question.age {
+            Age::All => (0, None),
+            Age::Last(ns) => {
+                let newest = data.profile.time_before(until);
+                (data.profile.position_at(newest.saturating_sub(ns).saturating_add(1)), None)
+            }
+            Age::Half(ns) => (0, Some(ns)),
+        };
+        let by_cpu = question.top.keys.contains(&Key::Cpu);
+        let (event, filter, window) = (question.event, question.filter.as_ref(), window(data, question.range));
+        let serves = |f: &Fold| f.serves(event, filter, by_cpu, half) && f.window() == window.as_ref();
+        let mut fold = match self.fold.take() {
+            Some(fold) if serves(&fold) => fold,
+            // Of the same filter nothing need be decided again.
+            Some(fold) if fold.has(event, filter) => Fold::like(&fold, by_cpu).decaying(half).within(window),
+            _ => Fold::new(event, question.filter.clone(), by_cpu).decaying(half).within(window),
+        };
+        fold.update(data, from..until);
+        fold
+    }
 }
 
-/// The fold of the question itself.
-fn bring_up(kept: Option<Fold>, data: Data<'_>, question: &Question, until: u64) -> Fold {
-    let (from, half) = match question.age {
-        Age::All => (0, None),
-        Age::Last(ns) => {
-            let newest = data.profile.time_before(until);
-            (data.profile.position_at(newest.saturating_sub(ns).saturating_add(1)), None)
-        }
-        Age::Half(ns) => (0, Some(ns)),
-    };
-    let by_cpu = question.top.keys.contains(&Key::Cpu);
-    let mut fold = kept
-        .filter(|f| f.serves(question.event, question.filter.as_ref(), by_cpu, half))
-        .unwrap_or_else(|| Fold::new(question.event, question.filter.clone(), by_cpu).decaying(half));
-    fold.update(data, from..until);
-    fold
+/// A range of the session's time by its clock.
+fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<std::ops::Range<u64>> {
+    range.map(|(from, until)| data.start.saturating_add(from)..data.start.saturating_add(until))
 }
 
 /// The fold of its baseline, which is of all ages.
@@ -189,9 +199,10 @@ fn bring_up_then(
         None => question.event,
     };
     let by_cpu = question.top.keys.contains(&Key::Cpu);
+    let window = window(of, baseline.range);
     let mut fold = kept
-        .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None))
-        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), by_cpu));
+        .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None) && f.window() == window.as_ref())
+        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), by_cpu).within(window));
     fold.update(of, 0..until);
     fold
 }

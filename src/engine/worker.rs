@@ -56,6 +56,8 @@ pub struct Worker {
     ingest: Ingest,
     events: Events,
     counted_upto: u64,
+    /// Samples that were dropped since stacks were last looked through.
+    gone: usize,
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
@@ -107,6 +109,7 @@ impl Worker {
             options,
             events,
             counted_upto: 0,
+            gone: 0,
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
@@ -358,35 +361,76 @@ impl Worker {
         }
     }
 
-    /// Gives up the oldest samples when the budget is reached, and the stacks that only they had.
+    /// Gives up what is older than is to be kept, and the oldest samples when the budget is reached, with the
+    /// stacks that only they had.
     fn keep_budget(&mut self) {
+        if self.ingest.core().session.log.is_ripe() {
+            self.trim_log();
+        }
+        self.drop_old();
         let budget = self.options.memory;
-        if self.ingest.core().profile.memory() + self.ingest.core().session.log.memory() <= budget {
-            if self.ingest.core().session.log.is_ripe() {
-                self.trim_log();
-            }
+        if self.used() <= budget {
             return;
         }
-        self.count_events();
+        // What is gone may have left stacks behind that nobody has any more: those go first.
+        if self.gone > 0 {
+            self.compact();
+        }
         // A tenth is freed at once, so that this does not run for every chunk.
-        while self.ingest.core().profile.memory() > budget / 10 * 9 {
-            let Some(chunk) = self.ingest.core_mut().profile.evict() else { break };
-            for (event, weight) in chunk.event.iter().zip(&chunk.weight) {
-                self.events.take(*event, *weight);
+        let enough = budget / 10 * 9;
+        while self.used() > enough && self.drop_oldest() {
+            if self.ingest.core().profile.len() < crate::profile::CHUNK || self.gone >= self.ingest.core().profile.len()
+            {
+                self.compact();
             }
-            let mut view = std::mem::take(&mut self.view);
-            view.forget(self.data(), &chunk);
-            self.view = view;
-            let profile = &mut self.ingest.core_mut().profile;
-            if profile.len() < crate::profile::CHUNK || profile.memory() > budget {
-                profile.compact();
-            }
+        }
+        if self.gone > 0 && self.used() > enough {
+            self.compact();
         }
         self.trim_log();
         self.note(format!(
             "the memory budget of {} MiB is reached: the oldest samples are dropped (--memory)",
             budget >> 20
         ));
+    }
+
+    fn used(&self) -> usize {
+        self.ingest.core().profile.memory() + self.ingest.core().session.log.memory()
+    }
+
+    /// Drops chunks that are older, as a whole, than samples are kept.
+    fn drop_old(&mut self) {
+        let Some(keep) = self.options.keep else { return };
+        let profile = &self.ingest.core().profile;
+        let horizon = profile.span().map_or(0, |(_, newest)| newest.saturating_sub(keep));
+        while self.ingest.core().profile.oldest_until().is_some_and(|newest| newest < horizon) {
+            if !self.drop_oldest() {
+                break;
+            }
+        }
+        if self.gone > self.ingest.core().profile.len() {
+            self.compact();
+            self.trim_log();
+        }
+    }
+
+    /// Drops the oldest chunk; `false` when only the one that is being filled is left.
+    fn drop_oldest(&mut self) -> bool {
+        self.count_events();
+        let Some(chunk) = self.ingest.core_mut().profile.evict() else { return false };
+        for (event, weight) in chunk.event.iter().zip(&chunk.weight) {
+            self.events.take(*event, *weight);
+        }
+        let mut view = std::mem::take(&mut self.view);
+        view.forget(self.data(), &chunk);
+        self.view = view;
+        self.gone += chunk.len();
+        true
+    }
+
+    fn compact(&mut self) {
+        self.ingest.core_mut().profile.compact();
+        self.gone = 0;
     }
 
     fn trim_log(&mut self) {

@@ -263,6 +263,11 @@ impl Profile {
         columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
     }
 
+    /// Time of the newest sample in the oldest chunk that is full.
+    pub fn oldest_until(&self) -> Option<u64> {
+        self.sealed.front()?.times().map(|(_, newest)| newest)
+    }
+
     /// Drops the oldest chunk and returns it, for whoever has it counted. `None` when only the
     /// current one is left.
     pub fn evict(&mut self) -> Option<Arc<Chunk>> {

@@ -137,7 +137,7 @@ fn says(name: &str) -> Says {
 }
 
 /// The context of every stack, kept up to date as stacks and names come.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Contexts {
     nodes: Vec<Context>,
     /// The names' generation and the profile's epoch that they are of.

@@ -30,6 +30,8 @@ enum Lanes {
 pub struct Fold {
     event: u16,
     judge: Option<Judge>,
+    /// Only samples of these times count.
+    window: Option<Range<u64>>,
     lanes: Lanes,
     total: Acc,
     /// Absolute positions of the samples that are in it.
@@ -75,12 +77,44 @@ impl Fold {
         Self {
             event: event as u16,
             judge: filter.map(Judge::new),
+            window: None,
             lanes,
             total: Acc::default(),
             counted: 0..0,
             epoch: 0,
             decay: None,
         }
+    }
+
+    /// A new one with another's filter, and what was decided of it.
+    pub fn like(other: &Self, by_cpu: bool) -> Self {
+        let lanes = if by_cpu { Lanes::ByCpu(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        Self {
+            event: other.event,
+            judge: other.judge.clone(),
+            window: None,
+            lanes,
+            total: Acc::default(),
+            counted: 0..0,
+            epoch: other.epoch,
+            decay: None,
+        }
+    }
+
+    /// Lets only samples of some times of the session's clock count.
+    pub fn within(mut self, window: Option<Range<u64>>) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Whether it is of that event and filter.
+    pub fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
+        usize::from(self.event) == event && self.judge.as_ref().map(Judge::filter) == filter
+    }
+
+    /// The times that count, when not all do.
+    pub fn window(&self) -> Option<&Range<u64>> {
+        self.window.as_ref()
     }
 
     /// Lets samples count half after so many nanoseconds.
@@ -91,10 +125,7 @@ impl Fold {
 
     /// Whether this fold answers for that event, filter, grouping and decay.
     pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, by_cpu: bool, half: Option<u64>) -> bool {
-        usize::from(self.event) == event
-            && self.judge.as_ref().map(Judge::filter) == filter
-            && matches!(self.lanes, Lanes::ByCpu(_)) == by_cpu
-            && self.decay.map(|d| d.half) == half
+        self.has(event, filter) && matches!(self.lanes, Lanes::ByCpu(_)) == by_cpu && self.decay.map(|d| d.half) == half
     }
 
     /// What decides its filter, up to date with what was last counted.
@@ -256,9 +287,15 @@ impl Fold {
         add: &mut impl FnMut(u16, u32, Acc),
     ) {
         let mut passed = Acc::default();
+        let whole = 0..u64::MAX;
+        let window = self.window.as_ref().unwrap_or(&whole);
+        let (low, high) = chunk.times().unwrap_or_default();
+        if high < window.start || low >= window.end {
+            return;
+        }
         for i in range {
             let (site, event) = (chunk.site[i], chunk.event[i]);
-            if event != self.event {
+            if event != self.event || !window.contains(&chunk.time[i]) {
                 continue;
             }
             let passes = match &self.judge {

@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 /// Verdicts for all sites, kept up to date as sites and names come.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Judge {
     filter: Arc<Filter>,
     verdicts: Vec<Verdict>,

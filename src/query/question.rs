@@ -118,7 +118,7 @@ pub struct Baseline {
     /// Nanoseconds from the session's start at which the baseline ends and the present begins, when
     /// it is the past of the same session.
     pub split: Option<u64>,
-    /// The range of time that it is made of, in nanoseconds from the session's start, when it is one.
+    /// Only samples of this range of time, in nanoseconds from the session's start.
     pub range: Option<(u64, u64)>,
 }
 
@@ -141,7 +141,8 @@ pub struct Question {
     pub generation: u64,
     pub event: usize,
     pub filter: Option<Arc<Filter>>,
-    /// The range of time that the filter narrows to, as a comparison needs to know.
+    /// Only samples of this range of time, in nanoseconds from the session's start; maps of time show what
+    /// surrounds it, too.
     pub range: Option<(u64, u64)>,
     pub baseline: Option<Baseline>,
     pub age: Age,
@@ -193,6 +194,7 @@ impl Question {
     pub fn same_rows(&self, other: &Self) -> bool {
         self.event == other.event
             && self.filter == other.filter
+            && self.range == other.range
             && self.baseline == other.baseline
             && self.age == other.age
             && self.top == other.top

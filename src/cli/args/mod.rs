@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 mod machine;
+mod recorder;
 mod sampling;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use machine::{Cpus, List, Probe, Stat};
+pub use recorder::Keeping;
 pub use sampling::Sampling;
 
 /// Samples the running machine and shows, live, what its CPUs do.
@@ -82,9 +84,9 @@ pub struct View {
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub exec: Vec<String>,
-    /// Memory that samples may use before the oldest are dropped
-    #[arg(long, value_name = "SIZE", default_value = "512M")]
-    pub memory: String,
+    /// Begin with this part of the time: START,STOP in seconds of the recording's clock, or 10%-20%
+    #[arg(long, value_name = "RANGE")]
+    pub time: Option<String>,
     /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -100,6 +102,8 @@ pub struct Live {
     pub sampling: Sampling,
     #[command(flatten)]
     pub view: View,
+    #[command(flatten)]
+    pub keeping: Keeping,
     /// Seconds between two updates of the screen
     #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 1.0, hide_default_value = true)]
     pub refresh: f64,
@@ -146,6 +150,8 @@ fn stem(path: &std::path::Path) -> Option<&str> {
 pub struct Record {
     #[command(flatten)]
     pub sampling: Sampling,
+    #[command(flatten)]
+    pub keeping: Keeping,
     /// The file to write; one that is there becomes FILE.old
     #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
     pub output: PathBuf,

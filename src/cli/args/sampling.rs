@@ -26,6 +26,9 @@ pub struct Sampling {
     /// No samples of this process
     #[arg(long = "exclude_pid", value_name = "PID", hide_short_help = true)]
     pub exclude_pid: Option<u32>,
+    /// Events that are only counted, for triggers
+    #[arg(skip)]
+    pub counted: Vec<String>,
     /// After how many -e each filter stands
     #[arg(skip)]
     pub filter_after: Vec<usize>,

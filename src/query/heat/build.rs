@@ -174,11 +174,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn spec(by: By, page: Option<u64>, columns: usize, rows: usize) -> HeatSpec {
-        HeatSpec { by, length: SECOND, page, columns, rows, filter: None, lit: None }
+        HeatSpec { by, length: SECOND, page, columns, rows, lit: None }
     }
 
     /// The map of samples given by (time, CPU, process, weight).
     fn map(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, event: &str) -> Heat {
+        filtered(samples, spec, event, None)
+    }
+
+    fn filtered(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, event: &str, kept: Option<Arc<Filter>>) -> Heat {
         let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
         for (time, cpu, pid, weight) in samples {
             let task = session.task(*pid, *pid);
@@ -186,7 +190,7 @@ mod tests {
             profile.push(500 + time, site, *weight, *cpu, 0);
         }
         let data = Data { session: &session, profile: &profile, events: &[event.to_owned()], start: 500 };
-        let mut fold = Fold::new(0, spec.filter.clone(), false);
+        let mut fold = Fold::new(0, kept, false);
         fold.update(data, 0..u64::MAX);
         let mut lit = spec.lit.clone().map(Judge::new);
         lit.iter_mut().for_each(|judge| _ = judge.update(data));
@@ -209,8 +213,7 @@ mod tests {
             assert_eq!((hit, heat.cell(column, 5)), (vec![5], 2));
         }
         assert_eq!((heat.sum(0..80), heat.time(25), heat.total), (8, 2 * SECOND + 250 * ms, 12));
-        let one = HeatSpec { filter: filter("cpu == 1"), ..page.clone() };
-        assert_eq!(map(&samples, &one, "e").sum(0..80), 4);
+        assert_eq!(filtered(&samples, &page, "e", filter("cpu == 1")).sum(0..80), 4);
         let lit = map(&samples, &HeatSpec { lit: filter("pid == 2"), ..page.clone() }, "e");
         assert_eq!((lit.cell(0, 5), lit.lit(0, 5), heat.lit(0, 5)), (2, 1, 0));
         // The newest page begins at a multiple of its width.
@@ -252,7 +255,7 @@ mod tests {
             if !samples.is_empty() {
                 let (from, until) = (cut.min(upto).min(9 * rows), cut.max(upto).min(9 * rows));
                 let clause = format!("time >= {}ns && time < {}ns", heat.time(from), heat.time(until));
-                let filtered = map(&samples, &HeatSpec { filter: filter(&clause), ..spec(By::Offset, Some(0), 9, rows) }, "off-cpu");
+                let filtered = filtered(&samples, &spec(By::Offset, Some(0), 9, rows), "off-cpu", filter(&clause));
                 prop_assert_eq!(heat.sum(from..until), filtered.total);
                 prop_assert_eq!(filtered.sum(0..usize::MAX), filtered.total);
             }

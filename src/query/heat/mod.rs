@@ -97,10 +97,7 @@ pub struct HeatSpec {
     pub page: Option<u64>,
     pub columns: usize,
     pub rows: usize,
-    /// Which samples are mapped. It is not the question's own filter: a range of time that everything else
-    /// is narrowed to is shown among what surrounds it.
-    pub filter: Option<Arc<Filter>>,
-    /// Which of them are lit.
+    /// Which samples are lit.
     pub lit: Option<Arc<Filter>>,
 }
 

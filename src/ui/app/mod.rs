@@ -338,7 +338,7 @@ impl App {
 
     /// Sends the question when it has changed.
     fn ask(&mut self, always: bool) {
-        let filter = self.same_or_parsed(self.whole_filter(), self.asked.filter.as_ref());
+        let filter = self.same_or_parsed(self.asked_filter(), self.asked.filter.as_ref());
         let keys: Vec<Key> = self
             .columns
             .iter()

@@ -19,12 +19,10 @@ impl App {
             By::Offset => offset_rows(room.1, self.event_rate(), self.time.length),
             _ => room.1,
         };
-        let text = self.joined_but_ranges(self.hide_idle.then(|| "!idle".to_owned()));
-        let filter = self.same_or_parsed(text, self.asked.heat.as_ref().and_then(|heat| heat.filter.as_ref()));
         let lit = self.time.lit.as_ref().map(|(clause, _)| clause.clone());
         let lit = self.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
         let (by, length, page) = (self.time.by, self.time.length, self.time.page);
-        HeatSpec { by, length, page, columns: room.0, rows, filter, lit }
+        HeatSpec { by, length, page, columns: room.0, rows, lit }
     }
 
     /// Samples a second of the event that is looked at; 0 when it has no such rate.

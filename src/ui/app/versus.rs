@@ -153,10 +153,11 @@ impl App {
         }
     }
 
-    /// All that narrows the view: zooms, a filter, idle CPUs, and one clause more.
+    /// All that narrows the view but the range of time: zooms, a filter, idle CPUs, and one clause more.
     fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
+        let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
         let idle = self.hide_idle.then(|| "!idle".to_owned());
-        self.joined(filter, idle.into_iter().chain(clause))
+        joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
     }
 
     /// Zooms, a filter and other clauses as one filter.
@@ -164,14 +165,13 @@ impl App {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
-    /// The same, with the view's filter, but without the range of time.
-    pub(super) fn joined_but_ranges(&self, clauses: impl IntoIterator<Item = String>) -> Option<String> {
-        let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
-        joined(zooms.chain(self.filter.clone()).chain(clauses))
-    }
-
     /// Everything that narrows the view, as one filter.
     pub fn whole_filter(&self) -> Option<String> {
+        joined(self.asked_filter().into_iter().chain(self.range().map(clause)))
+    }
+
+    /// The filter of the question, which has the range of time apart.
+    pub(super) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(Of::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
@@ -182,14 +182,13 @@ impl App {
     /// The baseline as part of a question.
     pub(super) fn baseline_asked(&self) -> Option<Baseline> {
         if self.off_cpu && self.tab == Tab::Flame {
-            let filter = self.whole_filter().and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
+            let filter = self.asked_filter().and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
             let event = self.answer.events.iter().position(|e| e.name == OFF_CPU);
             return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None, range: self.range() });
         }
         let mark = self.baseline.as_ref()?;
-        let idle = self.hide_idle.then(|| "!idle".to_owned());
         let (text, split) = match &mark.of {
-            Of::Range(range) => (self.joined_but_ranges(idle.into_iter().chain([clause(*range)])), None),
+            Of::Range(_) => (self.narrowed(self.filter.as_ref(), None), None),
             Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
             Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
             Of::File => (self.narrowed(self.filter.as_ref(), None), None),

@@ -68,7 +68,10 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
     }
     add(samples(app), theme.text, 10);
-    let lost = answer.ledger.lost.saturating_add(answer.ledger.evicted);
+    if app.info.origin == Origin::Live && answer.unfiltered.samples > 0 {
+        add(format!("keeps {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 6);
+    }
+    let lost = answer.ledger.lost;
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),

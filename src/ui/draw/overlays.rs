@@ -60,6 +60,7 @@ fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer
 
 fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect, buffer: &mut Buffer) {
     let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
+    let widest = widest.max(width(title));
     let inner = frame(theme, title, widest.min(250) as u16 + 4, lines.len().min(200) as u16 + 2, area, buffer);
     let rows = usize::from(inner.height);
     let from = scroll.min(lines.len().saturating_sub(rows));
@@ -141,7 +142,7 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
     row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the rings");
     row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");
     row("own samples", thousands(ledger.own), false, "left out (--include-self keeps them)");
-    row("evicted", thousands(ledger.evicted), ledger.evicted > 0, "oldest samples, for the budget of --memory");
+    row("evicted", thousands(ledger.evicted), false, "oldest samples, older than --keep or beyond --memory");
     if answer.names_pending > 0 {
         row("names", thousands(answer.names_pending as u64), false, "addresses still being looked up");
     }

@@ -251,7 +251,7 @@ fn words(app: &App, heat: &Heat, selected: &Selection) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![
         format!("{:.3}–{:.3} s ({})", seconds(from), seconds(until), duration(until - from)),
-        format!("{} samples", thousands(selected.samples)),
+        format!("{} sample{}", thousands(selected.samples), if selected.samples == 1 { "" } else { "s" }),
     ];
     if let Some(lane) = selected.rows.as_ref().and_then(|rows| heat.lanes.get(rows.start)) {
         let more = selected.rows.as_ref().map_or(0, |rows| rows.len() - 1);

@@ -1,0 +1,178 @@
+//! The flight recorder's options, and the files that triggers save.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::analysis::trigger::{Trigger, nanoseconds};
+use crate::engine::{Moment, Watched};
+use crate::panel::unit;
+
+use super::Usage;
+use super::args::Keeping;
+use super::outer::{save, stamp};
+use super::setup;
+
+/// How snapshots of triggers are named, before the time.
+const PREFIX: &str = "perfprof-trigger-";
+
+/// What is kept.
+pub struct Kept {
+    /// Bytes.
+    pub memory: usize,
+    /// Nanoseconds.
+    pub keep: Option<u64>,
+    pub watched: Option<Watched>,
+}
+
+impl Kept {
+    /// The events that triggers count.
+    pub fn counted(&self) -> Vec<String> {
+        let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
+        triggers.flat_map(|trigger| trigger.events().map(str::to_owned)).collect()
+    }
+}
+
+/// Checks the options.
+pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
+    let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
+        Usage(format!("{option} {value}: expected {expected}")).into()
+    };
+    let memory = setup::size(&args.memory).filter(|b| *b >= 16 << 20);
+    let memory = memory.ok_or_else(|| usage("--memory", &args.memory, "a size of 16M or more"))?;
+    let keep = match args.keep.as_str() {
+        "all" => None,
+        text => {
+            let ns = nanoseconds(text).filter(|ns| *ns >= 1_000_000_000);
+            Some(ns.ok_or_else(|| usage("--keep", text, "a time of a second or more, as 10m, or all"))?)
+        }
+    };
+    let triggers: Result<Vec<Trigger>, _> = args.triggers.iter().map(|text| Trigger::parse(text)).collect();
+    let triggers = triggers.map_err(|fault| Usage(format!("--trigger {fault}")))?;
+    if triggers.is_empty() {
+        return Ok(Kept { memory, keep, watched: None });
+    }
+    let (before, after) = args.trigger_span.split_once(',').unwrap_or((&args.trigger_span, "5s"));
+    let span = nanoseconds(before).zip(nanoseconds(after));
+    let (before, after) = span.ok_or_else(|| usage("--trigger-span", &args.trigger_span, "times, as 60s,5s"))?;
+    let pause = nanoseconds(&args.trigger_pause);
+    let pause = pause.ok_or_else(|| usage("--trigger-pause", &args.trigger_pause, "a time, as 60s"))?;
+    let (number, room) = args.trigger_max.split_once(',').unwrap_or((&args.trigger_max, "1G"));
+    let limits = number.trim().parse::<usize>().ok().filter(|n| *n > 0).zip(setup::size(room));
+    let (number, room) =
+        limits.ok_or_else(|| usage("--trigger-max", &args.trigger_max, "a number and a size, as 10,1G"))?;
+    let dir = args.trigger_dir.clone();
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|error| anyhow::anyhow!("--trigger-dir {}: {error}", dir.display()))?;
+    let shelf = Shelf { dir, number, room: room as u64 };
+    let save = move |moment: &Moment, range, what: &str| shelf.save(moment, range, what);
+    Ok(Kept { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
+}
+
+/// The directory of the snapshots and what it may hold.
+struct Shelf {
+    dir: PathBuf,
+    number: usize,
+    room: u64,
+}
+
+impl Shelf {
+    fn save(&self, moment: &Moment, range: (u64, u64), what: &str) -> Result<String, String> {
+        let (number, bytes) =
+            held(&self.dir).map_err(|error| format!("{} cannot be read: {error}", self.dir.display()))?;
+        if number >= self.number || bytes >= self.room {
+            return Err(format!(
+                "{what}: not saved, {} holds {number} snapshots, {} already (--trigger-max)",
+                self.dir.display(),
+                unit::bytes(bytes)
+            ));
+        }
+        let path = self.free_name();
+        save(moment, &path, Some(range)).map(|text| format!("{what}: {text}"))
+    }
+
+    /// A name that is not taken: two triggers may fire within a second.
+    fn free_name(&self) -> PathBuf {
+        let name = |n: usize| {
+            if n == 0 { format!("{PREFIX}{}.data", stamp()) } else { format!("{PREFIX}{}-{n}.data", stamp()) }
+        };
+        let mut paths = (0..1000).map(|n| self.dir.join(name(n)));
+        paths.find(|path| !path.exists()).unwrap_or_else(|| self.dir.join(name(1000)))
+    }
+}
+
+/// How many snapshots of triggers a directory has, and their bytes.
+fn held(dir: &Path) -> io::Result<(usize, u64)> {
+    let (mut number, mut bytes) = (0, 0);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            number += 1;
+            bytes += entry.metadata().map_or(0, |meta| meta.len());
+        }
+    }
+    Ok((number, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        keeping: Keeping,
+    }
+
+    fn parsed(words: &[&str]) -> Result<Kept, String> {
+        let line = Line::try_parse_from([&["x"], words].concat()).map_err(|e| e.to_string())?;
+        kept(&line.keeping).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn options_of_the_recorder() {
+        let dir = tempfile::tempdir().expect("dir");
+        let below = dir.path().join("a/b").display().to_string();
+        let kept =
+            parsed(&["--trigger", "lost > 0", "--trigger-dir", &below, "--trigger-span", "10s"]).expect("parsed");
+        let watched = kept.watched.expect("watched");
+        assert_eq!((kept.memory, kept.keep), (512 << 20, Some(600_000_000_000)));
+        assert_eq!((watched.before, watched.after, watched.pause), (10_000_000_000, 5_000_000_000, 60_000_000_000));
+        assert!(Path::new(&below).is_dir());
+        assert_eq!(parsed(&["--keep", "all"]).expect("parsed").keep, None);
+        for (words, why) in [
+            (&["--keep", "0s"][..], "--keep 0s: expected a time of a second or more"),
+            (&["--memory", "1M"], "16M or more"),
+            (&["--trigger", "nothing"], "--trigger nothing: a comparison is missing"),
+            (&["--trigger", "lost > 0", "--trigger-max", "0"], "as 10,1G"),
+            (&["--trigger", "lost > 0", "--trigger-dir", "/proc/none"], "--trigger-dir /proc/none"),
+        ] {
+            let fault = parsed(words).err().expect(why);
+            assert!(fault.contains(why), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_full_shelf_takes_no_more() {
+        let dir = tempfile::tempdir().expect("dir");
+        let shelf = Shelf { dir: dir.path().to_owned(), number: 1, room: 1 << 20 };
+        assert_eq!(held(dir.path()).expect("readable"), (0, 0));
+        let first = shelf.free_name();
+        fs::write(&first, b"x").expect("written");
+        assert_ne!(shelf.free_name(), first);
+        assert_eq!(held(dir.path()).expect("readable"), (1, 1));
+        let core = crate::engine::ingest::Ingest::new(
+            &crate::source::Info::new(crate::session::Origin::Live),
+            None,
+            crate::engine::Wants::default(),
+        );
+        let told = shelf.save(&core.core().moment(), (0, 1), "lost 3").expect_err("full");
+        assert!(told.contains("lost 3: not saved") && told.contains("holds 1 snapshots"), "{told}");
+    }
+}

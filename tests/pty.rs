@@ -287,3 +287,31 @@ fn events_are_started_paused_and_stopped_from_the_list() {
     session.keys("q");
     assert_eq!(session.end().code(), Some(0));
 }
+
+/// A range of time is selected with keys, and everything else shows it; S saves just that.
+#[test]
+fn a_range_of_time_is_selected_and_drilled_into() {
+    let dir = tempfile::tempdir().expect("dir");
+    let saved = dir.path().join("range.data");
+    let file = data("ipvs-cpu32.data");
+    let kallsyms = data("ipvs-cpu32.kallsyms");
+    let args = ["open", file.to_str().expect("utf-8"), "--kallsyms", kallsyms.to_str().expect("utf-8")];
+    let mut session = Session::start(&[&args[..], &["--output", saved.to_str().expect("utf-8")]].concat(), 30, 120);
+    session.wait_for("8,971 samples");
+    session.keys("3");
+    session.wait_for("columns 1 s");
+    session.keys("\x1b[H\x1b[C\x1b[CV\x1b[C");
+    session.wait_for("2.000–4.000 s");
+    session.keys("\r");
+    session.wait_for("all › 2.000–4.000 s").wait_for("estimation_timer");
+    session.keys("2");
+    session.wait_for("[2 Flame]").wait_for("estimation_timer");
+    session.keys("S");
+    session.wait_for("saved ");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let report = common::run(common::program().args(["report", "--format", "json"]).arg(&saved));
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("json");
+    let samples = report["events"][0]["samples"].as_u64().expect("samples");
+    assert!(samples > 500 && samples < 4000, "{samples}");
+}

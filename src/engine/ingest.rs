@@ -111,6 +111,8 @@ pub struct Core {
     last_named: (u64, Vec<(u32, NodeId)>),
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
+    /// Samples lost in each second; shorter when the newest seconds lost none.
+    pub lost_rates: Vec<u32>,
     pub start: u64,
     /// Header features that describe the recorded machine; none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
@@ -214,6 +216,7 @@ impl Ingest {
             named: Vec::new(),
             last_named: (0, Vec::new()),
             rates: Vec::new(),
+            lost_rates: Vec::new(),
             start: info.start,
             machine: info.machine.clone(),
             kinds: FxHashMap::default(),
@@ -418,13 +421,7 @@ impl Core {
             self.start = time;
         }
         self.timeline.count(time.saturating_sub(self.start));
-        let second = (time.saturating_sub(self.start) / 1_000_000_000) as usize;
-        if second < MAX_SECONDS {
-            if self.rates.len() <= second {
-                self.rates.resize(second + 1, 0);
-            }
-            self.rates[second] += 1;
-        }
+        add_in_second(&mut self.rates, time.saturating_sub(self.start), 1);
         self.profile.ledger.received += 1;
         self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
@@ -444,6 +441,7 @@ impl Core {
                 let ledger = &mut self.profile.ledger;
                 ledger.lost_records = ledger.lost_records.saturating_add(lost);
                 self.timeline.lose(time.saturating_sub(self.start), lost);
+                add_in_second(&mut self.lost_rates, time.saturating_sub(self.start), lost);
                 let layout = &self.decoders[input].form_of(header, body).layout;
                 let cpu =
                     layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
@@ -575,6 +573,17 @@ impl Core {
             out.push(format!("{aux} AUX records (hardware traces) were stepped over: they are not decoded here"));
         }
         out
+    }
+}
+
+/// Counts for the second that is so many nanoseconds after the start.
+fn add_in_second(list: &mut Vec<u32>, after: u64, n: u64) {
+    let second = (after / 1_000_000_000) as usize;
+    if second < MAX_SECONDS {
+        if list.len() <= second {
+            list.resize(second + 1, 0);
+        }
+        list[second] = list[second].saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
     }
 }
 

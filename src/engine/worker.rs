@@ -496,6 +496,7 @@ impl Worker {
         let events = self.events.infos(&core.events, per_sample, self.facts.n_cpus);
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
+        let seconds = core.rates.len().saturating_sub(RATES);
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
                 now - core.start
@@ -516,7 +517,8 @@ impl Worker {
             timeline: Arc::new(core.timeline.clone()),
             marks: from_start(&core.marks, core.start),
             wall_start: core.wall_start(),
-            rates: core.rates[core.rates.len().saturating_sub(RATES)..].to_vec(),
+            rates: core.rates[seconds..].to_vec(),
+            lossy: (seconds..core.rates.len()).map(|s| core.lost_rates.get(s).is_some_and(|n| *n > 0)).collect(),
             cost: self.cost,
             ended: self.ended.clone(),
             notes: self.notes.clone(),

@@ -145,6 +145,8 @@ pub struct Answer {
     pub wall_start: u64,
     /// Samples in each second, the newest last.
     pub rates: Vec<u32>,
+    /// Which of those seconds lost samples.
+    pub lossy: Vec<bool>,
     pub cost: Cost,
     /// The source has ended; why, in words.
     pub ended: Option<String>,

@@ -183,6 +183,7 @@ impl Harness {
             marks: self.marks.clone().into(),
             wall_start: core.wall_start(),
             rates: core.rates.clone(),
+            lossy: core.lost_rates.iter().map(|n| *n > 0).collect(),
             ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),
             by_cpu: Arc::new(by_cpu),

@@ -7,8 +7,10 @@ pub mod reader;
 use crate::event::names;
 use crate::kernel::attr::sample;
 use crate::perfdata::features::bit;
+use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
+use crate::session::marks::{self, TimeMark};
 
 use super::{Batch, Control, Info, Source, SourceError, Step};
 use input::{Beside, Found, Input};
@@ -87,12 +89,22 @@ fn describe(
         target: name.to_owned(),
         notes: std::mem::take(&mut beside.notes),
         machine: rec.features.carried(rec.big),
-        facts: info::lines(rec),
+        facts: facts(rec),
         tracing: rec.features.get(bit::TRACING_DATA).map(<[u8]>::to_vec).unwrap_or_default(),
         build_ids: std::mem::take(&mut beside.build_ids),
         inputs: inputs_events,
         events,
     }
+}
+
+/// What the head says, marked moments included.
+fn facts(rec: &Recording) -> Vec<(String, String)> {
+    let marks = rec.features.get(marks::FEATURE).map(marks::decode).unwrap_or_default();
+    let one = |mark: TimeMark| {
+        let words = format!("{:.6} {} {}", mark.at as f64 / 1e9, mark.name, mark.note);
+        ("mark".to_owned(), words.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    info::lines(rec).into_iter().chain(marks.into_iter().map(one)).collect()
 }
 
 impl Source for RecordingSource {

@@ -164,10 +164,14 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let right_width = width(&right).min(room);
     let spark_room = room.saturating_sub(right_width + 9);
     if spark_room >= 12 {
-        let spark = sparkline(&app.answer.rates, spark_room.min(60));
+        let spark = sparkline(&app.answer.rates, &app.answer.lossy, spark_room.min(60));
+        for (bar, lossy) in &spark {
+            let style = if *lossy { theme.error } else { theme.bar };
+            x += put(buffer, area, x, 0, bar.encode_utf8(&mut [0; 4]), style);
+        }
         if !spark.is_empty() {
-            x += put(buffer, area, x, 0, &spark, theme.bar) + 1;
-            x += put(buffer, area, x, 0, "rate", theme.dim) + 2;
+            let lossy = spark.iter().any(|(_, lossy)| *lossy);
+            x += 1 + put(buffer, area, x + 1, 0, if lossy { "rate, × lost" } else { "rate" }, theme.dim) + 2;
         }
     }
     let at = area.width.saturating_sub(right_width as u16 + 1).max(x);
@@ -187,11 +191,15 @@ pub fn finding(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     put(buffer, area, x, 0, hint, theme.key);
 }
 
-/// The newest seconds as eighths; the last one, still filling, is left out.
-fn sparkline(rates: &[u32], cells: usize) -> String {
-    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let done = &rates[..rates.len().saturating_sub(1)];
-    let shown = &done[done.len().saturating_sub(cells)..];
-    let top = shown.iter().copied().max().unwrap_or(0).max(1);
-    shown.iter().map(|r| LEVELS[(u64::from(*r) * 7).div_ceil(u64::from(top)).min(7) as usize]).collect()
+/// The newest seconds as eighths, those that lost samples as a cross; the last one, still filling, is left
+/// out.
+fn sparkline(rates: &[u32], lossy: &[bool], cells: usize) -> Vec<(char, bool)> {
+    let done = rates.len().saturating_sub(1);
+    let shown = done.saturating_sub(cells)..done;
+    let top = rates[shown.clone()].iter().copied().max().unwrap_or(0);
+    let one = |i: usize| match lossy.get(i) {
+        Some(true) => ('×', true),
+        _ => (super::strip::bar(u64::from(rates[i]).max(1), u64::from(top)), false),
+    };
+    shown.map(one).collect()
 }

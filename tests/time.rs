@@ -1,0 +1,290 @@
+//! Maps of time of real recordings: what their cells have, how they look, what a live one writes.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::harness::Harness;
+use perfprof_tui::query::Answer;
+use perfprof_tui::query::heat::{By, Heat, SECOND};
+use perfprof_tui::ui::app::Tab;
+use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::theme::{Depth, Theme};
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+fn heat(h: &Harness) -> Arc<Heat> {
+    h.app.answer.heat.clone().expect("a map")
+}
+
+/// A recording of a program that works from 300 to 380 ms after each full second of the wall clock.
+#[test]
+fn a_periodic_burst_is_a_stripe_at_its_offset() {
+    let h = Harness::open("burst.data", "kallsyms", 120, 60).keys("fcomm == burst<ret>3");
+    let map = heat(&h);
+    assert_eq!((map.by, map.length), (By::Offset, SECOND));
+    // A column begins where the session does; the recording says how its clock stands to the wall's.
+    let phase = h.app.answer.wall_start % SECOND;
+    assert!(phase > 0);
+    let (mut inside, mut outside) = (0, 0);
+    for column in 0..map.columns {
+        for row in 0..map.rows {
+            let at = (map.time(column * map.rows + row) + phase) % SECOND / 1_000_000;
+            // A row of some milliseconds more on either side.
+            let burst = (275..=400).contains(&at);
+            *(if burst { &mut inside } else { &mut outside }) += map.cell(column, row);
+        }
+    }
+    assert!(inside > 80 && outside == 0, "{inside} and {outside}");
+    let full = (0..map.columns).filter(|c| (0..map.rows).any(|r| map.cell(*c, r) > 0)).count();
+    assert!((5..=7).contains(&full), "a burst in each of six seconds, not {full}");
+}
+
+/// Softirqs that interrupt an idle CPU are work, though the idle loop is on their stack.
+#[test]
+fn softirqs_that_interrupt_idle_are_seen_while_idle_is_hidden() {
+    let h = incident(120, 40).keys("fpid == 0 && context == softirq<ret>3");
+    let all = heat(&h).sum(0..usize::MAX);
+    assert!(all > 1000, "{all}");
+    // What leaves out every stack with an idle function in it loses nearly all of them.
+    let h = h.keys(":filter pid == 0 && context == softirq && !(stack ~ \"*idle*\")<ret>");
+    assert!(heat(&h).sum(0..usize::MAX) < all / 100);
+}
+
+/// Text, and a letter for each different style of a cell.
+fn styled(buffer: &Buffer) -> String {
+    let mut styles = Vec::new();
+    let (mut text, mut looks) = (String::new(), String::new());
+    for y in buffer.area.top()..buffer.area.bottom() {
+        let mut row = (String::new(), String::new());
+        for x in buffer.area.left()..buffer.area.right() {
+            let cell = &buffer[(x, y)];
+            row.0.push_str(cell.symbol());
+            let look = format!("{:?} on {:?} {:?}", cell.fg, cell.bg, cell.modifier);
+            let at = styles.iter().position(|s| *s == look).unwrap_or_else(|| {
+                styles.push(look);
+                styles.len() - 1
+            });
+            row.1.push(char::from_u32('A' as u32 + at as u32).unwrap_or('?'));
+        }
+        text.push_str(&format!("{}\n", row.0.trim_end()));
+        looks.push_str(&format!("{}\n", row.1));
+    }
+    let legend: Vec<String> =
+        (0..).zip(&styles).map(|(i, s)| format!("{} {s}", char::from_u32('A' as u32 + i).unwrap_or('?'))).collect();
+    format!("{text}\n{looks}\n{}\n", legend.join("\n"))
+}
+
+#[test]
+fn each_map_in_each_depth_of_colour() {
+    let depths = [("none", Depth::None), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::True)];
+    for (name, depth) in depths {
+        let mut h = incident(76, 16);
+        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.resize(76, 16);
+        h.settle();
+        h = h.keys("/estimation_timer<ret>3");
+        for (by, word) in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+            assert_eq!(heat(&h).by, *by);
+            insta::assert_snapshot!(format!("map-{word}-{name}"), styled(&h.buffer_in(depth)));
+            h = h.keys("y");
+        }
+        let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
+        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        let h = h.keys("<tab><tab>3:time-rows latency<ret>");
+        insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
+    }
+}
+
+/// The function under the cursor is lit on the map, and a search paints what it matches.
+#[test]
+fn linked_views() {
+    let h = incident(120, 40).keys("/estimation_timer<ret>");
+    let name = h.app.line().expect("a line").sym.to_string();
+    let h = h.keys("3");
+    let (map, lit) = (heat(&h), h.app.time.lit.clone().expect("lit").1);
+    let sum: u64 = map.lit.iter().map(|n| u64::from(*n)).sum();
+    assert!(name == lit && sum > 1000 && sum < map.total, "{name} {lit} {sum}");
+    let h = h.keys("/no_such_thing<ret>");
+    assert_eq!(heat(&h).lit.iter().sum::<u32>(), 0);
+    let h = h.keys("/^burn|find_next_bit$<ret>");
+    assert!(heat(&h).lit.iter().sum::<u32>() > 1000);
+    let h = h.keys("*");
+    assert!(heat(&h).lit.is_empty());
+    // From the flame graph, too.
+    let h = h.keys("2<down><down>3");
+    assert!(h.app.time.lit.is_some(), "{}", h.text());
+}
+
+/// Two ranges of one recording: the second is shown against the first.
+#[test]
+fn a_range_as_baseline() {
+    let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
+    assert_eq!(h.app.tab, Tab::Top);
+    let answer = &h.app.answer;
+    let (then, now) = answer.sides.expect("sides");
+    assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.total.samples);
+    assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
+    assert!(answer.lines.iter().any(|line| line.versus.is_some()));
+    // The same by the command that the view is copied as.
+    let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
+    let (a, b) = again.app.answer.sides.expect("sides");
+    assert_eq!((a.total, b.total), (then.total, now.total));
+}
+
+#[test]
+fn ranges_have_a_history() {
+    let h = incident(100, 24).keys(":range 1,2<ret>:range 20%-40%<ret>:range 3,4<ret>");
+    let at = |h: &Harness| h.app.range().map(|(from, _)| from / 100_000_000);
+    assert_eq!(at(&h), Some(30));
+    let h = h.keys("[[");
+    assert_eq!(at(&h), Some(10));
+    let h = h.keys("[");
+    assert!(h.text().contains("no range further on"));
+    let h = h.keys("]");
+    assert_eq!(at(&h), Some(22));
+    let h = h.keys("<bs>");
+    assert_eq!(at(&h), None, "Backspace takes it back");
+    let h = h.keys("[");
+    assert_eq!(at(&h), Some(22), "and [ brings it again");
+    let h = h.keys(":range off<ret>");
+    assert_eq!(h.app.range(), None);
+}
+
+#[test]
+fn ranges_that_are_wrong_or_outside() {
+    for (typed, said) in [
+        ("1", "is no range"),
+        ("2,1", "ends before it begins"),
+        ("x,y", "is no range"),
+        ("0%-1%,5%-6%", "one range at a time"),
+        ("100,200", "no samples are kept of that time: they are of 0.000–11.278 s"),
+    ] {
+        let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
+        assert!(h.text().contains(said), "{typed}: {}", h.text());
+    }
+    // The clock of the recording, as --time has it.
+    let h = incident(100, 24);
+    let start = h.app.answer.start as f64 / 1e9;
+    let h = h.keys(&format!(":range clock {:.3},{:.3}<ret>", start + 2.0, start + 4.0));
+    let here = h.app.range().expect("a range");
+    assert!(here.0.abs_diff(2 * SECOND) < 2_000_000 && here.1.abs_diff(4 * SECOND) < 2_000_000, "{here:?}");
+}
+
+#[test]
+fn marks_are_set_listed_and_gone_to() {
+    let h = incident(100, 24).keys("3<home><right><right><right>'a:mark b deploy<ret>:note it was slow<ret>''");
+    insta::assert_snapshot!("marks", h.text());
+    let h = h.keys("<esc>1'a");
+    assert_eq!((h.app.tab, h.app.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
+    let h = h.keys("'.");
+    assert!(h.text().contains("a mark is one letter or digit"));
+    let h = h.keys("''<down>x<esc>");
+    assert_eq!(h.app.answer.marks.len(), 2);
+}
+
+#[test]
+fn zooming_in_and_out_of_time() {
+    let mut h = incident(100, 30).keys("3<home><right><right>");
+    let all = heat(&h).sum(0..usize::MAX);
+    for _ in 0..4 {
+        h = h.keys("+");
+    }
+    let (map, at) = (heat(&h), h.app.time.cursor.expect("moved").at);
+    assert_eq!(map.length, 50_000_000);
+    assert!((map.column_time(0)..map.column_time(map.columns)).contains(&at));
+    assert!(map.sum(0..usize::MAX) < all);
+    for _ in 0..40 {
+        h = h.keys("-");
+    }
+    assert_eq!(heat(&h).sum(0..usize::MAX), all, "a column of a year has them all");
+}
+
+#[test]
+fn recordings_without_time_without_samples_or_out_of_order() {
+    let told = |file: &str| Harness::open(file, "kallsyms", 90, 12).keys("3").text();
+    assert!(told("no-time.data").contains("do not say when they were taken: record with perf record -T"));
+    assert!(told("corpus/empty.data").contains("There are no samples of this event"));
+    let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
+    for _ in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+        let map = heat(&shuffled);
+        assert_eq!(map.sum(0..usize::MAX), shuffled.app.answer.unfiltered.samples);
+    }
+    // Losses have a glyph of their own.
+    let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
+    assert!(lost.text().contains("× lost"), "{}", lost.text());
+}
+
+/// A second more on a live map of 120×50 cells: the terminal gets less than a kilobyte.
+#[test]
+fn a_live_map_writes_little() {
+    let h = incident(130, 32).metered().keys("3");
+    let mut app = h.app;
+    let theme = Theme::new(Depth::Ansi256);
+    let mut random = 1u32;
+    let mut map = Heat {
+        length: SECOND,
+        columns: 120,
+        rows: 50,
+        cells: (0..120 * 50)
+            .map(|_| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (random >> 24) / 12
+            })
+            .collect(),
+        until: 119 * SECOND,
+        total: 9999,
+        ..Heat::default()
+    };
+    // Sixty seconds are over.
+    map.cells[60 * 50..].fill(0);
+    map.lost = vec![0; 120];
+    let full: Vec<u32> = map.cells[..50].to_vec();
+    let answer = app.answer.clone();
+    let mut show = |map: &Heat, second: u64| {
+        let heat = Arc::new(Heat { until: second * SECOND, ..map.clone() });
+        let answer = Answer { heat: Some(heat), elapsed_ns: second * SECOND, ..(*answer).clone() };
+        app.set_answer(Arc::new(answer));
+        render(&app, &theme, 130, 32)
+    };
+    let mut sizes = Vec::new();
+    let mut before = show(&map, 60);
+    for second in 61..70u64 {
+        map.cells[second as usize * 50..][..50].copy_from_slice(&full);
+        let now = show(&map, second);
+        sizes.push(written(&before, &now));
+        before = now;
+    }
+    assert!(sizes.iter().all(|bytes| (1..=1000).contains(bytes)), "{sizes:?}");
+}
+
+/// Bytes that go to a terminal that shows one buffer so that it shows the other.
+fn written(before: &Buffer, now: &Buffer) -> usize {
+    let viewport = Viewport::Fixed(now.area);
+    let out = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    struct Out(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let backend = CrosstermBackend::new(Out(out.clone()));
+    let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).expect("terminal");
+    for (i, buffer) in [before, now].into_iter().enumerate() {
+        if i == 1 {
+            out.borrow_mut().clear();
+        }
+        terminal.draw(|frame| frame.buffer_mut().clone_from(buffer)).expect("drawn");
+    }
+    let bytes = out.borrow().len();
+    bytes
+}

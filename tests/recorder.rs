@@ -184,7 +184,7 @@ fn triggers_have_limits() {
         });
         std::thread::sleep(Duration::from_secs(7));
         let words = bursts(child, &shelf, 1);
-        drop(stop.send(()));
+        stop.send(()).expect("heard");
         busy.join().expect("ends");
         words
     };

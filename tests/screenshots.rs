@@ -139,8 +139,10 @@ fn the_flame_graph_both_ways_and_around_a_function() {
 #[test]
 fn when_samples_came() {
     let harness = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 26);
-    let burst = harness.keys(":filter stack ~ estimation_timer<ret>3<home><right><right>v<right><right>");
+    let burst = harness.keys("/estimation_timer<ret>3<home><right><right>'av<right><right>");
     compare("time", &burst.buffer_in(Depth::True));
+    let tasks = burst.keys("<esc>v:range 2,4<ret>:time-rows function<ret>/softirq<ret>");
+    compare("time-functions", &tasks.buffer_in(Depth::True));
 }
 
 #[test]

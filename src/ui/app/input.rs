@@ -45,7 +45,10 @@ impl App {
         self.status = None;
         if self.chord == "'" {
             self.chord.clear();
-            return if name == "esc" { () } else { self.mark(Some(name)) };
+            if name != "esc" {
+                self.mark(Some(name));
+            }
+            return;
         }
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
         match command::lookup(&keys, self.tab.group()) {

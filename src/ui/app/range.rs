@@ -86,7 +86,9 @@ impl App {
             return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
         };
         let &[(from, until)] = &list[..] else { return self.error("one range at a time") };
-        let (from, until) = (from.saturating_sub(start), until.saturating_sub(start).saturating_add(1));
+        // Up to the end means with the last sample.
+        let until = if until >= last { until.saturating_add(1) } else { until };
+        let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if until <= from {
             return self.error(format!("{text}: the range ends before it begins"));
         }

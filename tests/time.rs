@@ -285,6 +285,5 @@ fn written(before: &Buffer, now: &Buffer) -> usize {
         }
         terminal.draw(|frame| frame.buffer_mut().clone_from(buffer)).expect("drawn");
     }
-    let bytes = out.borrow().len();
-    bytes
+    out.borrow().len()
 }

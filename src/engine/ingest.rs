@@ -19,6 +19,7 @@ use crate::session::{Origin, Session, TimeMark, marks};
 use crate::source::{Batch, FreshId, Info, NamedFrame, NamedSample};
 
 use super::offcpu::OffCpu;
+use super::pairs::{self, Pairing};
 use super::softirqs::SoftirqTrace;
 use super::tracepoints;
 
@@ -103,6 +104,8 @@ pub struct Core {
     formats: Formats,
     /// Time off the CPUs, where switches are recorded.
     pub off_cpu: Option<OffCpu>,
+    /// What takes how long, from pairs of tracepoints.
+    pairs: Vec<Pairing>,
     /// Time in softirqs, where their tracepoints are recorded.
     pub softirqs: Option<SoftirqTrace>,
     /// The frame of each named frame of a text.
@@ -212,6 +215,7 @@ impl Ingest {
             wants,
             formats: if wants.traces || wants.fields { Formats::parse(&info.tracing) } else { Formats::default() },
             off_cpu: OffCpu::new(info),
+            pairs: Vec::new(),
             softirqs: SoftirqTrace::new(info),
             named: Vec::new(),
             last_named: (0, Vec::new()),
@@ -224,6 +228,7 @@ impl Ingest {
         };
         (0..core.events.len()).for_each(|event| core.learn_format(event));
         core.events.extend(core.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
+        core.find_pairs(&info.tracing);
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -351,9 +356,19 @@ impl Core {
             self.off_cpu = OffCpu::among(&self.events, &[], live);
             self.events.extend(self.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
         }
+        if live == Origin::Live {
+            self.find_pairs(&[]);
+        }
         if live == Origin::Live && self.softirqs.is_none() {
             self.softirqs = SoftirqTrace::among(&self.events, &[], live);
         }
+    }
+
+    /// Makes an event of each pair of tracepoints that came up.
+    fn find_pairs(&mut self, tracing: &[u8]) {
+        let found = pairs::among(&self.events, tracing, self.session.origin(), &self.pairs);
+        self.events.extend(found.iter().map(|pairing| EventDesc::derived(&pairing.name)));
+        self.pairs.extend(found);
     }
 
     /// Makes the fields of a tracepoint known to the profile.
@@ -447,6 +462,7 @@ impl Core {
                     layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
                 self.profile.losses.push(Loss { time, samples: lost, cpu });
                 self.off_cpu.iter_mut().for_each(OffCpu::forget);
+                self.pairs.iter_mut().for_each(Pairing::forget);
                 self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
@@ -497,6 +513,11 @@ impl Core {
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
         if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {
             off.leave(switch, sample.time, site, self.profile.epoch());
+        }
+        for pairing in &mut self.pairs {
+            if let Some((began, ns)) = pairing.sample(event, &sample, site, self.profile.epoch()) {
+                self.profile.push(sample.time, began, ns.max(1), sample.cpu as u16, pairing.event);
+            }
         }
     }
 

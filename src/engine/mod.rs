@@ -17,6 +17,7 @@ pub mod ingest;
 pub mod moment;
 pub mod offcpu;
 pub mod offline;
+pub mod pairs;
 pub mod softirqs;
 pub mod symbolizer;
 pub mod tracepoints;

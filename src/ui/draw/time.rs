@@ -115,7 +115,7 @@ fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
     }
     match heat.by {
         By::Latency if heat.rows == 0 => Some(
-            "These samples do not say how long something took; off-cpu and sched:sched_stat_* do (Tab, A). y: other rows",
+            "These samples do not say how long something took. Tab: other events, as off-cpu or softirq-time. y: other rows",
         ),
         _ if heat.rows == 0 => Some("No sample passes the filter: Backspace takes it back."),
         _ => None,

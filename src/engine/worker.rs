@@ -13,7 +13,7 @@ use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::{Dso, TimeMark, marks};
-use crate::source::{Changed, Control, Counts, Info, Waker};
+use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
 use super::events::Events;
 use super::ingest::Ingest;
@@ -202,7 +202,10 @@ impl Worker {
     fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<Changed>) {
         self.events.know(&self.ingest.core().events);
         if let Some(mut changed) = changed {
-            self.events.set_states(&std::mem::take(&mut changed.events), self.ingest.core().slots());
+            let states = std::mem::take(&mut changed.events);
+            let rests = !states.is_empty() && states.iter().all(|state| state.run != Run::Running);
+            self.ingest.core_mut().profile.gaps.rest(monotonic_ns(), rests);
+            self.events.set_states(&states, self.ingest.core().slots());
             if changed != self.facts {
                 (self.facts, self.changed_at) = (changed, monotonic_ns());
             }

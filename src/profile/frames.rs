@@ -277,13 +277,22 @@ impl Frames {
         id
     }
 
-    /// Takes over the symbols after all kept frames have been taken. Frames that never had a name
-    /// are asked for again.
+    /// Takes over the symbols that the kept frames have, after all of them have been taken. Frames that never
+    /// had a name are asked for again.
     pub(super) fn finish_taking(&mut self, old: &Self) {
-        self.syms = old.syms.clone();
-        self.sym_ids = old.sym_ids.clone();
+        let mut new_id = vec![NONE; old.syms.len()];
+        for sym in self.sym.iter_mut().filter(|sym| **sym != NONE) {
+            let slot = &mut new_id[*sym as usize];
+            if *slot == NONE {
+                *slot = self.syms.len() as u32;
+                self.syms.push(old.syms[*sym as usize].clone());
+            }
+            *sym = *slot;
+        }
+        let kept = |id: &SymId| Some(new_id[id.0 as usize]).filter(|new| *new != NONE).map(SymId);
+        self.sym_ids = old.sym_ids.iter().filter_map(|(key, id)| Some((key.clone(), kept(id)?))).collect();
+        self.nameless = old.nameless.iter().filter_map(|(key, id)| Some((*key, kept(id)?))).collect();
         self.dso_labels = old.dso_labels.clone();
-        self.nameless = old.nameless.clone();
         self.label_of = old.label_of.clone();
         self.generation = old.generation + 1;
         let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;

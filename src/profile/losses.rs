@@ -12,6 +12,26 @@ pub struct Loss {
     pub cpu: Option<u16>,
 }
 
+/// Spans in which nothing was measured, as all events rested; the last one may be open, up to `u64::MAX`.
+#[derive(Clone, Debug, Default)]
+pub struct Gaps(Vec<(u64, u64)>);
+
+impl Gaps {
+    /// From a time on all events rest, or do not.
+    pub fn rest(&mut self, time: u64, rests: bool) {
+        let room = self.0.len() < MAX;
+        match self.0.last_mut().filter(|(_, until)| *until == u64::MAX) {
+            Some((_, until)) if !rests => *until = time,
+            None if rests && room => self.0.push((time, u64::MAX)),
+            _ => {}
+        }
+    }
+
+    pub fn all(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+}
+
 /// Losses that are kept.
 const MAX: usize = 1 << 16;
 
@@ -36,5 +56,19 @@ impl Losses {
         while self.0.front().is_some_and(|loss| loss.time < time) {
             self.0.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_open_until_something_runs_again() {
+        let mut gaps = Gaps::default();
+        for (time, rests) in [(1, false), (5, true), (6, true), (9, false), (10, false), (12, true)] {
+            gaps.rest(time, rests);
+        }
+        assert_eq!(gaps.all(), [(5, 9), (12, u64::MAX)]);
     }
 }

@@ -41,7 +41,7 @@ use crate::session::{MapId, Session};
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::Ledger;
-pub use losses::{Loss, Losses};
+pub use losses::{Gaps, Loss, Losses};
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
@@ -63,6 +63,7 @@ pub struct Profile {
     pub sites: Sites,
     pub ledger: Ledger,
     pub losses: Losses,
+    pub gaps: Gaps,
     memory: Memory,
     /// The last chain of each thread, by tid: the next one mostly begins alike.
     last: FxHashMap<i32, Last>,
@@ -461,11 +462,19 @@ mod tests {
             add(&mut p, &mut s, i, &[CONTEXT_USER, 0x1000 + i, 0x20]);
         }
         add(&mut p, &mut s, 99_999, &[CONTEXT_USER, 0x7, 0x20]);
+        // Each address has a symbol, for want of a function.
+        let described = |map, at| (s.dsos.of_map(map).clone(), at);
+        let n_frames = p.frames.len();
+        assert_eq!((p.frames.wanted(described).len(), p.frames.n_syms()), (n_frames, n_frames));
+        let name = p.frames.sym(p.frames.sym_of(FrameId(n_frames as u32 - 1))).name().into_owned();
         let evicted = p.evict().expect("one sealed");
         assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));
         assert_eq!(p.ledger.evicted, CHUNK as u64);
         p.compact();
-        assert_eq!((p.sites.len(), p.trie.len(), p.frames.len()), (1, 3, 2));
+        assert_eq!((p.sites.len(), p.trie.len(), p.frames.len(), p.frames.n_syms()), (1, 3, 2, 2));
+        let names: Vec<String> =
+            p.frames.syms().iter().map(|sym| p.frames.sym(SymId(*sym)).name().into_owned()).collect();
+        assert!(names.contains(&name), "{names:?} {name}");
         let (chunk, range) = p.between(0, u64::MAX).next().expect("chunk");
         let start = range.start;
         assert_eq!(path(&p, p.sites.get(SiteId(chunk.site[start])).stack), [(0x7, false), (0x20, true)]);

@@ -43,6 +43,8 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane]) -> Heat {
     let n = columns * heat.rows;
     (heat.cells, heat.lit) = pass.all(n);
     losses(&mut heat, data, &rows);
+    let from_start = |(from, until): &(u64, u64)| (from.saturating_sub(data.start), until.saturating_sub(data.start));
+    heat.gaps = data.profile.gaps.all().iter().map(from_start).collect();
     heat
 }
 

@@ -119,6 +119,8 @@ pub struct Heat {
     pub lost: Vec<u64>,
     /// Cells that samples were lost in, where the rows tell that; in order.
     pub lost_cells: Vec<usize>,
+    /// Spans in which nothing was measured, in nanoseconds from the session's start.
+    pub gaps: Vec<(u64, u64)>,
     /// Nanoseconds from the session's start to the oldest and the newest sample that are kept.
     pub from: u64,
     pub until: u64,

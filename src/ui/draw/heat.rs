@@ -126,5 +126,9 @@ fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
         }
         _ => (heat.column_time(column), heat.column_time(column + 1)),
     };
+    let rested = |(from, until): &(u64, u64)| begin >= *from && end <= *until;
+    if heat.gaps.iter().any(rested) && begin <= map.app.answer.elapsed_ns {
+        return true;
+    }
     end <= heat.from || map.app.answer.ended.is_some() && begin > heat.until
 }

@@ -34,7 +34,7 @@ impl Random {
 }
 
 fn main() {
-    let (session, profile) = generate();
+    let (session, profile) = generate(NODES);
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
     let data = Data { session: &session, profile: &profile, events: &["off-cpu".to_owned()], start: 0 };
@@ -53,6 +53,12 @@ fn main() {
     ranges(data, bare);
     frames(data);
     ingest();
+    // What a server mostly gives: as many samples, a tenth of the stacks.
+    let (session, profile) = generate(NODES / 10);
+    println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
+    let data = Data { session: &session, profile: &profile, events: &["off-cpu".to_owned()], start: 0 };
+    heats(data, bare);
+    ranges(data, bare);
 }
 
 /// Maps of time by everything that rows can be, of a terminal of 200×60; with idle hidden, as always.
@@ -202,7 +208,7 @@ fn ingest() {
     println!("taking in a sample with 25 frames, stack known: {:.0} ns", took.as_secs_f64() * 1e9 / n as f64);
 }
 
-fn generate() -> (Session, Profile) {
+fn generate(nodes: usize) -> (Session, Profile) {
     let mut random = Random(42);
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
     let comms =
@@ -219,7 +225,7 @@ fn generate() -> (Session, Profile) {
         })
         .collect();
     let mut stacks = Vec::new();
-    while profile.trie.len() < NODES {
+    while profile.trie.len() < nodes {
         let mut node = NodeId::ROOT;
         let mut f = random.next(60);
         for depth in 0..12 + random.next(20) {

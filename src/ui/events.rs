@@ -7,6 +7,7 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::event::catalogue::{Entry, Sort};
+use crate::event::format::Format;
 use crate::query::answer::EventInfo;
 use crate::source::{Rate, Run};
 
@@ -51,6 +52,8 @@ pub struct EventsScreen {
     matches: Vec<usize>,
     pub cursor: Option<Item>,
     pub top: usize,
+    /// The tracepoint that was looked up last, with its fields; those are read from a file.
+    pub looked_up: Option<(String, Option<Arc<Format>>)>,
 }
 
 impl EventsScreen {

@@ -189,7 +189,10 @@ impl Heat {
 
 /// The row of an offset inside a column.
 fn row_at(offset: u64, rows: usize, length: u64) -> usize {
-    (u128::from(offset) * rows as u128 / u128::from(length.max(1))) as usize
+    match offset.checked_mul(rows as u64) {
+        Some(scaled) => (scaled / length.max(1)) as usize,
+        None => (u128::from(offset) * rows as u128 / u128::from(length)) as usize,
+    }
 }
 
 /// Whether an event's samples say how long something took, in nanoseconds, as their period: the time off

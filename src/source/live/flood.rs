@@ -67,10 +67,10 @@ pub fn percent(samples: f64, chains: bool) -> f64 {
 }
 
 /// The period, a power of two, at which hits that come so often cost what is fine; `None` when they
-/// cost less than a limit, in percent of a CPU, as they are.
+/// cost less than a limit, in percent of a CPU, as they are, and when they are only counted (a period of 0).
 fn period(hits: f64, now: u64, chains: bool, limit: f64) -> Option<u64> {
-    let costs = |period: u64| percent(hits / period.max(1) as f64, chains);
-    if costs(now) <= limit {
+    let costs = |period: u64| percent(hits / period as f64, chains);
+    if now == 0 || costs(now) <= limit {
         return None;
     }
     (1..32).map(|shift| 1u64 << shift).find(|period| costs(*period) <= WARN_PERCENT)
@@ -87,6 +87,7 @@ mod tests {
         assert_eq!(period(500_000.0, 1, false, REFUSE_PERCENT), None);
         assert_eq!(period(500_000.0, 8, true, REFUSE_PERCENT), None);
         assert_eq!(period(2_400_000.0, 8, true, 2.0 * WARN_PERCENT), Some(64));
+        assert_eq!(period(5e9, 0, true, REFUSE_PERCENT), None, "it is only counted");
         assert_eq!(period(5e9, 1, true, REFUSE_PERCENT), Some(1 << 17));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
+use crate::engine::tracepoints;
 use crate::event::catalogue::Entry;
 use crate::event::{Event, plain};
 use crate::query::answer::{EventInfo, Meter};
@@ -75,6 +76,16 @@ impl App {
             _ => return false,
         }
         true
+    }
+
+    /// Looks the fields of the tracepoint under the cursor up, once.
+    pub(super) fn look_up_entry(&mut self) {
+        let Some(Item::Entry(entry)) = self.events.cursor else { return };
+        let Some(name) = self.events.entry(entry).map(|entry| entry.name.clone()) else { return };
+        if self.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
+            let format = tracepoints::format(&self.info, plain(&name)).map(Arc::new);
+            self.events.looked_up = Some((name, format));
+        }
     }
 
     /// How many lines the session's events take, and those of the catalogue.

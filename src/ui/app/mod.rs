@@ -338,6 +338,9 @@ impl App {
 
     /// Sends the question when it has changed.
     fn ask(&mut self, always: bool) {
+        if self.tab == Tab::Events {
+            self.look_up_entry();
+        }
         let filter = self.same_or_parsed(self.asked_filter(), self.asked.filter.as_ref());
         let keys: Vec<Key> = self
             .columns

@@ -7,7 +7,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::engine::tracepoints;
 use crate::event::catalogue::Sort;
 use crate::event::plain;
 use crate::panel::text::{fit, fit_end, width, wrap};
@@ -359,7 +358,8 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
 }
 
 fn entry_words(app: &App, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
-    let Some(format) = tracepoints::format(&app.info, plain(name)) else {
+    let looked_up = app.events.looked_up.as_ref().filter(|(known, _)| known == name);
+    let Some(format) = looked_up.and_then(|(_, format)| format.as_ref()) else {
         return wrap(about, room).into_iter().map(|text| (text, theme.text)).collect();
     };
     let own = format.fields.iter().filter(|f| !f.name.starts_with("common_"));

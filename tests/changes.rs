@@ -391,9 +391,11 @@ fn other_tasks_are_sampled_while_it_runs() {
         let attach = |to: String| control(&engine, Control::Target(to));
         wait(&engine, "samples", |a| samples(a, HIT) > 100);
         attach(format!("tid {}", two.tid)).expect("attached");
-        wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
+        let said = wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
         engine.send(Request::Clear);
-        let others = Filter::parse(&format!("tid != {}", two.tid)).expect("parses");
+        // Samples from before the change may still be on their way.
+        let others = format!("tid != {} && time > {}ns", two.tid, said.elapsed_ns);
+        let others = Filter::parse(&others).expect("parses");
         let others = Question { generation: 1, filter: Some(Arc::new(others)), ..Question::default() };
         engine.send(Request::Ask(Arc::new(others)));
         let answer = wait(&engine, "its samples", |a| a.question.generation == 1 && a.unfiltered.samples > 500);

@@ -233,11 +233,10 @@ impl Profile {
         chunks
     }
 
-    /// Time of the first and the last sample.
+    /// The least and the greatest time of a sample; those of different rings may be out of order.
     pub fn span(&self) -> Option<(u64, u64)> {
-        let first = self.sealed.front().map_or(&self.current, |c| c).time.first()?;
-        let last = self.current.time.last().or_else(|| self.sealed.back()?.time.last())?;
-        Some((*first, *last))
+        let all = self.sealed.iter().map(|chunk| &**chunk).chain(std::iter::once(&self.current));
+        all.filter_map(Chunk::times).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// Time of the last sample before an absolute position; 0 when there is none.

@@ -18,7 +18,7 @@ pub struct TimeScreen {
     pub by: By,
     /// Nanoseconds of a column.
     pub length: u64,
-    /// The first column of the page; the newest page while `None`.
+    /// The first column of the page; the newest columns while `None`.
     pub page: Option<u64>,
     /// That of the newest sample while it was not moved.
     pub cursor: Option<Spot>,

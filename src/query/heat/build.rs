@@ -36,9 +36,7 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane]) -> Heat {
     let (lanes, rows) = lanes(data, event, fold, &spec, before);
     heat.rows = if spec.by == By::Offset { spec.rows } else { lanes.len() };
     heat.lanes = lanes;
-    // A page begins at a multiple of its width, so that nothing moves while it fills.
-    let width = columns as u64;
-    heat.first = spec.page.unwrap_or(heat.until / heat.length / width * width);
+    heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
     let pass = Pass::new(work, &heat, &rows);
     let n = columns * heat.rows;
     (heat.cells, heat.lit) = pass.all(n);
@@ -218,9 +216,9 @@ mod tests {
         assert_eq!(filtered(&samples, &page, "e", filter("cpu == 1")).sum(0..80), 4);
         let lit = map(&samples, &HeatSpec { lit: filter("pid == 2"), ..page.clone() }, "e");
         assert_eq!((lit.cell(0, 5), lit.lit(0, 5), heat.lit(0, 5)), (2, 1, 0));
-        // The newest page begins at a multiple of its width.
+        // Without a page it ends with the newest sample.
         let newest = map(&samples, &HeatSpec { page: None, ..page.clone() }, "e");
-        assert_eq!((newest.first, newest.sum(0..80), newest.until / SECOND), (4, 4, 5));
+        assert_eq!((newest.first, newest.sum(0..80), newest.until / SECOND), (2, 8, 5));
         assert_eq!(map(&[], &page, "e").cells.len(), 0);
         assert_eq!(map(&samples, &HeatSpec { page: Some(u64::MAX), ..page }, "e").sum(0..80), 0);
     }
@@ -238,6 +236,20 @@ mod tests {
         let took = map(&samples, &spec(By::Latency, Some(0), 2, 40), "off-cpu");
         assert_eq!((took.rows, took.cell(0, 0), took.cell(0, took.rows - 1)), (12, 1, 1));
         assert_eq!(map(&samples, &spec(By::Latency, Some(0), 2, 40), "cycles").rows, 0);
+    }
+
+    #[test]
+    fn samples_out_of_order_and_a_recording_of_years() {
+        let late = [(9 * SECOND, 0, 1, 1), (SECOND, 0, 1, 1), (5 * SECOND, 0, 1, 1)];
+        let heat = map(&late, &spec(By::Offset, None, 4, 2), "e");
+        assert_eq!((heat.from, heat.until, heat.first, heat.sum(0..usize::MAX)), (SECOND, 9 * SECOND, 6, 1));
+        let year = 365 * 86_400 * SECOND;
+        let long = [(0, 0, 1, 1), (40 * year, 0, 1, 1), (40 * year + 1, 0, 1, 1)];
+        let years = HeatSpec { length: year, ..spec(By::Offset, None, 50, 20) };
+        let heat = map(&long, &years, "e");
+        assert_eq!((heat.first, heat.cell(0, 0), heat.cell(40, 0)), (0, 1, 2));
+        let seconds = map(&long, &spec(By::Offset, None, 50, 20), "e");
+        assert_eq!((seconds.first, seconds.sum(0..usize::MAX)), (40 * year / SECOND - 49, 2));
     }
 
     proptest! {

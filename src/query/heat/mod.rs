@@ -93,7 +93,7 @@ pub struct HeatSpec {
     pub by: By,
     /// Nanoseconds of a column.
     pub length: u64,
-    /// The first column, counted from the session's start; the page with the newest sample when `None`.
+    /// The first column, counted from the session's start; when `None` the newest sample is in the last one.
     pub page: Option<u64>,
     pub columns: usize,
     pub rows: usize,

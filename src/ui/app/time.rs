@@ -21,7 +21,12 @@ impl App {
         };
         let lit = self.time.lit.as_ref().map(|(clause, _)| clause.clone());
         let lit = self.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
-        let (by, length, page) = (self.time.by, self.time.length, self.time.page);
+        let (by, length) = (self.time.by, self.time.length);
+        // What is pointed at stays in sight, however much comes.
+        let pointed =
+            [self.time.cursor, self.time.anchor].into_iter().flatten().map(|spot| spot.at / length.max(1)).min();
+        let newest = (self.answer.elapsed_ns / length.max(1) + 1).saturating_sub(room.0 as u64);
+        let page = self.time.page.or(pointed.filter(|column| *column < newest));
         HeatSpec { by, length, page, columns: room.0, rows, lit }
     }
 

@@ -44,7 +44,8 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
             return;
         }
         for x in 0..columns {
-            cell(map, usize::from(x / map.wide), row, (area.x + x, area.y + y), buffer);
+            let column = super::time::column_in(map.app, map.heat, usize::from(x / map.wide));
+            cell(map, column, row, (area.x + x, area.y + y), buffer);
         }
     }
 }
@@ -89,13 +90,13 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
     let Some(place) = buffer.cell_mut(at) else { return };
     let most = if lower.level > upper.level { lower } else { upper };
     if theme.fine {
+        // The brighter half in front: fewer different styles are fewer bytes for the terminal.
         let (above, below) = (color(theme, upper), color(theme, lower));
         match (upper.level, lower.level) {
             (None, None) => place.set_char(' '),
-            (None, _) => place.set_char('▄').set_fg(below),
-            (_, None) => place.set_char('▀').set_fg(above),
             _ if above == below => place.set_char(' ').set_bg(above),
-            _ => place.set_char('▀').set_fg(above).set_bg(below),
+            (a, b) if (a, upper.lit) >= (b, lower.lit) => place.set_char('▀').set_fg(above).set_bg(below),
+            _ => place.set_char('▄').set_fg(below).set_bg(above),
         };
     } else {
         place.set_char(letter(most)).set_style(Style::new().fg(color(theme, most)));

@@ -73,9 +73,25 @@ pub fn hit(app: &App, x: u16, y: u16) -> Option<(usize, usize)> {
     let heat = app.answer.heat.as_ref()?;
     let area = map_area(app, app.size);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
-    let column = usize::from(column / wide(app, area.width));
+    let slot = usize::from(column / wide(app, area.width));
     let row = rows_a_line(app, area.height) * usize::from(line);
-    (column < heat.columns && line < area.height && row < heat.rows).then_some((column, row))
+    (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(app, heat, slot), row))
+}
+
+/// How far the columns are turned: live, the newest one takes the place of the oldest, so that nothing scrolls.
+fn turned(app: &App, heat: &Heat) -> usize {
+    let turns = app.answer.ended.is_none() && app.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
+    if turns { (heat.first % heat.columns.max(1) as u64) as usize } else { 0 }
+}
+
+/// The column that stands in a place, counted from the left.
+pub fn column_in(app: &App, heat: &Heat, slot: usize) -> usize {
+    (slot + heat.columns - turned(app, heat)) % heat.columns.max(1)
+}
+
+/// Where a column stands.
+fn slot_of(app: &App, heat: &Heat, column: usize) -> u16 {
+    ((column + turned(app, heat)) % heat.columns.max(1)) as u16
 }
 
 /// Draws it.
@@ -204,29 +220,29 @@ fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer)
 /// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
 /// underlined.
 fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
-    let step = (10 / wide.max(1)).max(1) as usize;
-    for column in (0..heat.columns).step_by(step) {
+    let step = u64::from((10 / wide.max(1)).max(1));
+    for column in (0..heat.columns).filter(|column| (heat.first + *column as u64).is_multiple_of(step)) {
         let text = time(heat.column_time(column), heat.length);
-        let x = column as u16 * wide;
+        let x = slot_of(app, heat, column) * wide;
         if usize::from(line.width.saturating_sub(x)) > width(&text) {
             put(buffer, line, x, 0, &text, theme.dim);
         }
     }
     for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
-        put(buffer, line, column as u16 * wide, 0, "×", theme.error);
+        put(buffer, line, slot_of(app, heat, column) * wide, 0, "×", theme.error);
     }
     for mark in app.answer.marks.iter() {
         let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);
         if let Some(column) = column {
             let name = if mark.name.is_empty() { "▾" } else { &mark.name };
-            put(buffer, line, column as u16 * wide, 0, name, theme.found);
+            put(buffer, line, slot_of(app, heat, column as usize) * wide, 0, name, theme.found);
         }
     }
     if let Some((from, until)) = app.range() {
         for column in 0..heat.columns {
             let begin = heat.column_time(column);
             if begin + heat.length > from && begin < until {
-                let cells = Rect { x: line.x + column as u16 * wide, width: wide, ..line };
+                let cells = Rect { x: line.x + slot_of(app, heat, column) * wide, width: wide, ..line };
                 buffer.set_style(cells.intersection(line), ratatui::style::Style::new().underlined());
             }
         }

@@ -30,7 +30,9 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane]) -> Heat {
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
     heat.total = fold.total().samples;
     let Some((oldest, newest)) = data.profile.span() else { return heat };
-    let newest = newest.min(data.profile.time_before(work.end.min(data.profile.end())).max(oldest));
+    // Looked at as it was, it ends with what was the last sample then.
+    let frozen = work.end < data.profile.end();
+    let newest = if frozen { data.profile.time_before(work.end).clamp(oldest, newest) } else { newest };
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
     let spec = HeatSpec { rows: spec.rows.clamp(1, MAX_ROWS), ..spec.clone() };
     let (lanes, rows) = lanes(data, event, fold, &spec, before);

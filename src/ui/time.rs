@@ -122,11 +122,15 @@ impl TimeScreen {
         }
     }
 
-    /// Makes columns longer (1) or shorter (-1); the cursor stays at its time.
+    /// Makes columns longer (1) or shorter (-1); the cursor stays at its time, and where it was never moved the
+    /// newest columns stay in sight.
     pub fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);
         self.length = LENGTHS[next];
+        if self.cursor.is_none() && self.page.is_none() {
+            return;
+        }
         let width = columns.max(1) as u64;
         self.page = Some(at / self.length / width * width);
         self.cursor = Some(Spot { at, row: self.cursor.map_or(0, |spot| spot.row) });
@@ -179,7 +183,8 @@ mod tests {
     fn zooming_keeps_the_time_under_the_cursor() {
         let mut screen = TimeScreen::default();
         screen.zoom(-1, 12 * SECOND, 100);
-        assert_eq!((screen.length, screen.page), (500_000_000, Some(0)));
+        assert_eq!((screen.length, screen.page, screen.cursor), (500_000_000, None, None));
+        screen.cursor = spot(12 * SECOND, 0);
         screen.zoom(isize::MIN, 12 * SECOND, 100);
         assert_eq!((screen.length, screen.page), (1_000_000, Some(12_000)));
         screen.zoom(isize::MAX, 12 * SECOND, 100);

@@ -5,8 +5,14 @@ mod common;
 use std::sync::Arc;
 
 use common::harness::Harness;
+use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::export::perfdata;
+use perfprof_tui::profile::Loss;
 use perfprof_tui::query::Answer;
 use perfprof_tui::query::heat::{By, Heat, SECOND};
+use perfprof_tui::session::TimeMark;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::app::Tab;
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
@@ -218,6 +224,37 @@ fn recordings_without_time_without_samples_or_out_of_order() {
     // Losses have a glyph of their own.
     let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
     assert!(lost.text().contains("× lost"), "{}", lost.text());
+}
+
+/// What was lost and what was marked is in a snapshot, too, and a range's has only its own samples.
+#[test]
+fn a_snapshot_keeps_losses_and_marks() {
+    let load = |path: &std::path::Path| {
+        let mut source = recording::open(&[path.to_owned()]).expect("opens");
+        offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default())
+            .expect("loads")
+    };
+    let before = load(&common::data("corpus/synth-throttle.data"));
+    let core = before.ingest.core();
+    let losses: Vec<Loss> = core.profile.losses.all().copied().collect();
+    let sum = |list: &[Loss]| list.iter().map(|loss| loss.samples).sum::<u64>();
+    assert!(!losses.is_empty() && sum(&losses) == core.profile.ledger.lost_records);
+    let mut moment = core.moment();
+    let (first, last) = core.profile.span().expect("samples");
+    moment.marks = vec![TimeMark { at: first + 5, name: "a".into(), note: "deploy".into() }];
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("whole.data");
+    perfdata::save(&moment, &path, &[], None).expect("saved");
+    let after = load(&path);
+    let again: Vec<Loss> = after.ingest.core().profile.losses.all().copied().collect();
+    assert_eq!(sum(&again), sum(&losses));
+    assert_eq!(again.iter().map(|l| l.time).collect::<Vec<_>>(), losses.iter().map(|l| l.time).collect::<Vec<_>>());
+    assert_eq!(after.ingest.core().marks, moment.marks);
+    let (from, until) = (first + (last - first) / 4, last - (last - first) / 4);
+    let wanted = moment.chunks.iter().flat_map(|c| &c.time).filter(|t| (from..until).contains(t)).count();
+    let part = perfdata::save(&moment, &path, &[], Some((from, until))).expect("saved");
+    assert_eq!((part.samples, load(&path).ingest.core().profile.len()), (wanted, wanted));
+    assert!(wanted > 0 && wanted < moment.len());
 }
 
 /// Some numbers, the same each time.

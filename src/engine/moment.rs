@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
-use crate::profile::{Chunk, Frames, Ledger, Sites, Trie};
+use crate::profile::{Chunk, Frames, Ledger, Losses, Sites, Trie};
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
@@ -26,6 +26,7 @@ pub struct Moment {
     /// For each event whether what its tracepoint said is kept.
     pub has_raw: Vec<bool>,
     pub marks: Vec<TimeMark>,
+    pub losses: Losses,
 }
 
 impl super::ingest::Core {
@@ -44,6 +45,7 @@ impl super::ingest::Core {
             ledger: self.profile.ledger.clone(),
             machine: self.machine.clone(),
             marks: self.marks.clone(),
+            losses: self.profile.losses.clone(),
             live: self.session.origin() == crate::session::Origin::Live,
         }
     }

@@ -10,7 +10,8 @@ use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section};
 use crate::perfdata::write::{Atomic, Writer};
-use crate::profile::{Chunk, NodeId, SiteId};
+use crate::profile::{Chunk, Loss, NodeId, SiteId};
+use crate::record::SampleId;
 use crate::record::kinds::{BuildId, FileId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::{DsoId, DsoKind, marks};
@@ -44,6 +45,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
         SideWriter::new(&moment.dsos, &moment.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
     let mut stacks = Stacks { moment, chains: HashMap::new() };
+    let mut losses = moment.losses.all().filter(|loss| range.contains(&loss.time)).peekable();
     let (mut first, mut last, mut samples) = (u64::MAX, 0, 0);
     for chunk in &moment.chunks {
         for i in 0..chunk.len() {
@@ -52,6 +54,9 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
                 continue;
             }
             samples += 1;
+            while let Some(loss) = losses.next_if(|loss| loss.time <= time) {
+                lost(loss, &events, &mut out);
+            }
             side.until(time, &mut out);
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
@@ -63,12 +68,24 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
             }
         }
     }
+    losses.for_each(|loss| lost(loss, &events, &mut out));
     side.until(u64::MAX, &mut out);
     writer.records(&out)?;
     let sections = sections(moment, &events, cmdline, (first.min(last), last));
     let bytes = writer.finish(sections)?;
     atomic.commit()?;
     Ok(Written { samples, bytes })
+}
+
+/// Writes that samples were lost, as the kernel said it: for the first event, since a ring is shared by all.
+fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
+    let Some(event) = events.first() else { return };
+    let id = SampleId { time: loss.time, id: event.ids[0], cpu: loss.cpu.map_or(0, u32::from), ..SampleId::default() };
+    encode(out, types::LOST, 0, |out| {
+        out.extend(event.ids[0].to_le_bytes());
+        out.extend(loss.samples.to_le_bytes());
+        out.extend(event.layout().encode_trailer(&id));
+    });
 }
 
 /// The events with one id each, and with only the fields that a profile keeps.

@@ -7,7 +7,6 @@ use rustc_hash::FxHashMap;
 use crate::filter::equals;
 use crate::profile::{NodeId, SiteId, SymId};
 use crate::query::{Data, Fold};
-use crate::session::TaskId;
 
 use super::{By, HeatSpec, has_durations};
 
@@ -41,15 +40,18 @@ const OTHERS: &str = "others";
 pub fn half_octave(ns: u64) -> u32 {
     let ns = ns.max(1);
     let whole = ns.ilog2();
-    // √2 times the power of two below it, squared to stay with whole numbers.
-    let upper = u128::from(ns) * u128::from(ns) >= 1u128 << (2 * whole + 1);
+    // √2 times the power of two below it, cut to as many bits as that has.
+    let upper = ns > SQRT_2 >> (63 - whole);
     2 * whole + u32::from(upper)
 }
 
+/// √2 · 2⁶³, rounded down.
+const SQRT_2: u64 = 0xb504_f333_f9de_6484;
+
 /// The least nanoseconds of a half octave.
 pub fn least_of(half: u32) -> u64 {
-    let low = 1u64 << (half / 2).min(63);
-    if half.is_multiple_of(2) { low } else { (low as f64 * std::f64::consts::SQRT_2).ceil() as u64 }
+    let whole = (half / 2).min(63);
+    if half.is_multiple_of(2) { 1 << whole } else { (SQRT_2 >> (63 - whole)) + 1 }
 }
 
 /// The rows of a map and what decides them. `before` are those of the last map, whose order is kept, so that
@@ -113,6 +115,9 @@ fn words(ns: u64) -> String {
     if value < 9.95 && unit > 0 { format!("{value:.1} {}", units[unit]) } else { format!("{value:.0} {}", units[unit]) }
 }
 
+/// A symbol or task whose group is not known yet.
+const UNMET: u32 = u32::MAX;
+
 /// What a site is told apart by.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Name {
@@ -125,7 +130,9 @@ fn by_site(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Ve
     let mut names: Vec<Option<u32>> = vec![None; data.profile.sites.len()];
     let mut known: FxHashMap<Name, u32> = FxHashMap::default();
     let mut groups: Vec<(u64, Lane)> = Vec::new();
-    let (mut syms, mut tasks): (FxHashMap<SymId, u32>, FxHashMap<TaskId, u32>) = Default::default();
+    // The group of each leaf's symbol, of none at all, and of each task; most are met again and again.
+    let mut syms = vec![UNMET; data.profile.frames.n_syms() + 1];
+    let mut tasks = vec![UNMET; data.session.tasks().len()];
     for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| !weight.is_zero()) {
         let of = data.profile.sites.get(SiteId(site as u32));
         let mut group = |name: Name, lane: &dyn Fn() -> Lane| {
@@ -135,17 +142,24 @@ fn by_site(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Ve
             })
         };
         let at = match spec.by {
-            By::Process => *tasks.entry(of.task).or_insert_with(|| {
-                let task = &data.session.tasks()[of.task.0 as usize];
-                group(Name::Process(task.pid), &|| process(data, task.pid, &task.comm))
-            }),
+            By::Process => {
+                let slot = &mut tasks[of.task.0 as usize];
+                if *slot == UNMET {
+                    let task = &data.session.tasks()[of.task.0 as usize];
+                    *slot = group(Name::Process(task.pid), &|| process(data, task.pid, &task.comm));
+                }
+                *slot
+            }
             _ => {
                 let sym = leaf(data, of.stack);
-                *syms.entry(sym.unwrap_or(SymId(u32::MAX))).or_insert_with(|| {
+                let slot = &mut syms[sym.map_or(0, |sym| sym.0 as usize + 1)];
+                if *slot == UNMET {
                     let (label, field) = text_of(data, sym, spec.by);
-                    let clause = Some(equals(field, &label)).filter(|_| sym.is_some());
-                    group(Name::Text(label.clone()), &|| Lane { label: label.clone(), expression: clause.clone() })
-                })
+                    let expression = Some(equals(field, &label)).filter(|_| sym.is_some());
+                    let lane = Lane { label: label.clone(), expression };
+                    *slot = group(Name::Text(label), &|| lane.clone());
+                }
+                *slot
             }
         };
         names[site] = Some(at);

@@ -9,7 +9,7 @@ use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
 use crate::query::diff::Side;
 use crate::query::flame::{Edit, FlameTree, Stacks};
-use crate::query::heat::{self, By, Heat, HeatSpec, Lane};
+use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
 use crate::query::judge::Judge;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::{Age, Baseline, Data, Fold, Key, Question, Top, TopSpec, lines};
@@ -31,6 +31,7 @@ pub struct View {
     lit: Option<Judge>,
     /// The rows of the last map, and of which event and kind.
     lanes: Option<((usize, By), Vec<Lane>)>,
+    leaves: Leaves,
     /// Another profile to compare with.
     other: Option<Box<Loaded>>,
 }
@@ -151,7 +152,7 @@ impl View {
         let before = self.lanes.take().filter(|(what, _)| *what == of).map(|(_, lanes)| lanes).unwrap_or_default();
         let fold = self.heat.as_ref().unwrap_or(fold);
         let work = heat::Work { data, event, fold, lit: self.lit.as_ref(), end: until };
-        let heat = heat::build(work, spec, &before);
+        let heat = heat::build(work, spec, &before, &mut self.leaves);
         self.lanes = Some((of, heat.lanes.clone()));
         heat
     }

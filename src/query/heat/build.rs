@@ -6,7 +6,7 @@ use crate::profile::Chunk;
 use crate::query::judge::{Judge, Verdict};
 use crate::query::{Data, Fold};
 
-use super::lanes::{Rows, half_octave, lanes};
+use super::lanes::{Leaves, Rows, half_octave, lanes};
 use super::{By, Heat, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 
 /// Samples from which the pass is shared among threads.
@@ -23,8 +23,8 @@ pub struct Work<'a> {
     pub end: u64,
 }
 
-/// The map of an event's samples; `before` are the rows of the last one.
-pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane]) -> Heat {
+/// The map of an event's samples; `before` are the rows of the last one, `leaves` what it has looked up.
+pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut Leaves) -> Heat {
     let Work { data, event, fold, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
@@ -35,7 +35,7 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane]) -> Heat {
     let newest = if frozen { data.profile.time_before(work.end).clamp(oldest, newest) } else { newest };
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
     let spec = HeatSpec { rows: spec.rows.clamp(1, MAX_ROWS), ..spec.clone() };
-    let (lanes, rows) = lanes(data, event, fold, &spec, before);
+    let (lanes, rows) = lanes(data, event, fold, &spec, before, leaves);
     heat.rows = if spec.by == By::Offset { spec.rows } else { lanes.len() };
     heat.lanes = lanes;
     heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
@@ -196,7 +196,7 @@ mod tests {
         fold.update(data, 0..u64::MAX);
         let mut lit = spec.lit.clone().map(Judge::new);
         lit.iter_mut().for_each(|judge| _ = judge.update(data));
-        build(Work { data, event: 0, fold: &fold, lit: lit.as_ref(), end: u64::MAX }, spec, &[])
+        build(Work { data, event: 0, fold: &fold, lit: lit.as_ref(), end: u64::MAX }, spec, &[], &mut Leaves::default())
     }
 
     fn filter(text: &str) -> Option<Arc<Filter>> {

@@ -56,12 +56,20 @@ pub fn least_of(half: u32) -> u64 {
 
 /// The rows of a map and what decides them. `before` are those of the last map, whose order is kept, so that
 /// nothing moves while shares change.
-pub fn lanes(data: Data<'_>, event: usize, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
+pub fn lanes(
+    data: Data<'_>,
+    event: usize,
+    fold: &Fold,
+    spec: &HeatSpec,
+    before: &[Lane],
+    leaves: &mut Leaves,
+) -> (Vec<Lane>, Rows) {
     match spec.by {
         By::Offset => (Vec::new(), Rows::Offset),
         By::Cpu => by_cpu(data, spec.rows),
         By::Latency => by_weight(data, event, spec.rows),
-        By::Process | By::Dso | By::Function => by_site(data, fold, spec, before),
+        By::Process => by_process(data, fold, spec, before),
+        By::Dso | By::Function => by_leaf(data, fold, spec, before, leaves),
     }
 }
 
@@ -118,57 +126,78 @@ fn words(ns: u64) -> String {
 /// A symbol or task whose group is not known yet.
 const UNMET: u32 = u32::MAX;
 
-/// What a site is told apart by.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Name {
-    Process(i32),
-    Text(Arc<str>),
+/// The DSO or function of each site, kept from map to map: only what is new is looked up.
+#[derive(Debug, Default)]
+pub struct Leaves {
+    /// The kind, and the names' generation and the profile's epoch that they are of.
+    of: Option<(By, u64, u64)>,
+    of_site: Vec<u32>,
+    of_sym: Vec<u32>,
+    by_label: FxHashMap<Arc<str>, u32>,
+    lanes: Vec<Lane>,
 }
 
-fn by_site(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
+impl Leaves {
+    fn update(&mut self, data: Data<'_>, by: By) {
+        let of = Some((by, data.profile.frames.generation(), data.profile.epoch()));
+        if self.of != of {
+            *self = Self { of, ..Self::default() };
+        }
+        // The first is of stacks without any function.
+        self.of_sym.resize(data.profile.frames.n_syms() + 1, UNMET);
+        for site in &data.profile.sites.all()[self.of_site.len()..] {
+            let sym = leaf(data, site.stack);
+            let at = sym.map_or(0, |sym| sym.0 as usize + 1);
+            if self.of_sym[at] == UNMET {
+                let (label, field) = text_of(data, sym, by);
+                let expression = Some(equals(field, &label)).filter(|_| sym.is_some());
+                let lanes = &mut self.lanes;
+                self.of_sym[at] = *self.by_label.entry(label.clone()).or_insert_with(|| {
+                    lanes.push(Lane { label, expression });
+                    lanes.len() as u32 - 1
+                });
+            }
+            self.of_site.push(self.of_sym[at]);
+        }
+    }
+}
+
+fn by_leaf(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane], leaves: &mut Leaves) -> (Vec<Lane>, Rows) {
+    leaves.update(data, spec.by);
+    let mut totals = vec![0; leaves.lanes.len()];
+    for (at, weight) in leaves.of_site.iter().zip(fold.by_site().iter()) {
+        totals[*at as usize] += weight.samples;
+    }
+    let some: Vec<usize> = (0..totals.len()).filter(|at| totals[*at] > 0).collect();
+    let groups = some.iter().map(|at| (totals[*at], leaves.lanes[*at].clone())).collect();
+    let (lanes, row_of) = choose(groups, spec.rows, before);
+    // Those without samples have a row all the same; nothing is counted there.
+    let mut rows = vec![0; totals.len()];
+    some.iter().zip(row_of).for_each(|(at, row)| rows[*at] = row);
+    (lanes, Rows::Site(leaves.of_site.iter().map(|at| rows[*at as usize]).collect()))
+}
+
+fn by_process(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
     let weights = fold.by_site();
-    let mut names: Vec<Option<u32>> = vec![None; data.profile.sites.len()];
-    let mut known: FxHashMap<Name, u32> = FxHashMap::default();
+    let mut of_site = vec![None; data.profile.sites.len()];
+    let mut of_task = vec![UNMET; data.session.tasks().len()];
+    let mut of_pid: FxHashMap<i32, u32> = FxHashMap::default();
     let mut groups: Vec<(u64, Lane)> = Vec::new();
-    // The group of each leaf's symbol, of none at all, and of each task; most are met again and again.
-    let mut syms = vec![UNMET; data.profile.frames.n_syms() + 1];
-    let mut tasks = vec![UNMET; data.session.tasks().len()];
     for (site, weight) in weights.iter().enumerate().filter(|(_, weight)| !weight.is_zero()) {
-        let of = data.profile.sites.get(SiteId(site as u32));
-        let mut group = |name: Name, lane: &dyn Fn() -> Lane| {
-            *known.entry(name).or_insert_with(|| {
-                groups.push((0, lane()));
+        let task = data.profile.sites.get(SiteId(site as u32)).task.0 as usize;
+        if of_task[task] == UNMET {
+            let one = &data.session.tasks()[task];
+            of_task[task] = *of_pid.entry(one.pid).or_insert_with(|| {
+                groups.push((0, process(data, one.pid, &one.comm)));
                 groups.len() as u32 - 1
-            })
-        };
-        let at = match spec.by {
-            By::Process => {
-                let slot = &mut tasks[of.task.0 as usize];
-                if *slot == UNMET {
-                    let task = &data.session.tasks()[of.task.0 as usize];
-                    *slot = group(Name::Process(task.pid), &|| process(data, task.pid, &task.comm));
-                }
-                *slot
-            }
-            _ => {
-                let sym = leaf(data, of.stack);
-                let slot = &mut syms[sym.map_or(0, |sym| sym.0 as usize + 1)];
-                if *slot == UNMET {
-                    let (label, field) = text_of(data, sym, spec.by);
-                    let expression = Some(equals(field, &label)).filter(|_| sym.is_some());
-                    let lane = Lane { label: label.clone(), expression };
-                    *slot = group(Name::Text(label), &|| lane.clone());
-                }
-                *slot
-            }
-        };
-        names[site] = Some(at);
-        groups[at as usize].0 += weight.samples;
+            });
+        }
+        of_site[site] = Some(of_task[task]);
+        groups[of_task[task] as usize].0 += weight.samples;
     }
     let (lanes, row_of) = choose(groups, spec.rows, before);
-    let others = lanes.len().saturating_sub(1) as u16;
-    let row = |name: &Option<u32>| name.map_or(others, |at| row_of[at as usize]);
-    (lanes, Rows::Site(names.iter().map(row).collect()))
+    let row = |at: &Option<u32>| at.map_or(0, |at| row_of[at as usize]);
+    (lanes, Rows::Site(of_site.iter().map(row).collect()))
 }
 
 fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> Lane {

@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::harness::Harness;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent};
 use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::profile::Loss;
@@ -338,4 +339,45 @@ fn written(before: &Buffer, now: &Buffer) -> usize {
         terminal.draw(|frame| frame.buffer_mut().clone_from(buffer)).expect("drawn");
     }
     out.borrow().len()
+}
+
+/// Times at the end of the clock, as damaged files have them, draw something and panic nowhere.
+#[test]
+fn the_end_of_the_clock_is_drawn() {
+    let h = incident(130, 32).keys("''<esc>3V:range 1,2<ret>");
+    let mut app = h.app;
+    let answer = app.answer.clone();
+    let marks = vec![TimeMark { at: u64::MAX, name: "a".into(), note: "late".into() }];
+    for length in [1_000_000, SECOND, 365 * 86_400 * SECOND] {
+        for rows in [1, 50, 1024] {
+            app.time.length = length;
+            let first = (u64::MAX / length + 1).saturating_sub(120);
+            let cells = vec![1; 120 * rows];
+            let map = Heat { until: u64::MAX, first, length, rows, cells, ..live_map() };
+            let whole = Answer {
+                heat: Some(Arc::new(map)),
+                elapsed_ns: u64::MAX,
+                wall_start: u64::MAX,
+                marks: marks.clone().into(),
+                ..(*answer).clone()
+            };
+            app.set_answer(Arc::new(whole));
+            for tab in [Tab::Time, Tab::Top] {
+                app.tab = tab;
+                render(&app, &Theme::new(Depth::Ansi256), 130, 900);
+                render(&app, &Theme::new(Depth::None), 130, 32);
+            }
+            app.tab = Tab::Time;
+            for key in ['\u{1b}', 'v', 'V', 'y', '+', '-', 'b', ']', 'E'] {
+                app.input(&Input::Key(KeyEvent::from(KeyCode::Char(key))));
+            }
+            for code in
+                [KeyCode::PageUp, KeyCode::PageDown, KeyCode::Right, KeyCode::Down, KeyCode::Enter, KeyCode::Home]
+            {
+                app.tab = Tab::Time;
+                app.input(&Input::Key(KeyEvent::from(code)));
+                render(&app, &Theme::new(Depth::Ansi256), 130, 32);
+            }
+        }
+    }
 }

@@ -107,7 +107,7 @@ fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, Rows) {
     // The longest are what is looked for: where there is no room, the shortest share the last row.
     let lowest = half_octave(low.min(high)).max((highest + 1).saturating_sub(room.max(1) as u32));
     let lane = |half: u32| {
-        // The first row is of what is as long or longer, the last of what is shorter, too.
+        // The last row is of what is shorter, too.
         let from = if half == lowest { 0 } else { least_of(half) };
         let clause = format!("period >= {from} && period < {}", least_of(half + 1));
         Lane { label: words(least_of(half)).into(), expression: Some(clause) }

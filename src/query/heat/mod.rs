@@ -152,18 +152,20 @@ impl Heat {
 
     /// When a column begins, in nanoseconds from the session's start.
     pub fn column_time(&self, column: usize) -> u64 {
-        (self.first + column as u64).saturating_mul(self.length)
+        self.first.saturating_add(column as u64).saturating_mul(self.length)
+    }
+
+    /// How far into a column a row begins, in nanoseconds, where rows are offsets; rounded up, so that the first
+    /// nanosecond of a row is inside it.
+    pub fn offset(&self, row: usize) -> u64 {
+        (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64
     }
 
     /// When a cell begins, in nanoseconds from the session's start: with offsets as rows cells are counted in
     /// order of time, else it is when their column begins.
     pub fn time(&self, cell: usize) -> u64 {
         let (column, row) = (cell / self.rows.max(1), cell % self.rows.max(1));
-        let offset = match self.by {
-            // Rounded up, so that the first nanosecond of a cell is inside it.
-            By::Offset => (row as u128 * u128::from(self.length)).div_ceil(self.rows.max(1) as u128) as u64,
-            _ => 0,
-        };
+        let offset = if self.by == By::Offset { self.offset(row) } else { 0 };
         self.column_time(column).saturating_add(offset)
     }
 

@@ -164,7 +164,7 @@ impl App {
         let next = heat.first.saturating_add_signed(by * heat.columns as i64);
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
             self.time.page = Some(next);
-            self.time.cursor = Some(Spot { at: next * heat.length, row: self.time.spot(&heat).row });
+            self.time.cursor = Some(Spot { at: next.saturating_mul(heat.length), row: self.time.spot(&heat).row });
         }
     }
 

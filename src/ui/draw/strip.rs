@@ -30,7 +30,8 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let parts = app.answer.timeline.parts(app.answer.elapsed_ns, usize::from(room), grows);
     // The newest part is still filling, and would look like a fall.
     let top = parts.counts.iter().copied().max().unwrap_or(0);
-    let place = |ns: u64| x + ((ns / parts.length) as u16).min(parts.counts.len().saturating_sub(1) as u16);
+    let last = parts.counts.len().saturating_sub(1) as u64;
+    let place = |ns: u64| x + (ns / parts.length).min(last) as u16;
     for (i, (n, lost)) in parts.counts.iter().zip(&parts.lost).enumerate() {
         let kept = (i as u64 + 1) * parts.length > app.answer.kept_from;
         let style = if kept { theme.bar } else { theme.dim };

@@ -202,7 +202,7 @@ fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer)
         let room = usize::from(area.width).saturating_sub(2);
         if heat.by == By::Offset {
             if y % 4 == 0 {
-                let text = duration(heat.length * row as u64 / heat.rows as u64);
+                let text = duration(heat.offset(row));
                 put(buffer, area, 1, y, &format!("{text:>room$}"), theme.dim);
             }
             continue;
@@ -241,7 +241,7 @@ fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &m
     if let Some((from, until)) = app.range() {
         for column in 0..heat.columns {
             let begin = heat.column_time(column);
-            if begin + heat.length > from && begin < until {
+            if heat.column_time(column + 1) > from && begin < until {
                 let cells = Rect { x: line.x + slot_of(app, heat, column) * wide, width: wide, ..line };
                 buffer.set_style(cells.intersection(line), ratatui::style::Style::new().underlined());
             }
@@ -278,7 +278,7 @@ fn words(app: &App, heat: &Heat, selected: &Selection) -> String {
         parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
     }
     if app.answer.wall_start > 0 {
-        parts.push(format!("{} UTC", wall(app.answer.wall_start + from)));
+        parts.push(format!("{} UTC", wall(app.answer.wall_start.saturating_add(from))));
     }
     let near = |mark: &&crate::session::TimeMark| (from..until).contains(&mark.at) && !mark.note.is_empty();
     if let Some(mark) = app.answer.marks.iter().find(near) {
@@ -300,7 +300,7 @@ pub fn text(heat: &Heat) -> String {
     for row in 0..heat.rows {
         let name = match heat.lanes.get(row) {
             Some(lane) => clean(&lane.label).into_owned(),
-            None => duration(heat.length * row as u64 / heat.rows.max(1) as u64),
+            None => duration(heat.offset(row)),
         };
         let cells: Vec<String> = (0..heat.columns).map(|column| heat.cell(column, row).to_string()).collect();
         out.push_str(&format!("{name}\t{}\n", cells.join("\t")));

@@ -37,7 +37,7 @@ fn main() {
     let (session, profile) = generate(NODES);
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
-    let data = Data { session: &session, profile: &profile, events: &["off-cpu".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
     let bare = time(5, || {
         let mut sum = 0u64;
         for (chunk, range) in profile.between(0, u64::MAX) {
@@ -56,7 +56,7 @@ fn main() {
     // What a server mostly gives: as many samples, a tenth of the stacks.
     let (session, profile) = generate(NODES / 10);
     println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
-    let data = Data { session: &session, profile: &profile, events: &["off-cpu".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
     heats(data, bare);
     ranges(data, bare);
 }
@@ -211,6 +211,8 @@ fn ingest() {
 fn generate(nodes: usize) -> (Session, Profile) {
     let mut random = Random(42);
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    // For maps by duration.
+    profile.set_durations(0);
     let comms =
         ["nginx", "java", "postgres", "node", "python3", "kworker", "swapper", "redis-server", "envoy", "mysqld"];
     for (pid, comm) in (1000..).zip(comms) {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::Formats;
 use crate::event::plain;
-use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
+use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::kernel::{monotonic_ns, wall_ns};
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, Loss, NodeId, Profile, Timeline, TraceId};
@@ -16,8 +16,9 @@ use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, marks};
-use crate::source::{Batch, FreshId, Info, NamedFrame, NamedSample};
+use crate::source::{Batch, Info, NamedFrame, NamedSample};
 
+use super::decode::Decoder;
 use super::offcpu::OffCpu;
 use super::pairs::{self, Pairing};
 use super::softirqs::SoftirqTrace;
@@ -58,28 +59,6 @@ struct Round {
     newest: u64,
     complete: u64,
     at_last_round: u64,
-}
-
-/// How records of one input are read.
-#[derive(Debug, Default)]
-struct Decoder {
-    forms: Vec<Form>,
-    /// Which of the session's events each of its own is.
-    events: Vec<u16>,
-    /// Index into `forms` by id.
-    ids: FxHashMap<u64, u16>,
-    /// Whether the time stands at the same place in records of all events.
-    uniform: bool,
-}
-
-/// How samples of some ids are laid out, and what they are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Form {
-    layout: Layout,
-    /// One of the session's events.
-    event: u16,
-    /// What a sample stands for that does not say.
-    period: u64,
 }
 
 /// What records are applied to.
@@ -128,73 +107,6 @@ const HANDOVER_NS: u64 = 10_000_000_000;
 /// Seconds that [`Core::rates`] holds at most.
 const MAX_SECONDS: usize = 7 * 24 * 3600;
 
-impl Decoder {
-    fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
-        let mut decoder = Self { uniform: true, ..Self::default() };
-        for (event, desc) in events.into_iter().zip(descs) {
-            decoder.add(event, desc);
-        }
-        decoder
-    }
-
-    fn add(&mut self, event: u16, desc: &EventDesc) {
-        let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
-        let layout = desc.layout();
-        self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
-        let own = self.forms.len() as u16;
-        self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
-        let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
-        self.forms.push(Form { layout, event, period });
-        self.events.push(event);
-    }
-
-    /// Learns an id of one of its events, whose samples may be laid out in a new way.
-    fn learn(&mut self, fresh: FreshId) {
-        let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
-        let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
-        let layout = Layout { sample_type: fresh.sample_type, ..first.layout };
-        let form = Form { layout, event, period: fresh.period };
-        let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
-            self.forms.push(form);
-            self.forms.len() - 1
-        });
-        self.ids.insert(fresh.id, at as u16);
-    }
-
-    /// The form of a record, by the id that it carries.
-    fn form_of(&self, header: Header, body: &[u8]) -> Form {
-        let form = self.forms.first().copied().unwrap_or_default();
-        if self.forms.len() == 1 {
-            return form;
-        }
-        let first = form.layout;
-        let has_identifier = first.sample_type & 1 << 16 != 0;
-        let id = if has_identifier {
-            Layout::identifier(header.kind, body)
-        } else if header.kind == types::SAMPLE {
-            first.sample(header, body).ok().map(|s| s.id)
-        } else {
-            first.trailer(body).map(|t| t.id)
-        };
-        let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
-        self.forms.get(usize::from(at)).copied().unwrap_or(form)
-    }
-
-    fn time(&self, header: Header, body: &[u8]) -> u64 {
-        let layout = if self.uniform {
-            self.forms.first().copied().unwrap_or_default().layout
-        } else {
-            self.form_of(header, body).layout
-        };
-        let at =
-            |offset: usize| body.get(offset..offset + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
-        match header.kind {
-            types::SAMPLE => layout.time_offset().map_or(0, at),
-            _ => layout.trailer(body).map_or(0, |t| t.time),
-        }
-    }
-}
-
 impl Ingest {
     pub fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
         let decoders: Vec<Decoder> = if info.inputs.is_empty() {
@@ -227,7 +139,9 @@ impl Ingest {
             decoders,
         };
         (0..core.events.len()).for_each(|event| core.learn_format(event));
-        core.events.extend(core.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
+        if core.off_cpu.is_some() {
+            core.derive(super::offcpu::NAME);
+        }
         core.find_pairs(&info.tracing);
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
@@ -354,7 +268,9 @@ impl Core {
         let live = self.session.origin();
         if live == Origin::Live && self.off_cpu.is_none() {
             self.off_cpu = OffCpu::among(&self.events, &[], live);
-            self.events.extend(self.off_cpu.iter().map(|_| EventDesc::derived(super::offcpu::NAME)));
+            if self.off_cpu.is_some() {
+                self.derive(super::offcpu::NAME);
+            }
         }
         if live == Origin::Live {
             self.find_pairs(&[]);
@@ -367,12 +283,23 @@ impl Core {
     /// Makes an event of each pair of tracepoints that came up.
     fn find_pairs(&mut self, tracing: &[u8]) {
         let found = pairs::among(&self.events, tracing, self.session.origin(), &self.pairs);
-        self.events.extend(found.iter().map(|pairing| EventDesc::derived(&pairing.name)));
+        found.iter().for_each(|pairing| self.derive(&pairing.name));
         self.pairs.extend(found);
+    }
+
+    /// Makes an event that is made of others; its samples say how long something took.
+    fn derive(&mut self, name: &str) {
+        self.profile.set_durations(self.events.len() as u16);
+        self.events.push(EventDesc::derived(name));
     }
 
     /// Makes the fields of a tracepoint known to the profile.
     fn learn_format(&mut self, event: usize) {
+        // The scheduler's statistics count their delay as their period (`__perf_count` in
+        // include/trace/events/sched.h).
+        if self.events[event].name.starts_with("sched:sched_stat_") {
+            self.profile.set_durations(event as u16);
+        }
         let Some(desc) = self.events.get(event).filter(|_| self.wants.fields) else { return };
         let known = self.formats.by_id.get(&desc.attr.config).filter(|_| desc.attr.sample_type & sample::RAW != 0);
         let format = match (known, self.session.origin()) {

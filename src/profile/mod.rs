@@ -70,6 +70,8 @@ pub struct Profile {
     scratch: Vec<Word>,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
+    /// Events whose periods are nanoseconds that something took.
+    durations: Vec<u16>,
     /// What the fields of tracepoints are, by event.
     formats: FxHashMap<u16, Arc<Format>>,
     /// Bytes that sealed chunks have beside their rows.
@@ -125,6 +127,15 @@ impl Profile {
         chunk.seal();
         self.raw_bytes += chunk.raw_memory();
         self.sealed.push_back(Arc::new(chunk));
+    }
+
+    /// Makes known that an event's periods are nanoseconds that something took.
+    pub fn set_durations(&mut self, event: u16) {
+        self.durations.push(event);
+    }
+
+    pub fn has_durations(&self, event: u16) -> bool {
+        self.durations.contains(&event)
     }
 
     /// Makes a tracepoint's fields known.

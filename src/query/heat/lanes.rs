@@ -8,7 +8,7 @@ use crate::filter::equals;
 use crate::profile::{NodeId, SiteId, SymId};
 use crate::query::{Data, Fold};
 
-use super::{By, HeatSpec, has_durations};
+use super::{By, HeatSpec};
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, Rows) {
 }
 
 fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, Rows) {
-    if !data.events.get(event).is_some_and(|name| has_durations(name)) {
+    if !data.profile.has_durations(event as u16) {
         return (Vec::new(), Rows::None);
     }
     let (mut low, mut high) = (u64::MAX, 0);

@@ -197,13 +197,6 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// Whether an event's samples say how long something took, in nanoseconds, as their period: the time off
-/// the CPUs, what is made of pairs of tracepoints (`softirq-time`), and the scheduler's statistics, whose tracepoints count their delay (`__perf_count` in
-/// include/trace/events/sched.h).
-pub fn has_durations(event: &str) -> bool {
-    event == "off-cpu" || event.ends_with("-time") && !event.contains(':') || event.starts_with("sched:sched_stat_")
-}
-
 /// How many rows of offsets fit a sampling rate: where a row is not much longer than the time between two
 /// samples, it takes in a whole number of them, or stripes would be seen that are not there.
 pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {

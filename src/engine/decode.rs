@@ -1,0 +1,99 @@
+//! How records of one input are read: which of its events a record is of, how its fields are laid out, when it
+//! was written.
+
+use rustc_hash::FxHashMap;
+
+use crate::kernel::attr::Flag;
+use crate::perfdata::EventDesc;
+use crate::record::kinds::types;
+use crate::record::{Header, Layout};
+use crate::source::FreshId;
+
+/// How records of one input are read.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    forms: Vec<Form>,
+    /// Which of the session's events each of its own is.
+    pub events: Vec<u16>,
+    /// Index into `forms` by id.
+    ids: FxHashMap<u64, u16>,
+    /// Whether the time stands at the same place in records of all events.
+    uniform: bool,
+}
+
+/// How samples of some ids are laid out, and what they are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    pub layout: Layout,
+    /// One of the session's events.
+    pub event: u16,
+    /// What a sample stands for that does not say.
+    pub period: u64,
+}
+
+impl Decoder {
+    pub fn new(events: Vec<u16>, descs: &[EventDesc]) -> Self {
+        let mut decoder = Self { uniform: true, ..Self::default() };
+        for (event, desc) in events.into_iter().zip(descs) {
+            decoder.add(event, desc);
+        }
+        decoder
+    }
+
+    pub fn add(&mut self, event: u16, desc: &EventDesc) {
+        let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
+        let layout = desc.layout();
+        self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
+        let own = self.forms.len() as u16;
+        self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
+        let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
+        self.forms.push(Form { layout, event, period });
+        self.events.push(event);
+    }
+
+    /// Learns an id of one of its events, whose samples may be laid out in a new way.
+    pub fn learn(&mut self, fresh: FreshId) {
+        let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
+        let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
+        let layout = Layout { sample_type: fresh.sample_type, ..first.layout };
+        let form = Form { layout, event, period: fresh.period };
+        let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
+            self.forms.push(form);
+            self.forms.len() - 1
+        });
+        self.ids.insert(fresh.id, at as u16);
+    }
+
+    /// The form of a record, by the id that it carries.
+    pub fn form_of(&self, header: Header, body: &[u8]) -> Form {
+        let form = self.forms.first().copied().unwrap_or_default();
+        if self.forms.len() == 1 {
+            return form;
+        }
+        let first = form.layout;
+        let has_identifier = first.sample_type & 1 << 16 != 0;
+        let id = if has_identifier {
+            Layout::identifier(header.kind, body)
+        } else if header.kind == types::SAMPLE {
+            first.sample(header, body).ok().map(|s| s.id)
+        } else {
+            first.trailer(body).map(|t| t.id)
+        };
+        let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
+        self.forms.get(usize::from(at)).copied().unwrap_or(form)
+    }
+
+    pub fn time(&self, header: Header, body: &[u8]) -> u64 {
+        let layout = if self.uniform {
+            self.forms.first().copied().unwrap_or_default().layout
+        } else {
+            self.form_of(header, body).layout
+        };
+        let at =
+            |offset: usize| body.get(offset..offset + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+        match header.kind {
+            types::SAMPLE => layout.time_offset().map_or(0, at),
+            _ => layout.trailer(body).map_or(0, |t| t.time),
+        }
+    }
+}

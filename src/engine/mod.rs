@@ -11,6 +11,8 @@
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
+mod begun;
+mod decode;
 pub mod events;
 pub mod host;
 pub mod ingest;

@@ -1,13 +1,13 @@
 //! Off-CPU time from sched:sched_switch: how long each task was away, with the stack that it left by,
 //! as one more event beside those that were measured.
 
-use rustc_hash::FxHashMap;
-
 use crate::event::format::Field;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::session::Origin;
 use crate::source::Info;
+
+use super::begun::Begun;
 
 /// The name of the event; its periods are nanoseconds.
 pub const NAME: &str = "off-cpu";
@@ -23,9 +23,7 @@ pub struct OffCpu {
     next: Field,
     big: bool,
     /// When each thread left, and from where.
-    away: FxHashMap<i32, (u64, SiteId)>,
-    /// The profile's epoch that those sites are of.
-    epoch: u64,
+    away: Begun<i32>,
 }
 
 /// One switch.
@@ -50,8 +48,7 @@ impl OffCpu {
             prev: format.field("prev_pid")?.clone(),
             next: format.field("next_pid")?.clone(),
             big: format.big,
-            away: FxHashMap::default(),
-            epoch: 0,
+            away: Begun::default(),
         })
     }
 
@@ -66,35 +63,26 @@ impl OffCpu {
 
     /// Somebody is back: where they left from and how many nanoseconds ago.
     pub fn back(&mut self, tid: i32, time: u64, epoch: u64) -> Option<(SiteId, u64)> {
-        self.turn_to(epoch);
-        let (left, site) = self.away.remove(&tid)?;
-        Some((site, time.saturating_sub(left)))
+        self.away.end(&tid, time, epoch)
     }
 
     /// Somebody leaves. The idle tasks, which are all thread 0, are never away.
     pub fn leave(&mut self, switch: Switch, time: u64, site: SiteId, epoch: u64) {
-        self.turn_to(epoch);
         if switch.prev != 0 {
-            self.away.insert(switch.prev, (time, site));
-        }
-    }
-
-    /// Sites of another epoch mean nothing any more.
-    fn turn_to(&mut self, epoch: u64) {
-        if self.epoch != epoch {
-            self.away.clear();
-            self.epoch = epoch;
+            self.away.begin(switch.prev, time, site, epoch);
         }
     }
 
     /// Records were lost: who has come back meanwhile is not known.
     pub fn forget(&mut self) {
-        self.away.clear();
+        self.away.forget();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustc_hash::FxHashMap;
+
     use super::*;
     use crate::engine::ingest::{Ingest, Wants};
     use crate::record::kinds::{misc, types};

@@ -2,14 +2,14 @@
 //! calls, disk requests, timers, work. Each pair is one more event beside those that were measured; its samples
 //! have the stack of the beginning, the time of the end, and nanoseconds as their period.
 
-use rustc_hash::FxHashMap;
-
 use crate::event::format::Field;
 use crate::event::plain;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
+
+use super::begun::Begun;
 
 /// What tells that an end belongs to a beginning.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,6 @@ const PAIRS: &[(&str, &str, Key, &str)] = &[
     ("workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end", Key::Fields(&["work"]), "work-time"),
 ];
 
-/// Beginnings that are remembered of a pair.
-const MAX_OPEN: usize = 1 << 16;
-
 /// Two events, and one that is made of them.
 #[derive(Debug)]
 pub struct Pairing {
@@ -50,9 +47,7 @@ pub struct Pairing {
     pub name: String,
     /// The event that is made.
     pub event: u16,
-    /// What has begun: when, and where.
-    open: FxHashMap<[u64; 3], (u64, SiteId)>,
-    epoch: u64,
+    begun: Begun<[u64; 3]>,
 }
 
 /// The pairs among some events that are not in `known` yet; what is made of them comes after those events.
@@ -109,8 +104,7 @@ impl Pairing {
             big: first.big,
             name: name.to_owned(),
             event,
-            open: FxHashMap::default(),
-            epoch: 0,
+            begun: Begun::default(),
         })
     }
 
@@ -132,48 +126,34 @@ impl Pairing {
         if event != self.begin && event != self.end {
             return None;
         }
-        // Sites of another epoch mean nothing any more.
-        if self.epoch != epoch || self.open.len() >= MAX_OPEN {
-            self.open.clear();
-            self.epoch = epoch;
-        }
         let key = self.key(&self.fields[usize::from(event == self.end)], sample)?;
-        if event == self.begin {
-            self.open.insert(key, (sample.time, site));
-            return None;
+        if event == self.end {
+            return self.begun.end(&key, sample.time, epoch);
         }
-        let (then, site) = self.open.remove(&key)?;
-        Some((site, sample.time.saturating_sub(then)))
+        self.begun.begin(key, sample.time, site, epoch);
+        None
     }
 
     /// Records were lost: what has ended meanwhile is not known.
     pub fn forget(&mut self) {
-        self.open.clear();
+        self.begun.forget();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::engine::ingest::{Ingest, Wants};
+    use rustc_hash::FxHashMap;
+
+    use crate::engine::{Wants, offline};
 
     /// The durations of a recording's softirqs are what the pairs of its own records come to.
     #[test]
     fn softirqs_last_as_long_as_their_records_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/softirqs.data");
         let open = || crate::source::recording::open(&[path.into()]).expect("opens");
-        let mut source = open();
-        let mut ingest = Ingest::new(source.info(), None, Wants::default());
-        loop {
-            let mut batch = crate::source::Batch::default();
-            let step = source.next(&mut batch).expect("reads");
-            ingest.feed(&mut batch);
-            if matches!(step, crate::source::Step::End(_)) {
-                break;
-            }
-        }
-        ingest.feed(&mut crate::source::Batch { complete_until: Some(u64::MAX), ..Default::default() });
-        let core = ingest.core();
+        let symbols = crate::symbols::resolver::Options::live();
+        let loaded = offline::load(&mut *open(), symbols, Wants::default()).expect("loads");
+        let core = loaded.ingest.core();
         let at = core.events.iter().position(|event| event.name == "softirq-time").expect("derived");
         let mut sum = (0u64, 0u64);
         for (chunk, range) in core.profile.between(0, u64::MAX) {
@@ -184,7 +164,7 @@ mod tests {
         // By hand: the vector is the only field of both, four bytes behind the common ones.
         let (mut open_at, mut by_hand) = (FxHashMap::default(), (0u64, 0u64));
         let names: Vec<String> = core.events.iter().map(|event| event.name.clone()).collect();
-        crate::engine::offline::replay(&mut *open(), |core, input, record| {
+        offline::replay(&mut *open(), |core, input, record| {
             let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
             if header.kind != crate::record::kinds::types::SAMPLE {
                 return;

@@ -10,6 +10,7 @@ use crate::filter::{Filter, Known, equals};
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
 use crate::source::{Info, Source, recording};
+use crate::symbols::Form;
 use crate::symbols::resolver::Options;
 
 use super::Usage;
@@ -85,13 +86,14 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         ));
     }
     let options = Options {
-        demangle: !no_demangle,
+        form: if no_demangle { Form::Raw } else { Form::Plain },
         live: false,
         same_kernel: same_kernel && args.names.symfs.is_none(),
         symfs: args.names.symfs.clone(),
         kallsyms: args.names.kallsyms.clone().or(own),
         vmlinux: args.names.vmlinux.clone(),
         caches,
+        ..Options::of_user()
     };
     (options, complaint)
 }

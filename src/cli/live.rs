@@ -19,6 +19,7 @@ use crate::panel::top::Field;
 use crate::query::{Key, range};
 use crate::session::Origin;
 use crate::source::Source;
+use crate::symbols::Form;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::ui::run::Outside;
 use crate::ui::theme::{Depth, Theme};
@@ -47,7 +48,8 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
-    let symbols = SymbolOptions { demangle: !args.view.no_demangle, ..SymbolOptions::live() };
+    let symbols =
+        SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
     let options = Options {
         symbols,
         memory: kept.memory,

@@ -14,8 +14,11 @@ use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
 use crate::record::kinds::{BuildId, FileId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
-use crate::session::{DsoId, DsoKind, marks};
-use crate::symbols::{elf, files};
+use crate::session::{Dso, DsoId, DsoKind, marks};
+use crate::symbols::bytes::Bytes;
+use crate::symbols::elf;
+use crate::symbols::places::Places;
+use crate::symbols::resolver::Options;
 
 use super::side::SideWriter;
 
@@ -213,6 +216,12 @@ fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u6
     sections
 }
 
+/// The build id of a file that is mapped, as it lies there now.
+fn build_id_of(dso: &Dso) -> Option<BuildId> {
+    let bytes = Bytes::of(&Places::new(dso, &Options::live()).main().ok()?).ok()?;
+    elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
+}
+
 /// Build ids of the kernel and of the files that have samples.
 fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
     let used: BTreeSet<DsoId> = (0..moment.frames.len())
@@ -223,7 +232,7 @@ fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
         let id = match (dso.kind, dso.file) {
             (DsoKind::Kernel, _) => features::kernel_build_id(),
             (DsoKind::File, FileId::BuildId(id)) => Some(id),
-            (DsoKind::File, _) => files::open(dso, true).ok().and_then(elf::build_id),
+            (DsoKind::File, _) => build_id_of(dso),
             _ => None,
         };
         Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))

@@ -12,6 +12,7 @@ pub mod cpus;
 pub mod fake;
 pub mod host;
 pub mod limits;
+pub mod mapped;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;

@@ -62,6 +62,8 @@ pub struct Dso {
     pub text: Option<u64>,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
+    /// Of anonymous code, the jitdump file that its process has mapped.
+    pub dump: Option<Arc<[u8]>>,
 }
 
 /// A mapping of a DSO.
@@ -89,6 +91,8 @@ pub struct Dsos {
     map_ids: HashMap<Map, MapId>,
     /// Build ids by path, from a recording's table.
     build_ids: HashMap<Arc<[u8]>, BuildId>,
+    /// jitdump files by the process that has one mapped.
+    dumps: HashMap<i32, Arc<[u8]>>,
 }
 
 impl Default for Dsos {
@@ -99,6 +103,7 @@ impl Default for Dsos {
             maps: Vec::new(),
             map_ids: HashMap::new(),
             build_ids: HashMap::new(),
+            dumps: HashMap::new(),
         };
         for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
@@ -146,10 +151,24 @@ impl Dsos {
             (name, pgoff)
         };
         let dso = self.intern(map.pid, name, map.file, via);
+        self.join_dump(map.pid, dso);
         if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
             self.list[dso.0 as usize].text = Some(map.pgoff);
         }
         self.map_id(Map { start: map.start, len: map.len, pgoff, dso })
+    }
+
+    /// A process that writes a jitdump file maps it, so that its recording has the name.
+    fn join_dump(&mut self, pid: i32, dso: DsoId) {
+        if is_jitdump(&self.list[dso.0 as usize].raw_path) {
+            let path = self.list[dso.0 as usize].raw_path.clone();
+            let anon = format!("/tmp/perf-{pid}.map");
+            let mut same = self.list.iter_mut().filter(|d| *d.path == *anon);
+            same.by_ref().for_each(|d| d.dump = Some(path.clone()));
+            self.dumps.insert(pid, path);
+        } else if self.list[dso.0 as usize].kind == DsoKind::Anon && self.list[dso.0 as usize].dump.is_none() {
+            self.list[dso.0 as usize].dump = self.dumps.get(&pid).cloned();
+        }
     }
 
     /// Takes a path's build id from a recording's table, for files that are known and that will be.
@@ -203,6 +222,7 @@ impl Dsos {
                 build_id,
                 text: None,
                 via,
+                dump: None,
             });
         } else if via.is_some() {
             // The newest process is the likeliest to be still there.
@@ -212,12 +232,20 @@ impl Dsos {
     }
 }
 
-/// Memory that has no file of code behind it, by the names that the kernel gives it.
+/// Memory that has no file of code behind it, by the names that the kernel gives it; the last is what
+/// .NET puts its code into.
 fn is_anonymous(name: &[u8]) -> bool {
-    name.is_empty()
-        || [&b"//anon"[..], b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:"]
-            .iter()
-            .any(|p| name.starts_with(p))
+    const STARTS: [&[u8]; 8] =
+        [b"//anon", b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:", b"/memfd:doublemapper"];
+    name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
+}
+
+/// `jit-PID.dump`, as the jitdump specification has it.
+fn is_jitdump(path: &[u8]) -> bool {
+    let base = path.rsplit(|b| *b == b'/').next().unwrap_or(path);
+    base.strip_prefix(b"jit-")
+        .and_then(|b| b.strip_suffix(b".dump"))
+        .is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
 }
 
 fn kind_of(pid: i32, path: &str) -> DsoKind {

@@ -1,16 +1,21 @@
-//! Names for addresses: the kernel's from kallsyms, user code from the symbol tables of the file
-//! that was really mapped.
+//! Names for addresses: the kernel's from kallsyms, user code from the file that was really mapped and
+//! from what was split off from it, a JIT's from what it tells.
 //!
 //! [`Resolver`] is a chain: each kind of DSO has its sources in order, and what none of them
 //! knows stays an address.
 
+pub mod bytes;
 pub mod demangle;
 pub mod elf;
-pub mod files;
+pub mod image;
+pub mod jit;
+pub mod jitdump;
 pub mod kallsyms;
-pub mod perfmap;
+pub mod places;
+pub mod plt;
 pub mod resolver;
 pub mod table;
 
+pub use demangle::Form;
 pub use resolver::{Found, Resolver};
 pub use table::SymbolTable;

@@ -1,15 +1,18 @@
-//! Turns (DSO, address) into a function, loading each DSO's table once.
+//! Turns (DSO, address) into a function, loading each file's tables once.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::demangle::demangle;
+use super::bytes::Bytes;
+use super::demangle::{Form, demangle};
+use super::image::{Functions, Image};
+use super::jit::Jit;
 use super::kallsyms::Kallsyms;
-use super::table::SymbolTable;
-use super::{elf, files, perfmap};
-use crate::record::kinds::{BuildId, FileId};
+use super::table::{Symbol, SymbolTable};
+use super::{elf, places};
+use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// A function that holds an address.
@@ -24,7 +27,8 @@ pub struct Found {
 /// Where names come from and how they are shown.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub demangle: bool,
+    /// How names are made readable.
+    pub form: Form,
     /// Whether the profiled processes may still be there, so that /proc leads to their files.
     pub live: bool,
     /// Whether the kernel that runs here is the one that was profiled, so that its vDSO is ours.
@@ -37,18 +41,40 @@ pub struct Options {
     pub vmlinux: Option<PathBuf>,
     /// Directories of files by build id, laid out as perf's cache is (`~/.debug`).
     pub caches: Vec<PathBuf>,
+    /// Directories of debuginfod clients: `BUILDID/debuginfo`.
+    pub debuginfod: Vec<PathBuf>,
+    /// Bytes that tables of functions may hold; those that are not used give way.
+    pub budget: usize,
 }
 
+/// Half of what a session's samples may have.
+const BUDGET: usize = 256 << 20;
+
 impl Options {
+    /// For the running machine, with the caches that this user's debuginfod client fills
+    /// (debuginfod_find_debuginfo(3)).
+    pub fn of_user() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+        let own = set("DEBUGINFOD_CACHE_PATH");
+        let usual = cache.map(|dir| dir.join("debuginfod_client"));
+        let old = set("HOME").map(|home| home.join(".debuginfod_client_cache"));
+        let debuginfod = if own.is_some() { vec![own] } else { vec![usual, old] };
+        Self { debuginfod: debuginfod.into_iter().flatten().collect(), ..Self::live() }
+    }
+
+    /// For the running machine.
     pub fn live() -> Self {
         Self {
-            demangle: true,
+            form: Form::Plain,
             live: true,
             same_kernel: true,
             symfs: None,
             kallsyms: Some("/proc/kallsyms".into()),
             vmlinux: None,
             caches: Vec::new(),
+            debuginfod: Vec::new(),
+            budget: BUDGET,
         }
     }
 }
@@ -56,16 +82,39 @@ impl Options {
 /// One file's functions, with the names that were asked for already made readable.
 #[derive(Debug)]
 struct Loaded {
-    table: SymbolTable,
+    tables: Vec<SymbolTable>,
     shown: FxHashMap<u64, Arc<str>>,
     /// What is to be added to the table's addresses to get the recorded ones.
     moved: u64,
+    /// When it was last asked, in questions.
+    used: u64,
 }
 
 impl Loaded {
-    fn new(table: SymbolTable) -> Self {
-        Self { table, shown: FxHashMap::default(), moved: 0 }
+    fn new(tables: Vec<SymbolTable>) -> Self {
+        Self { tables, shown: FxHashMap::default(), moved: 0, used: 0 }
     }
+
+    fn kernel(table: SymbolTable) -> Self {
+        Self::new(vec![table])
+    }
+
+    fn find(&mut self, addr: u64, form: Form) -> Option<Found> {
+        let symbol = self.tables.iter().find_map(|table| table.find(addr))?;
+        let name = self.shown.entry(symbol.start).or_insert_with(|| demangle(symbol.name, form).into()).clone();
+        Some(Found { start: symbol.start, end: symbol.end, name })
+    }
+
+    fn memory(&self) -> usize {
+        self.tables.iter().map(SymbolTable::memory).sum::<usize>() + 64 * self.shown.len()
+    }
+}
+
+/// What makes two DSOs the same file, whatever their names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Id(BuildId),
+    Dso(DsoId),
 }
 
 /// The chain of name sources. Not shared: one thread owns it.
@@ -73,26 +122,65 @@ impl Loaded {
 pub struct Resolver {
     options: Options,
     kernel: Option<Loaded>,
-    files: FxHashMap<DsoId, Option<Loaded>>,
+    /// What each DSO's file was found to be; `None` for one without names.
+    keys: FxHashMap<DsoId, Option<Key>>,
+    files: FxHashMap<Key, Loaded>,
+    jits: FxHashMap<DsoId, Jit>,
     problems: Vec<(DsoId, String)>,
+    sources: Vec<(DsoId, String)>,
+    asked: u64,
 }
 
 impl Resolver {
     pub fn new(options: Options) -> Self {
-        Self { options, kernel: None, files: FxHashMap::default(), problems: Vec::new() }
+        Self {
+            options,
+            kernel: None,
+            keys: FxHashMap::default(),
+            files: FxHashMap::default(),
+            jits: FxHashMap::default(),
+            problems: Vec::new(),
+            sources: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    /// Has names made readable in another way from now on.
+    pub fn set_form(&mut self, form: Form) {
+        if self.options.form != form {
+            self.options.form = form;
+            self.files.values_mut().chain(&mut self.kernel).for_each(|loaded| loaded.shown.clear());
+        }
+    }
+
+    /// Looks again for the files of a DSO: one that was not there has come.
+    pub fn forget(&mut self, dso: DsoId) {
+        if let Some(Some(key)) = self.keys.remove(&dso) {
+            self.files.remove(&key);
+        }
     }
 
     /// The function at an address of a DSO (as [`crate::session::dso::Map::to_dso`] gives it).
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
-        let readable = self.options.demangle;
-        let loaded = self.table_of(dso)?;
-        // Modules are not moved together with the kernel's own text.
-        let moved = if dso.kind == DsoKind::Kernel { loaded.moved } else { 0 };
-        let symbol = loaded.table.find(addr.wrapping_sub(moved))?;
-        let name = loaded.shown.entry(symbol.start).or_insert_with(|| {
-            if readable { demangle(symbol.name).into() } else { String::from_utf8_lossy(symbol.name).into() }
-        });
-        Some(Found { start: symbol.start.wrapping_add(moved), end: symbol.end.wrapping_add(moved), name: name.clone() })
+        self.asked += 1;
+        let form = self.options.form;
+        match dso.kind {
+            DsoKind::Kernel | DsoKind::Module => {
+                let kernel = self.kernel(dso);
+                // Modules are not moved together with the kernel's own text.
+                let moved = if dso.kind == DsoKind::Kernel { kernel.moved } else { 0 };
+                let found = kernel.find(addr.wrapping_sub(moved), form)?;
+                Some(Found { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
+            }
+            // The record that told of it has its name; the symbol has its bounds.
+            DsoKind::Bpf => {
+                let known = self.kernel(dso).find(addr, form).filter(|found| found.name == dso.path);
+                Some(known.unwrap_or_else(|| Found { start: 0, end: u64::MAX, name: dso.path.clone() }))
+            }
+            DsoKind::File | DsoKind::Vdso => self.file(dso)?.find(addr, form),
+            DsoKind::Anon => self.jitted(dso, addr),
+            DsoKind::Unknown | DsoKind::Guest => None,
+        }
     }
 
     /// Takes what went wrong since the last call: DSOs without names, and why.
@@ -100,31 +188,79 @@ impl Resolver {
         std::mem::take(&mut self.problems)
     }
 
-    fn table_of(&mut self, dso: &Dso) -> Option<&mut Loaded> {
-        match dso.kind {
-            DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => {
-                if self.kernel.is_none() {
-                    self.kernel = Some(self.load_kernel(dso));
-                }
-                self.kernel.as_mut()
+    /// Takes where the names of DSOs came from that were met since the last call.
+    pub fn take_sources(&mut self) -> Vec<(DsoId, String)> {
+        std::mem::take(&mut self.sources)
+    }
+
+    fn kernel(&mut self, dso: &Dso) -> &mut Loaded {
+        if self.kernel.is_none() {
+            self.kernel = Some(self.load_kernel(dso));
+        }
+        self.kernel.get_or_insert_with(|| Loaded::new(Vec::new()))
+    }
+
+    fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+        let options = &self.options;
+        let jit = self.jits.entry(dso.id).or_insert_with(|| Jit::new(dso, options));
+        jit.follow(dso);
+        match jit.find(dso, options, addr) {
+            Ok(symbol) => {
+                let Symbol { start, end, name } = symbol?;
+                Some(Found { start, end, name: demangle(name, options.form).into() })
             }
-            DsoKind::File | DsoKind::Vdso | DsoKind::Anon => {
-                if !self.files.contains_key(&dso.id) {
-                    let loaded = self.load_file(dso).map_err(|why| self.problems.push((dso.id, why))).ok();
-                    self.files.insert(dso.id, loaded);
-                }
-                self.files.get_mut(&dso.id)?.as_mut()
+            Err(why) => {
+                self.problems.push((dso.id, why));
+                None
             }
-            DsoKind::Unknown | DsoKind::Guest => None,
+        }
+    }
+
+    fn file(&mut self, dso: &Dso) -> Option<&mut Loaded> {
+        let known = self.keys.get(&dso.id).copied();
+        let key = match known {
+            Some(key) => key?,
+            None => Key::Dso(dso.id),
+        };
+        if known.is_some() && self.files.contains_key(&key) {
+            let loaded = self.files.get_mut(&key)?;
+            loaded.used = self.asked;
+            return Some(loaded);
+        }
+        let (key, loaded) = match self.load_file(dso) {
+            Ok((key, loaded, from)) => {
+                if known.is_none() {
+                    self.sources.push((dso.id, from));
+                }
+                (key, loaded)
+            }
+            Err(why) => {
+                self.problems.push((dso.id, why));
+                self.keys.insert(dso.id, None);
+                return None;
+            }
+        };
+        self.keys.insert(dso.id, Some(key));
+        self.make_room(&loaded);
+        let slot = self.files.entry(key).or_insert(loaded);
+        slot.used = self.asked;
+        Some(slot)
+    }
+
+    /// Drops the tables that were not asked for the longest time until another one fits.
+    fn make_room(&mut self, other: &Loaded) {
+        let jits: usize = self.jits.values().map(Jit::memory).sum();
+        let mut held = other.memory() + jits + self.files.values().map(Loaded::memory).sum::<usize>();
+        while held > self.options.budget {
+            let Some(oldest) = self.files.iter().min_by_key(|(_, l)| l.used).map(|(key, _)| *key) else { return };
+            held -= self.files.remove(&oldest).map_or(0, |l| l.memory());
         }
     }
 
     fn load_kernel(&mut self, dso: &Dso) -> Loaded {
         if let Some(path) = self.options.vmlinux.clone() {
-            match std::fs::File::open(&path)
-                .map_err(|e| e.to_string())
-                .and_then(|f| elf::load_kernel(f).map_err(|e| e.to_string()))
-            {
+            let image = places::plain(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
+            match image.and_then(|bytes| elf::kernel(&bytes).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
                     .problems
                     .push((dso.id, format!("{} is another kernel's: its build id is {have}", path.display()))),
@@ -132,7 +268,7 @@ impl Resolver {
                 Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()))),
             }
         }
-        let cached = || files::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
+        let cached = || places::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
         let path = self.options.kallsyms.clone().or_else(cached);
         match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
@@ -140,84 +276,22 @@ impl Resolver {
                     dso.id,
                     "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".into(),
                 ));
-                Loaded::new(SymbolTable::default())
+                Loaded::new(Vec::new())
             }
             Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
             Some(Err(e)) => {
                 self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}")));
-                Loaded::new(SymbolTable::default())
+                Loaded::new(Vec::new())
             }
-            None => Loaded::new(SymbolTable::default()),
+            None => Loaded::new(Vec::new()),
         }
     }
 
-    fn load_file(&self, dso: &Dso) -> Result<Loaded, String> {
-        if dso.kind == DsoKind::Anon {
-            return self.load_jit(dso);
-        }
-        let debug = |id: &BuildId| {
-            files::debug(id, self.options.symfs.as_deref())
-                .or_else(|| std::fs::File::open(files::in_cache(&self.options.caches, id, "debug")?).ok())
-        };
-        let read = |file: std::fs::File| elf::load(file, &debug).map_err(|e| e.to_string());
-        // What a cache holds under the build id is the file itself, whatever lies at its path now.
-        if let Some(id) = &dso.build_id {
-            let name = if dso.kind == DsoKind::Vdso { "vdso" } else { "elf" };
-            let cached =
-                files::in_cache(&self.options.caches, id, name).and_then(|path| std::fs::File::open(path).ok());
-            if let Some(elf) =
-                cached.and_then(|f| read(f).ok()).filter(|elf| elf.build_id.is_none_or(|have| have == *id))
-            {
-                return Ok(Loaded::new(elf.table));
-            }
-        }
-        let elf = if dso.kind == DsoKind::Vdso {
-            if !self.options.same_kernel {
-                return Err("the vDSO of the recorded machine is not here".into());
-            }
-            let bytes = files::vdso().map_err(|e| e.to_string())?;
-            elf::load(std::io::Cursor::new(bytes), &|_| None).map_err(|e| e.to_string())?
-        } else {
-            read(self.open(dso).map_err(|e| e.to_string())?)?
-        };
-        match (dso.build_id, elf.build_id) {
-            (Some(want), Some(have)) if want != have => {
-                Err(format!("the file has build id {have}, but {want} was mapped"))
-            }
-            _ => Ok(Loaded::new(elf.table)),
-        }
-    }
-
-    /// What a JIT told of its functions, for recordings: a live one is still being written.
-    fn load_jit(&self, dso: &Dso) -> Result<Loaded, String> {
-        if self.options.live {
-            return Ok(Loaded::new(SymbolTable::default()));
-        }
-        let root = self.options.symfs.as_deref().unwrap_or(std::path::Path::new("/"));
-        let path = root.join(dso.path.trim_start_matches('/'));
-        match perfmap::read(&path) {
-            Ok(table) => Ok(Loaded::new(table)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Loaded::new(SymbolTable::default())),
-            Err(e) => Err(e.to_string()),
-        }
-    }
-
-    fn open(&self, dso: &Dso) -> std::io::Result<std::fs::File> {
-        // A build id says more than an inode, and is compared once the file is read.
-        let file = if dso.build_id.is_some() && !self.options.live { FileId::None } else { dso.file };
-        match &self.options.symfs {
-            Some(root) => {
-                use std::os::unix::ffi::OsStrExt;
-                let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&dso.raw_path));
-                let moved = Dso {
-                    raw_path: root.join(path.strip_prefix("/").unwrap_or(path)).as_os_str().as_bytes().into(),
-                    file: FileId::None,
-                    ..dso.clone()
-                };
-                files::open(&moved, false)
-            }
-            None => files::open(&Dso { file, ..dso.clone() }, self.options.live),
-        }
+    fn load_file(&self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
+        let image = Image::open(dso, &self.options)?;
+        let key = image.build_id.map_or(Key::Dso(dso.id), Key::Id);
+        let Functions { tables, from } = image.functions().map_err(|e| e.to_string())?;
+        Ok((key, Loaded::new(tables), from))
     }
 }
 
@@ -227,12 +301,13 @@ fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> Loaded {
         (Some(then), Some(here)) => then.wrapping_sub(here),
         _ => 0,
     };
-    Loaded { moved, ..Loaded::new(table) }
+    Loaded { moved, ..Loaded::kernel(table) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::kinds::FileId;
     use crate::session::{Origin, Session};
 
     #[test]
@@ -245,7 +320,7 @@ mod tests {
         let map = session.user_map(pid, here);
         let found = resolver.resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here)).expect("name");
         assert!(found.name.contains("names_of_this_very_process"), "{found:?}");
-        let raw = Resolver::new(Options { demangle: false, ..Options::live() })
+        let raw = Resolver::new(Options { form: Form::Raw, ..Options::live() })
             .resolve(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(here))
             .expect("name");
         assert!(raw.name.starts_with("_ZN") || raw.name.starts_with("_R"), "{raw:?}");

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use super::bytes::Bytes;
+
 /// A symbol before it is put into a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
@@ -28,13 +30,51 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// Functions in address order. Compact: 20 bytes each and one block of names.
+/// Functions in address order. Compact: 20 bytes each, and names in one block or in the file itself.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
     starts: Vec<u64>,
     ends: Vec<u64>,
     names_at: Vec<u32>,
-    names: Vec<u8>,
+    names: Names,
+}
+
+/// Where names are: each ends with a zero byte.
+#[derive(Debug)]
+enum Names {
+    Own(Vec<u8>),
+    /// In a file, from a place on.
+    In(Bytes, usize),
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl Names {
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::In(bytes, base) => bytes.get(*base..).unwrap_or_default(),
+        }
+    }
+
+    /// Where a name is to be found; one of its own is added.
+    fn place(&mut self, name: &[u8]) -> u32 {
+        match self {
+            Self::Own(bytes) => {
+                let at = bytes.len() as u32;
+                bytes.extend_from_slice(name);
+                bytes.push(0);
+                at
+            }
+            Self::In(bytes, base) => {
+                (name.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize).wrapping_sub(*base) as u32
+            }
+        }
+    }
 }
 
 /// How far back a covering function is searched when the nearest one ends before the address.
@@ -71,7 +111,9 @@ impl Builder {
                     });
                 if replaces {
                     let at = self.table.names_at.pop().unwrap_or(0);
-                    self.table.names.truncate(at as usize);
+                    if let Names::Own(names) = &mut self.table.names {
+                        names.truncate(at as usize);
+                    }
                     self.table.starts.pop();
                     self.table.ends.pop();
                 } else {
@@ -92,9 +134,8 @@ impl Builder {
         self.table.starts.push(raw.start);
         // The size stands here until the next start is known.
         self.table.ends.push(raw.size);
-        self.table.names_at.push(self.table.names.len() as u32);
-        self.table.names.extend_from_slice(raw.name);
-        self.table.names.push(0);
+        let place = self.table.names.place(raw.name);
+        self.table.names_at.push(place);
     }
 
     pub fn finish(self) -> SymbolTable {
@@ -125,18 +166,37 @@ impl Builder {
         }
         table.starts.shrink_to_fit();
         table.ends.shrink_to_fit();
-        table.names.shrink_to_fit();
+        table.names_at.shrink_to_fit();
+        if let Names::Own(names) = &mut table.names {
+            names.shrink_to_fit();
+        }
         table
     }
 }
 
 impl SymbolTable {
-    pub fn build(mut raw: Vec<Raw<'_>>) -> Self {
+    pub fn build(raw: Vec<Raw<'_>>) -> Self {
+        Self::build_with(raw, Names::default())
+    }
+
+    /// The same without copying the names: all of them lie in `file`, from `base` on and less than
+    /// 4 GiB behind it.
+    pub fn build_in(raw: Vec<Raw<'_>>, file: &Bytes, base: usize) -> Self {
+        Self::build_with(raw, Names::In(file.clone(), base))
+    }
+
+    fn build_with(mut raw: Vec<Raw<'_>>, names: Names) -> Self {
         raw.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| better(a, b)));
         raw.dedup_by_key(|s| s.start);
-        let mut builder = Builder::default();
+        let mut builder = Builder { table: Self { names, ..Self::default() }, ..Builder::default() };
         raw.into_iter().for_each(|s| builder.push(s));
         builder.finish()
+    }
+
+    /// Bytes of memory that it holds of its own.
+    pub fn memory(&self) -> usize {
+        let names = if let Names::Own(names) = &self.names { names.capacity() } else { 0 };
+        8 * (self.starts.capacity() + self.ends.capacity()) + 4 * self.names_at.capacity() + names
     }
 
     pub fn len(&self) -> usize {
@@ -152,9 +212,9 @@ impl SymbolTable {
     }
 
     fn symbol(&self, i: usize, end: u64) -> Symbol<'_> {
-        let from = self.names_at[i] as usize;
-        let to = self.names_at.get(i + 1).map_or(self.names.len(), |n| *n as usize) - 1;
-        Symbol { start: self.starts[i], end, name: &self.names[from..to] }
+        let rest = self.names.all().get(self.names_at[i] as usize..).unwrap_or_default();
+        let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
+        Symbol { start: self.starts[i], end, name }
     }
 
     /// The function that holds an address.

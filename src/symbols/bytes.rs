@@ -1,0 +1,45 @@
+//! A file's content, wherever it is held: mapped, or in memory when it was made there.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::kernel::mapped::Mapped;
+
+/// Shared bytes; copies cost nothing.
+#[derive(Clone, Debug)]
+pub enum Bytes {
+    Mapped(Arc<Mapped>),
+    Own(Arc<[u8]>),
+}
+
+impl Bytes {
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
+    }
+
+    /// Drops what was read of a file from memory; it is read again when it is needed.
+    pub fn rest(&self) {
+        if let Self::Mapped(mapped) = self {
+            mapped.rest();
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(mapped) => mapped,
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Own(bytes.into())
+    }
+}

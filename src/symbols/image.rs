@@ -1,0 +1,175 @@
+//! A DSO's file with what was split off from it: where functions, unwind tables, lines and code of one
+//! mapped file come from. Each is mapped, never copied, and shared by all who hold it.
+
+use std::path::PathBuf;
+
+use object::{Object, ObjectSection};
+
+use super::bytes::Bytes;
+use super::elf::{self, Elf, ElfError, Kind, Segments};
+use super::places::{self, Places};
+use super::plt;
+use super::resolver::Options;
+use super::table::SymbolTable;
+use crate::record::kinds::BuildId;
+use crate::session::{Dso, DsoKind};
+
+/// A file that holds code.
+#[derive(Clone, Debug)]
+pub struct Image {
+    pub bytes: Bytes,
+    pub build_id: Option<BuildId>,
+    pub segments: Segments,
+    /// What was split off into a file of its own, and where that was found.
+    pub debug: Option<(Bytes, PathBuf)>,
+    /// What several debug files share (dwz).
+    pub shared: Option<Bytes>,
+}
+
+/// A file's functions and where they were found.
+#[derive(Debug)]
+pub struct Functions {
+    /// Asked one after the other.
+    pub tables: Vec<SymbolTable>,
+    pub from: String,
+}
+
+/// MiniDebugInfo that unpacks to more is not read.
+const MAX_MINI: u64 = 256 << 20;
+
+impl Image {
+    /// Opens the file of a DSO, and looks for what was split off from it.
+    ///
+    /// # Errors
+    /// In words, why there is none.
+    pub fn open(dso: &Dso, options: &Options) -> Result<Self, String> {
+        let places = Places::new(dso, options);
+        let vdso = dso.kind == DsoKind::Vdso;
+        // What a cache holds under the build id is the file itself, whatever lies at its path now.
+        let kind = if vdso { "vdso" } else { "elf" };
+        let cached = dso.build_id.and_then(|id| Bytes::of(&places.cached(&id, kind)?).ok());
+        let cached = cached.and_then(|bytes| Self::of(bytes).ok());
+        if let Some(image) = cached.filter(|i| i.build_id.is_none() || i.build_id == dso.build_id) {
+            return Ok(image.with_debug(&places));
+        }
+        let bytes = if vdso {
+            if !options.same_kernel {
+                return Err("the vDSO of the recorded machine is not here".into());
+            }
+            Bytes::from(places::vdso().map_err(|e| e.to_string())?)
+        } else {
+            let file = places.main().map_err(|e| e.to_string())?;
+            Bytes::of(&file).map_err(|e| e.to_string())?
+        };
+        let image = Self::of(bytes).map_err(|e| e.to_string())?;
+        match (dso.build_id, image.build_id) {
+            (Some(want), Some(have)) if want != have => {
+                Err(format!("the file has build id {have}, but {want} was mapped"))
+            }
+            _ => Ok(image.with_debug(&places)),
+        }
+    }
+
+    /// A file by itself.
+    pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
+        let file = elf::parse(&bytes)?;
+        let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
+        Ok(Self { bytes, build_id, segments, debug: None, shared: None })
+    }
+
+    /// Finds the separate debug file: by build id, else by name and checksum.
+    fn with_debug(mut self, places: &Places<'_>) -> Self {
+        let by_id = self.build_id.and_then(|id| places.by_build_id(&id));
+        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path)));
+        let same_id = |bytes: &Bytes| elf::parse(bytes).ok().and_then(|file| elf::build_id(&file)) == self.build_id;
+        self.debug = by_id.filter(|(bytes, _)| same_id(bytes)).or_else(|| self.linked(places));
+        self.shared = self.find_shared(places);
+        self
+    }
+
+    fn linked(&self, places: &Places<'_>) -> Option<(Bytes, PathBuf)> {
+        let file = elf::parse(&self.bytes).ok()?;
+        let (name, crc) = file.gnu_debuglink().ok()??;
+        places.by_link(name).find_map(|(file, path)| {
+            let bytes = Bytes::of(&file).ok()?;
+            let id = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file));
+            let same = id.is_some() && id == self.build_id || checksum(&bytes) == crc;
+            bytes.rest();
+            same.then_some((bytes, path))
+        })
+    }
+
+    /// The file that `.gnu_debugaltlink` names, by build id or by path.
+    fn find_shared(&self, places: &Places<'_>) -> Option<Bytes> {
+        let (bytes, path) = match &self.debug {
+            Some((bytes, path)) => (bytes, path.clone()),
+            None => (&self.bytes, PathBuf::from("/")),
+        };
+        let file = elf::parse(bytes).ok()?;
+        let (name, id) = file.gnu_debugaltlink().ok()??;
+        let id = BuildId::new(id)?;
+        let found = places.by_build_id(&id).map(|(file, _)| file).or_else(|| places.beside(&path, name))?;
+        let bytes = Bytes::of(&found).ok()?;
+        let same = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file)) == Some(id);
+        same.then_some(bytes)
+    }
+
+    /// The file that DWARF is in: the debug file where it has some, else the file itself.
+    pub fn dwarf(&self) -> &Bytes {
+        let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
+        match &self.debug {
+            Some((bytes, _)) if has(bytes) => bytes,
+            _ => &self.bytes,
+        }
+    }
+
+    /// Its functions, from the best source that there is.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has none at all.
+    pub fn functions(&self) -> Result<Functions, ElfError> {
+        let file = elf::parse(&self.bytes)?;
+        let stubs = plt::table(&file, &self.segments);
+        let mut tables = if stubs.is_empty() { Vec::new() } else { vec![stubs] };
+        let add = |tables: &mut Vec<SymbolTable>, table: SymbolTable| {
+            let some = !table.is_empty();
+            tables.extend(some.then_some(table));
+            some
+        };
+        if let Some((bytes, path)) = &self.debug
+            && add(&mut tables, elf::functions(bytes, Kind::All, &self.segments).unwrap_or_default())
+        {
+            return Ok(Functions { tables, from: format!("debug file {}", path.display()) });
+        }
+        if add(&mut tables, elf::functions(&self.bytes, Kind::All, &self.segments)?) {
+            return Ok(Functions { tables, from: "symbol table".to_owned() });
+        }
+        let mini = self.mini(&file).and_then(|bytes| elf::functions(&bytes, Kind::All, &self.segments).ok());
+        let mini = mini.is_some_and(|table| add(&mut tables, table));
+        let dynamic = add(&mut tables, elf::functions(&self.bytes, Kind::Dynamic, &self.segments)?);
+        match (mini, dynamic) {
+            (true, _) => Ok(Functions { tables, from: "MiniDebugInfo".to_owned() }),
+            (_, true) => Ok(Functions { tables, from: "exported functions only (it is stripped)".to_owned() }),
+            _ if tables.is_empty() => Err(ElfError::NoSymbols),
+            _ => Ok(Functions { tables, from: "stubs only (it is stripped)".to_owned() }),
+        }
+    }
+
+    /// The ELF file with the functions that are not exported, packed into `.gnu_debugdata` (gdb's manual,
+    /// "MiniDebugInfo").
+    fn mini(&self, file: &Elf<'_>) -> Option<Bytes> {
+        use std::io::Read;
+        let packed = file.section_by_name(".gnu_debugdata")?.data().ok()?;
+        let mut out = Vec::new();
+        let reader = lzma_rust2::XzReader::new(packed, true);
+        reader.take(MAX_MINI).read_to_end(&mut out).ok()?;
+        Some(out.into())
+    }
+}
+
+/// The checksum of `.gnu_debuglink`: CRC-32 of the whole file.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}

@@ -1,0 +1,130 @@
+//! jitdump files: what a JIT tells of each piece of code that it makes
+//! (tools/perf/Documentation/jitdump-specification.txt).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::jit::Functions;
+
+/// "JiTD" as a little-endian machine writes it.
+const MAGIC: u32 = 0x4a69_5444;
+const LOAD: u32 = 0;
+const MOVE: u32 = 1;
+/// Header of a record: its type, its size, its time.
+const HEAD: u64 = 16;
+/// A longer name is cut.
+const MAX_NAME: usize = 4096;
+/// A file beyond this is read no further; code itself is stepped over.
+const MAX_SIZE: u64 = 8 << 30;
+
+/// Takes in the whole records that are new. `false` when there is too much.
+///
+/// # Errors
+/// When the file is none of that kind, or a record is damaged.
+pub fn read_on(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Result<bool> {
+    let len = file.metadata()?.len();
+    if *upto == 0 {
+        let Some(size) = header(file, len)? else { return Ok(true) };
+        *upto = size;
+    }
+    let mut body = [0; 40 + MAX_NAME];
+    while *upto + HEAD <= len {
+        let mut head = [0; HEAD as usize];
+        file.read_exact_at(&mut head, *upto)?;
+        let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
+        if size < HEAD {
+            return Err(io::Error::other(format!("the jitdump file is damaged at byte {upto}")));
+        }
+        if *upto + size > len {
+            break;
+        }
+        let body = &mut body[..(size - HEAD).min((40 + MAX_NAME) as u64) as usize];
+        file.read_exact_at(body, *upto + HEAD)?;
+        if !take(kind, body, functions) || *upto > MAX_SIZE {
+            return Ok(false);
+        }
+        *upto += size;
+    }
+    Ok(true)
+}
+
+/// The size of the file's header; `None` while it is not there yet.
+fn header(file: &File, len: u64) -> io::Result<Option<u64>> {
+    if len < 40 {
+        return Ok(None);
+    }
+    let mut head = [0; 40];
+    file.read_exact_at(&mut head, 0)?;
+    if u32_at(&head, 0) != MAGIC {
+        return Err(io::Error::other("it is no jitdump file of this machine's byte order"));
+    }
+    Ok(Some(u64::from(u32_at(&head, 8)).max(40)))
+}
+
+fn take(kind: u32, body: &[u8], functions: &mut Functions) -> bool {
+    let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+    match (kind, word(1), word(2), word(3), word(4)) {
+        // pid and tid, where it was made, where it runs, its size, its number; its name; its code.
+        (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
+            let rest = body.get(40..).unwrap_or_default();
+            let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
+            functions.put(address, size, name)
+        }
+        // pid and tid, where it was made, from where, to where, its size.
+        (MOVE, Some(_), Some(from), Some(to), Some(size)) => match functions.remove(from) {
+            Some((_, name)) => functions.put(to, size, &name),
+            None => true,
+        },
+        _ => true,
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn record(kind: u32, words: &[u64], name: &[u8], code: usize) -> Vec<u8> {
+        let mut body: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        body.extend_from_slice(name);
+        body.resize(body.len() + code, 0x90);
+        let mut out = [kind.to_le_bytes(), (body.len() as u32 + 16).to_le_bytes()].concat();
+        out.extend_from_slice(&9u64.to_le_bytes());
+        out.extend_from_slice(&body);
+        out
+    }
+
+    #[test]
+    fn code_is_loaded_moved_and_read_on() {
+        let mut file = tempfile::tempfile().expect("file");
+        let mut head = [0; 40];
+        head[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        head[8] = 40;
+        file.write_all(&head).expect("write");
+        file.write_all(&record(LOAD, &[0, 0x1000, 0x1000, 0x40, 1], b"Foo.bar(I)V\0", 0x40)).expect("write");
+        let (mut all, mut upto) = (Functions::default(), 0);
+        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        assert_eq!(all.find(0x103f).expect("function").name, b"Foo.bar(I)V");
+        let moved = record(MOVE, &[0, 0x1000, 0x1000, 0x8000, 0x40, 1], b"", 0);
+        file.write_all(&moved[..20]).expect("half");
+        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        file.write_all(&moved[20..]).expect("rest");
+        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        assert!(all.find(0x1000).is_none());
+        assert_eq!(all.find(0x8000).expect("function").name, b"Foo.bar(I)V");
+        file.write_all(&[0; 16]).expect("damage");
+        assert!(read_on(&file, &mut upto, &mut all).is_err());
+    }
+
+    #[test]
+    fn what_is_none_is_an_error() {
+        let mut file = tempfile::tempfile().expect("file");
+        file.write_all(&[1; 100]).expect("write");
+        assert!(read_on(&file, &mut 0, &mut Functions::default()).is_err());
+    }
+}

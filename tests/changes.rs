@@ -107,7 +107,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
     let config = Config {
         events,
         rate: Rate::Frequency(99),
-        chains: true,
+        chains: perfprof_tui::event::CallGraph::Fp,
         cgroups: true,
         exclude: Exclude::default(),
         inherit: false,

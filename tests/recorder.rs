@@ -54,7 +54,7 @@ fn the_last_seconds_are_kept_whole() {
     let config = Config {
         events: parse(HIT, &Places::system()).expect("known"),
         rate: Rate::Frequency(99),
-        chains: false,
+        chains: perfprof_tui::event::CallGraph::None,
         cgroups: false,
         exclude: Exclude::default(),
         inherit: false,

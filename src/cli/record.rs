@@ -92,6 +92,7 @@ impl Recorder {
         let mut writer = Writer::start(file, &info.events)?;
         let layout = info.events[0].layout();
         let mut session = Session::new(Origin::Live);
+        session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
         let chosen: Vec<i32> = [&sampling.pids, &sampling.tids]
             .into_iter()
             .flatten()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::event::spec::Places;
-use crate::event::{Event, parse, plain};
+use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
@@ -77,11 +77,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
             max = rights.max_sample_rate
         );
     }
-    let chains = match s.call_graph.as_str() {
-        "fp" => true,
-        "none" | "no" => false,
-        other => return Err(usage(format!("--call-graph {other}: expected fp or none"))),
-    };
+    let chains = CallGraph::parse(&s.call_graph).map_err(usage)?;
     Ok(Config {
         events: events(s)?,
         rate,

@@ -55,7 +55,12 @@ impl Decoder {
     pub fn learn(&mut self, fresh: FreshId) {
         let Some(event) = self.events.get(usize::from(fresh.event)).copied() else { return };
         let Some(first) = self.forms.iter().find(|form| form.event == event).copied() else { return };
-        let layout = Layout { sample_type: fresh.sample_type, ..first.layout };
+        let layout = Layout {
+            sample_type: fresh.sample_type,
+            regs_user: fresh.regs_user,
+            branches: fresh.branches,
+            ..first.layout
+        };
         let form = Form { layout, event, period: fresh.period };
         let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
             self.forms.push(form);

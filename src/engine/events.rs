@@ -136,7 +136,7 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
     }
     match (meter.state.rate, desc.attr.kind) {
         (_, TYPE_TRACEPOINT | TYPE_BREAKPOINT) => {
-            flood::percent(meter.sampled, meter.state.chains) / n_cpus.max(1) as f64
+            flood::percent(meter.sampled, meter.state.chains.is_on()) / n_cpus.max(1) as f64
         }
         // A timer fires whether or not its sample is kept.
         (Rate::Frequency(hz), _) => per_sample * hz as f64 * 100.0,
@@ -159,7 +159,7 @@ mod tests {
             note: None,
             filter: None,
             rate: Rate::Period(1),
-            chains: true,
+            chains: crate::event::CallGraph::Fp,
             cpus: String::new(),
         };
         events.set_states(&[state], &[1]);

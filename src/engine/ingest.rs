@@ -18,6 +18,7 @@ use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, marks};
 use crate::source::{Batch, Info, NamedFrame, NamedSample};
 
+use super::chains::Chains;
 use super::decode::Decoder;
 use super::offcpu::OffCpu;
 use super::pairs::{self, Pairing};
@@ -89,6 +90,8 @@ pub struct Core {
     pub softirqs: Option<SoftirqTrace>,
     /// The frame of each named frame of a text.
     named: Vec<FrameId>,
+    /// Completes call chains, where that is wanted.
+    pub chains: Option<Chains>,
     /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
     last_named: (u64, Vec<(u32, NodeId)>),
     /// Samples in each second since the start.
@@ -130,6 +133,7 @@ impl Ingest {
             pairs: Vec::new(),
             softirqs: SoftirqTrace::new(info),
             named: Vec::new(),
+            chains: None,
             last_named: (0, Vec::new()),
             rates: Vec::new(),
             lost_rates: Vec::new(),
@@ -154,6 +158,12 @@ impl Ingest {
             core,
             recorded: info.origin == Origin::Recorded,
         }
+    }
+
+    /// Has call chains completed from copies of stacks and from branches, by tables of files that are found
+    /// as `symbols` says.
+    pub fn complete_chains(&mut self, symbols: crate::symbols::resolver::Options) {
+        self.core.chains = Some(Chains::new(symbols));
     }
 
     pub fn core(&self) -> &Core {
@@ -432,10 +442,15 @@ impl Core {
             self.session.ran(sample.pid);
         }
         let trace = self.trace(event, &sample);
+        self.count(time, event);
         if !self.wants.chains {
             sample.chain = leaf(sample.chain);
+        } else if let Some(chains) = &mut self.chains
+            && !(sample.user.stack.is_empty() && sample.branches.is_empty())
+        {
+            let branches = self.events[usize::from(event)].attr.branch_sample_type;
+            sample.chain = chains.complete(&self.session, &sample, branches).unwrap_or(sample.chain);
         }
-        self.count(time, event);
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
         if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {

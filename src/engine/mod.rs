@@ -12,6 +12,7 @@
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
 mod begun;
+mod chains;
 mod decode;
 pub mod events;
 pub mod host;

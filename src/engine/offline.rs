@@ -32,6 +32,7 @@ const QUEUE: usize = 8;
 pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<Loaded, SourceError> {
     let info = source.info().clone();
     let mut ingest = Ingest::new(&info, None, wants);
+    ingest.complete_chains(symbols.clone());
     let mut notes = info.notes.clone();
     let (full_tx, full) = bounded::<Batch>(QUEUE);
     let (empty_tx, empty) = bounded::<Vec<u8>>(QUEUE);

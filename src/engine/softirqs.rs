@@ -10,8 +10,8 @@ use arc_swap::ArcSwapOption;
 use crossbeam_channel::Sender;
 
 use crate::analysis::softirq::{EVENTS, Pairs, Reader, Times, Which};
-use crate::event::parse;
 use crate::event::spec::Places;
+use crate::event::{CallGraph, parse};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
@@ -119,7 +119,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
     let config = Config {
         events,
         rate: Rate::Period(1),
-        chains: false,
+        chains: CallGraph::None,
         cgroups: false,
         exclude: Exclude::default(),
         inherit: false,

@@ -1,5 +1,6 @@
 //! Event names: the `-e` grammar, the names that perf knows, PMUs in sysfs, tracepoints in tracefs.
 
+pub mod callgraph;
 pub mod catalogue;
 pub mod fault;
 pub mod format;
@@ -13,6 +14,7 @@ pub mod state;
 pub mod trace_filter;
 pub mod tracepoint;
 
+pub use callgraph::CallGraph;
 pub use fault::Fault;
 pub use spec::{Event, Rate, parse};
 pub use state::{EventState, Run};

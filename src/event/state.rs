@@ -1,6 +1,6 @@
 //! How an event of a session is measured: what is asked of the kernel, and what became of it.
 
-use super::Rate;
+use super::{CallGraph, Rate};
 
 /// Whether an event is measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct EventState {
     /// What the kernel lets through.
     pub filter: Option<String>,
     pub rate: Rate,
-    pub chains: bool,
+    pub chains: CallGraph,
     /// The CPUs that it is restricted to; empty for all.
     pub cpus: String,
 }

@@ -106,6 +106,8 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
         let mut desc = event.clone();
         let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
         desc.attr.sample_type = fields | if has_raw { sample::RAW } else { 0 };
+        // Chains are there as they were completed.
+        (desc.attr.regs_user, desc.attr.stack_user, desc.attr.branch_sample_type) = (0, 0, 0);
         desc.attr.read_format = crate::kernel::attr::read_format::ID;
         desc.attr.set(Flag::SampleIdAll, true);
         desc.ids = vec![i as u64 + 1];
@@ -168,6 +170,10 @@ fn chain(moment: &Moment, stack: NodeId) -> (u16, u64, Vec<u8>) {
     let mut context = 0;
     for (depth, frame) in moment.trie.walk(stack).enumerate() {
         let frame = moment.frames.get(frame);
+        if frame.map == crate::session::MapId::CUT {
+            // perf throws a chain away that has a marker which it does not know.
+            continue;
+        }
         let (marker, cpumode) = match moment.dsos.of_map(frame.map).kind {
             DsoKind::Guest => (CONTEXT_GUEST, misc::GUEST_KERNEL),
             kind if kind.is_kernel() => (CONTEXT_KERNEL, misc::KERNEL),

@@ -32,9 +32,25 @@ pub mod sample {
     pub const PERIOD: u64 = 1 << 8;
     pub const STREAM_ID: u64 = 1 << 9;
     pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const REGS_USER: u64 = 1 << 12;
+    pub const STACK_USER: u64 = 1 << 13;
     pub const CGROUP: u64 = 1 << 21;
     pub const IDENTIFIER: u64 = 1 << 16;
 }
+
+/// `PERF_SAMPLE_BRANCH_*` bits of `branch_sample_type`.
+pub mod branch {
+    pub const USER: u64 = 1;
+    /// The LBR as a stack of calls that have not returned.
+    pub const CALL_STACK: u64 = 1 << 11;
+    pub const NO_FLAGS: u64 = 1 << 14;
+    pub const NO_CYCLES: u64 = 1 << 15;
+}
+
+/// The registers that unwinding needs: all general ones, as perf asks for them
+/// (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64 likewise).
+pub const REGS_USER: u64 = if cfg!(target_arch = "aarch64") { (1 << 33) - 1 } else { 0xff_0fff };
 
 /// `PERF_FORMAT_*` bits of `read_format`.
 pub mod read_format {
@@ -63,6 +79,7 @@ pub enum Flag {
     EnableOnExec = 12,
     Task = 13,
     Watermark = 14,
+    MmapData = 17,
     SampleIdAll = 18,
     ExcludeHost = 19,
     ExcludeGuest = 20,

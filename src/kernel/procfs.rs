@@ -24,8 +24,15 @@ pub struct Mapping {
 
 /// The executable mappings of a process, in address order; empty when it has gone.
 pub fn exec_maps(pid: i32) -> Vec<Mapping> {
-    let Ok(text) = fs::read(format!("/proc/{pid}/maps")) else { return Vec::new() };
-    text.split(|&b| b == b'\n').filter_map(parse_maps_line).filter(|m| m.prot & 4 != 0).collect()
+    let mut maps = maps(pid);
+    maps.retain(|m| m.prot & 4 != 0);
+    maps
+}
+
+/// All mappings of a process, likewise.
+pub fn maps(pid: i32) -> Vec<Mapping> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
 }
 
 /// Reads one line of /proc/PID/maps; `None` when it is not one.

@@ -53,6 +53,8 @@ impl EventDesc {
             sample_type: self.attr.sample_type,
             read_format: self.attr.read_format,
             id_all: self.attr.has(crate::kernel::attr::Flag::SampleIdAll),
+            regs_user: self.attr.regs_user,
+            branches: self.attr.branch_sample_type,
         }
     }
 }

@@ -223,7 +223,7 @@ mod tests {
         let size = big.len() as u16;
         big[..4].copy_from_slice(&types::MMAP.to_le_bytes());
         big[6..8].copy_from_slice(&size.to_le_bytes());
-        let layout = Layout { sample_type: 0b110, read_format: 0, id_all: true };
+        let layout = Layout { sample_type: 0b110, id_all: true, ..Layout::default() };
         Swapper::new([(layout, vec![])].into_iter()).body(types::MMAP, 2, &mut big);
         let (header, body, _) = split(&big).expect("record").expect("one");
         let Ok(Record::Mmap(Mmap { pid, tid, start, len, pgoff, name, .. })) = Record::decode(header, body) else {
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_sample_with_a_chain_and_raw_bytes() {
-        let layout = Layout { sample_type: 0b110 | bit::CALLCHAIN | bit::RAW, read_format: 0, id_all: false };
+        let layout = Layout { sample_type: 0b110 | bit::CALLCHAIN | bit::RAW, ..Layout::default() };
         let mut big = vec![0; HEADER];
         big.extend(1u32.to_be_bytes());
         big.extend(2u32.to_be_bytes());

@@ -34,7 +34,7 @@ use crate::event::format::Format;
 use crate::record::Sample;
 use crate::record::kinds::misc;
 use crate::record::sample::{
-    CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
+    CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
 use crate::session::{MapId, Session};
 
@@ -192,6 +192,7 @@ impl Profile {
                 CONTEXT_KERNEL => session.kernel_map(word.ip),
                 CONTEXT_USER => session.user_map(sample.pid, word.ip),
                 CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => MapId::GUEST,
+                CONTEXT_CUT => MapId::CUT,
                 _ => MapId::UNKNOWN,
             };
             let frame = self.frames.intern(Frame { map, caller: word.caller, ip: word.ip });
@@ -374,6 +375,10 @@ fn words_of(chain: &[u8], mode: u16, out: &mut Vec<Word>) {
     };
     let mut caller = false;
     for ip in crate::record::sample::words(chain) {
+        if ip == CONTEXT_CUT {
+            out.push(Word { ip: 0, context: ip, caller: false });
+            continue;
+        }
         if ip >= CONTEXT_MAX {
             context = ip;
             // The first address of each context is exact; those after it are return addresses.

@@ -415,7 +415,7 @@ mod tests {
             let header = Header { kind, misc, size: (body.len() + HEADER) as u16 };
             let _ = Record::decode(header, &body);
             for bits in [0u64, 0x1ff, u64::MAX] {
-                let layout = crate::record::Layout { sample_type: bits, read_format: bits, id_all: true };
+                let layout = crate::record::Layout { sample_type: bits, read_format: bits, id_all: true, regs_user: bits, branches: bits };
                 let _ = layout.sample(header, &body);
                 let _ = layout.trailer(&body);
             }

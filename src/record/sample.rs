@@ -16,6 +16,9 @@ mod bit {
     pub const PERIOD: u64 = 1 << 8;
     pub const STREAM_ID: u64 = 1 << 9;
     pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const REGS_USER: u64 = 1 << 12;
+    pub const STACK_USER: u64 = 1 << 13;
     pub const IDENTIFIER: u64 = 1 << 16;
     pub const AUX: u64 = 1 << 20;
     pub const CGROUP: u64 = 1 << 21;
@@ -31,6 +34,12 @@ pub const CONTEXT_GUEST: u64 = -2048i64 as u64;
 pub const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
 pub const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
 
+/// `PERF_SAMPLE_BRANCH_COUNTERS`: a word for each branch behind them all.
+const BRANCH_COUNTERS: u64 = 1 << 19;
+
+/// Not the kernel's: after an unwound user chain, that its stack went on behind what was copied.
+pub const CONTEXT_CUT: u64 = -4000i64 as u64;
+
 /// Which fields an event's samples carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
@@ -38,6 +47,10 @@ pub struct Layout {
     pub read_format: u64,
     /// Whether other records end with a sample id.
     pub id_all: bool,
+    /// Which user registers a sample has.
+    pub regs_user: u64,
+    /// What its branches are (`branch_sample_type`).
+    pub branches: u64,
 }
 
 /// A sample's fields; those that its event does not carry are zero or empty.
@@ -58,6 +71,39 @@ pub struct Sample<'a> {
     pub raw: &'a [u8],
     /// The id of the task's cgroup; 0 when it is not told.
     pub cgroup: u64,
+    /// Branches, newest first, 24 bytes each: from, to, flags.
+    pub branches: &'a [u8],
+    /// User registers and a copy of the stack.
+    pub user: UserState<'a>,
+}
+
+/// The state of a task in user space at a sample (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserState<'a> {
+    /// `PERF_SAMPLE_REGS_ABI_*`: 0 for none, 1 for 32 bits, 2 for 64.
+    pub abi: u64,
+    /// Which registers there are, a bit each.
+    pub mask: u64,
+    /// Their values, eight bytes each.
+    pub regs: &'a [u8],
+    /// What was copied from the stack pointer on.
+    pub stack: &'a [u8],
+    /// How much was asked for, in bytes.
+    pub asked: u64,
+}
+
+impl UserState<'_> {
+    /// A register by its place in the mask.
+    pub fn register(&self, place: u32) -> Option<u64> {
+        let below = (self.mask >> place & 1 == 1).then(|| (self.mask & ((1 << place) - 1)).count_ones())?;
+        let at = 8 * below as usize;
+        self.regs.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// Whether the stack may go on behind the copy.
+    pub fn is_full(&self) -> bool {
+        self.asked > 0 && self.stack.len() as u64 >= self.asked
+    }
 }
 
 impl Sample<'_> {
@@ -136,6 +182,33 @@ impl Layout {
         if self.has(bit::RAW) {
             let n = c.u32("raw size")?;
             s.raw = c.take(n as usize, "raw data")?;
+        }
+        if self.has(bit::BRANCH_STACK) {
+            const HW_INDEX: u64 = 1 << 17;
+            let n = c.u64("number of branches")?;
+            if self.branches & HW_INDEX != 0 {
+                c.u64("branch index")?;
+            }
+            let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(24)).unwrap_or(usize::MAX);
+            s.branches = c.take(bytes, "branches")?;
+        }
+        if self.has(bit::BRANCH_STACK) && self.branches & BRANCH_COUNTERS != 0 {
+            c.take(s.branches.len() / 3, "branch counters")?;
+        }
+        if self.has(bit::REGS_USER) {
+            s.user.abi = c.u64("register ABI")?;
+            if s.user.abi != 0 {
+                s.user.mask = self.regs_user;
+                s.user.regs = c.take(8 * self.regs_user.count_ones() as usize, "user registers")?;
+            }
+        }
+        if self.has(bit::STACK_USER) {
+            s.user.asked = c.u64("stack size")?;
+            if s.user.asked > 0 {
+                let copied = c.take(usize::try_from(s.user.asked).unwrap_or(usize::MAX), "user stack")?;
+                let used = c.u64("used stack size")?;
+                s.user.stack = copied.get(..usize::try_from(used).unwrap_or(usize::MAX)).unwrap_or(copied);
+            }
         }
         if self.has(bit::CGROUP) && !self.has(bit::AUX) {
             // It stands before the last fields, whose sizes are known.
@@ -243,7 +316,7 @@ mod tests {
 
     #[test]
     fn fields_in_the_order_of_the_manual() {
-        let layout = Layout { sample_type: 0x1_01af | 1 << 10, read_format: 0, id_all: true };
+        let layout = Layout { sample_type: 0x1_01af | 1 << 10, id_all: true, ..Layout::default() };
         let mut bytes = body(&[42, 0x1000, 7 | 8 << 32, 99, 0xadd, 3, 1001, 2, CONTEXT_USER, 0x1000]);
         bytes.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
         let s = layout.sample(HEAD, &bytes).expect("sample");
@@ -255,8 +328,29 @@ mod tests {
     }
 
     #[test]
+    fn branches_registers_and_the_stack() {
+        let sample_type = 1 | 1 << 11 | 1 << 12 | 1 << 13;
+        let layout = Layout { sample_type, regs_user: 0b1_0100_0001, branches: 1 << 17, ..Layout::default() };
+        let mut words = vec![0x10, 1, 7, 0xa, 0xb, 0, 2, 11, 22, 33, 16, 0x1111, 0x2222, 8];
+        let s = layout.sample(HEAD, &body(&words)).map(|s| (s.branches.len(), s.user.abi)).expect("sample");
+        assert_eq!(s, (24, 2));
+        let bytes = body(&words);
+        let user = layout.sample(HEAD, &bytes).expect("sample").user;
+        assert_eq!([0, 6, 8, 7].map(|place| user.register(place)), [Some(11), Some(22), Some(33), None]);
+        assert_eq!((user.stack, user.is_full()), (&0x1111u64.to_le_bytes()[..], false));
+        words[13] = 16;
+        let bytes = body(&words);
+        assert!(layout.sample(HEAD, &bytes).expect("sample").user.is_full());
+        // A kernel thread has neither.
+        let bytes = body(&[0x10, 0, 7, 0, 0]);
+        let s = layout.sample(HEAD, &bytes).expect("sample");
+        assert_eq!((s.user, s.branches), (UserState::default(), &[][..]));
+        assert!(layout.sample(HEAD, &body(&[0x10, 0, 7, 0, u64::MAX])).is_err());
+    }
+
+    #[test]
     fn a_group_read_is_stepped_over() {
-        let layout = Layout { sample_type: 1 | 1 << 4 | 1 << 5, read_format: 8 | 4 | 16 | 3, id_all: false };
+        let layout = Layout { sample_type: 1 | 1 << 4 | 1 << 5, read_format: 8 | 4 | 16 | 3, ..Layout::default() };
         let bytes = body(&[0xabc, 2, 5, 5, 1, 10, 0, 2, 11, 0, 1, 0x77]);
         assert_eq!(layout.sample(HEAD, &bytes).expect("sample").chain().collect::<Vec<_>>(), [0x77]);
     }
@@ -270,7 +364,7 @@ mod tests {
 
     #[test]
     fn trailer_round_trip() {
-        let layout = Layout { sample_type: 0x1_00c6, read_format: 0, id_all: true };
+        let layout = Layout { sample_type: 0x1_00c6, id_all: true, ..Layout::default() };
         let id = SampleId { pid: 1, tid: 2, time: 3, id: 9, cpu: 4 };
         let bytes = layout.encode_trailer(&id);
         assert_eq!(bytes.len(), layout.trailer_len());

@@ -21,6 +21,8 @@ impl MapId {
     pub const KERNEL: Self = Self(1);
     /// Guest addresses, seen from the host.
     pub const GUEST: Self = Self(2);
+    /// What would come before a stack that was copied in part.
+    pub const CUT: Self = Self(3);
 }
 
 /// What kind of code a DSO holds.
@@ -35,6 +37,8 @@ pub enum DsoKind {
     File,
     /// Executable memory without a file: a JIT's.
     Anon,
+    /// Nothing: here a stack that was copied in part is cut off.
+    Cut,
 }
 
 impl DsoKind {
@@ -105,12 +109,13 @@ impl Default for Dsos {
             build_ids: HashMap::new(),
             dumps: HashMap::new(),
         };
-        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]"] {
+        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
             dsos.map_id(Map { start: 0, len: u64::MAX, pgoff: 0, dso });
         }
         dsos.list[0].kind = DsoKind::Unknown;
         dsos.list[2].kind = DsoKind::Guest;
+        dsos.list[3].kind = DsoKind::Cut;
         dsos
     }
 }

@@ -64,6 +64,8 @@ const LINGER_NS: u64 = 2_000_000_000;
 #[derive(Debug)]
 pub struct Session {
     origin: Origin,
+    /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
+    pub data_maps: bool,
     pub dsos: Dsos,
     tasks: Vec<Task>,
     task_ids: HashMap<Task, TaskId>,
@@ -85,6 +87,7 @@ impl Session {
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
+            data_maps: false,
             dsos: Dsos::default(),
             tasks: Vec::new(),
             task_ids: HashMap::new(),
@@ -237,7 +240,7 @@ impl Session {
         self.generation += 1;
         let mut space = Space::empty(self.generation);
         self.log.push(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
-        for m in procfs::exec_maps(pid) {
+        for m in if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) } {
             let file = match m.inode {
                 0 => FileId::None,
                 inode => FileId::Inode { major: m.major, minor: m.minor, inode, generation: 0 },

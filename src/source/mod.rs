@@ -230,6 +230,8 @@ pub struct FreshId {
     pub event: u16,
     /// Which fields its samples have.
     pub sample_type: u64,
+    pub regs_user: u64,
+    pub branches: u64,
     /// What a sample stands for that does not say; 0 when each does.
     pub period: u64,
 }

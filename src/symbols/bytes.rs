@@ -38,6 +38,12 @@ impl Deref for Bytes {
     }
 }
 
+impl Default for Bytes {
+    fn default() -> Self {
+        Self::Own(Arc::default())
+    }
+}
+
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Own(bytes.into())

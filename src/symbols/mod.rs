@@ -15,6 +15,7 @@ pub mod places;
 pub mod plt;
 pub mod resolver;
 pub mod table;
+pub mod unwind;
 
 pub use demangle::Form;
 pub use resolver::{Found, Resolver};

@@ -177,14 +177,15 @@ fn reopen(place: &File) -> io::Result<File> {
 }
 
 /// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
-/// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)).
+/// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)); or as debug
+/// files are installed.
 pub fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
     let hex = id.to_string();
     let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
     caches.iter().find_map(|dir| {
         let entry = dir.join(".build-id").join(head).join(tail);
-        let inside = entry.join(kind);
-        if inside.is_file() { Some(inside) } else { (kind != "debug" && entry.is_file()).then_some(entry) }
+        let whole = if kind == "debug" { entry.with_file_name(format!("{tail}.debug")) } else { entry.clone() };
+        [entry.join(kind), whole].into_iter().find(|path| path.is_file())
     })
 }
 

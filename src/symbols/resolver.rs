@@ -179,6 +179,7 @@ impl Resolver {
             }
             DsoKind::File | DsoKind::Vdso => self.file(dso)?.find(addr, form),
             DsoKind::Anon => self.jitted(dso, addr),
+            DsoKind::Cut => Some(Found { start: 0, end: u64::MAX, name: dso.path.clone() }),
             DsoKind::Unknown | DsoKind::Guest => None,
         }
     }

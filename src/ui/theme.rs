@@ -265,7 +265,7 @@ impl Theme {
             DsoKind::File if path.contains(".so") => (self.library, 'l'),
             DsoKind::File => (self.user, 'u'),
             DsoKind::Anon => (self.jit, 'j'),
-            DsoKind::Unknown => (self.unknown, '?'),
+            DsoKind::Unknown | DsoKind::Cut => (self.unknown, '?'),
         }
     }
 

@@ -286,7 +286,7 @@ fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {
         note: None,
         filter: (!clock).then(|| KEPT.to_owned()),
         rate: if clock { Rate::Frequency(999) } else { Rate::Period(1) },
-        chains: true,
+        chains: perfprof_tui::event::CallGraph::Fp,
         cpus: String::new(),
     };
     let rate = samples as f64 / seconds;

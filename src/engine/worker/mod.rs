@@ -101,7 +101,8 @@ fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
 impl Worker {
     pub fn new(info: &Info, options: Options, links: Links) -> Self {
         let now = monotonic_ns();
-        let ingest = Ingest::new(info, options.own_pid, options.wants);
+        let mut ingest = Ingest::new(info, options.own_pid, options.wants);
+        ingest.complete_chains(options.symbols.clone());
         let mut events = Events::default();
         events.know(&ingest.core().events);
         events.set_states(&info.states, ingest.core().slots());

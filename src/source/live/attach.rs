@@ -45,7 +45,14 @@ pub struct Opened {
 /// How records of an event's id are read.
 fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
     let period = if attr.has(Flag::Freq) { 0 } else { attr.period_or_freq };
-    FreshId { id, event, sample_type: attr.sample_type, period }
+    FreshId {
+        id,
+        event,
+        sample_type: attr.sample_type,
+        regs_user: attr.regs_user,
+        branches: attr.branch_sample_type,
+        period,
+    }
 }
 
 /// Counts by slot and CPU.
@@ -400,7 +407,7 @@ pub mod tests {
     pub fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
         let common = Common {
             rate: Rate::Frequency(999),
-            chains: true,
+            chains: crate::event::CallGraph::Fp,
             exclude: Exclude::default(),
             inherit: false,
             tasks: false,

@@ -1,11 +1,11 @@
 //! Makes kernel attrs from what was asked, and takes back what an older kernel or fewer rights
 //! do not allow.
 
-use crate::event::Event;
 pub use crate::event::spec::Rate;
+use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{
-    Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, read_format,
-    sample,
+    Attr, Flag, REGS_USER, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+    branch, read_format, sample,
 };
 
 /// What not to sample.
@@ -21,7 +21,7 @@ pub struct Exclude {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     pub rate: Rate,
-    pub chains: bool,
+    pub chains: CallGraph,
     pub exclude: Exclude,
     pub inherit: bool,
     /// Whether tasks are followed rather than CPUs.
@@ -118,10 +118,23 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
         // (perf_swevent_event in kernel/events/core.c); all have the same one anyway.
         attr.sample_type &= !sample::PERIOD;
     }
-    if common.chains {
+    if common.chains.is_on() {
         attr.sample_type |= sample::CALLCHAIN;
+        let user = !common.exclude.user && !event.no_chains && !event.no_samples;
+        match common.chains {
+            CallGraph::Dwarf(size) if user => {
+                attr.sample_type |= sample::REGS_USER | sample::STACK_USER;
+                (attr.regs_user, attr.stack_user) = (REGS_USER, size);
+            }
+            CallGraph::Lbr if user => {
+                attr.sample_type |= sample::BRANCH_STACK;
+                attr.branch_sample_type = branch::USER | branch::CALL_STACK | branch::NO_FLAGS | branch::NO_CYCLES;
+            }
+            _ => {}
+        }
+        let copied = matches!(common.chains, CallGraph::Dwarf(_));
         // Without either half a chain is empty, and samples stay laid out as they were.
-        attr.set(Flag::ExcludeCallchainUser, common.exclude.user || event.no_chains);
+        attr.set(Flag::ExcludeCallchainUser, common.exclude.user || event.no_chains || copied);
         attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains);
     }
     if own.kind == TYPE_TRACEPOINT {
@@ -164,6 +177,8 @@ pub fn owner(common: &Common, have: Have) -> Attr {
     for flag in [Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task] {
         attr.set(flag, true);
     }
+    // perf looks for the tables for unwinding in mappings without code.
+    attr.set(Flag::MmapData, matches!(common.chains, CallGraph::Dwarf(_)));
     attr.set(Flag::Ksymbol, have.ksymbol);
     attr.set(Flag::BpfEvent, have.bpf_event);
     attr.set(Flag::Cgroup, common.cgroups && have.cgroup);
@@ -174,16 +189,21 @@ pub fn owner(common: &Common, have: Have) -> Attr {
 }
 
 /// Ring pages for a rate: what comes in a fifth of a second, twice, for call chains of 32 frames;
-/// at least 512 KiB a CPU, at most 2 MiB (a power of two).
-pub fn ring_pages(rate: Rate, events: &[Event], chains: bool) -> usize {
+/// at least 512 KiB a CPU, at most 2 MiB, or 16 where stacks are copied (a power of two).
+pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     let page = rustix::param::page_size();
     let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));
     let hz = match rate {
         Rate::Frequency(hz) if !every_hit => hz * events.len().max(1) as u64,
         _ => 20_000,
     };
-    let bytes = hz as usize * if chains { 320 } else { 64 } * 2 / 5;
-    (bytes.clamp(512 << 10, 2 << 20) / page).next_power_of_two()
+    let (each, most) = match chains {
+        CallGraph::None => (64, 2 << 20),
+        CallGraph::Fp | CallGraph::Lbr => (320, 2 << 20),
+        CallGraph::Dwarf(size) => (320 + size as usize, 16 << 20),
+    };
+    let bytes = hz as usize * each * 2 / 5;
+    (bytes.clamp(512 << 10, most) / page).next_power_of_two()
 }
 
 #[cfg(test)]
@@ -192,7 +212,7 @@ mod tests {
 
     const COMMON: Common = Common {
         rate: Rate::Frequency(999),
-        chains: true,
+        chains: CallGraph::Fp,
         exclude: Exclude { kernel: false, user: false, guest: false, idle: false },
         inherit: true,
         tasks: true,
@@ -233,7 +253,7 @@ mod tests {
     #[test]
     fn rings_grow_with_the_rate() {
         let events = [Event::cpu_clock()];
-        let kb = |hz| ring_pages(Rate::Frequency(hz), &events, true) * rustix::param::page_size() / 1024;
+        let kb = |hz| ring_pages(Rate::Frequency(hz), &events, CallGraph::Fp) * rustix::param::page_size() / 1024;
         assert_eq!((kb(99), kb(999), kb(9_999), kb(49_999)), (512, 512, 2048, 2048));
     }
 }

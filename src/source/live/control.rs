@@ -130,7 +130,7 @@ impl LiveSource {
     /// Writes a change into the slot and says what it comes to.
     fn prepare(&mut self, at: usize, change: &Change) -> Result<Done, String> {
         let limit = self.attachment.rights.max_sample_rate;
-        let chains = self.attachment.common.chains;
+        let chains = self.attachment.common.chains.is_on();
         let slot = &mut self.attachment.slots[at];
         let name = slot.event.name.clone();
         Ok(Done::Open(match change {

@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use crate::event::Event;
+use crate::event::{CallGraph, Event};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 
@@ -32,7 +32,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     let quiet = best_speed();
     let common = Common {
         rate: Rate::Frequency(PROBE_HZ),
-        chains: false,
+        chains: CallGraph::None,
         exclude: Exclude::default(),
         inherit: false,
         tasks: false,

@@ -51,7 +51,7 @@ impl Guard {
             if attr.has(Flag::Freq) || !matches!(attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT) {
                 return None;
             }
-            let chains = attachment.common.chains && !attachment.slots[slot].event.no_chains;
+            let chains = attachment.common.chains.is_on() && !attachment.slots[slot].event.no_chains;
             let limit = if self.slowed.contains(&slot) { 2.0 * WARN_PERCENT } else { REFUSE_PERCENT };
             period(rate, attr.period_or_freq, chains, limit).map(|period| (slot, period))
         };

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
-use crate::event::Event;
+use crate::event::{CallGraph, Event};
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Held};
 use crate::kernel::sys::Sys;
@@ -52,7 +52,7 @@ const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000
 pub struct Config {
     pub events: Vec<Event>,
     pub rate: Rate,
-    pub chains: bool,
+    pub chains: CallGraph,
     /// Whether samples tell their task's cgroup.
     pub cgroups: bool,
     pub exclude: Exclude,
@@ -451,7 +451,7 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
         kernel: uname.release().to_string_lossy().into_owned(),
         events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
         states: a.states(),
-        chains: a.common.chains,
+        chains: a.common.chains.is_on(),
         start,
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::Event;
+use crate::event::{CallGraph, Event};
 use crate::kernel::bpf::Loaded;
 use crate::kernel::cpus;
 use crate::kernel::sys::Counts;
@@ -45,7 +45,7 @@ impl Slot {
             note: self.note.clone(),
             filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),
             rate: attr::rate(&self.event, common),
-            chains: common.chains && !self.event.no_chains,
+            chains: if self.event.no_chains { CallGraph::None } else { common.chains },
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
         }
     }

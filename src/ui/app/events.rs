@@ -44,7 +44,7 @@ impl App {
             Command::EventPause => {
                 self.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running)));
             }
-            Command::EventChains => self.change_own(|meter| Ok(Change::Chains(!meter.state.chains))),
+            Command::EventChains => self.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))),
             Command::EventRate(text) => {
                 self.change_by(text, Ask::EventRate, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate))
             }

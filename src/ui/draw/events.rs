@@ -7,6 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use crate::event::CallGraph;
 use crate::event::catalogue::Sort;
 use crate::event::plain;
 use crate::panel::text::{fit, fit_end, width, wrap};
@@ -339,7 +340,11 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
         lines.extend(wrap(why, room).into_iter().map(|text| (text, theme.error)));
     }
     let cpus = if state.cpus.is_empty() { String::new() } else { format!(", on CPU {}", state.cpus) };
-    let chains = if state.chains { "with call chains" } else { "without call chains" };
+    let chains = match state.chains {
+        CallGraph::None => "without call chains".to_owned(),
+        CallGraph::Fp => "with call chains".to_owned(),
+        other => format!("with call chains by {}", other.words()),
+    };
     let samples = thousands(event.total.samples);
     let counted = match is_clock(event) {
         true => format!("{} counted", duration(meter.count)),

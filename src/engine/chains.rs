@@ -1,0 +1,94 @@
+//! Where a sample's call chain comes from when the kernel has not walked all of it: a copy of the user
+//! stack, or the branches that the CPU remembers (LBR).
+
+use crate::kernel::attr::branch;
+use crate::record::Sample;
+use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, words};
+use crate::session::{MapId, Session};
+use crate::symbols::resolver::Options;
+use crate::symbols::unwind::{End, Stacks};
+
+/// Completes call chains.
+#[derive(Debug)]
+pub struct Chains {
+    stacks: Stacks,
+    user: Vec<u64>,
+    bytes: Vec<u8>,
+    /// Stacks that were unwound, and those whose copy was too short.
+    pub unwound: u64,
+    pub cut: u64,
+}
+
+impl Chains {
+    pub fn new(options: Options) -> Self {
+        Self { stacks: Stacks::new(options), user: Vec::new(), bytes: Vec::new(), unwound: 0, cut: 0 }
+    }
+
+    /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when
+    /// the kernel's is all there is.
+    pub fn complete(&mut self, session: &Session, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
+        self.user.clear();
+        if sample.user.stack.is_empty() {
+            return self.from_branches(sample, branches);
+        }
+        let find = |ip: u64| {
+            let map = session.user_map(sample.pid, ip);
+            (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
+        };
+        let end = self.stacks.unwind(&sample.user, &find, &mut self.user)?;
+        self.unwound += 1;
+        if end == End::Cut {
+            self.cut += 1;
+            self.user.push(CONTEXT_CUT);
+        }
+        Some(self.joined(sample))
+    }
+
+    /// The kernel's words without its own walk of the user stack, then ours.
+    fn joined(&mut self, sample: &Sample<'_>) -> &[u8] {
+        self.bytes.clear();
+        let kernel = words(sample.chain).take_while(|word| *word != CONTEXT_USER);
+        let own = std::iter::once(CONTEXT_USER).chain(self.user.iter().copied());
+        kernel.chain(own).for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
+        &self.bytes
+    }
+
+    /// With the LBR as a stack of calls, each branch comes from its caller; the newest one leads to where
+    /// the sample is (perf's resolve_lbr_callchain_sample has the same order).
+    fn from_branches(&mut self, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
+        if branches & branch::CALL_STACK == 0 || sample.branches.len() < 24 {
+            return None;
+        }
+        let in_user = words(sample.chain).any(|word| word == CONTEXT_USER) || sample.chain.is_empty();
+        let of = |i: usize| words(sample.branches).nth(i).filter(|ip| *ip != 0 && *ip < CONTEXT_MAX);
+        let leaf = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).nth(1);
+        self.user.extend(leaf.or(Some(sample.ip)).filter(|_| in_user).or_else(|| of(1)));
+        // A return address lies behind its call.
+        self.user.extend((0..sample.branches.len() / 24).map_while(|i| of(3 * i)).map(|from| from + 1));
+        Some(self.joined(sample))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample::CONTEXT_KERNEL;
+    use crate::session::Origin;
+
+    fn bytes(list: &[u64]) -> Vec<u8> {
+        list.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn calls_that_the_cpu_remembers_are_callers() {
+        let mut chains = Chains::new(Options::live());
+        let session = Session::new(Origin::Recorded);
+        let chain = bytes(&[CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER, 0x500, 0x77]);
+        let branches = bytes(&[0x400, 0x4f0, 0, 0x300, 0x3f0, 0]);
+        let sample = Sample { ip: 0xffff_0000, chain: &chain, branches: &branches, ..Sample::default() };
+        let whole = chains.complete(&session, &sample, branch::CALL_STACK).expect("chain");
+        let whole: Vec<u64> = words(whole).collect();
+        assert_eq!(whole, [CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER, 0x500, 0x401, 0x301]);
+        assert!(chains.complete(&session, &sample, 0).is_none());
+    }
+}

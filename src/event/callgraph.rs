@@ -1,0 +1,72 @@
+//! How the user part of call chains is taken (`--call-graph`, perf-record(1)).
+
+/// A way to take call chains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CallGraph {
+    None,
+    /// The kernel follows frame pointers.
+    #[default]
+    Fp,
+    /// So many bytes of the user stack are copied, and unwound by the tables of the files.
+    Dwarf(u32),
+    /// The CPU remembers the last calls.
+    Lbr,
+}
+
+/// What perf copies when it is not told how much.
+pub const STACK: u32 = 8192;
+/// What the kernel copies at most: less than 64 KiB, in whole words.
+pub const MAX_STACK: u32 = 65_528;
+
+impl CallGraph {
+    /// Reads `fp`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
+    ///
+    /// # Errors
+    /// In words, what was expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (way, rest) = text.split_once(',').unwrap_or((text, ""));
+        match (way, rest) {
+            ("fp" | "auto", "") => Ok(Self::Fp),
+            ("none" | "no", "") => Ok(Self::None),
+            ("lbr", "") => Ok(Self::Lbr),
+            ("dwarf", "") => Ok(Self::Dwarf(STACK)),
+            ("dwarf", size) => match size.parse::<u32>() {
+                Ok(size) if (1..=MAX_STACK).contains(&size) => Ok(Self::Dwarf(size.next_multiple_of(8))),
+                _ => Err(format!("--call-graph {text}: the size is 8 to {MAX_STACK} bytes")),
+            },
+            _ => Err(format!("--call-graph {text}: expected fp, dwarf[,SIZE], lbr, auto or none")),
+        }
+    }
+
+    pub fn is_on(self) -> bool {
+        self != Self::None
+    }
+
+    /// As after `--call-graph`.
+    pub fn words(self) -> String {
+        match self {
+            Self::None => "none".to_owned(),
+            Self::Fp => "fp".to_owned(),
+            Self::Dwarf(STACK) => "dwarf".to_owned(),
+            Self::Dwarf(size) => format!("dwarf,{size}"),
+            Self::Lbr => "lbr".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_and_sizes() {
+        for text in ["fp", "none", "lbr", "dwarf", "dwarf,16384"] {
+            assert_eq!(CallGraph::parse(text).map(CallGraph::words).as_deref(), Ok(text));
+        }
+        assert_eq!(CallGraph::parse("dwarf,1001"), Ok(CallGraph::Dwarf(1008)));
+        assert_eq!(CallGraph::parse("auto"), Ok(CallGraph::Fp));
+        for text in ["dwarf,0", "dwarf,65536", "dwarf,x", "fp,9", "", "orc"] {
+            assert!(CallGraph::parse(text).is_err(), "{text}");
+        }
+    }
+}

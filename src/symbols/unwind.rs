@@ -1,0 +1,260 @@
+//! Call chains from a copy of the user stack and registers, by the tables that compilers leave for
+//! exceptions (`.eh_frame`, `.debug_frame`; DWARF 5, section 6.4).
+//!
+//! Addresses are looked up as linked, not as mapped, so that one module and one cache serve all
+//! processes.
+
+use std::ops::{Deref, Range};
+
+use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
+use framehop::x86_64::{Reg, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{Error, ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
+use object::{Object, ObjectSection};
+use rustc_hash::FxHashMap;
+
+use super::bytes::Bytes;
+use super::elf::{self, Segments};
+use super::image::Image;
+use super::resolver::Options;
+use crate::record::sample::UserState;
+use crate::session::{Dso, DsoId, DsoKind};
+
+/// Deeper stacks are cut.
+const MAX_FRAMES: usize = 1024;
+/// Sections that are packed and would unpack to more are not read.
+const MAX_SECTION: u64 = 1 << 30;
+
+/// How a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the thread's first function.
+    Root,
+    /// Where the copy of the stack ends: callers are missing.
+    Cut,
+    /// Where tables or memory lead nowhere.
+    Lost,
+}
+
+/// Part of a file, held as long as it is needed.
+#[derive(Clone, Debug, Default)]
+struct Section {
+    bytes: Bytes,
+    range: Range<usize>,
+}
+
+impl Deref for Section {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// One file's tables.
+struct Tables<U> {
+    unwinder: U,
+    segments: Segments,
+}
+
+/// Unwinds stacks of one architecture.
+struct Machine<U: Unwinder> {
+    cache: U::Cache,
+    /// For code without a file: by frame pointers.
+    plain: U,
+    files: FxHashMap<DsoId, Option<Tables<U>>>,
+}
+
+impl<U: Unwinder<Module = Module<Section>> + Default> Machine<U>
+where
+    U::Cache: Default,
+{
+    fn new() -> Self {
+        Self { cache: U::Cache::default(), plain: U::default(), files: FxHashMap::default() }
+    }
+
+    /// Goes from frame to frame; `find` leads an address to its DSO and its offset there.
+    fn walk<'a>(
+        &mut self,
+        options: &Options,
+        find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
+        mut regs: U::UnwindRegs,
+        from: u64,
+        stack: &Copied<'_>,
+        out: &mut Vec<u64>,
+    ) -> End {
+        let mut at = FrameAddress::from_instruction_pointer(from);
+        out.push(from);
+        let mut read = |address: u64| stack.read(address).ok_or(());
+        while out.len() < MAX_FRAMES {
+            let looked = at.address_for_lookup();
+            let file = find(looked).filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
+            let tables = file.and_then(|(dso, offset)| {
+                let open = || Some(load(dso, options)?).map(|(unwinder, segments)| Tables { unwinder, segments });
+                let tables = self.files.entry(dso.id).or_insert_with(open).as_ref()?;
+                Some((&tables.unwinder, tables.segments.to_address(offset)?))
+            });
+            let (unwinder, linked) = tables.unwrap_or((&self.plain, looked));
+            let place = if at.is_return_address() {
+                FrameAddress::from_return_address(linked.wrapping_add(1))
+            } else {
+                Some(FrameAddress::from_instruction_pointer(linked))
+            };
+            let Some(place) = place else { return End::Lost };
+            match unwinder.unwind_frame(place, &mut regs, &mut self.cache, &mut read) {
+                Ok(Some(caller)) => {
+                    let Some(next) = FrameAddress::from_return_address(caller) else { return End::Root };
+                    out.push(caller);
+                    at = next;
+                }
+                Ok(None) => return End::Root,
+                Err(Error::CouldNotReadStack(address)) if stack.is_beyond(address) => return End::Cut,
+                Err(_) => return End::Lost,
+            }
+        }
+        End::Cut
+    }
+}
+
+/// Opens a file's tables.
+fn load<U: Unwinder<Module = Module<Section>> + Default>(dso: &Dso, options: &Options) -> Option<(U, Segments)> {
+    let image = Image::open(dso, options).ok()?;
+    let debug = image.debug.as_ref().map(|(bytes, _)| bytes);
+    let module = module(&image.bytes, debug)?;
+    let mut unwinder = U::default();
+    unwinder.add_module(module);
+    Some((unwinder, image.segments))
+}
+
+fn module(bytes: &Bytes, debug: Option<&Bytes>) -> Option<Module<Section>> {
+    let file = elf::parse(bytes).ok()?;
+    let section = |of: &Bytes, name: &str| -> Option<(Section, Range<u64>)> {
+        let file = elf::parse(of).ok()?;
+        let section = file.section_by_name(name)?;
+        let svma = section.address()..section.address().checked_add(section.size())?;
+        let packed = section.compressed_data().ok()?;
+        if packed.format != object::CompressionFormat::None {
+            let own: Bytes =
+                (packed.uncompressed_size <= MAX_SECTION).then(|| packed.decompress().ok())??.to_vec().into();
+            return Some((Section { range: 0..own.len(), bytes: own }, svma));
+        }
+        let (from, len) = section.file_range()?;
+        let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(len)?).ok()?;
+        (len > 0 && range.end <= of.len()).then(|| (Section { bytes: of.clone(), range }, svma))
+    };
+    let own = |name: &str| section(bytes, name);
+    let frames = own(".eh_frame");
+    let header = own(".eh_frame_hdr").filter(|_| frames.is_some());
+    let debug_frame = own(".debug_frame").or_else(|| section(debug?, ".debug_frame"));
+    let svma = |part: &Option<(Section, Range<u64>)>| part.as_ref().map(|(_, range)| range.clone());
+    let info = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: file.section_by_name(".text").map(|s| s.address()..s.address().saturating_add(s.size())),
+        got_svma: file.section_by_name(".got").map(|s| s.address()..s.address().saturating_add(s.size())),
+        eh_frame_svma: svma(&frames),
+        eh_frame_hdr_svma: svma(&header),
+        eh_frame: frames.map(|(section, _)| section),
+        eh_frame_hdr: header.map(|(section, _)| section),
+        debug_frame: debug_frame.map(|(section, _)| section),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    Some(Module::new(String::new(), 0..u64::MAX, 0, info))
+}
+
+/// The copy of a stack, and where it lay.
+struct Copied<'a> {
+    from: u64,
+    bytes: &'a [u8],
+    /// Whether the stack went on behind it.
+    full: bool,
+}
+
+impl Copied<'_> {
+    fn read(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.from)?).ok()?;
+        self.bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    fn is_beyond(&self, address: u64) -> bool {
+        self.full && address.saturating_add(8) > self.from.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// Unwinds the stacks of a session. One thread owns it.
+pub struct Stacks {
+    options: Options,
+    x86_64: Machine<UnwinderX86_64<Section>>,
+    aarch64: Machine<UnwinderAarch64<Section>>,
+}
+
+impl std::fmt::Debug for Stacks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stacks of {} files", self.x86_64.files.len() + self.aarch64.files.len())
+    }
+}
+
+/// Places of registers in a sample (arch/x86/include/uapi/asm/perf_regs.h).
+mod x86 {
+    use super::Reg;
+
+    pub const IP: u32 = 8;
+    /// Those that an unwinder may need.
+    pub const ALL: [(u32, Reg); 16] = [
+        (0, Reg::RAX),
+        (1, Reg::RBX),
+        (2, Reg::RCX),
+        (3, Reg::RDX),
+        (4, Reg::RSI),
+        (5, Reg::RDI),
+        (6, Reg::RBP),
+        (7, Reg::RSP),
+        (16, Reg::R8),
+        (17, Reg::R9),
+        (18, Reg::R10),
+        (19, Reg::R11),
+        (20, Reg::R12),
+        (21, Reg::R13),
+        (22, Reg::R14),
+        (23, Reg::R15),
+    ];
+}
+
+/// The same of arch/arm64/include/uapi/asm/perf_regs.h.
+mod arm {
+    pub const FP: u32 = 29;
+    pub const LR: u32 = 30;
+    pub const SP: u32 = 31;
+    pub const PC: u32 = 32;
+}
+
+impl Stacks {
+    pub fn new(options: Options) -> Self {
+        Self { options, x86_64: Machine::new(), aarch64: Machine::new() }
+    }
+
+    /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. `None`
+    /// when there is nothing to begin with: a kernel thread's, or a 32-bit process's.
+    pub fn unwind<'a>(
+        &mut self,
+        state: &UserState<'_>,
+        find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
+        out: &mut Vec<u64>,
+    ) -> Option<End> {
+        const ABI_64: u64 = 2;
+        if state.abi != ABI_64 {
+            return None;
+        }
+        let stack = |sp| Copied { from: sp, bytes: state.stack, full: state.is_full() };
+        if let Some(pc) = state.register(arm::PC) {
+            let get = |register| state.register(register).unwrap_or(0);
+            let sp = get(arm::SP);
+            let regs = UnwindRegsAarch64::new(get(arm::LR), sp, get(arm::FP));
+            return Some(self.aarch64.walk(&self.options, find, regs, pc, &stack(sp), out));
+        }
+        let ip = state.register(x86::IP)?;
+        let mut regs = UnwindRegsX86_64::new(ip, 0, 0);
+        for (place, register) in x86::ALL {
+            regs.set(register, state.register(place).unwrap_or(0));
+        }
+        Some(self.x86_64.walk(&self.options, find, regs, ip, &stack(regs.get(Reg::RSP)), out))
+    }
+}

@@ -33,7 +33,7 @@ fn main() {
     let start = Instant::now();
     let mut source = TextSource::new("b".into(), Format::Folded, Box::new(Cursor::new(text.clone().into_bytes())), 0)
         .expect("source");
-    let wants = Wants { chains: true, traces: false, fields: false };
+    let wants = Wants { fields: false, ..Wants::default() };
     let loaded = offline::load(&mut source, Options::live(), wants).expect("loads");
     let (data, mut fold) = (loaded.data(), Fold::new(0, None, false));
     fold.update(data, 0..u64::MAX);

@@ -67,6 +67,7 @@ fn the_last_seconds_are_kept_whole() {
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {
+        no_inline: true,
         symbols: resolver::Options::live(),
         memory: 256 << 20,
         keep: Some(KEEP),

@@ -28,7 +28,7 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
     if args.to == Target::Perfdata {
         return perfdata(&args, opened);
     }
-    let loaded = opened.load(Wants::default())?;
+    let loaded = opened.load(Wants { inline: args.inline, ..Wants::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
     if events.len() > 1 {

@@ -51,6 +51,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     let symbols =
         SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
     let options = Options {
+        no_inline: args.view.no_inline,
         symbols,
         memory: kept.memory,
         keep: kept.keep,
@@ -80,12 +81,13 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     }
     let opened = input::open(&args.recording, args.view.no_demangle)?;
     let options = Options {
+        no_inline: args.view.no_inline,
         symbols: opened.symbols.clone(),
         memory: usize::MAX,
         keep: None,
         watched: None,
         own_pid: None,
-        wants: Wants { chains: true, traces: start.columns.contains(&Field::Key(Key::Trace)), fields: true },
+        wants: Wants { traces: start.columns.contains(&Field::Key(Key::Trace)), ..Wants::default() },
         refresh: start.refresh,
         per_sample: None,
     };

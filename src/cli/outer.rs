@@ -86,7 +86,7 @@ impl Driver for Outer {
             let recording = Recording { files: vec![path.clone()], input: None, names };
             let read = || -> anyhow::Result<Loaded> {
                 let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
-                let wants = Wants { chains: true, traces: true, fields: true };
+                let wants = Wants { traces: true, ..Wants::default() };
                 Ok(offline::load(&mut *opened.source, opened.symbols, wants)?)
             };
             let label = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());

@@ -58,6 +58,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         chains: children || chains.is_some() || by_stack,
         traces: keys.contains(&Key::Trace),
         fields: args.which.needs_fields(),
+        inline: args.inline,
     };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;

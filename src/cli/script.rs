@@ -19,7 +19,11 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
         .transpose()
         .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
     let opened = input::open(&args.recording, args.no_demangle)?;
-    let loaded = opened.load(Wants { chains: true, traces: true, fields: true })?;
+    let loaded = opened.load(Wants {
+        traces: true,
+        inline: args.inline || fields.as_ref().is_some_and(Fields::wants_lines),
+        ..Wants::default()
+    })?;
     let events = chosen_events(&loaded, &args.which)?;
     let filter = args.which.filter(&loaded)?;
     let core = loaded.ingest.core();

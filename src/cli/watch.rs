@@ -28,6 +28,7 @@ pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
     let triggers: Vec<String> =
         kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
     let options = Options {
+        no_inline: true,
         symbols: SymbolOptions::live(),
         memory: kept.memory,
         keep: kept.keep,

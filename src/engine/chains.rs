@@ -1,12 +1,17 @@
 //! Where a sample's call chain comes from when the kernel has not walked all of it: a copy of the user
 //! stack, or the branches that the CPU remembers (LBR).
 
+use rustc_hash::FxHashMap;
+
 use crate::kernel::attr::branch;
 use crate::record::Sample;
 use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, words};
-use crate::session::{MapId, Session};
+use crate::session::{DsoId, DsoKind, MapId, Session};
 use crate::symbols::resolver::Options;
 use crate::symbols::unwind::{End, Stacks};
+
+/// Stacks from which a DSO is judged.
+const ENOUGH: u32 = 50;
 
 /// Completes call chains.
 #[derive(Debug)]
@@ -14,6 +19,9 @@ pub struct Chains {
     stacks: Stacks,
     user: Vec<u64>,
     bytes: Vec<u8>,
+    /// Of each DSO's user stacks that the kernel walked, how many there were, and how many of one frame.
+    walked: FxHashMap<DsoId, (u32, u32)>,
+    in_all: u32,
     /// Stacks that were unwound, and those whose copy was too short.
     pub unwound: u64,
     pub cut: u64,
@@ -21,7 +29,46 @@ pub struct Chains {
 
 impl Chains {
     pub fn new(options: Options) -> Self {
-        Self { stacks: Stacks::new(options), user: Vec::new(), bytes: Vec::new(), unwound: 0, cut: 0 }
+        Self {
+            stacks: Stacks::new(options),
+            user: Vec::new(),
+            bytes: Vec::new(),
+            walked: FxHashMap::default(),
+            in_all: 0,
+            unwound: 0,
+            cut: 0,
+        }
+    }
+
+    /// Looks at a chain that the kernel walked by frame pointers.
+    pub fn examine(&mut self, session: &Session, sample: &Sample<'_>) {
+        let mut user = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1);
+        let Some(leaf) = user.next() else { return };
+        let map = session.user_map(sample.pid, leaf);
+        if map == MapId::UNKNOWN || session.dsos.of_map(map).kind != DsoKind::File {
+            return;
+        }
+        // A caller where nothing is mapped is what else the register held.
+        let is_code = |ip: u64| session.user_map(sample.pid, ip) != MapId::UNKNOWN;
+        let short = user.next().is_none_or(|caller| !is_code(caller));
+        let (all, broken) = self.walked.entry(session.dsos.map_of(map).dso).or_default();
+        (*all, *broken) = (*all + 1, *broken + u32::from(short));
+        self.in_all += 1;
+    }
+
+    /// The DSO with most stacks of those whose stacks are mostly one frame deep, and how many of them in
+    /// percent.
+    pub fn broken(&self) -> Option<(DsoId, f64)> {
+        let much = |all: u32| all >= ENOUGH && all as usize * 20 >= self.in_all as usize;
+        let bad = self.walked.iter().filter(|(_, (all, short))| much(*all) && 10 * short > 6 * all);
+        let (dso, (all, short)) = bad.max_by_key(|(dso, (all, _))| (*all, **dso))?;
+        Some((*dso, 100.0 * f64::from(*short) / f64::from(*all)))
+    }
+
+    /// Forgets what was walked: stacks are taken in another way from now on.
+    pub fn forget(&mut self) {
+        (self.walked, self.in_all) = (FxHashMap::default(), 0);
+        (self.unwound, self.cut) = (0, 0);
     }
 
     /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when
@@ -29,7 +76,7 @@ impl Chains {
     pub fn complete(&mut self, session: &Session, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         self.user.clear();
         if sample.user.stack.is_empty() {
-            return self.from_branches(sample, branches);
+            return self.by_branches(sample, branches);
         }
         let find = |ip: u64| {
             let map = session.user_map(sample.pid, ip);
@@ -55,7 +102,7 @@ impl Chains {
 
     /// With the LBR as a stack of calls, each branch comes from its caller; the newest one leads to where
     /// the sample is (perf's resolve_lbr_callchain_sample has the same order).
-    fn from_branches(&mut self, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
+    fn by_branches(&mut self, sample: &Sample<'_>, branches: u64) -> Option<&[u8]> {
         if branches & branch::CALL_STACK == 0 || sample.branches.len() < 24 {
             return None;
         }

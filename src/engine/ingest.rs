@@ -34,11 +34,13 @@ pub struct Wants {
     pub traces: bool,
     /// What tracepoints said, for filters of their fields and for saving.
     pub fields: bool,
+    /// Inlined functions and source lines of all frames, before anything is shown.
+    pub inline: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { chains: true, traces: false, fields: true }
+        Self { chains: true, traces: false, fields: true, inline: false }
     }
 }
 
@@ -445,11 +447,13 @@ impl Core {
         self.count(time, event);
         if !self.wants.chains {
             sample.chain = leaf(sample.chain);
-        } else if let Some(chains) = &mut self.chains
-            && !(sample.user.stack.is_empty() && sample.branches.is_empty())
-        {
-            let branches = self.events[usize::from(event)].attr.branch_sample_type;
-            sample.chain = chains.complete(&self.session, &sample, branches).unwrap_or(sample.chain);
+        } else if let Some(chains) = &mut self.chains {
+            if sample.user.stack.is_empty() && sample.branches.is_empty() {
+                chains.examine(&self.session, &sample);
+            } else {
+                let branches = self.events[usize::from(event)].attr.branch_sample_type;
+                sample.chain = chains.complete(&self.session, &sample, branches).unwrap_or(sample.chain);
+            }
         }
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);

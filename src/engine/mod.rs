@@ -43,6 +43,7 @@ use crate::event::spec::Places;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Batch, Control, Info, Source, Step, Waker};
+use crate::symbols::Form;
 use crate::symbols::resolver::Options as SymbolOptions;
 
 pub use ingest::Wants;
@@ -71,6 +72,8 @@ pub struct Options {
     pub refresh: Duration,
     /// What one sample costs the machine, for the header.
     pub per_sample: Option<Duration>,
+    /// Inlined functions are not looked up.
+    pub no_inline: bool,
 }
 
 /// What the interface can ask of the engine.
@@ -89,6 +92,10 @@ pub enum Request {
     Mark(TimeMark),
     /// Forgets the mark at a place in the list.
     Unmark(usize),
+    /// Makes all names readable in another way.
+    Names(Form),
+    /// Shows functions that were inlined as frames of their own, or not.
+    Inlined(bool),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Moment>>),
     Stop,

@@ -4,12 +4,16 @@
 use std::sync::Arc;
 
 use crossbeam_channel::bounded;
+use rustc_hash::FxHashMap;
 
 use crate::filter::TraceField;
+use crate::profile::FrameId;
 use crate::query::Data;
 use crate::record::kinds::BuildId;
+use crate::session::{Dso, DsoId};
 use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
+use crate::symbols::lines::Lines;
 use crate::symbols::resolver::Options;
 
 use super::ingest::{Core, Ingest, Wants};
@@ -36,7 +40,17 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
     let mut notes = info.notes.clone();
     let (full_tx, full) = bounded::<Batch>(QUEUE);
     let (empty_tx, empty) = bounded::<Vec<u8>>(QUEUE);
+    let (want_tx, wanted) = crossbeam_channel::unbounded::<Vec<(Arc<Dso>, u64)>>();
+    let mut ahead = Ahead::default();
+    let mut resolver = Resolver::new(symbols.clone());
     std::thread::scope(|scope| {
+        // Names are looked up while samples still come; what is found stays in the resolver.
+        let resolver = &mut resolver;
+        scope.spawn(move || {
+            for (dso, at) in wanted.into_iter().flatten() {
+                resolver.resolve(&dso, at);
+            }
+        });
         let reader = scope.spawn(move || -> Result<(), SourceError> {
             loop {
                 let mut batch = Batch { bytes: empty.try_recv().unwrap_or_default(), ..Batch::default() };
@@ -49,17 +63,23 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
         for mut batch in full {
             notes.append(&mut batch.notes);
             ingest.feed(&mut batch);
+            let _ = want_tx.send(ahead.fresh(&ingest));
             if let Some(buffer) = ingest.spare() {
                 let _ = empty_tx.try_send(buffer);
             }
         }
+        drop(want_tx);
         reader.join().unwrap_or(Ok(()))
     })?;
     // A source that broke off has never said that it is complete.
     ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
     notes.extend(ingest.core().complaints());
     let damaged = !notes.is_empty();
-    name_all(&mut ingest, symbols, &mut notes);
+    ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
+    name_all(&mut ingest, resolver, &mut notes);
+    if wants.inline {
+        find_lines(&mut ingest, symbols);
+    }
     let core = ingest.core();
     let event_names = core.events.iter().map(|e| e.name.clone()).collect();
     Ok(Loaded { ingest, event_names, notes, damaged })
@@ -89,12 +109,49 @@ pub fn replay(
     }
 }
 
-fn name_all(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
-    let mut resolver = Resolver::new(symbols);
+/// Frames whose names are looked up before all are there.
+#[derive(Default)]
+struct Ahead {
+    upto: usize,
+    dsos: FxHashMap<DsoId, Arc<Dso>>,
+}
+
+impl Ahead {
+    /// Where the frames are that came since the last call.
+    fn fresh(&mut self, ingest: &Ingest) -> Vec<(Arc<Dso>, u64)> {
+        let core = ingest.core();
+        let from = std::mem::replace(&mut self.upto, core.profile.frames.len());
+        let one = |i: usize| {
+            let frame = core.profile.frames.get(FrameId(i as u32));
+            let map = core.session.dsos.map_of(frame.map);
+            let dso = self.dsos.entry(map.dso).or_insert_with(|| Arc::new(core.session.dsos.get(map.dso).clone()));
+            (dso.clone(), map.to_dso(frame.ip.wrapping_sub(u64::from(frame.caller))))
+        };
+        (from..self.upto).map(one).collect()
+    }
+
+    /// DSOs of which more is known by now than when their names were looked up.
+    fn outdated<'a>(&self, ingest: &'a Ingest) -> impl Iterator<Item = &'a Dso> {
+        let now = |id: &DsoId| ingest.core().session.dsos.get(*id);
+        let differs =
+            |old: &Dso, now: &Dso| old.build_id != now.build_id || old.text != now.text || old.dump != now.dump;
+        let mut list: Vec<&Dso> = self
+            .dsos
+            .iter()
+            .map(|(id, old)| (old, now(id)))
+            .filter(|(old, now)| differs(old, now))
+            .map(|p| p.1)
+            .collect();
+        list.sort_unstable_by_key(|dso| dso.id);
+        list.into_iter()
+    }
+}
+
+fn name_all(ingest: &mut Ingest, mut resolver: Resolver, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
     // Shared copies, so that naming a frame copies no strings.
-    let dsos: Vec<Arc<crate::session::Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
+    let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
     for frame in profile.frames.unnamed() {
         let one = profile.frames.get(frame);
         let map = session.dsos.map_of(one.map);
@@ -106,6 +163,30 @@ fn name_all(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
     notes.extend(
         resolver.take_problems().into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)),
     );
+}
+
+/// Looks the inlined functions and lines of all frames up, each address once.
+fn find_lines(ingest: &mut Ingest, symbols: Options) {
+    let mut lines = Lines::new(symbols);
+    let core = ingest.core_mut();
+    let (session, profile) = (&core.session, &mut core.profile);
+    // In the order of the files and their addresses, so that what is parsed for one serves the next.
+    let mut wanted: Vec<(DsoId, u64, FrameId)> = profile
+        .frames
+        .lineless(|_| true)
+        .into_iter()
+        .map(|frame| {
+            let one = profile.frames.get(frame);
+            let map = session.dsos.map_of(one.map);
+            (map.dso, map.to_dso(one.ip.wrapping_sub(u64::from(one.caller))), frame)
+        })
+        .collect();
+    wanted.sort_unstable();
+    for same in wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let dso = session.dsos.get(same[0].0);
+        let places = lines.places(dso, same[0].1);
+        same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, &places));
+    }
 }
 
 impl Loaded {

@@ -1,4 +1,4 @@
-//! The thread that looks names up, so that neither samples nor frames wait for a file.
+//! The threads that look names and lines up, so that neither samples nor frames wait for a file.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::profile::FrameId;
 use crate::session::{Dso, DsoId};
+use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
-use crate::symbols::{Found, Resolver};
+use crate::symbols::{Form, Found, Resolver};
 
-/// One frame to name.
-#[derive(Debug)]
+/// One frame to look up.
+#[derive(Clone, Debug)]
 pub struct Wanted {
     pub frame: FrameId,
     pub dso: Arc<Dso>,
@@ -21,6 +22,8 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Job {
     pub epoch: u64,
+    /// How names are made readable from now on.
+    pub form: Option<Form>,
     pub frames: Vec<Wanted>,
 }
 
@@ -30,13 +33,27 @@ pub struct Named {
     pub epoch: u64,
     pub frames: Vec<(FrameId, DsoId, u64, Option<Found>)>,
     pub problems: Vec<(DsoId, String)>,
+    /// Where names of DSOs come from.
+    pub sources: Vec<(DsoId, String)>,
 }
 
-/// Both ends of the thread's channels. It ends when the job sender is dropped.
+/// Frames whose lines are wanted.
+pub type LineJob = Job;
+
+/// Functions and lines that were found, innermost first.
+#[derive(Debug)]
+pub struct Lined {
+    pub epoch: u64,
+    pub frames: Vec<(FrameId, DsoId, Vec<Place>)>,
+}
+
+/// Both ends of the threads' channels. They end when the job senders are dropped.
 #[derive(Debug)]
 pub struct Symbolizer {
     pub jobs: Sender<Job>,
     pub names: Receiver<Named>,
+    pub line_jobs: Sender<LineJob>,
+    pub lines: Receiver<Lined>,
 }
 
 /// Results come in portions, so that the first names do not wait for the last.
@@ -45,19 +62,41 @@ const PORTION: usize = 512;
 pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
+    let of_lines = options.clone();
     let work = move || {
         let mut resolver = Resolver::new(options);
         for job in job_rx {
+            if let Some(form) = job.form {
+                resolver.set_form(form);
+            }
             for portion in job.frames.chunks(PORTION) {
                 let frames =
                     portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
-                let named = Named { epoch: job.epoch, frames, problems: resolver.take_problems() };
-                if name_tx.send(named).is_err() {
+                let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
+                if name_tx.send(Named { epoch: job.epoch, frames, problems, sources }).is_err() {
                     return;
                 }
             }
         }
     };
     std::thread::Builder::new().name("symbols".to_owned()).spawn(work)?;
-    Ok(Symbolizer { jobs, names })
+    let (line_jobs, line_rx) = unbounded::<LineJob>();
+    let (line_tx, lines) = unbounded();
+    let work = move || {
+        // It takes what others leave: names and samples go before.
+        let _ = rustix::process::setpriority_process(None, 19);
+        let mut lines = Lines::new(of_lines);
+        for job in line_rx {
+            if let Some(form) = job.form {
+                lines.set_form(form);
+                continue;
+            }
+            let frames = job.frames.iter().map(|w| (w.frame, w.dso.id, lines.places(&w.dso, w.at))).collect();
+            if line_tx.send(Lined { epoch: job.epoch, frames }).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("lines".to_owned()).spawn(work)?;
+    Ok(Symbolizer { jobs, names, line_jobs, lines })
 }

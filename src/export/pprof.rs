@@ -190,10 +190,16 @@ impl Builder<'_> {
         let sym = self.data.profile.frames.sym_of(frame);
         let dso = self.data.profile.frames.sym(sym).dso;
         let mapping = self.mapping(dso);
-        let function = self.function(sym);
+        let frames = &self.data.profile.frames;
+        // Innermost first; the number is known of that one only.
+        let number = frames.line(frame).map_or(0, |line| i64::from(line.line));
+        let inlined: Vec<SymId> = frames.inlined(frame.0).iter().rev().map(|sym| SymId(*sym)).collect();
+        let functions: Vec<u64> = inlined.into_iter().chain([sym]).map(|sym| self.function(sym)).collect();
+        let numbers = std::iter::once(number).chain(std::iter::repeat(0));
+        let line = functions.into_iter().zip(numbers).map(|(function, line)| Line { function, line }).collect();
         let id = self.out.location.len() as u64 + 1;
         let address = map.to_dso(ip.wrapping_sub(u64::from(caller)));
-        self.out.location.push(Location { id, mapping, address, line: vec![Line { function, line: 0 }] });
+        self.out.location.push(Location { id, mapping, address, line });
         self.locations.insert(frame, id);
         id
     }

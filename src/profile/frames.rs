@@ -9,9 +9,10 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Found;
+use crate::symbols::lines::{Line, Place};
 
 /// Index into [`Frames`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FrameId(pub u32);
 
 /// Index into the symbols of [`Frames`].
@@ -102,7 +103,20 @@ pub struct Frames {
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
     generation: u64,
+    /// The functions that were inlined where a frame is, outermost first; only frames that have some.
+    inlined: FxHashMap<u32, Box<[u32]>>,
+    /// The source line of each frame that is known.
+    lines: FxHashMap<u32, Line>,
+    /// Which frames were asked for their lines.
+    lined: Vec<bool>,
+    /// Frames before this one are to be named again.
+    again: usize,
+    /// Whether inlined functions are no frames of their own.
+    hide_inlined: bool,
 }
+
+/// What the name of an inlined function ends with, as in perf's call chains.
+pub const INLINED: &str = " (inlined)";
 
 /// No symbol given yet, not even a provisional one.
 const NONE: u32 = u32::MAX;
@@ -169,14 +183,18 @@ impl Frames {
     /// that it can be counted and shown at once.
     pub fn wanted(&mut self, describe: impl Fn(MapId, u64) -> (Dso, u64)) -> Vec<Wanted> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
+        let again = std::mem::take(&mut self.again);
         let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != State::Sought;
-        let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i)).collect();
+        let renamed = |i: &usize| *i < again && self.list[*i].map != MapId::UNKNOWN;
+        let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i) || renamed(i)).collect();
         open.into_iter()
             .map(|i| {
                 let frame = self.list[i];
                 let ip = frame.ip.wrapping_sub(u64::from(frame.caller));
                 let (dso, at) = describe(frame.map, ip);
-                self.sym[i] = self.nameless(&dso, at, State::Sought).0;
+                if self.sym[i] == NONE {
+                    self.sym[i] = self.nameless(&dso, at, State::Sought).0;
+                }
                 Wanted { frame: FrameId(i as u32), map: frame.map, ip }
             })
             .collect()
@@ -270,10 +288,75 @@ impl Frames {
         list.into_iter().map(FrameId)
     }
 
-    /// Copies a frame over while a profile is compacted; its symbol keeps its id.
+    /// The functions that were inlined where a frame is, outermost first.
+    pub fn inlined(&self, frame: u32) -> &[u32] {
+        if self.inlined.is_empty() || self.hide_inlined {
+            return &[];
+        }
+        self.inlined.get(&frame).map_or(&[], |list| list)
+    }
+
+    /// Where in the source a frame is, innermost.
+    pub fn line(&self, frame: FrameId) -> Option<&Line> {
+        self.lines.get(&frame.0)
+    }
+
+    /// Shows inlined functions as frames of their own, or not.
+    pub fn show_inlined(&mut self, show: bool) {
+        self.generation += u64::from(self.hide_inlined == show);
+        self.hide_inlined = !show;
+    }
+
+    /// Frames of these symbols whose lines nobody asked for yet; they count as asked for then.
+    pub fn lineless(&mut self, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
+        self.lined.resize(self.list.len(), false);
+        let (lined, sym) = (&mut self.lined, &self.sym);
+        let open = (0..lined.len()).filter(|i| !lined[*i] && sym[*i] != NONE && wanted(SymId(sym[*i])));
+        let open: Vec<usize> = open.collect();
+        open.iter().for_each(|i| lined[*i] = true);
+        open.into_iter().map(|i| FrameId(i as u32)).collect()
+    }
+
+    /// Takes in the functions that a frame is in, innermost first; the last one is that of its symbol.
+    pub fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[Place]) {
+        let Some((_, inlined)) = places.split_last() else { return };
+        if let Some(line) = places.iter().find_map(|p| p.line.clone()) {
+            self.lines.insert(frame.0, line);
+        }
+        let list: Box<[u32]> = inlined.iter().rev().map(|place| self.inlined_sym(dso, place)).collect();
+        if list.is_empty() || self.inlined.get(&frame.0) == Some(&list) {
+            return;
+        }
+        self.inlined.insert(frame.0, list);
+        self.generation += 1;
+    }
+
+    /// A symbol of its own, marked as perf does.
+    fn inlined_sym(&mut self, dso: &Dso, place: &Place) -> u32 {
+        let name = place.function.as_deref().unwrap_or("[unknown]");
+        self.named(dso, 0, format!("{name}{INLINED}").into()).0
+    }
+
+    /// Has all names sought again: they are to be made readable in another way.
+    pub fn rename(&mut self) {
+        (self.asked, self.again) = (0, self.list.len());
+        self.inlined.clear();
+        self.lined.clear();
+        self.generation += 1;
+    }
+
+    /// Copies a frame over while a profile is compacted; its symbols keep their ids.
     pub(super) fn take(&mut self, old: &Self, frame: FrameId) -> FrameId {
         let id = self.intern(old.get(frame));
         self.sym[id.0 as usize] = old.sym[frame.0 as usize];
+        if let Some(list) = old.inlined.get(&frame.0) {
+            self.inlined.insert(id.0, list.clone());
+        }
+        if let Some(line) = old.lines.get(&frame.0) {
+            self.lines.insert(id.0, line.clone());
+        }
+        self.lined.resize(self.list.len(), false);
+        self.lined[id.0 as usize] = old.lined.get(frame.0 as usize).copied().unwrap_or(false);
         id
     }
 
@@ -281,7 +364,9 @@ impl Frames {
     /// had a name are asked for again.
     pub(super) fn finish_taking(&mut self, old: &Self) {
         let mut new_id = vec![NONE; old.syms.len()];
-        for sym in self.sym.iter_mut().filter(|sym| **sym != NONE) {
+        self.hide_inlined = old.hide_inlined;
+        let inlined = self.inlined.values_mut().flatten();
+        for sym in self.sym.iter_mut().filter(|sym| **sym != NONE).chain(inlined) {
             let slot = &mut new_id[*sym as usize];
             if *slot == NONE {
                 *slot = self.syms.len() as u32;

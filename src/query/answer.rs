@@ -1,6 +1,6 @@
 //! What the engine publishes: immutable, complete in itself, small.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::EventState;
@@ -95,6 +95,14 @@ pub struct Cost {
     pub sampling_percent: f64,
 }
 
+/// A DSO whose user stacks are mostly one frame deep: it has no frame pointers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broken {
+    pub dso: Arc<str>,
+    /// Of its stacks, how many are.
+    pub percent: f64,
+}
+
 /// How far a recording has been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -164,4 +172,10 @@ pub struct Answer {
     pub by_cpu: Arc<CpuAnswer>,
     /// Frames whose names are still being looked up.
     pub names_pending: usize,
+    /// Where the names of each DSO come from, by its path; or why there are none.
+    pub sources: Arc<BTreeMap<Arc<str>, String>>,
+    /// A DSO that needs DWARF for its call chains.
+    pub broken: Option<Broken>,
+    /// Of the stacks that were copied, how many were longer than the copy, in percent.
+    pub cut_percent: f64,
 }

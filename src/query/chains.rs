@@ -32,6 +32,8 @@ impl Tree {
         let bit = path_bit(row.label);
         let profile = data.profile;
         let sym_at = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
+        // Of a frame, innermost first: what was inlined there.
+        let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0).iter().rev().copied();
         for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
             let leaf = NodeId(*stack);
             if leaf == NodeId::ROOT || top.path_bits.get(*stack as usize).is_some_and(|b| b & bit == 0) {
@@ -46,6 +48,7 @@ impl Tree {
                 Direction::Callers => {
                     let mut n = profile.trie.parent(anchor);
                     while n != NodeId::ROOT {
+                        path.extend(inlined(n));
                         path.push(sym_at(n));
                         n = profile.trie.parent(n);
                     }
@@ -53,9 +56,11 @@ impl Tree {
                 Direction::Callees => {
                     let mut n = leaf;
                     while n != anchor {
+                        path.extend(inlined(n));
                         path.push(sym_at(n));
                         n = profile.trie.parent(n);
                     }
+                    path.extend(inlined(anchor));
                     path.reverse();
                 }
             }

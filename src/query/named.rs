@@ -43,19 +43,22 @@ impl Named {
         out.node_of = Vec::with_capacity(parents.len());
         out.node_of.push(NodeId::ROOT);
         for n in 1..parents.len() {
-            let sym = frames.syms()[node_frames[n] as usize];
-            let slot = &mut of_sym[sym as usize];
-            if *slot == u32::MAX {
-                let name = name(data, SymId(sym));
-                let next = out.names.len() as u32;
-                *slot = *ids.entry(name).or_insert_with_key(|name| {
-                    out.names.push(name.clone());
-                    next
-                });
-            }
+            let own = frames.syms()[node_frames[n] as usize];
             // A parent's id is less than its children's, so it is known here.
-            let parent = out.node_of[parents[n] as usize];
-            out.node_of.push(out.trie.child(parent, FrameId(*slot)));
+            let mut at = out.node_of[parents[n] as usize];
+            for sym in std::iter::once(own).chain(frames.inlined(node_frames[n]).iter().copied()) {
+                let slot = &mut of_sym[sym as usize];
+                if *slot == u32::MAX {
+                    let name = name(data, SymId(sym));
+                    let next = out.names.len() as u32;
+                    *slot = *ids.entry(name).or_insert_with_key(|name| {
+                        out.names.push(name.clone());
+                        next
+                    });
+                }
+                at = out.trie.child(at, FrameId(*slot));
+            }
+            out.node_of.push(at);
         }
         out
     }

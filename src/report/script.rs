@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
-use crate::profile::FrameId;
+use crate::profile::{FrameId, SymId};
 use crate::query::Data;
 use crate::query::named::{Row, samples};
 use crate::session::DsoKind;
@@ -24,7 +24,7 @@ pub struct Fields {
 
 impl Fields {
     pub const NAMES: &[&str] =
-        &["comm", "pid", "tid", "cpu", "time", "period", "event", "trace", "ip", "sym", "symoff", "dso"];
+        &["comm", "pid", "tid", "cpu", "time", "period", "event", "trace", "ip", "sym", "symoff", "dso", "srcline"];
 
     /// Reads `a,b` or `+a,-b`; the error is the word that is no field.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -39,6 +39,11 @@ impl Fields {
             }
         }
         Ok(fields)
+    }
+
+    /// Whether source lines are among them.
+    pub fn wants_lines(&self) -> bool {
+        self.has("srcline", false)
     }
 
     fn has(&self, name: &str, default: bool) -> bool {
@@ -64,6 +69,7 @@ struct Shape {
     sym: bool,
     offset: bool,
     dso: bool,
+    srcline: bool,
     chain: bool,
     name: String,
 }
@@ -184,6 +190,7 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
         sym: has("sym", true),
         offset: has("symoff", true),
         dso: has("dso", true),
+        srcline: has("srcline", false),
         chain,
         name: format!("{:>width$}", clean(&event.name)),
     }
@@ -198,7 +205,12 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     let dso = data.session.dsos.get(sym.dso);
     let at = map.to_dso(one.ip);
     let shown = if shape.chain && matches!(sym.kind, DsoKind::File | DsoKind::Vdso) { at } else { one.ip };
-    let mut out = format!("{shown:16x}");
+    let mut out = String::new();
+    for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.sym) {
+        let name = data.profile.frames.sym(SymId(*sym)).name();
+        out.push_str(&format!("{shown:16x} {}\n\t", clean(&name)));
+    }
+    out.push_str(&format!("{shown:16x}"));
     if shape.sym {
         out.push(' ');
         match &sym.function {
@@ -213,6 +225,9 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     }
     if shape.dso {
         out.push_str(&format!(" ({})", clean(&dso.path)));
+    }
+    if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.srcline) {
+        out.push_str(&format!("\n\t  {}", clean(&line.short())));
     }
     out
 }

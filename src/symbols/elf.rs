@@ -104,13 +104,13 @@ fn raw_functions<'d>(file: &Elf<'d>, kind: Kind, to_offset: &dyn Fn(u64) -> Opti
             _ => false,
         };
         let name = names.get(u32::from_le_bytes([sym[0], sym[1], sym[2], sym[3]]) as usize..).filter(|_| code)?;
-        let name = &name[..memchr::memchr(0, &name[..name.len().min(MAX_NAME)])?];
+        let name = &name[..name.len().min(MAX_NAME)];
         let binding = match sym[4] >> 4 {
             STB_WEAK => Binding::Weak,
             STB_LOCAL => Binding::Local,
             _ => Binding::Global,
         };
-        (!name.is_empty()).then_some(())?;
+        name.first().filter(|first| **first != 0)?;
         Some(Raw { start: to_offset(u64_at(8))?, size: u64_at(16), name, binding })
     };
     symbols.as_chunks::<24>().0.iter().filter_map(one).collect()
@@ -143,7 +143,9 @@ pub fn kernel(bytes: &Bytes) -> Result<(SymbolTable, Option<u64>, Option<BuildId
     if raw.is_empty() {
         return Err(ElfError::NoSymbols);
     }
-    let start = |name: &[u8]| raw.iter().find(|s| s.name == name).map(|s| s.start);
+    let named =
+        |s: &Raw<'_>, name: &[u8]| s.name.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|b| *b == 0));
+    let start = |name: &[u8]| raw.iter().find(|s| named(s, name)).map(|s| s.start);
     let text =
         start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
     Ok((SymbolTable::build(raw), text, build_id(&file)))

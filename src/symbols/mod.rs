@@ -5,12 +5,14 @@
 //! knows stays an address.
 
 pub mod bytes;
+pub mod code;
 pub mod demangle;
 pub mod elf;
 pub mod image;
 pub mod jit;
 pub mod jitdump;
 pub mod kallsyms;
+pub mod lines;
 pub mod places;
 pub mod plt;
 pub mod resolver;
@@ -18,5 +20,5 @@ pub mod table;
 pub mod unwind;
 
 pub use demangle::Form;
-pub use resolver::{Found, Resolver};
+pub use resolver::{Found, Options, Resolver};
 pub use table::SymbolTable;

@@ -153,11 +153,15 @@ impl Resolver {
         }
     }
 
-    /// Looks again for the files of a DSO: one that was not there has come.
-    pub fn forget(&mut self, dso: DsoId) {
-        if let Some(Some(key)) = self.keys.remove(&dso) {
+    /// Looks for the names of a DSO anew: more is known of it.
+    pub fn forget(&mut self, dso: &Dso) {
+        if dso.kind.is_kernel() {
+            self.kernel = None;
+        }
+        if let Some(Some(key)) = self.keys.remove(&dso.id) {
             self.files.remove(&key);
         }
+        self.problems.retain(|(of, _)| *of != dso.id);
     }
 
     /// The function at an address of a DSO (as [`crate::session::dso::Map::to_dso`] gives it).

@@ -11,8 +11,15 @@ pub struct Raw<'a> {
     pub start: u64,
     /// 0 when the source does not say.
     pub size: u64,
+    /// Up to its first zero byte.
     pub name: &'a [u8],
     pub binding: Binding,
+}
+
+impl<'a> Raw<'a> {
+    fn name(&self) -> &'a [u8] {
+        &self.name[..memchr::memchr(0, self.name).unwrap_or(self.name.len())]
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +73,7 @@ impl Names {
         match self {
             Self::Own(bytes) => {
                 let at = bytes.len() as u32;
-                bytes.extend_from_slice(name);
+                bytes.extend_from_slice(&name[..memchr::memchr(0, name).unwrap_or(name.len())]);
                 bytes.push(0);
                 at
             }
@@ -102,7 +109,7 @@ impl Builder {
     pub fn push(&mut self, raw: Raw<'_>) {
         match self.table.starts.last() {
             Some(last) if raw.start < *last => {
-                return self.strays.push((raw.start, raw.size, raw.binding, raw.name.to_vec()));
+                return self.strays.push((raw.start, raw.size, raw.binding, raw.name().to_vec()));
             }
             Some(last) if raw.start == *last => {
                 let replaces = self.last_wins
@@ -127,15 +134,11 @@ impl Builder {
             Some((s, b, name)) => {
                 (*s, *b) = (size, binding);
                 name.clear();
-                name.extend_from_slice(raw.name);
+                name.extend_from_slice(raw.name());
             }
-            None => self.last = Some((size, binding, raw.name.to_vec())),
+            None => self.last = Some((size, binding, raw.name().to_vec())),
         }
-        self.table.starts.push(raw.start);
-        // The size stands here until the next start is known.
-        self.table.ends.push(raw.size);
-        let place = self.table.names.place(raw.name);
-        self.table.names_at.push(place);
+        self.table.append(&raw);
     }
 
     pub fn finish(self) -> SymbolTable {
@@ -186,11 +189,22 @@ impl SymbolTable {
     }
 
     fn build_with(mut raw: Vec<Raw<'_>>, names: Names) -> Self {
-        raw.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| better(a, b)));
-        raw.dedup_by_key(|s| s.start);
-        let mut builder = Builder { table: Self { names, ..Self::default() }, ..Builder::default() };
-        raw.into_iter().for_each(|s| builder.push(s));
-        builder.finish()
+        // Stable, so that of two equally good ones the first in the file comes first.
+        raw.sort_by_key(|s| s.start);
+        let mut table = Self { names, ..Self::default() };
+        for same in raw.chunk_by(|a, b| a.start == b.start) {
+            let best = same.iter().min_by(|a, b| better(a, b));
+            best.into_iter().for_each(|raw| table.append(raw));
+        }
+        Builder { table, ..Builder::default() }.finish()
+    }
+
+    fn append(&mut self, raw: &Raw<'_>) {
+        self.starts.push(raw.start);
+        // The size stands here until the next start is known.
+        self.ends.push(raw.size);
+        let place = self.names.place(raw.name);
+        self.names_at.push(place);
     }
 
     /// Bytes of memory that it holds of its own.
@@ -232,14 +246,14 @@ impl SymbolTable {
 /// Which of two symbols at one address names it: sized before unsized, strong before weak, global
 /// before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
-    let underscores = |s: &Raw<'_>| s.name.iter().take_while(|c| **c == b'_').count();
+    let underscores = |s: &Raw<'_>| s.name().iter().take_while(|c| **c == b'_').count();
     let alias = |s: &Raw<'_>| s.name.starts_with(b"SyS") || s.name.starts_with(b"compat_SyS");
     (a.size == 0)
         .cmp(&(b.size == 0))
         .then((a.binding == Binding::Weak).cmp(&(b.binding == Binding::Weak)))
         .then((b.binding == Binding::Global).cmp(&(a.binding == Binding::Global)))
-        .then(underscores(a).cmp(&underscores(b)))
-        .then(b.name.len().cmp(&a.name.len()))
+        .then_with(|| underscores(a).cmp(&underscores(b)))
+        .then_with(|| b.name().len().cmp(&a.name().len()))
         .then(alias(a).cmp(&alias(b)))
 }
 

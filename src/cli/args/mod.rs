@@ -75,6 +75,9 @@ pub struct View {
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,
+    /// Do not look inlined functions up
+    #[arg(long)]
+    pub no_inline: bool,
     /// A recording to compare with
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
@@ -346,6 +349,12 @@ pub struct Report {
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,
+    /// Show inlined functions as frames of their own, from the files' debug information
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
+    /// Do not (the default)
+    #[arg(long, hide_short_help = true)]
+    pub no_inline: bool,
 }
 
 /// Options of `script`.
@@ -365,6 +374,12 @@ pub struct Script {
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,
+    /// Show inlined functions as frames of their own, from the files' debug information
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
+    /// Do not (the default)
+    #[arg(long, hide_short_help = true)]
+    pub no_inline: bool,
 }
 
 /// Formats of `export`.
@@ -402,6 +417,12 @@ pub struct Export {
     /// Show names as they are in the files
     #[arg(long)]
     pub no_demangle: bool,
+    /// Show inlined functions as frames of their own, from the files' debug information
+    #[arg(long, overrides_with = "no_inline")]
+    pub inline: bool,
+    /// Do not (the default)
+    #[arg(long, hide_short_help = true)]
+    pub no_inline: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,6 +1,7 @@
 //! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
 
 mod budget;
+mod names;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +15,12 @@ use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
-use crate::session::{Dso, TimeMark, marks};
+use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
 use crate::engine::events::Events;
 use crate::engine::ingest::Ingest;
-use crate::engine::symbolizer::{Job, Named, Symbolizer, Wanted};
+use crate::engine::symbolizer::{Lined, Named, Symbolizer};
 use crate::engine::view::View;
 use crate::engine::{Feed, Notice, Options, Request};
 
@@ -77,8 +78,7 @@ pub struct Worker {
     next_publish: u64,
     fresh_data: bool,
     fresh_question: bool,
-    sought: usize,
-    dsos: Vec<Option<Arc<Dso>>>,
+    names: names::Names,
     cost_at: (u64, u64),
     cost: Cost,
     /// Bytes read of a recording, and in all.
@@ -89,6 +89,7 @@ enum Event {
     Feed(Feed),
     Request(Request),
     Names(Named),
+    Lines(Lined),
     Timeout,
     Gone,
 }
@@ -128,8 +129,7 @@ impl Worker {
             next_publish: now,
             fresh_data: true,
             fresh_question: true,
-            sought: 0,
-            dsos: Vec::new(),
+            names: names::Names::default(),
             cost_at: (now, own_cpu_ns()),
             cost: Cost::default(),
             progress: None,
@@ -144,6 +144,7 @@ impl Worker {
                 Event::Request(Request::Stop) | Event::Gone => return,
                 Event::Request(request) => self.request(request),
                 Event::Names(named) => self.names(named),
+                Event::Lines(lined) => self.lines(lined),
                 Event::Timeout => {}
             }
             while let Ok(request) = self.links.requests.try_recv() {
@@ -169,6 +170,7 @@ impl Worker {
             recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(Err("the source ended without a word".into()))), Event::Feed),
             recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
             recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
+            recv(self.links.symbolizer.lines) -> lined => lined.map_or(Event::Gone, Event::Lines),
             default(timeout) => Event::Timeout,
         }
     }
@@ -292,6 +294,13 @@ impl Worker {
             Request::Save(reply) => {
                 let _ = reply.send(Box::new(self.ingest.core().moment()));
             }
+            Request::Names(form) => self.rename(form),
+            Request::Inlined(show) => {
+                self.names.hide_inlined = !show;
+                self.ingest.core_mut().profile.frames.show_inlined(show);
+                self.fresh_question = true;
+                self.next_publish = 0;
+            }
             Request::Stop => {}
         }
     }
@@ -322,51 +331,6 @@ impl Worker {
         self.next_publish = 0;
     }
 
-    /// Sends frames without a name to the symbolizer.
-    fn seek_names(&mut self) {
-        let core = self.ingest.core_mut();
-        let (session, profile) = (&core.session, &mut core.profile);
-        let wanted =
-            profile.frames.wanted(|map, ip| (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(ip)));
-        if wanted.is_empty() {
-            return;
-        }
-        let dsos = &mut self.dsos;
-        let frames: Vec<Wanted> = wanted
-            .into_iter()
-            .map(|w| {
-                let map = session.dsos.map_of(w.map);
-                let slot = map.dso.0 as usize;
-                if dsos.len() <= slot {
-                    dsos.resize(slot + 1, None);
-                }
-                let dso = dsos[slot].get_or_insert_with(|| Arc::new(session.dsos.get(map.dso).clone())).clone();
-                Wanted { frame: w.frame, dso, at: map.to_dso(w.ip) }
-            })
-            .collect();
-        self.sought += frames.len();
-        let _ = self.links.symbolizer.jobs.send(Job { epoch: profile.epoch(), frames });
-    }
-
-    fn names(&mut self, named: Named) {
-        self.sought = self.sought.saturating_sub(named.frames.len());
-        let core = self.ingest.core_mut();
-        let mut problems = Vec::new();
-        for (dso, why) in named.problems {
-            problems.push(format!("no names for {}: {why}", core.session.dsos.get(dso).path));
-        }
-        if named.epoch == core.profile.epoch() {
-            for (frame, dso, at, found) in named.frames {
-                core.profile.frames.set(frame, core.session.dsos.get(dso), at, found);
-            }
-        }
-        problems.into_iter().for_each(|p| self.note(p));
-        self.fresh_data = true;
-        if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
-            self.next_publish = self.next_publish.min(monotonic_ns() + MIN_INTERVAL_NS);
-        }
-    }
-
     fn data(&self) -> Data<'_> {
         let core = self.ingest.core();
         Data { session: &core.session, profile: &core.profile, events: self.events.names(), start: core.start }
@@ -378,6 +342,7 @@ impl Worker {
             return;
         }
         let answer = self.answer(now);
+        self.seek_lines(&answer);
         let took = monotonic_ns() - now;
         let interval = if self.live && now - self.started < YOUNG_NS {
             YOUNG_INTERVAL_NS
@@ -451,7 +416,10 @@ impl Worker {
             notes: self.notes.clone(),
             cpus: self.facts.cpus.clone(),
             target: self.facts.target.clone(),
-            names_pending: self.sought,
+            names_pending: self.names.sought,
+            sources: self.names.sources.clone(),
+            broken: self.broken_stacks(),
+            cut_percent: self.cut_percent(),
             progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
                 done,
                 all,

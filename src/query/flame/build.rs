@@ -95,8 +95,13 @@ impl<'a> Builder<'a> {
         let begin = if self.focus.is_some() { NOWHERE } else { start };
         let mut at = if n == 0 { begin } else { walk.place[n as usize] };
         while let Some(n) = walk.path.pop() {
-            let name = self.name_of(walk.syms[walk.frames[n as usize] as usize]);
+            let frame = walk.frames[n as usize];
+            let name = self.name_of(walk.syms[frame as usize]);
             at = self.step(at, start, name);
+            for sym in self.data.profile.frames.inlined(frame) {
+                let name = self.name_of(*sym);
+                at = self.step(at, start, name);
+            }
             (walk.place[n as usize], walk.stamp[n as usize]) = (at, walk.thread);
         }
         at

@@ -1,9 +1,9 @@
 //! Bytes of a recording, from a file at any offset or from a stream that may still be written.
 
+use rustix::buffer::spare_capacity;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -39,8 +39,8 @@ impl Reader {
             Self::File { file, at, end } => {
                 let want = (*end - *at).min(PIECE as u64) as usize;
                 let before = out.len();
-                out.resize(before + want, 0);
-                let n = read_at(file, &mut out[before..], *at)?;
+                out.reserve(want);
+                let n = rustix::io::retry_on_intr(|| rustix::io::pread(&*file, spare_capacity(out), *at))?.min(want);
                 out.truncate(before + n);
                 *at += n as u64;
                 Ok(if n == 0 { Filled::End } else { Filled::Some })
@@ -95,19 +95,6 @@ pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usiz
     let before = out.len();
     let error = stream.take(most as u64).read_to_end(out).err();
     (out.len() - before, error)
-}
-
-fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut n = 0;
-    while n < out.len() {
-        match file.read_at(&mut out[n..], at + n as u64) {
-            Ok(0) => break,
-            Ok(more) => n += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(n)
 }
 
 fn ready(pipe: &File) -> io::Result<bool> {

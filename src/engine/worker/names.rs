@@ -1,0 +1,200 @@
+//! Names, inlined functions and lines of frames: what is asked of the threads that look them up, and what
+//! becomes of their answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::symbolizer::{Job, LineJob, Lined, Named, Wanted};
+use crate::kernel::monotonic_ns;
+use crate::profile::{FrameId, SymId};
+use crate::query::answer::{Answer, Broken};
+use crate::session::{Dso, DsoId, DsoKind};
+use crate::symbols::Form;
+
+use super::{MIN_INTERVAL_NS, Worker, YOUNG_NS};
+
+/// How often frames of a JIT are asked for again that it had not told of yet, and how many times.
+const RETRY_NS: u64 = 1_000_000_000;
+const RETRIES: u8 = 5;
+/// Frames whose lines are asked for at once.
+const LINES_AT_ONCE: usize = 4096;
+
+/// What is known of names, and what is still sought.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Frames that are asked for.
+    pub sought: usize,
+    dsos: Vec<Option<Arc<Dso>>>,
+    /// Frames of JITs without a name, with how often they were asked for.
+    jitted: FxHashMap<FrameId, u8>,
+    next_retry: u64,
+    /// Where the names of each DSO come from.
+    pub sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub hide_inlined: bool,
+    /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
+    seen: FxHashSet<(Arc<str>, Arc<str>)>,
+    seen_syms: (u64, usize, Vec<bool>),
+    lines_asked: usize,
+    epoch: u64,
+}
+
+impl Worker {
+    /// Sends frames without a name to the symbolizer.
+    pub(super) fn seek_names(&mut self) {
+        let core = self.ingest.core_mut();
+        let (session, profile) = (&core.session, &mut core.profile);
+        let wanted =
+            profile.frames.wanted(|map, ip| (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(ip)));
+        let frames: Vec<FrameId> = wanted.into_iter().map(|w| w.frame).collect();
+        self.ask(&frames);
+        self.retry();
+    }
+
+    fn ask(&mut self, frames: &[FrameId]) {
+        if frames.is_empty() {
+            return;
+        }
+        let frames: Vec<Wanted> = frames.iter().map(|frame| self.wanted(*frame)).collect();
+        self.names.sought += frames.len();
+        let epoch = self.ingest.core().profile.epoch();
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, frames });
+    }
+
+    /// What is to be looked up for a frame.
+    fn wanted(&mut self, frame: FrameId) -> Wanted {
+        let core = self.ingest.core();
+        let one = core.profile.frames.get(frame);
+        let map = core.session.dsos.map_of(one.map);
+        let now = core.session.dsos.get(map.dso);
+        let (dsos, slot) = (&mut self.names.dsos, map.dso.0 as usize);
+        if dsos.len() <= slot {
+            dsos.resize(slot + 1, None);
+        }
+        // Another process may be the way to the file by now.
+        let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
+        let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
+        dsos[slot] = Some(dso.clone());
+        Wanted { frame, dso, at: map.to_dso(one.ip.wrapping_sub(u64::from(one.caller))) }
+    }
+
+    /// Asks again for what a JIT may have told of by now.
+    fn retry(&mut self) {
+        let now = monotonic_ns();
+        if self.names.jitted.is_empty() || now < self.names.next_retry {
+            return;
+        }
+        self.names.next_retry = now + RETRY_NS;
+        let epoch = self.ingest.core().profile.epoch();
+        if std::mem::replace(&mut self.names.epoch, epoch) != epoch {
+            // Frames have other numbers now.
+            return self.names.jitted.clear();
+        }
+        let frames: Vec<FrameId> = self.names.jitted.keys().copied().collect();
+        self.ask(&frames);
+    }
+
+    pub(super) fn names(&mut self, named: Named) {
+        self.names.sought = self.names.sought.saturating_sub(named.frames.len());
+        let core = self.ingest.core_mut();
+        let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
+        let problems: Vec<(Arc<str>, String)> = named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
+        let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
+        if named.epoch == core.profile.epoch() {
+            for (frame, dso, at, found) in named.frames {
+                let dso = core.session.dsos.get(dso);
+                if dso.kind == DsoKind::Anon && self.live {
+                    let tried = self.names.jitted.remove(&frame).unwrap_or(0);
+                    if found.is_none() && tried < RETRIES {
+                        self.names.jitted.insert(frame, tried + 1);
+                    }
+                }
+                core.profile.frames.set(frame, dso, at, found);
+            }
+        }
+        if !problems.is_empty() || !sources.is_empty() {
+            let all = Arc::make_mut(&mut self.names.sources);
+            all.extend(sources);
+            all.extend(problems.iter().map(|(path, why)| (path.clone(), format!("none: {why}"))));
+        }
+        problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
+        self.fresh_data = true;
+        if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
+            self.next_publish = self.next_publish.min(monotonic_ns() + MIN_INTERVAL_NS);
+        }
+    }
+
+    /// Has all names made readable in another way.
+    pub(super) fn rename(&mut self, form: Form) {
+        let epoch = self.ingest.core().profile.epoch();
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), frames: Vec::new() });
+        let _ = self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), frames: Vec::new() });
+        self.ingest.core_mut().profile.frames.rename();
+        self.seek_names();
+    }
+
+    /// Asks for the lines of the functions that are looked at.
+    pub(super) fn seek_lines(&mut self, answer: &Answer) {
+        if self.names.hide_inlined || self.options.no_inline || self.names.lines_asked > 0 {
+            return;
+        }
+        let seen = &mut self.names.seen;
+        let before = seen.len();
+        let unfolded = answer.lines.windows(2).filter(|pair| pair[0].depth > 0 || pair[1].depth > 0);
+        seen.extend(unfolded.map(|pair| (pair[0].sym.clone(), pair[0].dso.clone())));
+        let blocks = answer.flame.iter().flat_map(|flame| &flame.blocks).filter(|block| block.pooled == 0);
+        seen.extend(blocks.map(|block| (block.name.clone(), block.dso.clone())));
+        if seen.is_empty() {
+            return;
+        }
+        let grown = seen.len() != before;
+        let core = self.ingest.core_mut();
+        let (epoch, frames) = (core.profile.epoch(), &mut core.profile.frames);
+        let (of_epoch, upto, syms) = &mut self.names.seen_syms;
+        if grown || *of_epoch != epoch || *upto > frames.n_syms() {
+            (*of_epoch, *upto) = (epoch, 0);
+            syms.clear();
+        }
+        syms.extend((*upto..frames.n_syms()).map(|sym| {
+            let of = frames.sym(SymId(sym as u32));
+            let is_file = matches!(of.kind, DsoKind::File | DsoKind::Vdso);
+            is_file && self.names.seen.contains(&(of.shared_name(), of.dso_name.clone()))
+        }));
+        *upto = frames.n_syms();
+        let list = frames.lineless(|sym| syms[sym.0 as usize]);
+        if list.is_empty() {
+            return;
+        }
+        let frames: Vec<Wanted> = list.into_iter().map(|frame| self.wanted(frame)).collect();
+        for part in frames.chunks(LINES_AT_ONCE) {
+            self.names.lines_asked += 1;
+            let _ = self.links.symbolizer.line_jobs.send(LineJob { epoch, form: None, frames: part.to_vec() });
+        }
+    }
+
+    pub(super) fn lines(&mut self, lined: Lined) {
+        self.names.lines_asked = self.names.lines_asked.saturating_sub(1);
+        let core = self.ingest.core_mut();
+        if lined.epoch == core.profile.epoch() {
+            for (frame, dso, places) in &lined.frames {
+                core.profile.frames.set_places(*frame, core.session.dsos.get(*dso), places);
+            }
+            self.fresh_data = true;
+            self.next_publish = self.next_publish.min(monotonic_ns() + 3 * MIN_INTERVAL_NS);
+        }
+    }
+
+    /// DSOs whose user stacks seem to have no frame pointers, the one with most samples first.
+    pub(super) fn broken_stacks(&self) -> Option<Broken> {
+        let core = self.ingest.core();
+        let (dso, percent) = core.chains.as_ref()?.broken()?;
+        Some(Broken { dso: core.session.dsos.get(dso).short.clone(), percent })
+    }
+
+    /// Of the stacks that were copied, how many were longer than the copy, in percent.
+    pub(super) fn cut_percent(&self) -> f64 {
+        let chains = self.ingest.core().chains.as_ref();
+        chains.map_or(0.0, |c| 100.0 * c.cut as f64 / c.unwound.max(1) as f64)
+    }
+}

@@ -1,0 +1,111 @@
+//! Where the code of a function is.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use object::{Object, ObjectSection, ObjectSegment};
+
+use super::Machine;
+use crate::session::{Dso, DsoKind};
+use crate::symbols::bytes::Bytes;
+use crate::symbols::elf::{self, Elf, Segments};
+use crate::symbols::image::Image;
+use crate::symbols::{Options, places};
+
+/// Some code, and the address that it was linked for.
+#[derive(Debug)]
+pub struct Code {
+    pub bytes: Vec<u8>,
+    pub address: u64,
+    pub machine: Machine,
+    segments: Segments,
+}
+
+impl Code {
+    /// The place inside the DSO of an address as linked; `None` where both are the same.
+    pub fn to_dso(&self, address: u64) -> Option<u64> {
+        self.segments.to_offset(address)
+    }
+}
+
+/// The code between two addresses of a DSO.
+///
+/// # Errors
+/// In words, why it is not there.
+pub fn of(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+    match dso.kind {
+        DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),
+        DsoKind::Kernel | DsoKind::Module => of_kernel(dso, start, end, options),
+        DsoKind::Bpf => Err("the code of BPF programs is not read; try bpftool prog dump jited".to_owned()),
+        DsoKind::Anon => Err("a JIT's code is gone from where it was when it is looked at".to_owned()),
+        DsoKind::Unknown | DsoKind::Guest | DsoKind::Cut => Err("nobody knows what lies there".to_owned()),
+    }
+}
+
+fn machine(file: &Elf<'_>) -> Result<Machine, String> {
+    match file.architecture() {
+        object::Architecture::X86_64 => Ok(Machine::X86_64),
+        object::Architecture::I386 => Ok(Machine::X86),
+        object::Architecture::Aarch64 => Ok(Machine::Aarch64),
+        other => Err(format!("code of {other:?} cannot be taken apart here")),
+    }
+}
+
+fn of_file(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+    let image = Image::open(dso, options)?;
+    let file = elf::parse(&image.bytes).map_err(|e| e.to_string())?;
+    let machine = machine(&file)?;
+    let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+    let last = image.bytes.len();
+    let bytes = range.and_then(|(from, to)| image.bytes.get(from..to.min(last))).filter(|bytes| !bytes.is_empty());
+    let address = image.segments.to_address(start);
+    match (bytes, address) {
+        (Some(bytes), Some(address)) => {
+            Ok(Code { bytes: bytes.to_vec(), address, machine, segments: image.segments.clone() })
+        }
+        _ => Err("the file has no code there".to_owned()),
+    }
+}
+
+/// From the image with symbols, or from the running kernel.
+fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+    if let Some(path) = &options.vmlinux {
+        let image =
+            places::plain(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;
+        let file = elf::parse(&image).map_err(|e| e.to_string())?;
+        let text = elf::kernel(&image).ok().and_then(|(_, text, _)| text);
+        let moved = dso.text.zip(text).map_or(0, |(then, here)| then.wrapping_sub(here));
+        let at = start.wrapping_sub(moved);
+        let section = file.sections().find(|s| s.address() != 0 && at.wrapping_sub(s.address()) < s.size());
+        let data = section.as_ref().and_then(|s| s.data().ok()).unwrap_or_default();
+        let from = section.map_or(0, |s| at - s.address()) as usize;
+        let bytes = data.get(from..(from + (end - start) as usize).min(data.len())).unwrap_or_default().to_vec();
+        if bytes.is_empty() {
+            return Err(format!("{} has no code there", path.display()));
+        }
+        return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: Segments::default() });
+    }
+    if !options.same_kernel {
+        return Err("the code of the recorded kernel needs --vmlinux FILE".to_owned());
+    }
+    from_kcore(start, end)
+}
+
+/// /proc/kcore is the kernel's memory as an ELF file (Documentation/filesystems/proc.rst).
+fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
+    let missing = |why: String| {
+        format!("the kernel's code is in /proc/kcore ({why}) or in a vmlinux image: give one with --vmlinux FILE")
+    };
+    let file = File::open("/proc/kcore").map_err(|e| missing(e.to_string()))?;
+    let mut head = vec![0; 1 << 16];
+    let n = file.read_at(&mut head, 0).map_err(|e| missing(e.to_string()))?;
+    head.truncate(n);
+    let elf = elf::parse(&head).map_err(|e| missing(e.to_string()))?;
+    let segment = elf.segments().find(|s| start.wrapping_sub(s.address()) < s.size());
+    let Some(segment) = segment else { return Err(missing("it does not show that part".to_owned())) };
+    let mut bytes = vec![0; (end - start) as usize];
+    let at = segment.file_range().0 + (start - segment.address());
+    let n = file.read_at(&mut bytes, at).map_err(|e| missing(e.to_string()))?;
+    bytes.truncate(n);
+    Ok(Code { bytes, address: start, machine: machine(&elf)?, segments: Segments::default() })
+}

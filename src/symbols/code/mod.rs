@@ -1,0 +1,176 @@
+//! The instructions of a function: its code from the file, from the running kernel or from what a JIT
+//! wrote, taken apart, with source lines beside it.
+
+mod arm;
+mod bytes;
+mod x86;
+
+use std::sync::Arc;
+
+use super::lines::{Line, Lines};
+use super::{Found, Options, Resolver};
+use crate::session::Dso;
+
+/// What a machine's instructions are taken apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    X86_64,
+    X86,
+    Aarch64,
+}
+
+/// Where an instruction may lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    #[default]
+    On,
+    /// To an address, whether always or not.
+    Jump(u64),
+    Call(u64),
+    /// Somewhere that a register or memory says.
+    Away,
+    Return,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instruction {
+    /// Inside the DSO, as samples of it have it.
+    pub at: u64,
+    pub bytes: Vec<u8>,
+    pub text: String,
+    pub flow: Flow,
+    /// The function that a call leads to.
+    pub callee: Option<Arc<str>>,
+    pub line: Option<Line>,
+}
+
+/// A function, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub function: Arc<str>,
+    pub dso: Arc<str>,
+    pub start: u64,
+    pub end: u64,
+    pub instructions: Vec<Instruction>,
+    /// Lines of source files, by the file's name and from line 1 on; of files that are there.
+    pub sources: Vec<(Arc<str>, Vec<String>)>,
+    /// What is not there, and why.
+    pub notes: Vec<String>,
+}
+
+/// A function with more code is cut.
+const MAX_CODE: u64 = 1 << 20;
+/// Source files with more are not read.
+const MAX_SOURCE: u64 = 8 << 20;
+const MAX_SOURCES: usize = 64;
+
+/// Takes the function at an address of a DSO apart.
+///
+/// # Errors
+/// In words, why its code is not there.
+pub fn list(
+    dso: &Dso,
+    at: u64,
+    resolver: &mut Resolver,
+    lines: &mut Lines,
+    options: &Options,
+) -> Result<Listing, String> {
+    let Some(Found { start, end, name }) = resolver.resolve(dso, at) else {
+        return Err("no function is known at that address".to_owned());
+    };
+    let mut notes = Vec::new();
+    if end.saturating_sub(start) > MAX_CODE {
+        notes.push(format!("only the first {} KB of it are shown", MAX_CODE >> 10));
+    }
+    let end = end.min(start.saturating_add(MAX_CODE));
+    let code = bytes::of(dso, start, end, options)?;
+    let mut instructions = match code.machine {
+        Machine::X86_64 => x86::decode(&code.bytes, code.address, 64),
+        Machine::X86 => x86::decode(&code.bytes, code.address, 32),
+        Machine::Aarch64 => arm::decode(&code.bytes, code.address),
+    };
+    // Addresses of code are those that it was linked for; samples have those inside the DSO.
+    let moved = start.wrapping_sub(code.address);
+    for instruction in &mut instructions {
+        instruction.at = instruction.at.wrapping_add(moved);
+        let to_dso = |target: u64| code.to_dso(target).unwrap_or_else(|| target.wrapping_add(moved));
+        match &mut instruction.flow {
+            Flow::Call(target) | Flow::Jump(target) => {
+                *target = to_dso(*target);
+                if !(start..end).contains(target) {
+                    instruction.callee = resolver.resolve(dso, *target).map(|found| found.name);
+                }
+            }
+            _ => {}
+        }
+        instruction.line = lines.places(dso, instruction.at).into_iter().find_map(|place| place.line);
+    }
+    let sources = sources(&instructions);
+    if !instructions.iter().any(|i| i.line.is_some()) {
+        notes.push("no source lines: the file has no debug information".to_owned());
+    } else if sources.is_empty() {
+        notes.push("no source is shown: its files are not here".to_owned());
+    }
+    Ok(Listing { function: name, dso: dso.path.clone(), start, end, instructions, sources, notes })
+}
+
+/// The source files that are named, where they are plain files that can be read.
+fn sources(instructions: &[Instruction]) -> Vec<(Arc<str>, Vec<String>)> {
+    let mut names: Vec<Arc<str>> =
+        instructions.iter().filter_map(|i| i.line.as_ref()).map(|l| l.file.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(MAX_SOURCES);
+    let read = |name: Arc<str>| {
+        let file = super::places::plain(std::path::Path::new(&*name)).ok()?;
+        if file.metadata().ok()?.len() > MAX_SOURCE {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut &file, &mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        Some((name, text.lines().map(str::to_owned).collect()))
+    };
+    names.into_iter().filter_map(read).collect()
+}
+
+impl Listing {
+    /// The text of a source line.
+    pub fn source(&self, line: &Line) -> Option<&str> {
+        let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;
+        self.sources[at].1.get((line.line as usize).checked_sub(1)?).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Origin, Session};
+
+    #[inline(never)]
+    fn counted(n: u64) -> u64 {
+        (0..std::hint::black_box(n)).map(|i| i ^ std::hint::black_box(3)).sum()
+    }
+
+    #[test]
+    fn a_function_of_this_program_is_taken_apart() {
+        let mut session = Session::new(Origin::Live);
+        let pid = std::process::id() as i32;
+        session.task(pid, pid);
+        let options = Options::live();
+        let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
+        let start = counted as fn(u64) -> u64 as usize as u64;
+        assert_eq!(counted(2), 3 + 2);
+        let map = session.user_map(pid, start);
+        let (dso, at) = (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(start));
+        let listing = list(&dso, at, &mut resolver, &mut lines, &options).expect("listing");
+        assert!(listing.function.ends_with("counted"), "{}", listing.function);
+        assert_eq!((listing.start, listing.instructions[0].at), (at, at));
+        assert!(listing.instructions.iter().any(|i| i.flow == Flow::Return));
+        let inside = |i: &Instruction| matches!(i.flow, Flow::Jump(to) if (listing.start..listing.end).contains(&to));
+        assert!(listing.instructions.iter().any(inside), "a loop jumps back");
+        let here = |i: &Instruction| i.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/code/mod.rs"));
+        assert!(listing.instructions.iter().any(here));
+    }
+}

@@ -1,0 +1,273 @@
+//! Source lines and inlined functions of addresses, by the DWARF that compilers leave for debuggers
+//! (DWARF 5, sections 3.3.8 and 6.2). Slower than functions by far, so it is asked only for what is looked
+//! at.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gimli::{EndianSlice, RunTimeEndian, SectionId};
+use object::{Object, ObjectSection};
+use rustc_hash::FxHashMap;
+use self_cell::self_cell;
+
+use super::bytes::Bytes;
+use super::demangle::{Form, demangle};
+use super::elf::{self, Segments};
+use super::image::Image;
+use super::resolver::Options;
+use crate::kernel::procfs;
+use crate::session::{Dso, DsoId, DsoKind};
+
+/// A place in the source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Line {
+    pub file: Arc<str>,
+    /// 0 when it belongs to no line.
+    pub line: u32,
+}
+
+impl Line {
+    /// `name.c:12`, without the directory.
+    pub fn short(&self) -> String {
+        format!("{}:{}", self.file.rsplit('/').next().unwrap_or(&self.file), self.line)
+    }
+}
+
+/// One of the functions that an address is in: inlined into the next one, or the one that was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub function: Option<Arc<str>>,
+    pub line: Option<Line>,
+}
+
+/// A section that is packed and would unpack to more is not read.
+const MAX_SECTION: u64 = 2 << 30;
+/// Lookups between two looks at the memory in use.
+const PATIENCE: u32 = 2048;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+type Context<'a> = addr2line::Context<Slice<'a>>;
+
+self_cell!(
+    struct Parsed {
+        owner: Sections,
+        #[not_covariant]
+        dependent: Context,
+    }
+);
+
+/// What DWARF is parsed from: a file, what it shares with others, and sections that were packed.
+struct Sections {
+    main: Bytes,
+    shared: Option<Bytes>,
+    unpacked: BTreeMap<(bool, &'static str), Vec<u8>>,
+}
+
+impl Sections {
+    fn new(image: &Image) -> Option<Self> {
+        let mut out = Self { main: image.dwarf().clone(), shared: image.shared.clone(), unpacked: BTreeMap::new() };
+        let has = elf::parse(&out.main).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
+        if !has {
+            return None;
+        }
+        for (is_shared, bytes) in std::iter::once((false, &out.main)).chain(out.shared.as_ref().map(|b| (true, b))) {
+            let file = elf::parse(bytes).ok()?;
+            for id in ALL {
+                let Some(section) = file.section_by_name(id.name()) else { continue };
+                let Ok(packed) = section.compressed_data() else { continue };
+                if packed.format != object::CompressionFormat::None
+                    && packed.uncompressed_size <= MAX_SECTION
+                    && let Ok(Cow::Owned(data)) = packed.decompress()
+                {
+                    out.unpacked.insert((is_shared, id.name()), data);
+                }
+            }
+        }
+        Some(out)
+    }
+
+    fn dwarf(&self, shared: bool) -> Option<gimli::Dwarf<Slice<'_>>> {
+        let bytes = if shared { self.shared.as_ref()? } else { &self.main };
+        let file = elf::parse(bytes).ok()?;
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let section = |id: SectionId| -> Result<Slice<'_>, gimli::Error> {
+            let own = self.unpacked.get(&(shared, id.name())).map(Vec::as_slice);
+            let range = || {
+                let section = file.section_by_name(id.name())?;
+                let packed = section.compressed_file_range().ok()?;
+                let whole = packed.format == object::CompressionFormat::None;
+                let at = usize::try_from(packed.offset).ok().filter(|_| whole)?;
+                bytes.get(at..at.checked_add(usize::try_from(packed.uncompressed_size).ok()?)?)
+            };
+            Ok(EndianSlice::new(own.or_else(range).unwrap_or_default(), endian))
+        };
+        gimli::Dwarf::load(section).ok()
+    }
+
+    fn context(&self) -> Result<Context<'_>, gimli::Error> {
+        let mut dwarf = self.dwarf(false).ok_or(gimli::Error::MissingUnitDie)?;
+        if let Some(shared) = self.dwarf(true) {
+            dwarf.set_sup(shared);
+        }
+        Context::from_dwarf(dwarf)
+    }
+}
+
+/// The sections that may be packed.
+const ALL: [SectionId; 12] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugLoc,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
+];
+
+/// One file's DWARF.
+struct OneFile {
+    parsed: Parsed,
+    segments: Segments,
+    /// Interned, since a file has few names for many lines.
+    files: FxHashMap<String, Arc<str>>,
+}
+
+impl OneFile {
+    fn open(dso: &Dso, options: &Options) -> Option<Self> {
+        let image = Image::open(dso, options).ok()?;
+        let segments = image.segments.clone();
+        let parsed = Parsed::try_new(Sections::new(&image)?, Sections::context).ok()?;
+        Some(Self { parsed, segments, files: FxHashMap::default() })
+    }
+
+    /// The functions at an address as linked, innermost first.
+    fn places(&mut self, address: u64, options: &Options) -> Vec<Place> {
+        let files = &mut self.files;
+        self.parsed.with_dependent(|_, context| {
+            let mut out = Vec::new();
+            let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return out };
+            while let Ok(Some(frame)) = frames.next() {
+                let raw = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+                let function = raw.map(|name| demangle(name.as_bytes(), options.form).into());
+                let line = frame.location.and_then(|at| {
+                    let file = at.file?;
+                    let file = match files.get(file) {
+                        Some(known) => known.clone(),
+                        None => {
+                            let fresh: Arc<str> = file.into();
+                            files.insert(file.to_owned(), fresh.clone());
+                            fresh
+                        }
+                    };
+                    Some(Line { file, line: at.line.unwrap_or(0) })
+                });
+                out.push(Place { function, line });
+                if out.len() == MAX_DEPTH {
+                    break;
+                }
+            }
+            out
+        })
+    }
+}
+
+/// Nothing is inlined deeper than this.
+const MAX_DEPTH: usize = 256;
+
+/// The lines of all files. One thread owns it.
+pub struct Lines {
+    options: Options,
+    files: FxHashMap<DsoId, Option<OneFile>>,
+    /// Memory of this process when nothing was parsed yet, in bytes.
+    before: u64,
+    asked: u32,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lines of {} files", self.files.len())
+    }
+}
+
+impl Lines {
+    pub fn new(options: Options) -> Self {
+        Self { options, files: FxHashMap::default(), before: procfs::own_rss(), asked: 0 }
+    }
+
+    /// Has names made readable in another way from now on.
+    pub fn set_form(&mut self, form: Form) {
+        self.options.form = form;
+    }
+
+    /// The functions that an address of a DSO is in, innermost first; empty when nothing tells.
+    pub fn places(&mut self, dso: &Dso, at: u64) -> Vec<Place> {
+        if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
+            return Vec::new();
+        }
+        self.asked += 1;
+        if self.asked.is_multiple_of(PATIENCE) {
+            self.keep_budget();
+        }
+        let options = &self.options;
+        let Some(file) = self.files.entry(dso.id).or_insert_with(|| OneFile::open(dso, options)) else {
+            return Vec::new();
+        };
+        match file.segments.to_address(at) {
+            Some(address) => file.places(address, options),
+            None => Vec::new(),
+        }
+    }
+
+    /// What was parsed is parsed again when it is needed; that is better than to hold it all.
+    fn keep_budget(&mut self) {
+        let over = |before: u64| procfs::own_rss().saturating_sub(before) > self.options.budget as u64;
+        if over(self.before) {
+            for file in self.files.values().flatten() {
+                file.parsed.borrow_owner().main.rest();
+            }
+        }
+        if over(self.before) {
+            self.files.retain(|_, file| file.is_none());
+            self.before = procfs::own_rss();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Origin, Session};
+
+    #[inline(never)]
+    fn outer(n: u64) -> u64 {
+        inner(n) + 1
+    }
+
+    #[inline(always)]
+    fn inner(n: u64) -> u64 {
+        std::hint::black_box(n) * 3
+    }
+
+    #[test]
+    fn lines_of_this_very_file() {
+        let mut session = Session::new(Origin::Live);
+        let pid = std::process::id() as i32;
+        session.task(pid, pid);
+        let mut lines = Lines::new(Options::live());
+        let start = outer as fn(u64) -> u64 as usize as u64;
+        assert_eq!(outer(2), 7);
+        let map = session.user_map(pid, start);
+        let found: Vec<Vec<Place>> = (0..24)
+            .map(|i| lines.places(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start + i)))
+            .collect();
+        let here =
+            |place: &Place| place.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/lines.rs") && l.line > 0);
+        assert!(found.iter().any(|places| places.iter().any(here)), "{found:?}");
+    }
+}

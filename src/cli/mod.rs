@@ -1,6 +1,7 @@
 //! The command line: arguments, the driver of a live screen, and the commands without one. The
 //! only folder that prints, and the only one that sees both engine and screen.
 
+pub mod annotate;
 pub mod args;
 pub mod cpus;
 pub mod diff;
@@ -18,6 +19,7 @@ pub mod report;
 pub mod script;
 pub mod setup;
 pub mod stat;
+pub mod symbols;
 mod watch;
 
 use std::process::ExitCode;
@@ -55,6 +57,8 @@ pub fn main() -> ExitCode {
         Some(Command::Report(options)) => report::run(options),
         Some(Command::Script(options)) => script::run(options),
         Some(Command::Export(options)) => export::run(options),
+        Some(Command::Annotate(options)) => annotate::run(options),
+        Some(Command::Symbols(options)) => symbols::run(options),
         Some(Command::Diff(options)) => diff::run(options),
         Some(Command::Cpus(options)) => cpus::run(options),
         Some(Command::List(options)) => list::run(options),

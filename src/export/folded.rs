@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::filter::Filter;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
+use crate::profile::frames::INLINED;
 use crate::query::named::{Name, Named, stacks};
 use crate::query::{Data, Fold};
 use crate::session::DsoKind;
@@ -52,9 +53,11 @@ fn path(named: &Named, node: NodeId, texts: &[String], line: &mut String) {
 /// A frame's text: no separator, no quotes, no arguments after a name (but `(anonymous namespace)`
 /// and Go's receivers stay), as readers of the format expect; marks on request.
 fn frame(name: &Name, annotate: bool) -> String {
-    let mut text = tidy(&clean(&name.text)).into_owned();
+    let inlined = name.text.strip_suffix(INLINED);
+    let mut text = tidy(&clean(inlined.unwrap_or(&name.text))).into_owned();
     if annotate {
         text.push_str(match name.kind {
+            _ if inlined.is_some() => "_[i]",
             kind if kind.is_kernel() => "_[k]",
             DsoKind::Anon => "_[j]",
             _ => "",

@@ -4,6 +4,7 @@
 //! ([`fold`]), then add sites up into rows over the trie ([`top`]). The first is kept and brought
 //! up to date as samples come; the second is done when an answer is wanted.
 
+pub mod annotate;
 pub mod answer;
 pub mod blocks;
 pub mod chains;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 mod machine;
+pub mod names;
 mod recorder;
 mod sampling;
 
@@ -43,6 +44,10 @@ pub enum Command {
     Script(Script),
     /// Write a recording in another tool's format
     Export(Export),
+    /// Print a function of a recording, instruction by instruction, with its source lines
+    Annotate(names::Annotate),
+    /// Name the addresses on standard input, as pprof --symbols does
+    Symbols(names::Symbols),
     /// Say what changed between two recordings
     Diff(Diff),
     /// Print each CPU's shares, missing ticks and softirqs, interval after interval

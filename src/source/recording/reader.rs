@@ -38,6 +38,9 @@ impl Reader {
         match self {
             Self::File { file, at, end } => {
                 let want = (*end - *at).min(PIECE as u64) as usize;
+                if want == 0 {
+                    return Ok(Filled::End);
+                }
                 let before = out.len();
                 out.reserve(want);
                 let n = rustix::io::retry_on_intr(|| rustix::io::pread(&*file, spare_capacity(out), *at))?.min(want);

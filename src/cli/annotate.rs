@@ -1,0 +1,94 @@
+//! `annotate`: a function of a recording, instruction by instruction.
+
+use anyhow::{anyhow, bail};
+
+use crate::engine::{Loaded, Wants};
+use crate::filter::Known;
+use crate::profile::SymId;
+use crate::query::annotate::{self, Target};
+use crate::query::{Fold, Key, Top, TopSpec};
+use crate::report::annotate as print;
+use crate::symbols::lines::Lines;
+use crate::symbols::{Options, Resolver, code};
+
+use super::args::names::{Annotate, AnnotateFormat};
+use super::report::chosen_events;
+use super::{Usage, input, output};
+
+/// `perfprof-tui annotate`.
+pub fn run(args: Annotate) -> anyhow::Result<u8> {
+    let Some((recording, symbol)) = args.split() else {
+        return Err(Usage("one recording and one function; a name with blanks goes in quotes".into()).into());
+    };
+    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
+    let opened = input::open(&recording, args.no_demangle)?;
+    let options = opened.symbols.clone();
+    let by_stack = input::filter_of(args.which.filter.as_deref(), Known::Any)?.is_some_and(|f| f.needs_chains());
+    let loaded = opened.load(Wants { chains: by_stack, fields: args.which.needs_fields(), ..Wants::default() })?;
+    let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
+    let mut fold = Fold::new(event, args.which.filter(&loaded)?, false);
+    fold.update(loaded.data(), 0..u64::MAX);
+    let target = target(&loaded, &fold, symbol.as_deref())?;
+    let Some((dso, at)) = annotate::locate(loaded.data(), &target, Some(&fold)) else {
+        bail!("{} has no samples", target.function);
+    };
+    let hits = annotate::hits(loaded.data(), &fold, &target);
+    let dso = loaded.ingest.core().session.dsos.get(dso);
+    let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
+    let listing = code::list(dso, at, &mut resolver, &mut lines, &options)
+        .map_err(|why| anyhow!("{} in {}: {why}", target.function, dso.path))?;
+    let rows = annotate::rows(&listing, &hits, !args.no_source);
+    let name = &loaded.event_names[event];
+    match args.format {
+        AnnotateFormat::Text => {
+            output::print(&print::text(&listing, &hits, &rows, name, print::Shape { raw: args.asm_raw }))?;
+        }
+        AnnotateFormat::Json => output::print(&format!("{:#}\n", print::json(&listing, &hits, &rows, name)))?,
+    }
+    Ok(0)
+}
+
+/// The function that is asked for, by its whole name or the only one that has the word in it; else the
+/// hottest one.
+fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<Target> {
+    let data = loaded.data();
+    let spec = TopSpec { keys: vec![Key::Dso, Key::Sym], children: false, ..TopSpec::default() };
+    let top = Top::build(data, fold, &spec, usize::MAX);
+    let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
+    let named: Vec<Target> = rows
+        .filter_map(|sym| Some(Target { function: sym.function.clone()?, dso: sym.dso_name.clone() }))
+        .collect();
+    let Some(symbol) = symbol else {
+        return named.into_iter().next().ok_or_else(|| anyhow!("no function with a name has samples"));
+    };
+    let exact = named.iter().find(|t| *t.function == *symbol);
+    if let Some(exact) = exact {
+        return Ok(exact.clone());
+    }
+    let mut near: Vec<&Target> = named.iter().filter(|t| t.function.contains(symbol)).collect();
+    near.dedup_by(|a, b| a == b);
+    match near.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => {
+            let known = (0..data.profile.frames.n_syms() as u32).map(|i| data.profile.frames.sym(SymId(i)));
+            let called = known.into_iter().any(|sym| sym.function.as_deref() == Some(symbol));
+            if called {
+                bail!("{symbol} has no samples of its own: it only calls functions that have");
+            }
+            let names = named.iter().map(|t| &*t.function);
+            let nearest = crate::event::fault::nearest(symbol, names);
+            let hint = if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) };
+            bail!("no function is called {symbol}{hint}")
+        }
+        many => {
+            let names: Vec<&str> = many.iter().take(8).map(|t| &*t.function).collect();
+            bail!("{symbol} is part of {} functions' names: {}", many.len(), names.join(", "))
+        }
+    }
+}
+
+/// Options of names for a file by itself.
+pub fn plain_options(no_demangle: bool) -> Options {
+    let form = if no_demangle { crate::symbols::Form::Raw } else { crate::symbols::Form::Plain };
+    Options { form, live: false, ..Options::of_user() }
+}

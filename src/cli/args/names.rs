@@ -1,0 +1,68 @@
+//! Options of the commands about functions: `annotate` and `symbols`.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+use super::{Names, Recording, Which};
+
+/// How a function is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AnnotateFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Annotate {
+    /// The recording, then the function; without a function the hottest one. With -i only the function
+    #[arg(value_name = "FILE> <SYMBOL", num_args = 0..=2)]
+    pub what: Vec<String>,
+    /// The recording, in perf's spelling
+    #[arg(short = 'i', long = "input", value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// The function, in perf's spelling
+    #[arg(short = 's', value_name = "SYMBOL")]
+    pub symbol: Option<String>,
+    #[command(flatten)]
+    pub names: Names,
+    #[command(flatten)]
+    pub which: Which,
+    /// Do not show source lines
+    #[arg(long)]
+    pub no_source: bool,
+    /// Show the bytes of instructions
+    #[arg(long)]
+    pub asm_raw: bool,
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: AnnotateFormat,
+    /// Show names as they are in the files
+    #[arg(long)]
+    pub no_demangle: bool,
+    /// As text on standard output (always here)
+    #[arg(long, hide = true)]
+    pub stdio: bool,
+}
+
+impl Annotate {
+    /// The recording and the function. `None` when there is one word too many.
+    pub fn split(&self) -> Option<(Recording, Option<String>)> {
+        let mut words = self.what.iter();
+        let file = self.input.clone().or_else(|| words.next().map(PathBuf::from)).unwrap_or_else(|| "perf.data".into());
+        let symbol = words.next().cloned().or_else(|| self.symbol.clone()).or_else(|| self.which.symbols.clone());
+        let recording = Recording { files: vec![file], ..self.names.clone().into() };
+        words.next().is_none().then_some((recording, symbol))
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Symbols {
+    /// The program or library
+    pub binary: PathBuf,
+    /// Show source lines behind the names, and inlined functions on lines of their own
+    #[arg(long)]
+    pub lines: bool,
+    /// Show names as they are in the file
+    #[arg(long)]
+    pub no_demangle: bool,
+}

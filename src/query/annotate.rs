@@ -1,0 +1,177 @@
+//! One function, instruction by instruction: where its samples were taken.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::profile::{Acc, NodeId, SymId};
+use crate::session::DsoId;
+use crate::symbols::code::{Flow, Listing};
+use crate::symbols::lines::Line;
+
+use super::Data;
+use super::fold::Fold;
+
+/// A function by the names that are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub function: Arc<str>,
+    pub dso: Arc<str>,
+}
+
+/// The samples of a function itself, by address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hits {
+    /// In the order of addresses, as the DSO has them.
+    pub at: Vec<(u64, Acc)>,
+    /// The function's own weight, and that of everything.
+    pub own: Acc,
+    pub total: Acc,
+}
+
+/// A line of an annotated function.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// Of the source, before the first instruction that was made of it.
+    Source { line: Line, text: Option<String>, percent: f64 },
+    /// An instruction, by its place in the listing, and its share of the function in percent.
+    Code { index: usize, own: Acc, percent: f64 },
+}
+
+impl Row {
+    pub fn percent(&self) -> f64 {
+        match self {
+            Self::Source { .. } => 0.0,
+            Self::Code { percent, .. } => *percent,
+        }
+    }
+}
+
+/// Where a function is: the DSO and an address in it. Of several with one name, the one with most samples.
+pub fn locate(data: Data<'_>, target: &Target, fold: Option<&Fold>) -> Option<(DsoId, u64)> {
+    let list = matching(data, target);
+    let hits = fold.map(|fold| hits_of(data, fold, &list)).unwrap_or_default();
+    let frames = &data.profile.frames;
+    let best = list.iter().enumerate().filter(|(_, is)| **is).map(|(sym, _)| frames.sym(SymId(sym as u32)));
+    let inside = |start: u64| hits.at.iter().find(|(at, _)| *at >= start).map_or(0, |(_, acc)| acc.period);
+    best.max_by_key(|sym| (inside(sym.start), std::cmp::Reverse(sym.start))).map(|sym| (sym.dso, sym.start))
+}
+
+/// Which symbols a target is.
+fn matching(data: Data<'_>, target: &Target) -> Vec<bool> {
+    let frames = &data.profile.frames;
+    let is = |sym: u32| {
+        let sym = frames.sym(SymId(sym));
+        sym.function.as_ref() == Some(&target.function) && (target.dso.is_empty() || sym.dso_name == target.dso)
+    };
+    (0..frames.n_syms() as u32).map(is).collect()
+}
+
+/// The samples of a function.
+pub fn hits(data: Data<'_>, fold: &Fold, target: &Target) -> Hits {
+    hits_of(data, fold, &matching(data, target))
+}
+
+fn hits_of(data: Data<'_>, fold: &Fold, syms: &[bool]) -> Hits {
+    let profile = data.profile;
+    let mut at: std::collections::BTreeMap<u64, Acc> = std::collections::BTreeMap::new();
+    let mut own = Acc::default();
+    for (_, site, acc) in fold.sites() {
+        let stack = profile.sites.all()[site as usize].stack;
+        if stack == NodeId::ROOT {
+            continue;
+        }
+        let frame = profile.trie.frame(stack);
+        if syms.get(profile.frames.sym_of(frame).0 as usize).copied().unwrap_or(false) {
+            let one = profile.frames.get(frame);
+            *at.entry(data.session.dsos.map_of(one.map).to_dso(one.ip)).or_default() += acc;
+            own += acc;
+        }
+    }
+    Hits { at: at.into_iter().collect(), own, total: fold.total() }
+}
+
+impl Hits {
+    fn within(&self, range: Range<u64>) -> Acc {
+        let from = self.at.partition_point(|(at, _)| *at < range.start);
+        self.at[from..].iter().take_while(|(at, _)| *at < range.end).fold(Acc::default(), |mut sum, (_, acc)| {
+            sum += *acc;
+            sum
+        })
+    }
+}
+
+/// A listing with its samples, source lines between the instructions where `sources` says so.
+pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<Row> {
+    let mut out = Vec::with_capacity(listing.instructions.len() * 2);
+    let mut last: Option<&Line> = None;
+    for (index, instruction) in listing.instructions.iter().enumerate() {
+        if let Some(line) = instruction.line.as_ref().filter(|line| sources && last != Some(*line)) {
+            let text = listing.source(line).map(str::to_owned);
+            out.push(Row::Source { line: line.clone(), text, percent: 0.0 });
+            last = Some(line);
+        }
+        let end = listing.instructions.get(index + 1).map_or(listing.end, |next| next.at);
+        let own = hits.within(instruction.at..end.max(instruction.at + 1));
+        out.push(Row::Code { index, own, percent: own.percent_of(&hits.own) });
+    }
+    out
+}
+
+/// The rows that are hot, hottest first: those with samples; of equal ones the first.
+pub fn hot(rows: &[Row]) -> Vec<usize> {
+    let mut list: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].percent() > 0.0).collect();
+    list.sort_by(|a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));
+    list
+}
+
+/// Rows of instructions by their place in the listing.
+pub fn row_of(rows: &[Row], index: usize) -> Option<usize> {
+    rows.iter().position(|row| matches!(row, Row::Code { index: own, .. } if *own == index))
+}
+
+/// Where an instruction jumps to inside its function, as a place in the listing.
+pub fn jump(listing: &Listing, index: usize) -> Option<usize> {
+    let Flow::Jump(to) = listing.instructions.get(index)?.flow else { return None };
+    listing.instructions.binary_search_by_key(&to, |i| i.at).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols::code::Instruction;
+
+    fn listing() -> Listing {
+        let line = |n| Some(Line { file: "a.c".into(), line: n });
+        let one = |at, line, flow| Instruction { at, line, flow, ..Instruction::default() };
+        Listing {
+            start: 0x10,
+            end: 0x18,
+            instructions: vec![
+                one(0x10, line(1), Flow::On),
+                one(0x12, line(2), Flow::On),
+                one(0x14, line(2), Flow::Jump(0x12)),
+                one(0x16, line(1), Flow::Return),
+            ],
+            sources: vec![("a.c".into(), vec!["int f()".into(), "  loop".into()])],
+            ..Listing::default()
+        }
+    }
+
+    #[test]
+    fn samples_fall_on_instructions_and_sources_stand_between() {
+        let acc = |n| Acc { samples: n, period: n };
+        let hits = Hits { at: vec![(0x12, acc(3)), (0x13, acc(3)), (0x16, acc(4))], own: acc(10), total: acc(20) };
+        let rows = rows(&listing(), &hits, true);
+        let shown: Vec<String> = rows
+            .iter()
+            .map(|row| match row {
+                Row::Source { text, .. } => text.clone().unwrap_or_default(),
+                Row::Code { index, percent, .. } => format!("{index} {percent}"),
+            })
+            .collect();
+        assert_eq!(shown, ["int f()", "0 0", "  loop", "1 60", "2 0", "int f()", "3 40"]);
+        assert_eq!(hot(&rows), [3, 6]);
+        assert_eq!((jump(&listing(), 2), jump(&listing(), 1), row_of(&rows, 3)), (Some(1), None, Some(6)));
+        assert_eq!(super::rows(&listing(), &Hits::default(), false).len(), 4);
+    }
+}

@@ -164,6 +164,8 @@ fn frames(data: Data<'_>) {
         refresh: Duration::from_secs(1),
         invocation: Vec::new(),
         exec: Vec::new(),
+        form: perfprof_tui::symbols::Form::Plain,
+        inlined: true,
         saved: Default::default(),
     };
     let info = Info { host: "bench".into(), n_cpus: 1, ..Info::new(Origin::Recorded) };

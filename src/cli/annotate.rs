@@ -4,10 +4,11 @@ use anyhow::{anyhow, bail};
 
 use crate::engine::{Loaded, Wants};
 use crate::filter::Known;
+use crate::panel::annotate as print;
 use crate::profile::SymId;
 use crate::query::annotate::{self, Target};
 use crate::query::{Fold, Key, Top, TopSpec};
-use crate::report::annotate as print;
+use crate::report::annotate::json;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Options, Resolver, code};
 
@@ -43,7 +44,7 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
         AnnotateFormat::Text => {
             output::print(&print::text(&listing, &hits, &rows, name, print::Shape { raw: args.asm_raw }))?;
         }
-        AnnotateFormat::Json => output::print(&format!("{:#}\n", print::json(&listing, &hits, &rows, name)))?,
+        AnnotateFormat::Json => output::print(&format!("{:#}\n", json(&listing, &hits, &rows, name)))?,
     }
     Ok(0)
 }
@@ -55,9 +56,8 @@ fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<
     let spec = TopSpec { keys: vec![Key::Dso, Key::Sym], children: false, ..TopSpec::default() };
     let top = Top::build(data, fold, &spec, usize::MAX);
     let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
-    let named: Vec<Target> = rows
-        .filter_map(|sym| Some(Target { function: sym.function.clone()?, dso: sym.dso_name.clone() }))
-        .collect();
+    let named: Vec<Target> =
+        rows.filter_map(|sym| Some(Target { function: sym.function.clone()?, dso: sym.dso_name.clone() })).collect();
     let Some(symbol) = symbol else {
         return named.into_iter().next().ok_or_else(|| anyhow!("no function with a name has samples"));
     };

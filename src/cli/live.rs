@@ -122,6 +122,8 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         points: setup::points(view.threshold)?,
         invocation: invocation(),
         exec: view.time.iter().map(|time| format!("range clock {time}")).chain(view.exec.clone()).collect(),
+        form: if view.no_demangle { Form::Raw } else { Form::Plain },
+        inlined: !view.no_inline,
         saved: super::filters::read(),
     })
 }

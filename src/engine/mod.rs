@@ -40,10 +40,12 @@ use crate::analysis::cpus::HostView;
 use crate::analysis::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
+use crate::query::annotate::Target;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Batch, Control, Info, Source, Step, Waker};
 use crate::symbols::Form;
+use crate::symbols::code::Listing;
 use crate::symbols::resolver::Options as SymbolOptions;
 
 pub use ingest::Wants;
@@ -92,6 +94,9 @@ pub enum Request {
     Mark(TimeMark),
     /// Forgets the mark at a place in the list.
     Unmark(usize),
+    /// Takes a function apart: one with samples, or that at an address of the DSO that was asked for last.
+    /// It comes as [`Notice::Listing`].
+    List(Target, Option<u64>),
     /// Makes all names readable in another way.
     Names(Form),
     /// Shows functions that were inlined as frames of their own, or not.
@@ -114,6 +119,8 @@ pub enum Notice {
     SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
+    /// A function, taken apart, or why it was not.
+    Listing(Target, Result<Arc<Listing>, String>),
 }
 
 /// A running session.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use super::Notice;
 use crate::profile::FrameId;
+use crate::query::annotate::Target;
 use crate::session::{Dso, DsoId};
 use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
-use crate::symbols::{Form, Found, Resolver};
+use crate::symbols::{Form, Found, Resolver, code};
 
 /// One frame to look up.
 #[derive(Clone, Debug)]
@@ -25,6 +27,15 @@ pub struct Job {
     /// How names are made readable from now on.
     pub form: Option<Form>,
     pub frames: Vec<Wanted>,
+}
+
+/// A function to take apart.
+#[derive(Debug)]
+pub struct ListJob {
+    pub target: Target,
+    pub dso: Arc<Dso>,
+    pub at: u64,
+    pub reply: Sender<Notice>,
 }
 
 /// Names that were found.
@@ -51,6 +62,7 @@ pub struct Lined {
 #[derive(Debug)]
 pub struct Symbolizer {
     pub jobs: Sender<Job>,
+    pub lists: Sender<ListJob>,
     pub names: Receiver<Named>,
     pub line_jobs: Sender<LineJob>,
     pub lines: Receiver<Lined>,
@@ -63,9 +75,25 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
     let of_lines = options.clone();
+    let (lists, list_rx) = unbounded::<ListJob>();
     let work = move || {
-        let mut resolver = Resolver::new(options);
-        for job in job_rx {
+        let mut resolver = Resolver::new(options.clone());
+        let mut lines = Lines::new(options.clone());
+        loop {
+            let job = crossbeam_channel::select! {
+                recv(job_rx) -> job => match job {
+                    Ok(job) => job,
+                    Err(_) => return,
+                },
+                recv(list_rx) -> job => match job {
+                    Ok(ListJob { target, dso, at, reply }) => {
+                        let listing = code::list(&dso, at, &mut resolver, &mut lines, &options).map(Arc::new);
+                        let _ = reply.send(Notice::Listing(target, listing));
+                        continue;
+                    }
+                    Err(_) => return,
+                },
+            };
             if let Some(form) = job.form {
                 resolver.set_form(form);
             }
@@ -98,5 +126,5 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
         }
     };
     std::thread::Builder::new().name("lines".to_owned()).spawn(work)?;
-    Ok(Symbolizer { jobs, names, line_jobs, lines })
+    Ok(Symbolizer { jobs, lists, names, line_jobs, lines })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::event::plain;
 use crate::profile::{Acc, Chunk};
+use crate::query::annotate::{self, Hits};
 use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
 use crate::query::diff::Side;
@@ -49,6 +50,7 @@ pub struct Parts {
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
+    pub hits: Option<Arc<Hits>>,
     pub total: Acc,
     pub rows: usize,
     pub sides: Option<(Side, Side)>,
@@ -129,6 +131,7 @@ impl View {
                 self.shown = Some(shown);
             }
         }
+        parts.hits = question.annotate.as_ref().map(|target| Arc::new(annotate::hits(data, &fold, target)));
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
         (self.fold, self.other) = (Some(fold), other);
         parts

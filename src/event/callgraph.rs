@@ -1,5 +1,7 @@
 //! How the user part of call chains is taken (`--call-graph`, perf-record(1)).
 
+use crate::kernel::attr::{Attr, branch, sample};
+
 /// A way to take call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallGraph {
@@ -35,6 +37,19 @@ impl CallGraph {
                 _ => Err(format!("--call-graph {text}: the size is 8 to {MAX_STACK} bytes")),
             },
             _ => Err(format!("--call-graph {text}: expected fp, dwarf[,SIZE], lbr, auto or none")),
+        }
+    }
+
+    /// How samples of a recorded event have theirs.
+    pub fn of(attr: &Attr) -> Self {
+        if attr.sample_type & sample::STACK_USER != 0 && attr.stack_user > 0 {
+            Self::Dwarf(attr.stack_user)
+        } else if attr.sample_type & sample::BRANCH_STACK != 0 && attr.branch_sample_type & branch::CALL_STACK != 0 {
+            Self::Lbr
+        } else if attr.sample_type & sample::CALLCHAIN != 0 {
+            Self::Fp
+        } else {
+            Self::None
         }
     }
 

@@ -1,6 +1,7 @@
 //! The small vocabulary that everything is shown with. Screens, text, CSV and JSON are made from
 //! panels, so a figure looks the same wherever it is read.
 
+pub mod annotate;
 pub mod table;
 pub mod text;
 pub mod top;

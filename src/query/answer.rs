@@ -7,6 +7,7 @@ use crate::event::EventState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
 
+use super::annotate::Hits;
 use super::blocks::Flame;
 use super::cpus::CpuAnswer;
 use super::diff::Side;
@@ -136,6 +137,8 @@ pub struct Answer {
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
+    /// The samples of the function that is annotated.
+    pub hits: Option<Arc<Hits>>,
     /// The baseline's side and this one's, when there is one.
     pub sides: Option<(Side, Side)>,
     /// Rows in all, shown or not.

@@ -6,6 +6,7 @@ use hashbrown::HashSet;
 
 use crate::filter::Filter;
 
+use super::annotate::Target;
 use super::blocks::FlameSpec;
 use super::diff::Per;
 use super::heat::HeatSpec;
@@ -163,6 +164,8 @@ pub struct Question {
     pub flame: Option<FlameSpec>,
     /// The map of time, when that is what is looked at.
     pub heat: Option<HeatSpec>,
+    /// The function whose instructions are looked at.
+    pub annotate: Option<Target>,
 }
 
 impl Default for Question {
@@ -185,6 +188,7 @@ impl Default for Question {
             cpu: None,
             flame: None,
             heat: None,
+            annotate: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
 
+use crate::event::CallGraph;
 pub use crate::event::{EventState, Rate, Run};
 pub use crate::kernel::sys::Counts;
 
@@ -271,6 +272,8 @@ pub enum Control {
     Target(String),
     /// Lets all events rest, or go on.
     Pause(bool),
+    /// Takes user stacks in another way.
+    CallGraph(CallGraph),
     Stop,
 }
 

@@ -85,6 +85,10 @@ pub enum Command {
     BaselineOff,
     Per(Option<String>),
     Age(Option<String>),
+    Annotate(Option<String>),
+    NameForm,
+    Inlined,
+    CallGraph(Option<String>),
     Chains,
     OffCpu,
     TabCpus,
@@ -192,6 +196,9 @@ table! {
         "expand-all" ["E"] => ExpandAll: "unfold all rows";
         "collapse-all" ["C"] => CollapseAll: "fold all rows";
         "direction" ["g"] => Direction: "follow callees or callers";
+        "annotate": "function" ["a"] => Annotate: "a function's instructions and source lines, with their shares";
+        "names" ["p"] => NameForm: "C++ and Rust names: short, as perf has them, or with all parameters";
+        "inlined" ["J"] => Inlined: "functions that were inlined are frames of their own, or not";
         "fractal" ["%"] => Fractal: "percentages of everything, or of the entry above";
         "limit": "percent" ["L"] => Limit: "hide what is below a share";
     }
@@ -208,7 +215,7 @@ table! {
         "range-on" ["]"] => RangeOn: "to the next one again";
         "back" ["backspace", "left"] => Back: "undo the last zoom or filter";
         "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
-        "zoom-process" ["p"] => ZoomProcess: "only this row's process";
+        "zoom-process" ["b"] => ZoomProcess: "only this row's process";
         "zoom-comm" ["c"] => ZoomComm: "only this row's comm";
         "zoom-dso" ["d"] => ZoomDso: "only this row's DSO";
         "zoom-symbol" ["y"] => ZoomSymbol: "only stacks through this row's function";
@@ -216,7 +223,7 @@ table! {
         "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
         "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
         "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
-        "not-process" ["- p"] => ExcludeProcess: "leave this row's process out";
+        "not-process" ["- b"] => ExcludeProcess: "leave this row's process out";
         "not-comm" ["- c"] => ExcludeComm: "leave this row's comm out";
         "not-dso" ["- d"] => ExcludeDso: "leave this row's DSO out";
         "not-symbol" ["- y"] => ExcludeSymbol: "leave stacks through this row's function out";
@@ -242,6 +249,7 @@ table! {
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
         "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
+        "call-graph": "fp|dwarf[,size]|lbr|none" ["U"] => CallGraph: "how user stacks are taken: DWARF instead of frame pointers, and back";
         "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
         "attach": "all|pid N|comm name|cgroup name" ["r a"] => Attach: "sample other tasks from now on";
         "pause" ["r p"] => PauseAll: "let all events rest, or go on";
@@ -262,7 +270,7 @@ table! {
         "baseline": "file or filter" ["m"] => Baseline: "compare with the past, a filter or a recording";
         "baseline-off" ["B"] => BaselineOff: "compare with nothing any more";
         "per": "total|second|nothing" ["P"] => Per: "what weights are divided by before they are compared";
-        "age": "all|last s|half s" ["a"] => Age: "count the last seconds only, or old samples for less";
+        "age": "all|last s|half s" ["H"] => Age: "count the last seconds only, or old samples for less";
     }
     "Flame graph" {
         "flame-left" ["left"] => FlameLeft: "to the sibling on the left";

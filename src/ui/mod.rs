@@ -1,6 +1,7 @@
 //! The screen: a model, commands that change it, and functions that draw it. Knows questions,
 //! answers and panels; nothing of the kernel.
 
+pub mod annotate;
 pub mod app;
 pub mod command;
 pub mod complete;

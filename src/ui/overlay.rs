@@ -7,6 +7,7 @@ use tui_input::Input;
 use crate::panel::top::Field;
 use crate::query::Key;
 
+use super::annotate::Annotated;
 use super::command::{Row, TABLE};
 
 /// An overlay and its state.
@@ -18,6 +19,7 @@ pub enum Overlay {
     Palette(Palette),
     Columns { cursor: usize },
     Marks { cursor: usize },
+    Annotate(Box<Annotated>),
 }
 
 /// The command palette.

@@ -119,6 +119,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
         Notice::Reply(Ok(text)) if text.is_empty() => {}
         Notice::Reply(Ok(text)) => app.say(text),
         Notice::Reply(Err(text)) => app.error(text),
+        Notice::Listing(target, listing) => app.set_listing(&target, listing),
     }
 }
 
@@ -169,6 +170,9 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
+            Effect::List(target, at) => engine.send(Request::List(target, at)),
+            Effect::Names(form) => engine.send(Request::Names(form)),
+            Effect::Inlined(show) => engine.send(Request::Inlined(show)),
             Effect::Quit => return Ok(false),
         }
     }

@@ -75,6 +75,8 @@ impl Harness {
             points: 10.0,
             invocation: vec!["perfprof-tui".into()],
             exec: Vec::new(),
+            form: perfprof_tui::symbols::Form::Plain,
+            inlined: true,
             saved: Default::default(),
         };
         let mut harness = Self {

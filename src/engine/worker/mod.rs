@@ -257,6 +257,9 @@ impl Worker {
                 self.next_publish = self.next_publish.min(monotonic_ns() + 1_000_000);
             }
             Request::Control(control) => {
+                if let (Control::CallGraph(_), Some(chains)) = (&control, &mut self.ingest.core_mut().chains) {
+                    chains.forget();
+                }
                 let control = self.for_source(control);
                 let sent = self.links.controls.send(control);
                 self.links.waker.wake();
@@ -294,6 +297,7 @@ impl Worker {
             Request::Save(reply) => {
                 let _ = reply.send(Box::new(self.ingest.core().moment()));
             }
+            Request::List(target, at) => self.list(target, at),
             Request::Names(form) => self.rename(form),
             Request::Inlined(show) => {
                 self.names.hide_inlined = !show;
@@ -402,6 +406,7 @@ impl Worker {
             lines: parts.lines,
             flame: parts.flame,
             heat: parts.heat,
+            hits: parts.hits,
             sides: parts.sides,
             ledger,
             start: core.start,

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::engine::symbolizer::{Job, LineJob, Lined, Named, Wanted};
+use crate::engine::Notice;
+use crate::engine::symbolizer::{Job, LineJob, Lined, ListJob, Named, Wanted};
 use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, SymId};
+use crate::query::annotate::{self, Target};
 use crate::query::answer::{Answer, Broken};
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::symbols::Form;
@@ -38,6 +40,8 @@ pub(super) struct Names {
     seen_syms: (u64, usize, Vec<bool>),
     lines_asked: usize,
     epoch: u64,
+    /// The DSO of the function that was last taken apart.
+    listed: Option<DsoId>,
 }
 
 impl Worker {
@@ -123,6 +127,23 @@ impl Worker {
         if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
             self.next_publish = self.next_publish.min(monotonic_ns() + MIN_INTERVAL_NS);
         }
+    }
+
+    /// Has a function taken apart.
+    pub(super) fn list(&mut self, target: Target, at: Option<u64>) {
+        let place = match at {
+            Some(at) => self.names.listed.map(|dso| (dso, at)),
+            None => annotate::locate(self.data(), &target, None),
+        };
+        let Some((dso, at)) = place else {
+            let why = Err(format!("{} has no code of its own to show", target.function));
+            let _ = self.links.notices.send(Notice::Listing(target, why));
+            return;
+        };
+        self.names.listed = Some(dso);
+        let dso = Arc::new(self.ingest.core().session.dsos.get(dso).clone());
+        let job = ListJob { target, dso, at, reply: self.links.notices.clone() };
+        let _ = self.links.symbolizer.lists.send(job);
     }
 
     /// Has all names made readable in another way.

@@ -2,7 +2,7 @@
 //! closes what was.
 
 use crate::event::spec::Places;
-use crate::event::{Event, parse};
+use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::source::{Batch, Change, Control, Rate, Run};
@@ -10,7 +10,7 @@ use crate::source::{Batch, Change, Control, Rate, Run};
 use super::attach::ByCpu;
 use super::slot::Slot;
 use super::target::Target;
-use super::{LiveSource, OpenError, desc};
+use super::{LiveSource, OpenError, attr, desc};
 
 /// Events that a session may have, running or not.
 const MAX_EVENTS: usize = 4096;
@@ -40,6 +40,7 @@ impl LiveSource {
                 let words = if *on { "nothing is measured until events are resumed" } else { "all events go on" };
                 Ok(words.to_owned())
             }
+            Control::CallGraph(way) => self.set_call_graph(*way),
             Control::Stop => {
                 self.stopping = Some("stopped".to_owned());
                 Ok(String::new())
@@ -256,6 +257,40 @@ impl LiveSource {
             self.watch(cpu);
         }
         Ok(())
+    }
+
+    /// Takes user stacks in another way; where they are copied, rings of another size take the old ones'
+    /// place.
+    fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
+        let before = (self.attachment.common.chains, self.attachment.common.watermark, self.attachment.pages);
+        if before.0 == way {
+            return Err(format!("call chains are taken by {} already", way.words()));
+        }
+        if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
+            return Err(
+                "this user's rings cannot grow while it runs: end, and start anew with --call-graph dwarf".to_owned()
+            );
+        }
+        let events: Vec<Event> = self.attachment.slots.iter().map(|slot| slot.event.clone()).collect();
+        let pages = attr::ring_pages(self.attachment.common.rate, &events, way).max(self.attachment.pages);
+        let all: Vec<usize> = (0..self.attachment.slots.len()).collect();
+        self.attachment.common.chains = way;
+        self.attachment.pages = pages;
+        self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
+        let grown = if pages > before.2 { self.own_rings() } else { Ok(()) };
+        let done = grown.and_then(|()| self.reopen(&all));
+        if let Err(error) = done {
+            let common = &mut self.attachment.common;
+            (common.chains, common.watermark, self.attachment.pages) = before;
+            let _ = self.reopen(&all);
+            return Err(line(&error));
+        }
+        Ok(match way {
+            CallGraph::None => "no call chains from now on".to_owned(),
+            CallGraph::Fp => "user stacks by frame pointers from now on".to_owned(),
+            CallGraph::Lbr => "user stacks by the CPU's memory of branches from now on".to_owned(),
+            CallGraph::Dwarf(size) => format!("user stacks by DWARF from now on, from copies of {size} bytes"),
+        })
     }
 
     fn set_frequency(&mut self, hz: u64) -> Result<String, String> {

@@ -165,6 +165,13 @@ impl App {
                     return;
                 }
             }
+            Overlay::Annotate(screen) => {
+                let wish = screen.key(name, self.annotate_room());
+                let stays = self.carry_out(wish, screen);
+                if !stays {
+                    return;
+                }
+            }
             Overlay::Columns { cursor } => match name {
                 "esc" | "enter" | "q" | "s" => return,
                 _ => self.columns_key(cursor, name),

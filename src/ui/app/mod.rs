@@ -1,6 +1,7 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
+mod annotate;
 mod cpus;
 mod events;
 mod flame;
@@ -21,10 +22,12 @@ use crate::analysis::softirq::Times;
 use crate::engine::tracepoints;
 use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::panel::top::Field;
+use crate::query::annotate::Target;
 use crate::query::diff::Per;
 use crate::query::{Age, Answer, ChainMode, Direction, Key, Line, Order, Question, TopSpec};
 use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info};
+use crate::symbols::Form;
 
 use super::command;
 use super::cpus::CpusScreen;
@@ -67,6 +70,12 @@ pub enum Effect {
     SaveFilters(SavedFilters),
     /// Read a recording to compare with.
     Baseline(PathBuf),
+    /// Take a function apart, by name or at an address of the last one's DSO.
+    List(Target, Option<u64>),
+    /// Make all names readable in another way.
+    Names(Form),
+    /// Show inlined functions as frames of their own, or not.
+    Inlined(bool),
     Quit,
 }
 
@@ -105,6 +114,9 @@ pub struct Start {
     pub invocation: Vec<String>,
     /// Commands to run, one after each answer.
     pub exec: Vec<String>,
+    /// How names are made readable, and whether inlined functions are frames.
+    pub form: Form,
+    pub inlined: bool,
     pub saved: SavedFilters,
 }
 
@@ -171,6 +183,9 @@ pub struct App {
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
+    /// How names are made readable.
+    pub form: Form,
+    pub inlined: bool,
     /// Whether the flame graph shows time off the CPUs beside the time on them.
     pub off_cpu: bool,
     /// How rows were ordered before differences came.
@@ -236,6 +251,8 @@ impl App {
             baseline: None,
             per: Per::Total,
             age: Age::All,
+            form: start.form,
+            inlined: start.inlined,
             off_cpu: false,
             order_before: None,
             invocation: start.invocation,
@@ -288,6 +305,7 @@ impl App {
         self.look_for_findings();
         self.screen.height = layout::table_height(self);
         self.follow_heat();
+        self.follow_hits();
         if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);
         }
@@ -369,6 +387,7 @@ impl App {
             cpu: self.asked_cpu(),
             flame: (self.tab == Tab::Flame).then(|| self.flame_spec()),
             heat: (self.tab == Tab::Time).then(|| self.heat_spec()),
+            annotate: self.annotated().map(|screen| screen.target.clone()),
         };
         if always || question != self.asked {
             self.asked = Question { generation: self.asked.generation + 1, ..question };

@@ -34,6 +34,10 @@ impl App {
         match command {
             Command::Quit => self.effects.push(Effect::Quit),
             Command::Help => self.overlays.push(Overlay::Help { scroll: 0 }),
+            Command::Annotate(name) => self.annotate(name),
+            Command::NameForm => self.next_form(),
+            Command::Inlined => self.toggle_inlined(),
+            Command::CallGraph(way) => self.call_graph(way),
             Command::Losses => self.overlays.push(Overlay::Losses { scroll: 0 }),
             Command::TabTop => self.tab = Tab::Top,
             Command::TabFlame if !self.info.chains => {

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use crate::event::CallGraph;
 use crate::panel::text::{clean, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
 use crate::session::Origin;
@@ -47,9 +48,12 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     add(app.info.host.clone(), theme.text, 5);
     add(app.info.kernel.clone(), theme.dim, 2);
     let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
-    let chains = if app.info.chains { " -g fp" } else { "" };
+    let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
+    let recorded = || app.info.events.get(app.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
+    let way = running.or_else(|| app.info.chains.then(recorded)).filter(|way| way.is_on());
+    let chains = way.map_or_else(String::new, |way| format!("-g {}", way.words()));
     add(format!("{event} {}", rate(app)).trim_end().to_owned(), theme.text, 7);
-    add(chains.trim().to_owned(), theme.dim, 3);
+    add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(cpus, theme.text, 8);
     add(target(app).to_owned(), theme.text, 8);
@@ -180,7 +184,14 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 /// What stands out, on every screen, and the key that leads there.
 pub fn finding(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(first) = app.findings.first() else { return };
+    let Some(first) = app.findings.first() else {
+        if let Some((text, key)) = app.hint() {
+            let room = usize::from(area.width).saturating_sub(2 + width(key));
+            let x = 1 + put(buffer, area, 1, 0, &fit_end(&clean(&text), room), theme.warning);
+            put(buffer, area, x, 0, key, theme.key);
+        }
+        return;
+    };
     let cpus = app.findings.iter().map(|f| f.cpu).collect::<std::collections::BTreeSet<_>>().len();
     let more = if cpus > 1 { format!("  and {} more CPUs", cpus - 1) } else { String::new() };
     let hint = "  ! goes there";

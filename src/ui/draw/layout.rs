@@ -43,7 +43,7 @@ pub fn places(app: &App, area: Rect) -> Places {
 
 /// Lines for what stands out: none on a screen with hardly any.
 fn finding_height(app: &App, height: u16) -> u16 {
-    u16::from(!app.findings.is_empty() && height >= 10)
+    u16::from((!app.findings.is_empty() || app.hint().is_some()) && height >= 10)
 }
 
 /// Lines for the strip of time: only where there is room, above what it narrows.

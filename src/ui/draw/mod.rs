@@ -1,5 +1,6 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
+pub mod annotate;
 mod cpu_words;
 pub mod cpus;
 pub mod events;

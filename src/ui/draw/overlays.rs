@@ -24,6 +24,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Overlay::Info { scroll } => list(theme, "info", &super::info::lines(app, theme), *scroll, area, buffer),
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
         Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
+        Overlay::Annotate(screen) => super::annotate::draw(screen, theme, area, buffer),
         Overlay::Palette(palette) => return Some(draw_palette(palette, theme, area, buffer)),
     }
     None
@@ -101,7 +102,7 @@ fn help(app: &App, theme: &Theme) -> Vec<Styled> {
     }
     lines.push(Vec::new());
     lines.push(vec![("Letters at the right edge".to_owned(), theme.title)]);
-    let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  ? unknown";
+    let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";
     lines.push(vec![(letters.to_owned(), theme.text)]);
     lines.push(vec![("Filters".to_owned(), theme.title)]);
     let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();

@@ -1,0 +1,249 @@
+//! The state of an annotated function: what is under the cursor, what is hot, where it leads.
+
+use std::sync::Arc;
+
+use crate::query::annotate::{Hits, Row, Target, hot, jump, row_of, rows};
+use crate::symbols::code::{Flow, Listing};
+
+/// A function on the screen.
+#[derive(Clone, Debug)]
+pub struct Annotated {
+    pub target: Target,
+    /// `None` while its code is being taken apart.
+    pub listing: Option<Result<Arc<Listing>, String>>,
+    pub hits: Arc<Hits>,
+    pub rows: Vec<Row>,
+    pub cursor: usize,
+    pub top: usize,
+    pub sources: bool,
+    pub bytes: bool,
+    /// Whether the cursor was moved by hand; until then it is on the hottest line.
+    moved: bool,
+    /// Functions from which calls were entered, with the cursor there.
+    back: Vec<(Target, Arc<Listing>, usize)>,
+}
+
+/// What a key asks of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Nothing,
+    Leave,
+    /// Take another function apart, at an address of the same DSO.
+    List(Target, u64),
+    Say(&'static str),
+    /// Put the text on the clipboard.
+    Copy,
+}
+
+impl Annotated {
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            listing: None,
+            hits: Arc::default(),
+            rows: Vec::new(),
+            cursor: 0,
+            top: 0,
+            sources: true,
+            bytes: false,
+            moved: false,
+            back: Vec::new(),
+        }
+    }
+
+    /// Its code has come, or it is known why it does not.
+    pub fn set_listing(&mut self, target: &Target, listing: Result<Arc<Listing>, String>, height: usize) {
+        if *target == self.target {
+            self.listing = Some(listing);
+            self.arrange(height);
+        }
+    }
+
+    /// New samples.
+    pub fn set_hits(&mut self, hits: Arc<Hits>, height: usize) {
+        if self.hits != hits {
+            self.hits = hits;
+            self.arrange(height);
+        }
+    }
+
+    /// Makes the lines anew; the cursor stays on its instruction.
+    fn arrange(&mut self, height: usize) {
+        let Some(Ok(listing)) = &self.listing else { return };
+        let at = self.here();
+        self.rows = rows(listing, &self.hits, self.sources);
+        self.cursor = match (at.filter(|_| self.moved), hot(&self.rows).first()) {
+            (Some(index), _) => row_of(&self.rows, index).unwrap_or(0),
+            (None, Some(hottest)) => *hottest,
+            (None, None) => 0,
+        };
+        self.scroll(height);
+    }
+
+    /// The instruction at or after the cursor.
+    fn here(&self) -> Option<usize> {
+        self.rows.get(self.cursor..)?.iter().find_map(|row| match row {
+            Row::Code { index, .. } => Some(*index),
+            Row::Source { .. } => None,
+        })
+    }
+
+    fn scroll(&mut self, height: usize) {
+        let height = height.max(1);
+        self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
+        if self.cursor < self.top || self.cursor >= self.top + height {
+            self.top = self.cursor.saturating_sub(height / 2);
+        }
+        self.top = self.top.min(self.rows.len().saturating_sub(height));
+    }
+
+    fn step(&mut self, by: isize, height: usize) {
+        self.moved = true;
+        self.cursor = self.cursor.saturating_add_signed(by).min(self.rows.len().saturating_sub(1));
+        let height = height.max(1);
+        if self.cursor < self.top {
+            self.top = self.cursor;
+        } else if self.cursor >= self.top + height {
+            self.top = self.cursor + 1 - height;
+        }
+    }
+
+    fn go(&mut self, row: usize, height: usize) {
+        self.moved = true;
+        self.cursor = row;
+        self.scroll(height);
+    }
+
+    /// To the next colder line, or back to the next hotter one.
+    fn walk_hot(&mut self, forward: bool, height: usize) {
+        let list = hot(&self.rows);
+        let at = list.iter().position(|row| *row == self.cursor);
+        let next = match (at, forward) {
+            (None, _) => 0,
+            (Some(at), true) => (at + 1) % list.len(),
+            (Some(at), false) => (at + list.len() - 1) % list.len(),
+        };
+        if let Some(row) = list.get(next) {
+            self.go(*row, height);
+        }
+    }
+
+    /// The rows that the jump under the cursor comes from and leads to.
+    pub fn arrow(&self) -> Option<(usize, usize)> {
+        let Some(Ok(listing)) = &self.listing else { return None };
+        let Row::Code { index, .. } = self.rows.get(self.cursor)? else { return None };
+        Some((self.cursor, row_of(&self.rows, jump(listing, *index)?)?))
+    }
+
+    /// Follows the jump or enters the call under the cursor.
+    fn enter(&mut self, height: usize) -> Wish {
+        let Some(Ok(listing)) = self.listing.clone() else { return Wish::Nothing };
+        let Some(Row::Code { index, .. }) = self.rows.get(self.cursor) else { return Wish::Nothing };
+        if let Some((_, to)) = self.arrow() {
+            self.go(to, height);
+            return Wish::Nothing;
+        }
+        let one = &listing.instructions[*index];
+        match (&one.callee, one.flow) {
+            (Some(callee), Flow::Call(at) | Flow::Jump(at)) => {
+                let target = Target { function: callee.clone(), dso: self.target.dso.clone() };
+                let from = std::mem::replace(&mut self.target, target.clone());
+                self.back.push((from, listing, self.cursor));
+                (self.listing, self.rows, self.moved) = (None, Vec::new(), false);
+                self.hits = Arc::default();
+                Wish::List(target, at)
+            }
+            (None, Flow::Call(_)) => Wish::Say("nobody knows the function that is called there"),
+            (None, Flow::Away) => Wish::Say("where that leads is known only while it runs"),
+            _ => Wish::Say("only jumps and calls lead somewhere"),
+        }
+    }
+
+    /// To the function before; `false` when there is none.
+    fn leave(&mut self, height: usize) -> bool {
+        let Some((target, listing, cursor)) = self.back.pop() else { return false };
+        (self.target, self.listing) = (target, Some(Ok(listing)));
+        (self.hits, self.cursor, self.moved) = (Arc::default(), cursor, true);
+        if let Some(Ok(listing)) = &self.listing {
+            self.rows = rows(listing, &self.hits, self.sources);
+        }
+        self.go(cursor, height);
+        true
+    }
+
+    pub fn key(&mut self, name: &str, height: usize) -> Wish {
+        let page = height.max(2) as isize - 1;
+        match name {
+            "up" | "k" => self.step(-1, height),
+            "down" | "j" => self.step(1, height),
+            "pgup" | "ctrl-b" => self.step(-page, height),
+            "pgdn" | "ctrl-f" | "space" => self.step(page, height),
+            "home" | "g" => self.go(0, height),
+            "end" | "G" => self.go(self.rows.len().saturating_sub(1), height),
+            "n" | "tab" => self.walk_hot(true, height),
+            "N" | "backtab" => self.walk_hot(false, height),
+            "H" => {
+                if let Some(row) = hot(&self.rows).first() {
+                    self.go(*row, height);
+                }
+            }
+            "s" => {
+                self.sources = !self.sources;
+                let moved = std::mem::replace(&mut self.moved, true);
+                self.arrange(height);
+                self.moved = moved;
+            }
+            "o" => self.bytes = !self.bytes,
+            "enter" | "right" => return self.enter(height),
+            "left" | "backspace" if self.leave(height) => {}
+            "Y" | "y" => return Wish::Copy,
+            "esc" | "q" | "a" | "left" | "backspace" => return Wish::Leave,
+            _ => {}
+        }
+        Wish::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Acc;
+    use crate::symbols::code::Instruction;
+
+    #[test]
+    fn the_cursor_is_on_what_is_hot_until_it_is_moved() {
+        let one = |at, flow, callee: Option<&str>| Instruction {
+            at,
+            flow,
+            callee: callee.map(Into::into),
+            ..Instruction::default()
+        };
+        let list = vec![
+            one(0, Flow::On, None),
+            one(4, Flow::On, None),
+            one(8, Flow::Jump(4), None),
+            one(12, Flow::Call(64), Some("other")),
+        ];
+        let listing = Arc::new(Listing { end: 16, instructions: list, ..Listing::default() });
+        let target = Target { function: "f".into(), dso: "d".into() };
+        let mut screen = Annotated::new(target.clone());
+        screen.set_listing(&target, Ok(listing), 10);
+        let acc = |n| Acc { samples: n, period: n };
+        let hits = |list: &[(u64, u64)]| {
+            let own = acc(list.iter().map(|(_, n)| n).sum());
+            Arc::new(Hits { at: list.iter().map(|(at, n)| (*at, acc(*n))).collect(), own, total: own })
+        };
+        screen.set_hits(hits(&[(4, 9), (8, 5)]), 10);
+        assert_eq!(screen.cursor, 1);
+        screen.set_hits(hits(&[(4, 9), (8, 15)]), 10);
+        assert_eq!((screen.cursor, screen.arrow()), (2, Some((2, 1))));
+        assert_eq!((screen.key("n", 10), screen.cursor), (Wish::Nothing, 1));
+        screen.set_hits(hits(&[(8, 50)]), 10);
+        assert_eq!(screen.cursor, 1, "it was moved by hand");
+        screen.key("end", 10);
+        let other = Target { function: "other".into(), dso: "d".into() };
+        assert_eq!(screen.key("enter", 10), Wish::List(other, 64));
+        assert_eq!((screen.key("left", 10), screen.target.clone(), screen.cursor), (Wish::Nothing, target, 3));
+        assert_eq!(screen.key("left", 10), Wish::Leave);
+    }
+}

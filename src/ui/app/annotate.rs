@@ -1,0 +1,183 @@
+//! Annotated functions, the form of names, and how stacks are taken: what the commands do.
+
+use std::sync::Arc;
+
+use ratatui::layout::Rect;
+
+use super::{App, Effect, Tab};
+use crate::event::CallGraph;
+use crate::event::callgraph::MAX_STACK;
+use crate::panel::annotate::{Shape, text};
+use crate::query::annotate::Target;
+use crate::session::Origin;
+use crate::source::Control;
+use crate::symbols::Form;
+use crate::symbols::code::Listing;
+use crate::ui::annotate::{Annotated, Wish};
+use crate::ui::draw::{annotate, layout};
+use crate::ui::overlay::Overlay;
+
+impl App {
+    /// Opens the function under the cursor, or the one that is named.
+    pub(super) fn annotate(&mut self, name: Option<String>) {
+        let target = match name {
+            Some(name) => {
+                let line = self.answer.lines.iter().find(|line| *line.sym == *name);
+                Some(Target { function: name.into(), dso: line.map_or_else(|| "".into(), |line| line.dso.clone()) })
+            }
+            None => self.under_cursor(),
+        };
+        let Some(target) = target.filter(|target| !target.function.is_empty()) else {
+            return self.say("no function is under the cursor");
+        };
+        if target.function.ends_with(crate::profile::frames::INLINED) {
+            return self.say("an inlined function has no code of its own: annotate the one that it is in");
+        }
+        if target.function.starts_with("0x") || target.function.contains("+0x") {
+            return self.say("that address is in no known function");
+        }
+        self.effects.push(Effect::List(target.clone(), None));
+        self.overlays.push(Overlay::Annotate(Box::new(Annotated::new(target))));
+    }
+
+    fn under_cursor(&self) -> Option<Target> {
+        match self.tab {
+            Tab::Top => {
+                let line = self.answer.lines.get(self.screen.selected)?;
+                Some(Target { function: line.sym.clone(), dso: line.dso.clone() })
+            }
+            Tab::Flame => {
+                let block = self.answer.flame.as_ref().and_then(|flame| self.flame.block(flame))?;
+                let block = Some(block).filter(|b| b.pooled == 0)?;
+                Some(Target { function: block.name.clone(), dso: block.dso.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The annotated function on the screen.
+    pub(super) fn annotated(&self) -> Option<&Annotated> {
+        self.overlays.iter().rev().find_map(|overlay| match overlay {
+            Overlay::Annotate(screen) => Some(&**screen),
+            _ => None,
+        })
+    }
+
+    /// Lines that it has on the screen.
+    pub(super) fn annotate_room(&self) -> usize {
+        let area = Rect { x: 0, y: 0, width: self.size.0, height: self.size.1 };
+        annotate::room(layout::places(self, area).table.height)
+    }
+
+    fn with_annotated(&mut self, change: impl FnOnce(&mut Annotated, usize)) {
+        let room = self.annotate_room();
+        let screen = self.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+            Overlay::Annotate(screen) => Some(screen),
+            _ => None,
+        });
+        if let Some(screen) = screen {
+            change(screen, room);
+        }
+    }
+
+    /// A function was taken apart.
+    pub fn set_listing(&mut self, target: &Target, listing: Result<Arc<Listing>, String>) {
+        self.with_annotated(|screen, room| screen.set_listing(target, listing, room));
+    }
+
+    /// New samples for what is annotated.
+    pub(super) fn follow_hits(&mut self) {
+        let answer = self.answer.clone();
+        if let (Some(hits), Some(target)) = (&answer.hits, &answer.question.annotate) {
+            self.with_annotated(|screen, room| {
+                if screen.target == *target {
+                    screen.set_hits(hits.clone(), room);
+                }
+            });
+        }
+    }
+
+    /// Whether the annotated function stays on the screen.
+    pub(super) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
+        match wish {
+            Wish::Nothing => {}
+            Wish::Leave => return false,
+            Wish::List(target, at) => self.effects.push(Effect::List(target, Some(at))),
+            Wish::Say(text) => self.say(text),
+            Wish::Copy => {
+                if let Some(Ok(listing)) = &screen.listing {
+                    let event = self.answer.events.get(self.event).map_or("", |event| &event.name);
+                    let shape = Shape { raw: screen.bytes };
+                    self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, shape)));
+                    self.say("copied");
+                }
+            }
+        }
+        true
+    }
+
+    /// What is wrong with the call chains, and the key that mends it.
+    pub fn hint(&self) -> Option<(String, &'static str)> {
+        const SHORT: f64 = 25.0;
+        if self.info.origin != Origin::Live || self.answer.ended.is_some() {
+            return None;
+        }
+        let way = self.answer.events.get(self.event)?.meter.as_ref()?.state.chains;
+        match (way, &self.answer.broken) {
+            (CallGraph::Fp, Some(broken)) => {
+                let text = format!(
+                    "{} has no frame pointers: {:.0} % of its stacks are one frame deep",
+                    broken.dso, broken.percent
+                );
+                Some((text, "  U unwinds by DWARF"))
+            }
+            (CallGraph::Dwarf(size), _) if self.answer.cut_percent > SHORT && size < MAX_STACK => {
+                let text =
+                    format!("{:.0} % of stacks are longer than the {size} bytes copied", self.answer.cut_percent);
+                Some((text, "  :call-graph dwarf,SIZE"))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn next_form(&mut self) {
+        if self.info.origin == Origin::Recorded && self.info.inputs.is_empty() && self.info.events.is_empty() {
+            return self.say("the names of a text stay as they are");
+        }
+        self.form = self.form.next();
+        self.effects.push(Effect::Names(self.form));
+        self.say(match self.form {
+            Form::Raw => "names are shown as they are in the files (--no-demangle)",
+            Form::Short => "names without what templates were made of",
+            Form::Plain => "names without parameters, as perf has them",
+            Form::Full => "names with all parameters",
+        });
+    }
+
+    pub(super) fn toggle_inlined(&mut self) {
+        self.inlined = !self.inlined;
+        self.effects.push(Effect::Inlined(self.inlined));
+        self.say(match self.inlined {
+            true => "inlined functions are frames of their own",
+            false => "inlined functions count for the function that they are in",
+        });
+    }
+
+    /// Takes user stacks in another way from now on: the other one of DWARF and frame pointers, when none is
+    /// named.
+    pub(super) fn call_graph(&mut self, way: Option<String>) {
+        if self.info.origin == Origin::Recorded {
+            return self.say("a recording has the stacks that were taken");
+        }
+        let now = self.answer.events.iter().find_map(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
+        let way = match way {
+            Some(text) => match CallGraph::parse(&text) {
+                Ok(way) => way,
+                Err(why) => return self.error(why),
+            },
+            None if matches!(now, Some(CallGraph::Dwarf(_))) => CallGraph::Fp,
+            None => CallGraph::Dwarf(crate::event::callgraph::STACK),
+        };
+        self.effects.push(Effect::Control(Control::CallGraph(way)));
+    }
+}

@@ -1,0 +1,126 @@
+//! An annotated function: shares, addresses, instructions, with their source lines between them.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::widgets::{Clear, Widget};
+
+use crate::panel::annotate::{hex, instruction, source};
+use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::unit::{percent, thousands};
+use crate::query::annotate::Row;
+use crate::symbols::code::Listing;
+use crate::ui::annotate::Annotated;
+use crate::ui::theme::Theme;
+
+use super::put;
+
+/// Lines that are not instructions: the title and the keys.
+const FRAME: u16 = 2;
+/// Bytes of an instruction that are shown: eight of them.
+const BYTES: usize = 24;
+
+/// Rows for instructions in an area.
+pub fn room(height: u16) -> usize {
+    usize::from(height.saturating_sub(FRAME))
+}
+
+pub fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    Clear.render(area, buffer);
+    title(screen, theme, area, buffer);
+    match &screen.listing {
+        None => {
+            put(buffer, area, 2, 2, "taking it apart …", theme.dim);
+        }
+        Some(Err(why)) => {
+            let lines = crate::panel::text::wrap(&clean(why), usize::from(area.width.saturating_sub(4)));
+            for (y, line) in (2..).zip(lines) {
+                put(buffer, area, 2, y, &line, theme.error);
+            }
+        }
+        Some(Ok(listing)) => body(screen, listing, theme, area, buffer),
+    }
+    let keys = [
+        ("n N", "hot spots"),
+        ("⏎", "follow"),
+        ("←", "back"),
+        ("s", "source"),
+        ("o", "bytes"),
+        ("y", "copy"),
+        ("Esc", "leave"),
+    ];
+    let (mut x, y) = (1, area.height.saturating_sub(1));
+    for (key, what) in keys {
+        if usize::from(x) + width(key) + width(what) + 3 > usize::from(area.width) {
+            break;
+        }
+        x += put(buffer, area, x, y, key, theme.key) + 1;
+        x += put(buffer, area, x, y, what, theme.dim) + 2;
+    }
+}
+
+fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let hits = &screen.hits;
+    let share = percent(hits.own.percent_of(&hits.total));
+    let right = format!("{} samples, {share} of what is shown", thousands(hits.own.samples));
+    let note = match &screen.listing {
+        Some(Ok(listing)) => listing.notes.first().map(|note| format!("  {note}")).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let right = if width(&right) + width(&note) + 24 < usize::from(area.width) { right + &note } else { right };
+    let room = usize::from(area.width).saturating_sub(width(&right) + 4);
+    let name = format!("{}  {}", clean(&screen.target.function), clean(&screen.target.dso));
+    let mut x = 1;
+    x += put(buffer, area, x, 0, &fit(&name, room), theme.title) + 2;
+    put(buffer, area, x, 0, &right, theme.text);
+}
+
+fn body(screen: &Annotated, listing: &Listing, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let arrow = screen.arrow();
+    let rows = (1..area.height.saturating_sub(1)).zip((screen.top..).zip(screen.rows.iter().skip(screen.top)));
+    for (y, (at, row)) in rows {
+        let here = at == screen.cursor;
+        let style = |normal| if here { theme.selected } else { normal };
+        if here {
+            put(buffer, area, 0, y, &" ".repeat(usize::from(area.width)), theme.selected);
+        }
+        let rest = |x: u16| usize::from(area.width.saturating_sub(x + 1));
+        match row {
+            Row::Source { line, text, .. } => {
+                let text = text.as_deref().map(source).unwrap_or_default();
+                let shown = format!("{}  {text}", clean(&line.short()));
+                put(buffer, area, 23, y, &fit_end(&shown, rest(23)), style(theme.dim));
+            }
+            Row::Code { index, own, percent } => {
+                let one = &listing.instructions[*index];
+                if own.samples > 0 {
+                    let share = format!("{percent:>6.2}");
+                    put(buffer, area, 1, y, &share, style(theme.share(*percent)));
+                }
+                put(buffer, area, 8, y, &format!("{:>10x}", one.at), style(theme.dim));
+                put(buffer, area, 19, y, arrow_part(arrow, at), style(theme.key));
+                let mut x = 22;
+                if screen.bytes {
+                    let bytes = hex(&one.bytes);
+                    put(buffer, area, x, y, &fit_end(&bytes, BYTES), style(theme.dim));
+                    x += BYTES as u16 + 1;
+                }
+                put(buffer, area, x, y, &fit_end(&instruction(listing, *index), rest(x)), style(theme.text));
+            }
+        }
+    }
+}
+
+/// The part of the jump's arrow that is drawn in a row.
+fn arrow_part(arrow: Option<(usize, usize)>, row: usize) -> &'static str {
+    let Some((from, to)) = arrow else { return "" };
+    let (first, last) = (from.min(to), from.max(to));
+    match row {
+        _ if row == from && from == to => "↻",
+        _ if row == to && to == first => "╭▸",
+        _ if row == to => "╰▸",
+        _ if row == from && from == first => "╭╴",
+        _ if row == from => "╰╴",
+        _ if first < row && row < last => "│",
+        _ => "",
+    }
+}

@@ -92,7 +92,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
             || args.which.filter.is_some(),
         traces: keys.contains(&Key::Trace),
         fields: args.which.needs_fields(),
-        inline: false,
+        ..Wants::default()
     })?;
     let event = *chosen_events(&loaded, &args.which)?
         .first()

@@ -59,6 +59,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         traces: keys.contains(&Key::Trace),
         fields: args.which.needs_fields(),
         inline: args.inline,
+        ..Wants::default()
     };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;

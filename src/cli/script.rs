@@ -21,7 +21,8 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
     let opened = input::open(&args.recording, args.no_demangle)?;
     let loaded = opened.load(Wants {
         traces: true,
-        inline: args.inline || fields.as_ref().is_some_and(Fields::wants_lines),
+        inline: args.inline,
+        lines: fields.as_ref().is_some_and(Fields::wants_lines),
         ..Wants::default()
     })?;
     let events = chosen_events(&loaded, &args.which)?;

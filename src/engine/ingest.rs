@@ -34,13 +34,15 @@ pub struct Wants {
     pub traces: bool,
     /// What tracepoints said, for filters of their fields and for saving.
     pub fields: bool,
-    /// Inlined functions and source lines of all frames, before anything is shown.
+    /// Inlined functions of all frames, before anything is shown.
     pub inline: bool,
+    /// Their source lines, likewise.
+    pub lines: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { chains: true, traces: false, fields: true, inline: false }
+        Self { chains: true, traces: false, fields: true, inline: false, lines: false }
     }
 }
 

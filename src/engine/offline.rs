@@ -77,8 +77,9 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
     let damaged = !notes.is_empty();
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
     name_all(&mut ingest, resolver, &mut notes);
-    if wants.inline {
+    if wants.inline || wants.lines {
         find_lines(&mut ingest, symbols);
+        ingest.core_mut().profile.frames.show_inlined(wants.inline);
     }
     let core = ingest.core();
     let event_names = core.events.iter().map(|e| e.name.clone()).collect();

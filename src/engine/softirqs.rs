@@ -157,7 +157,7 @@ struct Work {
 impl Work {
     fn run(mut self) {
         let mut ingest =
-            Ingest::new(self.source.info(), None, Wants { chains: false, traces: false, fields: false, inline: false });
+            Ingest::new(self.source.info(), None, Wants { chains: false, fields: false, ..Wants::default() });
         let mut batch = Batch::default();
         self.trace.pairs.begin(monotonic_ns());
         let mut lost_before = 0;

@@ -56,7 +56,9 @@ fn cpp(text: &str, form: Form) -> Option<String> {
     let symbol = cpp_demangle::Symbol::new_with_options(text.as_bytes(), &parse).ok()?;
     let options = cpp_demangle::DemangleOptions::new();
     let options = if form == Form::Full { options } else { options.no_params().no_return_type() };
-    symbol.demangle_with_options(&options).ok().filter(|name| name.len() <= 4 * MAX)
+    let name = symbol.demangle_with_options(&options).ok().filter(|name| name.len() <= 4 * MAX)?;
+    // The library writes a comma before an empty parameter pack.
+    Some(if name.contains(", >") { name.replace(", >", ">") } else { name })
 }
 
 /// `<…>` for each outermost pair of angle brackets that does not begin a part of the path: `<T as Trait>::f`
@@ -123,6 +125,7 @@ mod tests {
             ("_ZN3std2io5Write9write_all17h0123456789abcdefE", "std::io::Write::write_all"),
             ("_RNvCskwGfYPst2Cb_3foo16example_function", "foo::example_function"),
             ("_ZN3foo3barEi", "foo::bar"),
+            ("_ZN4llvm11PassManagerINS_8FunctionEJEE3runEv", "llvm::PassManager<llvm::Function>::run"),
             ("_Z", "_Z"),
             ("__pfx_schedule", "__pfx_schedule"),
         ] {

@@ -8,11 +8,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{data, program, run, symfs};
+use common::{data, program, run, skipped, symfs};
+use perfprof_tui::engine::fetch;
 use perfprof_tui::record::Record;
-use perfprof_tui::record::kinds::{FileId, Mmap};
+use perfprof_tui::record::kinds::{BuildId, FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
-use perfprof_tui::session::{Dso, Origin, Session};
+use perfprof_tui::session::{Dso, DsoId, Origin, Session};
 use perfprof_tui::symbols::code;
 use perfprof_tui::symbols::image::Image;
 use perfprof_tui::symbols::lines::Lines;
@@ -187,6 +188,41 @@ fn addresses_get_names_as_pprof_wants_them() {
     let lines = ask(&["--lines"], &format!("{:#x}\n", outer + 0x26));
     assert!(lines.contains("burn (inlined) ") && lines.contains("/work.h:"), "{lines}");
     assert!(lines.lines().last().expect("last").starts_with("outer_hot "), "{lines}");
+}
+
+/// A server of our own on the loopback: it has one file.
+#[test]
+fn a_debug_file_is_fetched_once_and_kept() {
+    use std::io::Read;
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        return skipped("a_debug_file_is_fetched_once_and_kept", "there is no curl");
+    }
+    let id = BuildId::new(&[0xab; 20]).expect("id");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+    let url = format!("http://{}/", server.local_addr().expect("address"));
+    let serve = std::thread::spawn(move || {
+        let (mut one, _) = server.accept().expect("accept");
+        let mut request = [0; 4096];
+        let n = one.read(&mut request).expect("read");
+        let request = String::from_utf8_lossy(&request[..n]).into_owned();
+        one.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\ndebug").expect("write");
+        request
+    });
+    let cache = tempfile::tempdir().expect("dir");
+    let dead = "http://127.0.0.1:1".to_owned();
+    let (wanted, fetched) = fetch::spawn(vec![dead, url], cache.path().to_owned()).expect("spawns");
+    wanted.send((DsoId(7), id)).expect("sent");
+    let done = fetched.recv().expect("fetched");
+    assert_eq!((done.dso, done.result), (DsoId(7), Ok(())));
+    let path = format!("/buildid/{id}/debuginfo");
+    assert!(serve.join().expect("served").starts_with(&format!("GET {path} ")));
+    assert_eq!(std::fs::read(cache.path().join(id.to_string()).join("debuginfo")).expect("kept"), b"debug");
+    // The server is gone; what is kept needs none.
+    wanted.send((DsoId(8), id)).expect("sent");
+    assert_eq!(fetched.recv().expect("fetched").result, Ok(()));
+    let other = BuildId::new(&[1; 20]).expect("id");
+    wanted.send((DsoId(9), other)).expect("sent");
+    assert!(fetched.recv().expect("fetched").result.is_err());
 }
 
 /// Whatever a file holds, its names, lines, tables and code end in an answer.

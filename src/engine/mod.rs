@@ -15,6 +15,7 @@ mod begun;
 mod chains;
 mod decode;
 pub mod events;
+pub mod fetch;
 pub mod host;
 pub mod ingest;
 pub mod moment;
@@ -152,6 +153,12 @@ impl Engine {
         let stop = Arc::new(AtomicBool::new(false));
         let queue_full = Arc::new(AtomicU64::new(0));
         let symbolizer = symbolizer::spawn(options.symbols.clone())?;
+        let fetcher = match options.symbols.debuginfod.first() {
+            Some(cache) if !options.symbols.servers.is_empty() => {
+                Some(fetch::spawn(options.symbols.servers.clone(), cache.clone())?)
+            }
+            _ => None,
+        };
         let times = Arc::new(ArcSwapOption::empty());
         let host = match info.origin {
             Origin::Live => Some(host::Host::spawn(options.refresh, notice_tx.clone())?),
@@ -171,6 +178,7 @@ impl Engine {
                 answer: answer.clone(),
                 times: times.clone(),
                 symbolizer,
+                fetcher,
                 queue_full: queue_full.clone(),
             },
         );

@@ -13,7 +13,7 @@ use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
-use crate::symbols::lines::Lines;
+use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
 
 use super::ingest::{Core, Ingest, Wants};
@@ -168,7 +168,6 @@ fn name_all(ingest: &mut Ingest, mut resolver: Resolver, notes: &mut Vec<String>
 
 /// Looks the inlined functions and lines of all frames up, each address once.
 fn find_lines(ingest: &mut Ingest, symbols: Options) {
-    let mut lines = Lines::new(symbols);
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
     // In the order of the files and their addresses, so that what is parsed for one serves the next.
@@ -183,12 +182,26 @@ fn find_lines(ingest: &mut Ingest, symbols: Options) {
         })
         .collect();
     wanted.sort_unstable();
-    for same in wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+    let same: Vec<&[(DsoId, u64, FrameId)]> = wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let share = same.len().div_ceil(threads).max(LINES_EACH);
+    let look = |part: &[&[(DsoId, u64, FrameId)]]| -> Vec<Vec<Place>> {
+        let mut lines = Lines::new(symbols.clone());
+        part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect()
+    };
+    let found: Vec<Vec<Place>> = std::thread::scope(|scope| {
+        let parts: Vec<_> = same.chunks(share).map(|part| (part.len(), scope.spawn(move || look(part)))).collect();
+        parts.into_iter().flat_map(|(n, part)| part.join().unwrap_or_else(|_| vec![Vec::new(); n])).collect()
+    });
+    for (same, places) in same.iter().zip(&found) {
         let dso = session.dsos.get(same[0].0);
-        let places = lines.places(dso, same[0].1);
-        same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, &places));
+        same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, places));
     }
 }
+
+/// Threads that look lines up, and what is worth one of them.
+const MOST_THREADS: usize = 4;
+const LINES_EACH: usize = 2000;
 
 impl Loaded {
     /// 1 when something is wrong with the recording and nothing at all could be read, else 0.

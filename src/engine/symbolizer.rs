@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::Notice;
 use crate::profile::FrameId;
 use crate::query::annotate::Target;
+use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
@@ -26,6 +27,8 @@ pub struct Job {
     pub epoch: u64,
     /// How names are made readable from now on.
     pub form: Option<Form>,
+    /// A file for which more has come: it is looked for again.
+    pub anew: Option<Arc<Dso>>,
     pub frames: Vec<Wanted>,
 }
 
@@ -46,6 +49,8 @@ pub struct Named {
     pub problems: Vec<(DsoId, String)>,
     /// Where names of DSOs come from.
     pub sources: Vec<(DsoId, String)>,
+    /// Files for which a debug file could be fetched.
+    pub stripped: Vec<(DsoId, BuildId)>,
 }
 
 /// Frames whose lines are wanted.
@@ -97,11 +102,16 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
             if let Some(form) = job.form {
                 resolver.set_form(form);
             }
+            if let Some(dso) = &job.anew {
+                resolver.forget(dso);
+                lines.forget(dso.id);
+            }
             for portion in job.frames.chunks(PORTION) {
                 let frames =
                     portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
                 let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
-                if name_tx.send(Named { epoch: job.epoch, frames, problems, sources }).is_err() {
+                let stripped = resolver.take_stripped();
+                if name_tx.send(Named { epoch: job.epoch, frames, problems, sources, stripped }).is_err() {
                     return;
                 }
             }
@@ -117,6 +127,10 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
         for job in line_rx {
             if let Some(form) = job.form {
                 lines.set_form(form);
+                continue;
+            }
+            if let Some(dso) = &job.anew {
+                lines.forget(dso.id);
                 continue;
             }
             let frames = job.frames.iter().map(|w| (w.frame, w.dso.id, lines.places(&w.dso, w.at))).collect();

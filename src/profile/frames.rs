@@ -337,6 +337,18 @@ impl Frames {
         self.named(dso, 0, format!("{name}{INLINED}").into()).0
     }
 
+    /// The frames in some mappings, whose lines are to be asked for again.
+    pub fn of_dso(&mut self, is: impl Fn(MapId) -> bool) -> Vec<FrameId> {
+        let list: Vec<FrameId> =
+            (0..self.list.len()).filter(|i| is(self.list[*i].map)).map(|i| FrameId(i as u32)).collect();
+        for frame in &list {
+            if let Some(lined) = self.lined.get_mut(frame.0 as usize) {
+                *lined = false;
+            }
+        }
+        list
+    }
+
     /// Has all names sought again: they are to be made readable in another way.
     pub fn rename(&mut self) {
         (self.asked, self.again) = (0, self.list.len());

@@ -32,6 +32,8 @@ pub struct Functions {
     /// Asked one after the other.
     pub tables: Vec<SymbolTable>,
     pub from: String,
+    /// Whether these are all that it has, not just those that others may call.
+    pub whole: bool,
 }
 
 /// MiniDebugInfo that unpacks to more is not read.
@@ -139,19 +141,21 @@ impl Image {
         if let Some((bytes, path)) = &self.debug
             && add(&mut tables, elf::functions(bytes, Kind::All, &self.segments).unwrap_or_default())
         {
-            return Ok(Functions { tables, from: format!("debug file {}", path.display()) });
+            return Ok(Functions { tables, from: format!("debug file {}", path.display()), whole: true });
         }
         if add(&mut tables, elf::functions(&self.bytes, Kind::All, &self.segments)?) {
-            return Ok(Functions { tables, from: "symbol table".to_owned() });
+            return Ok(Functions { tables, from: "symbol table".to_owned(), whole: true });
         }
         let mini = self.mini(&file).and_then(|bytes| elf::functions(&bytes, Kind::All, &self.segments).ok());
         let mini = mini.is_some_and(|table| add(&mut tables, table));
         let dynamic = add(&mut tables, elf::functions(&self.bytes, Kind::Dynamic, &self.segments)?);
         match (mini, dynamic) {
-            (true, _) => Ok(Functions { tables, from: "MiniDebugInfo".to_owned() }),
-            (_, true) => Ok(Functions { tables, from: "exported functions only (it is stripped)".to_owned() }),
+            (true, _) => Ok(Functions { tables, from: "MiniDebugInfo".to_owned(), whole: true }),
+            (_, true) => {
+                Ok(Functions { tables, from: "exported functions only (it is stripped)".to_owned(), whole: false })
+            }
             _ if tables.is_empty() => Err(ElfError::NoSymbols),
-            _ => Ok(Functions { tables, from: "stubs only (it is stripped)".to_owned() }),
+            _ => Ok(Functions { tables, from: "stubs only (it is stripped)".to_owned(), whole: false }),
         }
     }
 

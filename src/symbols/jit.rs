@@ -208,8 +208,11 @@ fn believed(root: Option<&File>, path: &Path, owners: &[u32]) -> io::Result<File
     Ok(file)
 }
 
-/// Takes in the whole lines that are new. `false` when there is too much.
-fn read_map(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Result<bool> {
+/// Takes in the whole lines that are new of a map file. `false` when there is too much.
+///
+/// # Errors
+/// Those of reading it.
+pub fn read_map(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Result<bool> {
     if file.metadata()?.len() < *upto {
         // It was begun anew.
         *upto = 0;

@@ -200,6 +200,11 @@ impl Lines {
         Self { options, files: FxHashMap::default(), before: procfs::own_rss(), asked: 0 }
     }
 
+    /// Looks for the files of a DSO again.
+    pub fn forget(&mut self, dso: DsoId) {
+        self.files.remove(&dso);
+    }
+
     /// Has names made readable in another way from now on.
     pub fn set_form(&mut self, form: Form) {
         self.options.form = form;

@@ -43,6 +43,8 @@ pub struct Options {
     pub caches: Vec<PathBuf>,
     /// Directories of debuginfod clients: `BUILDID/debuginfo`.
     pub debuginfod: Vec<PathBuf>,
+    /// Servers that debug files are fetched from, into the first of these directories.
+    pub servers: Vec<String>,
     /// Bytes that tables of functions may hold; those that are not used give way.
     pub budget: usize,
 }
@@ -60,7 +62,12 @@ impl Options {
         let usual = cache.map(|dir| dir.join("debuginfod_client"));
         let old = set("HOME").map(|home| home.join(".debuginfod_client_cache"));
         let debuginfod = if own.is_some() { vec![own] } else { vec![usual, old] };
-        Self { debuginfod: debuginfod.into_iter().flatten().collect(), ..Self::live() }
+        let urls = std::env::var("DEBUGINFOD_URLS").unwrap_or_default();
+        Self {
+            debuginfod: debuginfod.into_iter().flatten().collect(),
+            servers: urls.split_whitespace().map(str::to_owned).collect(),
+            ..Self::live()
+        }
     }
 
     /// For the running machine.
@@ -74,6 +81,7 @@ impl Options {
             vmlinux: None,
             caches: Vec::new(),
             debuginfod: Vec::new(),
+            servers: Vec::new(),
             budget: BUDGET,
         }
     }
@@ -128,6 +136,8 @@ pub struct Resolver {
     jits: FxHashMap<DsoId, Jit>,
     problems: Vec<(DsoId, String)>,
     sources: Vec<(DsoId, String)>,
+    /// Files without names of their own, which a debug file would have.
+    stripped: Vec<(DsoId, BuildId)>,
     asked: u64,
 }
 
@@ -141,6 +151,7 @@ impl Resolver {
             jits: FxHashMap::default(),
             problems: Vec::new(),
             sources: Vec::new(),
+            stripped: Vec::new(),
             asked: 0,
         }
     }
@@ -196,6 +207,11 @@ impl Resolver {
     /// Takes where the names of DSOs came from that were met since the last call.
     pub fn take_sources(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.sources)
+    }
+
+    /// Takes the files that were met since the last call and have been stripped of their names.
+    pub fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
+        std::mem::take(&mut self.stripped)
     }
 
     fn kernel(&mut self, dso: &Dso) -> &mut Loaded {
@@ -292,10 +308,13 @@ impl Resolver {
         }
     }
 
-    fn load_file(&self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
+    fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
         let image = Image::open(dso, &self.options)?;
         let key = image.build_id.map_or(Key::Dso(dso.id), Key::Id);
-        let Functions { tables, from } = image.functions().map_err(|e| e.to_string())?;
+        let functions = image.functions();
+        let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
+        self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
+        let Functions { tables, from, .. } = functions.map_err(|e| e.to_string())?;
         Ok((key, Loaded::new(tables), from))
     }
 }

@@ -198,5 +198,6 @@ pub const LEGEND: &[(Class, &str)] = &[
     (Class::User, "user"),
     (Class::Library, "library"),
     (Class::Jit, "jit"),
+    (Class::Inlined, "inlined"),
     (Class::Unknown, "unknown"),
 ];

@@ -235,6 +235,8 @@ impl Theme {
             Class::User => 4,
             Class::Library => 5,
             Class::Jit => 6,
+            // As what it is inlined into; the letter tells it.
+            Class::Inlined => 4,
             Class::Unknown => 7,
         };
         self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])

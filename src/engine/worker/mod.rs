@@ -19,6 +19,7 @@ use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
 use crate::engine::events::Events;
+use crate::engine::fetch;
 use crate::engine::ingest::Ingest;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
 use crate::engine::view::View;
@@ -49,6 +50,8 @@ pub struct Links {
     /// The time in softirqs, where the session's own events tell it.
     pub times: Arc<ArcSwapOption<Times>>,
     pub symbolizer: Symbolizer,
+    /// Fetches debug files, where there are servers for them.
+    pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
     pub queue_full: Arc<AtomicU64>,
 }
 
@@ -90,6 +93,7 @@ enum Event {
     Request(Request),
     Names(Named),
     Lines(Lined),
+    Fetched(fetch::Fetched),
     Timeout,
     Gone,
 }
@@ -145,6 +149,7 @@ impl Worker {
                 Event::Request(request) => self.request(request),
                 Event::Names(named) => self.names(named),
                 Event::Lines(lined) => self.lines(lined),
+                Event::Fetched(fetched) => self.fetched(fetched),
                 Event::Timeout => {}
             }
             while let Ok(request) = self.links.requests.try_recv() {
@@ -165,11 +170,14 @@ impl Worker {
             Duration::from_secs(3600)
         };
         let never = crossbeam_channel::never();
+        let nothing = crossbeam_channel::never();
+        let fetched = self.links.fetcher.as_ref().map_or(&nothing, |(_, fetched)| fetched);
         let batches = if self.ended.is_some() { &never } else { &self.links.batches };
         crossbeam_channel::select! {
             recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(Err("the source ended without a word".into()))), Event::Feed),
             recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
             recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
+            recv(fetched) -> fetched => fetched.map_or(Event::Timeout, Event::Fetched),
             recv(self.links.symbolizer.lines) -> lined => lined.map_or(Event::Gone, Event::Lines),
             default(timeout) => Event::Timeout,
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::Notice;
+use crate::engine::fetch::Fetched;
 use crate::engine::symbolizer::{Job, LineJob, Lined, ListJob, Named, Wanted};
 use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, SymId};
@@ -63,7 +64,7 @@ impl Worker {
         let frames: Vec<Wanted> = frames.iter().map(|frame| self.wanted(*frame)).collect();
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, frames });
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
     }
 
     /// What is to be looked up for a frame.
@@ -122,6 +123,11 @@ impl Worker {
             all.extend(sources);
             all.extend(problems.iter().map(|(path, why)| (path.clone(), format!("none: {why}"))));
         }
+        for wanted in named.stripped {
+            if let Some(fetcher) = &self.links.fetcher {
+                let _ = fetcher.0.send(wanted);
+            }
+        }
         problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
         self.fresh_data = true;
         if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
@@ -146,11 +152,28 @@ impl Worker {
         let _ = self.links.symbolizer.lists.send(job);
     }
 
+    /// A debug file has come, or will not come.
+    pub(super) fn fetched(&mut self, fetched: Fetched) {
+        let core = self.ingest.core_mut();
+        let dso = Arc::new(core.session.dsos.get(fetched.dso).clone());
+        if let Err(why) = fetched.result {
+            return self.note(format!("no debug file for {}: {why}", dso.path));
+        }
+        let epoch = core.profile.epoch();
+        let anew = |frames| Job { epoch, form: None, anew: Some(dso.clone()), frames };
+        let _ = self.links.symbolizer.jobs.send(anew(Vec::new()));
+        let _ = self.links.symbolizer.line_jobs.send(anew(Vec::new()));
+        let dsos = &core.session.dsos;
+        let frames = core.profile.frames.of_dso(|map| dsos.map_of(map).dso == fetched.dso);
+        self.ask(&frames);
+    }
+
     /// Has all names made readable in another way.
     pub(super) fn rename(&mut self, form: Form) {
         let epoch = self.ingest.core().profile.epoch();
-        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), frames: Vec::new() });
-        let _ = self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), frames: Vec::new() });
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let _ =
+            self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
         self.ingest.core_mut().profile.frames.rename();
         self.seek_names();
     }
@@ -190,7 +213,8 @@ impl Worker {
         let frames: Vec<Wanted> = list.into_iter().map(|frame| self.wanted(frame)).collect();
         for part in frames.chunks(LINES_AT_ONCE) {
             self.names.lines_asked += 1;
-            let _ = self.links.symbolizer.line_jobs.send(LineJob { epoch, form: None, frames: part.to_vec() });
+            let _ =
+                self.links.symbolizer.line_jobs.send(LineJob { epoch, form: None, anew: None, frames: part.to_vec() });
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::profile::Acc;
+use crate::profile::frames::INLINED;
 use crate::session::DsoKind;
 
 use super::Data;
@@ -61,6 +62,8 @@ pub enum Class {
     User,
     Library,
     Jit,
+    /// Inlined into the frame that it stands on.
+    Inlined,
     Unknown,
 }
 
@@ -75,6 +78,7 @@ impl Class {
             Self::User => 'u',
             Self::Library => 'l',
             Self::Jit => 'j',
+            Self::Inlined => 'i',
             Self::Unknown => '?',
         }
     }
@@ -323,6 +327,7 @@ impl FlameTree {
 fn class_of(name: &Name) -> Class {
     match name.kind {
         kind if kind.is_kernel() => Class::Kernel,
+        _ if name.text.ends_with(INLINED) => Class::Inlined,
         DsoKind::File | DsoKind::Vdso if name.dso.contains(".so") || name.kind == DsoKind::Vdso => Class::Library,
         DsoKind::File => Class::User,
         DsoKind::Anon => Class::Jit,

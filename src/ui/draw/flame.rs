@@ -11,6 +11,7 @@ use crate::panel::unit::{duration, percent, thousands};
 use crate::query::blocks::{Block, Flame};
 use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
+use crate::query::flame::Class;
 use crate::query::versus::Versus;
 use crate::ui::app::App;
 use crate::ui::flame::LEGEND;
@@ -81,7 +82,10 @@ fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buff
     } else if flame.versus.is_some() {
         x = signs(app, theme, area, buffer);
     }
-    for (class, word) in LEGEND.iter().filter(|_| flame.versus.is_none() || cold(app)) {
+    // Inlined frames are not in every graph.
+    let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
+    let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
+    for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(app)) {
         x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::text::{clean, fit, width, wrap};
+use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::app::{App, Level, Tab};
 use crate::ui::command;
@@ -75,6 +75,12 @@ fn line_details(app: &App) -> Option<String> {
     let left = room.saturating_sub(width(&text) + 2);
     if left >= 12 {
         text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
+    }
+    // Where its names come from, when that is not the usual place.
+    let from = app.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
+    let left = room.saturating_sub(width(&text) + 2);
+    if let Some(from) = from.filter(|_| left >= 16) {
+        text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));
     }
     Some(text)
 }

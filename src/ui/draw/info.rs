@@ -37,6 +37,9 @@ pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
         row(&format!("records {}", kind.to_lowercase()), &thousands(*n));
     }
     row("records sample", &thousands(app.answer.ledger.received));
+    for (dso, from) in app.answer.sources.iter() {
+        row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{from} ({dso})"));
+    }
     out
 }
 

@@ -16,7 +16,7 @@
 //! * [`event`]: event names and what they mean to the kernel; probes.
 //! * [`filter`]: the filter language, and where in the kernel a clause of it can run.
 //! * [`session`]: threads, processes and their mappings over time; the machine's CPUs.
-//! * [`symbols`]: addresses to functions.
+//! * [`symbols`]: addresses to functions, inlined functions and lines; unwinding; the code of functions.
 //! * [`source`]: where records come from: the running machine, a recording in any form, or text,
 //!   behind one trait.
 //! * [`profile`]: sample columns, the trie of stacks, names, losses. One thread owns it.
@@ -32,9 +32,10 @@
 //! # Threads
 //!
 //! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
-//! and publishes answers by an atomic swap; `symbols` looks names up; live, `host` reads /proc ten
-//! times a second, and `softirqs` reads tracepoints of its own while asked to; the main thread runs the
-//! interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
+//! and publishes answers by an atomic swap; `symbols` looks names up and takes functions apart, `lines`
+//! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
+//! reads /proc ten times a second, and `softirqs` reads tracepoints of its own while asked to; the main
+//! thread runs the interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
 //! for the other. Questions go down, answers come up, nothing is shared but immutable values.
 //!
 //! # Invariants

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{allowed, skipped};
 use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
 use perfprof_tui::event::spec::{Places, Rate};
-use perfprof_tui::event::{Event, parse};
+use perfprof_tui::event::{CallGraph, Event, parse};
 use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::limits::Rights;
 use perfprof_tui::kernel::sys::RealSys;
@@ -482,4 +482,56 @@ fn a_flood_is_held_back() {
     stop.store(true, Ordering::Relaxed);
     flood.join().expect("ends");
     engine.stop();
+}
+
+/// A program of ours that runs for some milliseconds, sampled alone.
+fn run_program(name: &str, ms: u32) -> std::process::Child {
+    let mut command = std::process::Command::new(common::data("bin").join(name));
+    command.arg(ms.to_string()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.spawn().expect("spawns")
+}
+
+/// Without frame pointers stacks are one frame deep, which is said; by DWARF they are whole.
+#[test]
+fn stacks_turn_to_dwarf_while_it_runs() {
+    const NAME: &str = "stacks_turn_to_dwarf_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("spin-nofp", 15_000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    control(&engine, Control::Frequency(999)).expect("faster");
+    let answer = wait(&engine, "said", |a| a.broken.is_some());
+    let broken = answer.broken.clone().expect("broken");
+    assert!(&*broken.dso == "spin-nofp" && broken.percent > 60.0, "{broken:?}");
+    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    assert!(caller(&answer).unwrap_or(0) < 10);
+    control(&engine, Control::CallGraph(CallGraph::Dwarf(8192))).expect("by DWARF");
+    engine.send(Request::Clear);
+    let answer = wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 300));
+    assert!(10 * caller(&answer).expect("callers") > 8 * answer.total.samples, "{:?}", answer.total);
+    assert!(answer.broken.is_none() && answer.ledger.malformed == 0, "{:?}", answer.ledger);
+    control(&engine, Control::CallGraph(CallGraph::Fp)).expect("back");
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A JIT's functions get their names from its map while it runs.
+#[test]
+fn a_jits_functions_are_named_while_it_runs() {
+    const NAME: &str = "a_jits_functions_are_named_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("jitmap", 8000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    let has = |a: &Answer, name: &str| a.lines.iter().any(|line| line.sym.contains(name));
+    wait(&engine, "names", |a| has(a, "[stub] IC load; megamorphic") && has(a, "fib /app/server.js"));
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", child.id()));
 }

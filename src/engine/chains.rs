@@ -83,6 +83,11 @@ impl Chains {
             (map != MapId::UNKNOWN).then(|| (session.dsos.of_map(map), session.dsos.map_of(map).to_dso(ip)))
         };
         let end = self.stacks.unwind(&sample.user, &find, &mut self.user)?;
+        if self.unwound == 0 {
+            // What frame pointers gave before is no matter any more.
+            self.walked.clear();
+            self.in_all = 0;
+        }
         self.unwound += 1;
         if end == End::Cut {
             self.cut += 1;

@@ -304,3 +304,14 @@ fn the_map_of_time_and_a_range_of_it() {
     h = h.keys("[");
     assert_eq!(h.app.answer.total.samples, wanted, "the range that was looked at before");
 }
+
+/// The hottest function, instruction by instruction: what is known of it without its source.
+#[test]
+fn a_function_annotated() {
+    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("a");
+    insta::assert_snapshot!("annotate-80x24", annotated.text());
+    let with_bytes = annotated.keys("nos");
+    insta::assert_snapshot!("annotate-80x24-bytes", with_bytes.text());
+    let none = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("a<esc>");
+    assert!(none.text().contains("Symbol"));
+}

@@ -11,6 +11,7 @@ use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{Entry, Sort};
 use perfprof_tui::event::{EventState, Rate, Run};
 use perfprof_tui::panel::top::Field;
+use perfprof_tui::query::annotate::{self, Target};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::Meter;
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
@@ -18,7 +19,9 @@ use perfprof_tui::query::{Answer, Fold, Key, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
+use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::resolver::Options;
+use perfprof_tui::symbols::{Resolver, code};
 use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
@@ -41,14 +44,18 @@ pub struct Harness {
 fn load(file: &str, kallsyms: &str) -> (Loaded, Info) {
     let mut source = recording::open(&[data(file)]).expect("open");
     let info = source.info().clone();
-    let options = Options {
-        live: false,
-        same_kernel: false,
-        symfs: Some(data("bin")),
-        kallsyms: Some(data(kallsyms)),
-        ..Options::live()
-    };
+    let root = super::symfs();
+    let options = Options { symfs: Some(root_of(file, &root)), kallsyms: Some(data(kallsyms)), ..recorded() };
     (offline::load(&mut *source, options, Wants::default()).expect("load"), info)
+}
+
+fn recorded() -> Options {
+    Options { live: false, same_kernel: false, kallsyms: None, ..Options::live() }
+}
+
+/// Where the programs of a recording are.
+fn root_of(file: &str, root: &tempfile::TempDir) -> std::path::PathBuf {
+    if file.starts_with("corpus/") { root.path().to_owned() } else { data("bin") }
 }
 
 impl Harness {
@@ -134,10 +141,23 @@ impl Harness {
                         self.marks.remove(place);
                         self.ask_again();
                     }
+                    Effect::List(target, at) => self.list(&target, at),
                     other => self.saved.push(format!("{other:?}")),
                 }
             }
         }
+    }
+
+    /// Takes a function of a corpus recording apart.
+    fn list(&mut self, target: &Target, at: Option<u64>) {
+        let data = self.loaded.data();
+        let (dso, start) = annotate::locate(data, target, None).expect("a function with samples");
+        let root = super::symfs();
+        let options = Options { symfs: Some(root.path().to_owned()), ..recorded() };
+        let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
+        let dso = data.session.dsos.get(dso);
+        let listing = code::list(dso, at.unwrap_or(start), &mut resolver, &mut lines, &options);
+        self.app.set_listing(target, listing.map(Arc::new));
     }
 
     fn ask_again(&mut self) {
@@ -176,6 +196,7 @@ impl Harness {
             lines: parts.lines,
             flame: parts.flame,
             heat: parts.heat,
+            hits: parts.hits,
             rows: parts.rows,
             sides: parts.sides,
             ledger: core.profile.ledger.clone(),

@@ -8,6 +8,7 @@ use ratatui::style::{Modifier, Style};
 use crate::panel::text::{clean, fit, width};
 use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
+use crate::profile::frames::INLINED;
 use crate::query::blocks::{Block, Flame};
 use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
@@ -215,7 +216,8 @@ fn label(block: &Block, room: usize, style: Style, theme: &Theme, place: Rect, b
         _ => {
             let head = format!("{edge}{mark} ");
             let left = room.saturating_sub(width(&head) + 1);
-            let name = clean(&block.name).into_owned();
+            // The letter says that it is inlined.
+            let name = clean(block.name.strip_suffix(INLINED).unwrap_or(&block.name)).into_owned();
             let with_share = format!("{name}  {share}");
             let name = if width(&with_share) <= left { with_share } else { fit(&name, left).into_owned() };
             format!("{head}{name}")

@@ -30,8 +30,8 @@ struct Slot {
     len: AtomicUsize,
 }
 
-/// More files at a time than this are refused.
-const MAX: usize = 4096;
+/// More files at a time than this are refused; the kernel allows a process some 65,000 mappings.
+const MAX: usize = 16_384;
 
 static SLOTS: [Slot; MAX] = [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; MAX];
 /// What was there before us for SIGBUS.

@@ -15,7 +15,7 @@ use super::bytes::Bytes;
 use super::demangle::{Form, demangle};
 use super::elf::{self, Segments};
 use super::image::Image;
-use super::resolver::Options;
+use super::resolver::{MAX_FILES, Options};
 use crate::kernel::procfs;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -218,6 +218,9 @@ impl Lines {
         self.asked += 1;
         if self.asked.is_multiple_of(PATIENCE) {
             self.keep_budget();
+        }
+        if self.files.len() > MAX_FILES / 4 {
+            self.files.clear();
         }
         let options = &self.options;
         let Some(file) = self.files.entry(dso.id).or_insert_with(|| OneFile::open(dso, options)) else {

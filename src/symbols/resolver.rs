@@ -49,6 +49,8 @@ pub struct Options {
     pub budget: usize,
 }
 
+/// Files that are held at once, each a mapping of ours.
+pub const MAX_FILES: usize = 4096;
 /// Half of what a session's samples may have.
 const BUDGET: usize = 256 << 20;
 
@@ -272,7 +274,7 @@ impl Resolver {
     fn make_room(&mut self, other: &Loaded) {
         let jits: usize = self.jits.values().map(Jit::memory).sum();
         let mut held = other.memory() + jits + self.files.values().map(Loaded::memory).sum::<usize>();
-        while held > self.options.budget {
+        while held > self.options.budget || self.files.len() >= MAX_FILES {
             let Some(oldest) = self.files.iter().min_by_key(|(_, l)| l.used).map(|(key, _)| *key) else { return };
             held -= self.files.remove(&oldest).map_or(0, |l| l.memory());
         }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::bytes::Bytes;
 use super::elf::{self, Segments};
 use super::image::Image;
-use super::resolver::Options;
+use super::resolver::{MAX_FILES, Options};
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -88,6 +88,9 @@ where
         while out.len() < MAX_FRAMES {
             let looked = at.address_for_lookup();
             let file = find(looked).filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
+            if self.files.len() > MAX_FILES {
+                self.files.clear();
+            }
             let tables = file.and_then(|(dso, offset)| {
                 let open = || Some(load(dso, options)?).map(|(unwinder, segments)| Tables { unwinder, segments });
                 let tables = self.files.entry(dso.id).or_insert_with(open).as_ref()?;

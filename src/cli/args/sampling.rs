@@ -44,9 +44,9 @@ pub struct Sampling {
     /// Record each sample's cgroup (the live screen always does)
     #[arg(long)]
     pub all_cgroups: bool,
-    /// How user call chains are taken: fp (frame pointers), dwarf[,SIZE] (the tables of the files, from a
-    /// copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or none; auto is fp, and says
-    /// where dwarf would do better
+    /// How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE (the tables of the files,
+    /// from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or none; auto is fp, and
+    /// says where dwarf would do better
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub call_graph: String,
     /// The whole machine (the default without a target)

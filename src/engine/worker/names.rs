@@ -24,6 +24,9 @@ const RETRIES: u8 = 5;
 /// Frames whose lines are asked for at once.
 const LINES_AT_ONCE: usize = 4096;
 
+/// Functions that are remembered as looked at.
+const MAX_SEEN: usize = 1 << 16;
+
 /// What is known of names, and what is still sought.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -184,6 +187,9 @@ impl Worker {
             return;
         }
         let seen = &mut self.names.seen;
+        if seen.len() > MAX_SEEN {
+            seen.clear();
+        }
         let before = seen.len();
         let unfolded = answer.lines.windows(2).filter(|pair| pair[0].depth > 0 || pair[1].depth > 0);
         seen.extend(unfolded.map(|pair| (pair[0].sym.clone(), pair[0].dso.clone())));

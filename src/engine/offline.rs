@@ -123,10 +123,9 @@ impl Ahead {
         let core = ingest.core();
         let from = std::mem::replace(&mut self.upto, core.profile.frames.len());
         let one = |i: usize| {
-            let frame = core.profile.frames.get(FrameId(i as u32));
-            let map = core.session.dsos.map_of(frame.map);
-            let dso = self.dsos.entry(map.dso).or_insert_with(|| Arc::new(core.session.dsos.get(map.dso).clone()));
-            (dso.clone(), map.to_dso(frame.ip.wrapping_sub(u64::from(frame.caller))))
+            let (id, at) = core.profile.frames.get(FrameId(i as u32)).place(&core.session.dsos);
+            let dso = self.dsos.entry(id).or_insert_with(|| Arc::new(core.session.dsos.get(id).clone()));
+            (dso.clone(), at)
         };
         (from..self.upto).map(one).collect()
     }
@@ -154,10 +153,8 @@ fn name_all(ingest: &mut Ingest, mut resolver: Resolver, notes: &mut Vec<String>
     // Shared copies, so that naming a frame copies no strings.
     let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
     for frame in profile.frames.unnamed() {
-        let one = profile.frames.get(frame);
-        let map = session.dsos.map_of(one.map);
-        let dso = &dsos[map.dso.0 as usize];
-        let at = map.to_dso(one.ip.wrapping_sub(u64::from(one.caller)));
+        let (id, at) = profile.frames.get(frame).place(&session.dsos);
+        let dso = &dsos[id.0 as usize];
         let found = resolver.resolve(dso, at);
         profile.frames.set(frame, dso, at, found);
     }
@@ -176,9 +173,8 @@ fn find_lines(ingest: &mut Ingest, symbols: Options) {
         .lineless(|_| true)
         .into_iter()
         .map(|frame| {
-            let one = profile.frames.get(frame);
-            let map = session.dsos.map_of(one.map);
-            (map.dso, map.to_dso(one.ip.wrapping_sub(u64::from(one.caller))), frame)
+            let (dso, at) = profile.frames.get(frame).place(&session.dsos);
+            (dso, at, frame)
         })
         .collect();
     wanted.sort_unstable();

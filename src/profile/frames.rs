@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Found;
 use crate::symbols::lines::{Line, Place};
@@ -26,6 +27,14 @@ pub struct Frame {
     /// Whether `ip` is a return address, so that the call is just before it.
     pub caller: bool,
     pub ip: u64,
+}
+
+impl Frame {
+    /// The DSO that it is in, and the address there that names it: that of the call, of a caller.
+    pub fn place(&self, dsos: &Dsos) -> (DsoId, u64) {
+        let map = dsos.map_of(self.map);
+        (map.dso, map.to_dso(self.ip.wrapping_sub(u64::from(self.caller))))
+    }
 }
 
 /// A function, or an address for which there is none.
@@ -76,14 +85,6 @@ pub enum State {
     Sought,
     Known,
     Unknown,
-}
-
-/// A frame whose name is wanted: what a resolver needs to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    pub frame: FrameId,
-    pub map: MapId,
-    pub ip: u64,
 }
 
 type SymKey = (u32, u64, Arc<str>);
@@ -181,23 +182,19 @@ impl Frames {
 
     /// Frames that came since the last call and need a name. Each gets a provisional symbol, so
     /// that it can be counted and shown at once.
-    pub fn wanted(&mut self, describe: impl Fn(MapId, u64) -> (Dso, u64)) -> Vec<Wanted> {
+    pub fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let again = std::mem::take(&mut self.again);
         let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != State::Sought;
         let renamed = |i: &usize| *i < again && self.list[*i].map != MapId::UNKNOWN;
         let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i) || renamed(i)).collect();
-        open.into_iter()
-            .map(|i| {
-                let frame = self.list[i];
-                let ip = frame.ip.wrapping_sub(u64::from(frame.caller));
-                let (dso, at) = describe(frame.map, ip);
-                if self.sym[i] == NONE {
-                    self.sym[i] = self.nameless(&dso, at, State::Sought).0;
-                }
-                Wanted { frame: FrameId(i as u32), map: frame.map, ip }
-            })
-            .collect()
+        for i in &open {
+            if self.sym[*i] == NONE {
+                let (dso, at) = self.list[*i].place(dsos);
+                self.sym[*i] = self.nameless(dsos.get(dso), at, State::Sought).0;
+            }
+        }
+        open.into_iter().map(|i| FrameId(i as u32)).collect()
     }
 
     /// Gives a frame its function, or the certainty that there is none.
@@ -315,6 +312,11 @@ impl Frames {
         let open: Vec<usize> = open.collect();
         open.iter().for_each(|i| lined[*i] = true);
         open.into_iter().map(|i| FrameId(i as u32)).collect()
+    }
+
+    /// Has all lines asked for again.
+    pub fn forget_asked_lines(&mut self) {
+        self.lined.clear();
     }
 
     /// Takes in the functions that a frame is in, innermost first; the last one is that of its symbol.

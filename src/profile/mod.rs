@@ -478,9 +478,8 @@ mod tests {
         }
         add(&mut p, &mut s, 99_999, &[CONTEXT_USER, 0x7, 0x20]);
         // Each address has a symbol, for want of a function.
-        let described = |map, at| (s.dsos.of_map(map).clone(), at);
         let n_frames = p.frames.len();
-        assert_eq!((p.frames.wanted(described).len(), p.frames.n_syms()), (n_frames, n_frames));
+        assert_eq!((p.frames.wanted(&s.dsos).len(), p.frames.n_syms()), (n_frames, n_frames));
         let name = p.frames.sym(p.frames.sym_of(FrameId(n_frames as u32 - 1))).name().into_owned();
         let evicted = p.evict().expect("one sealed");
         assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));

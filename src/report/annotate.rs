@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::json::round;
 use crate::panel::annotate::hex;
 use crate::query::annotate::{Hits, Row};
 use crate::symbols::code::Listing;
@@ -19,7 +20,7 @@ pub fn json(listing: &Listing, hits: &Hits, rows: &[Row], event: &str) -> Value 
                     "bytes": hex(&one.bytes),
                     "samples": own.samples,
                     "period": own.period,
-                    "percent": (percent * 1e4).round() / 1e4,
+                    "percent": round(*percent),
                     "callee": one.callee.as_deref(),
                     "file": one.line.as_ref().map(|l| &*l.file),
                     "line": one.line.as_ref().map(|l| l.line),

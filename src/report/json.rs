@@ -40,7 +40,7 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
 }
 
 /// Four decimals: more than the samples can carry, and short to read.
-fn round(percent: f64) -> f64 {
+pub(super) fn round(percent: f64) -> f64 {
     (percent * 1e4).round() / 1e4
 }
 

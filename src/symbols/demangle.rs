@@ -72,8 +72,7 @@ fn without_arguments(name: &str) -> String {
         match c {
             '<' if after_operator && depth == 0 => out.push(c),
             '<' => {
-                let begins = at == 0 || name[..at].ends_with("::") && !name[..at].is_empty() && at < 3;
-                if depth == 0 && begins {
+                if at == 0 {
                     // What stands first is the type itself, not what it was made of.
                     out.push(c);
                     continue;

@@ -13,6 +13,7 @@ use crate::kernel::monotonic_ns;
 use crate::profile::{FrameId, SymId};
 use crate::query::annotate::{self, Target};
 use crate::query::answer::{Answer, Broken};
+use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::symbols::Form;
 
@@ -43,7 +44,10 @@ pub(super) struct Names {
     seen: FxHashSet<(Arc<str>, Arc<str>)>,
     seen_syms: (u64, usize, Vec<bool>),
     lines_asked: usize,
+    /// Of which numbering these are.
     epoch: u64,
+    /// Build ids that servers were asked for: once is enough, whatever came.
+    fetched: FxHashSet<BuildId>,
     /// The DSO of the function that was last taken apart.
     listed: Option<DsoId>,
 }
@@ -53,9 +57,7 @@ impl Worker {
     pub(super) fn seek_names(&mut self) {
         let core = self.ingest.core_mut();
         let (session, profile) = (&core.session, &mut core.profile);
-        let wanted =
-            profile.frames.wanted(|map, ip| (session.dsos.of_map(map).clone(), session.dsos.map_of(map).to_dso(ip)));
-        let frames: Vec<FrameId> = wanted.into_iter().map(|w| w.frame).collect();
+        let frames = profile.frames.wanted(&session.dsos);
         self.ask(&frames);
         self.retry();
     }
@@ -74,9 +76,9 @@ impl Worker {
     fn wanted(&mut self, frame: FrameId) -> Wanted {
         let core = self.ingest.core();
         let one = core.profile.frames.get(frame);
-        let map = core.session.dsos.map_of(one.map);
-        let now = core.session.dsos.get(map.dso);
-        let (dsos, slot) = (&mut self.names.dsos, map.dso.0 as usize);
+        let (id, at) = one.place(&core.session.dsos);
+        let now = core.session.dsos.get(id);
+        let (dsos, slot) = (&mut self.names.dsos, id.0 as usize);
         if dsos.len() <= slot {
             dsos.resize(slot + 1, None);
         }
@@ -84,7 +86,7 @@ impl Worker {
         let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
         let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
         dsos[slot] = Some(dso.clone());
-        Wanted { frame, dso, at: map.to_dso(one.ip.wrapping_sub(u64::from(one.caller))) }
+        Wanted { frame, dso, at }
     }
 
     /// Asks again for what a JIT may have told of by now.
@@ -94,8 +96,7 @@ impl Worker {
             return;
         }
         self.names.next_retry = now + RETRY_NS;
-        let epoch = self.ingest.core().profile.epoch();
-        if std::mem::replace(&mut self.names.epoch, epoch) != epoch {
+        if self.names.epoch != self.ingest.core().profile.epoch() {
             // Frames have other numbers now.
             return self.names.jitted.clear();
         }
@@ -110,6 +111,9 @@ impl Worker {
         let problems: Vec<(Arc<str>, String)> = named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
         let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
         if named.epoch == core.profile.epoch() {
+            if std::mem::replace(&mut self.names.epoch, named.epoch) != named.epoch {
+                self.names.jitted.clear();
+            }
             for (frame, dso, at, found) in named.frames {
                 let dso = core.session.dsos.get(dso);
                 if dso.kind == DsoKind::Anon && self.live {
@@ -126,9 +130,9 @@ impl Worker {
             all.extend(sources);
             all.extend(problems.iter().map(|(path, why)| (path.clone(), format!("none: {why}"))));
         }
-        for wanted in named.stripped {
-            if let Some(fetcher) = &self.links.fetcher {
-                let _ = fetcher.0.send(wanted);
+        if let Some((fetcher, _)) = &self.links.fetcher {
+            for (dso, id) in named.stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {
+                let _ = fetcher.send((dso, id));
             }
         }
         problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
@@ -233,6 +237,9 @@ impl Worker {
             }
             self.fresh_data = true;
             self.next_publish = self.next_publish.min(monotonic_ns() + 3 * MIN_INTERVAL_NS);
+        } else {
+            // Frames have other numbers now: what was found is nobody's, and is asked for again.
+            core.profile.frames.forget_asked_lines();
         }
     }
 

@@ -9,7 +9,8 @@ use super::{Flow, Instruction};
 pub fn decode(code: &[u8], address: u64) -> Vec<Instruction> {
     let decoder = <ARMv8 as Arch>::Decoder::default();
     let mut out = Vec::new();
-    for (word, at) in code.chunks(4).zip((address..).step_by(4)) {
+    for (word, i) in code.chunks(4).zip(0u64..) {
+        let at = address.wrapping_add(4 * i);
         let decoded = decoder.decode(&mut U8Reader::new(word)).ok().filter(|_| word.len() == 4);
         let (text, flow) = match decoded {
             Some(one) => (one.to_string(), flow(one.opcode, &one.operands, at)),

@@ -78,8 +78,9 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code,
         let at = start.wrapping_sub(moved);
         let section = file.sections().find(|s| s.address() != 0 && at.wrapping_sub(s.address()) < s.size());
         let data = section.as_ref().and_then(|s| s.data().ok()).unwrap_or_default();
-        let from = section.map_or(0, |s| at - s.address()) as usize;
-        let bytes = data.get(from..(from + (end - start) as usize).min(data.len())).unwrap_or_default().to_vec();
+        let from = section.map_or(0, |s| at.wrapping_sub(s.address())) as usize;
+        let until = from.saturating_add((end - start) as usize).min(data.len());
+        let bytes = data.get(from..until).unwrap_or_default().to_vec();
         if bytes.is_empty() {
             return Err(format!("{} has no code there", path.display()));
         }
@@ -94,7 +95,10 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code,
 /// /proc/kcore is the kernel's memory as an ELF file (Documentation/filesystems/proc.rst).
 fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     let missing = |why: String| {
-        format!("the kernel's code is in /proc/kcore ({why}) or in a vmlinux image: give one with --vmlinux FILE")
+        format!(
+            "the kernel's code is in /proc/kcore ({why}) or in a vmlinux image: save a recording, and give one to \
+             open or annotate with --vmlinux FILE"
+        )
     };
     let file = File::open("/proc/kcore").map_err(|e| missing(e.to_string()))?;
     let mut head = vec![0; 1 << 16];

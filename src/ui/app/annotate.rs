@@ -141,7 +141,7 @@ impl App {
     }
 
     pub(super) fn next_form(&mut self) {
-        if self.info.origin == Origin::Recorded && self.info.inputs.is_empty() && self.info.events.is_empty() {
+        if self.info.origin == Origin::Recorded && self.info.inputs.is_empty() {
             return self.say("the names of a text stay as they are");
         }
         self.form = self.form.next();

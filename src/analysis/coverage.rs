@@ -26,7 +26,7 @@ pub fn table(data: Data<'_>, event: usize, frequency: u64) -> Table {
     }
     let seconds = span.1.saturating_sub(span.0) as f64 / 1e9;
     let expected = (seconds * frequency as f64).round() as u64;
-    let column = |name, title, width| Column { name, title, align: Align::Right, width };
+    let column = |name, title, width| Column::new(name, title, Align::Right, width);
     let rows = cpus.iter().enumerate().filter(|(_, c)| c.samples > 0).map(|(cpu, count)| {
         let share =
             if expected == 0 { Cell::Empty } else { Cell::Percent(100.0 * count.samples as f64 / expected as f64) };

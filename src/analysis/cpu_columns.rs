@@ -1,6 +1,8 @@
 //! What can stand in a column of the CPU table: its name, title and width, how its values are written,
 //! and the filter that a cell of it leads to.
 
+use std::borrow::Cow;
+
 use crate::panel::unit::short;
 use crate::panel::{Align, Column};
 use crate::query::context::VECTORS;
@@ -124,30 +126,34 @@ impl CpuColumn {
             Self::Marks => ("marks", "marks", 18),
         };
         let align = if matches!(self, Self::Siblings | Self::Marks) { Align::Left } else { Align::Right };
-        Column { name, title, align, width }
+        Column::new(name, title, align, width)
     }
 
     /// What the column holds, in a word or two.
-    pub fn long(self) -> &'static str {
-        match self {
-            Self::Share(_) => match self.column().name {
-                "user" => "user code",
-                "nice" => "niced user code",
-                "system" => "kernel code of tasks",
-                "irq" => "interrupts",
-                "softirq" => "softirqs",
-                "steal" => "time stolen by the host",
-                "guest" => "guests",
-                other => other,
-            },
+    pub fn long(self) -> Cow<'static, str> {
+        let words = match self {
+            Self::Share(_) => {
+                let name = self.column().name;
+                match &*name {
+                    "user" => "user code",
+                    "nice" => "niced user code",
+                    "system" => "kernel code of tasks",
+                    "irq" => "interrupts",
+                    "softirq" => "softirqs",
+                    "steal" => "time stolen by the host",
+                    "guest" => "guests",
+                    _ => return name,
+                }
+            }
             Self::Ksoftirqd => "percent of a CPU in ksoftirqd",
             Self::NetProcessed => "packets received a second",
             Self::NetDropped => "packets dropped a second, the backlog being full,",
             Self::NetSqueezed => "times a second that receiving ran out of its budget",
             Self::NetRps => "packets a second steered here by RPS",
             Self::Throttled => "throttled for heat since boot",
-            other => other.column().title,
-        }
+            other => return other.column().title,
+        };
+        words.into()
     }
 
     /// Whether values are shares, from 0 to 100.

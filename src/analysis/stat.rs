@@ -136,7 +136,7 @@ pub fn metric(counters: &[Counter], at: usize, seconds: f64) -> String {
 }
 
 const fn column(name: &'static str, title: &'static str, align: Align) -> Column {
-    Column { name, title, align, width: 0 }
+    Column::new(name, title, align, 0)
 }
 
 /// Counters as a table: one row each, with the place that they are of where there are several.

@@ -113,7 +113,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
 }
 
 fn table(rows: &[&DiffRow<Vec<String>>], keys: &[Key], per: Per) -> Table {
-    let right = |name, title| Column { name, title, align: Align::Right, width: 0 };
+    let right = |name, title| Column::new(name, title, Align::Right, 0);
     let mut columns = vec![
         right("delta", "Δ"),
         right("verdict", ""),
@@ -122,7 +122,7 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[Key], per: Per) -> Table {
         right("old_samples", "Old samples"),
         right("new_samples", "New samples"),
     ];
-    columns.extend(keys.iter().map(|k| Column { name: k.name(), title: k.title(), align: Align::Left, width: 0 }));
+    columns.extend(keys.iter().map(|k| Column::new(k.name(), k.title(), Align::Left, 0)));
     let value = |v: f64| match per {
         Per::Total => Cell::Percent(v),
         _ => Cell::Count(v.round() as u64),

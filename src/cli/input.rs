@@ -34,6 +34,22 @@ impl Recording {
     }
 }
 
+/// A source with files that it needs.
+struct Kept {
+    source: Box<dyn Source>,
+    _dir: tempfile::TempDir,
+}
+
+impl Source for Kept {
+    fn info(&self) -> &Info {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut crate::source::Batch) -> Result<crate::source::Step, crate::source::SourceError> {
+        self.source.next(batch)
+    }
+}
+
 /// Opens what the arguments name.
 pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
     let (opened, complaint) = open_silently(args, no_demangle)?;
@@ -57,6 +73,14 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
 }
 
 impl Opened {
+    /// The source alone; unpacked files stay until it is dropped.
+    pub fn into_source(self) -> Box<dyn Source> {
+        match self._unpacked {
+            None => self.source,
+            Some(dir) => Box::new(Kept { source: self.source, _dir: dir }),
+        }
+    }
+
     /// Reads it to the end, complaining of what is wrong.
     pub fn load(mut self, wants: Wants) -> anyhow::Result<Loaded> {
         let loaded = offline::load(&mut *self.source, self.symbols, wants)?;

@@ -44,7 +44,7 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
 }
 
 fn table(places: &Places, list: &[Entry]) -> Table {
-    let column = |name, title| Column { name, title, align: Align::Left, width: 0 };
+    let column = |name, title| Column::new(name, title, Align::Left, 0);
     let about = |entry: &Entry| match (entry.sort, entry.missing) {
         (Sort::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
         (_, "") => entry.about.clone(),

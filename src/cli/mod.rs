@@ -20,6 +20,7 @@ pub mod script;
 pub mod setup;
 pub mod stat;
 pub mod symbols;
+pub mod units;
 mod watch;
 
 use std::process::ExitCode;
@@ -34,23 +35,27 @@ pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
-    let parsed = Args::command().try_get_matches().and_then(|matches| {
+    let parsed = args::units::add(Args::command()).try_get_matches().and_then(|matches| {
+        if let Some((spec, own)) = args::units::find(&matches) {
+            return Ok(Parsed::Unit(spec, Box::new(args::units::UnitArgs::of(spec, own)?)));
+        }
         let mut args = Args::from_arg_matches(&matches)?;
         match (&mut args.command, matches.subcommand()) {
             (Some(Command::Record(record)), Some((_, own))) => record.sampling.place_filters(own),
             (None, _) => args.live.sampling.place_filters(&matches),
             _ => {}
         }
-        Ok(args)
+        Ok(Parsed::Other(Box::new(args)))
     });
     let args = match parsed {
-        Ok(args) => args,
+        Ok(Parsed::Unit(spec, args)) => return code(units::run(spec, *args)),
+        Ok(Parsed::Other(args)) => args,
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let result = match args.command {
+    code(match args.command {
         None => live::run(args.live),
         Some(Command::Open(open)) => live::open(open),
         Some(Command::Record(record)) => record::run(record),
@@ -65,7 +70,16 @@ pub fn main() -> ExitCode {
         Some(Command::Probe(options)) => probe::run(options),
         Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
-    };
+    })
+}
+
+/// What was typed.
+enum Parsed {
+    Unit(&'static crate::analysis::frame::Spec, Box<args::units::UnitArgs>),
+    Other(Box<Args>),
+}
+
+fn code(result: anyhow::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,

@@ -46,7 +46,7 @@ pub fn run(args: Probe) -> anyhow::Result<u8> {
 }
 
 fn column(name: &'static str, title: &'static str) -> Column {
-    Column { name, title, align: Align::Left, width: 0 }
+    Column::new(name, title, Align::Left, 0)
 }
 
 fn text(text: &str) -> Cell {

@@ -180,7 +180,7 @@ pub fn points(points: f64) -> anyhow::Result<f64> {
 }
 
 /// Pages, or bytes with a unit.
-fn pages(text: &str) -> anyhow::Result<usize> {
+pub fn pages(text: &str) -> anyhow::Result<usize> {
     let page = rustix::param::page_size();
     let pages = match text.parse::<usize>() {
         Ok(pages) => Some(pages),

@@ -24,6 +24,7 @@ use super::offcpu::OffCpu;
 use super::pairs::{self, Pairing};
 use super::softirqs::SoftirqTrace;
 use super::tracepoints;
+use super::units::Units;
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +39,13 @@ pub struct Wants {
     pub inline: bool,
     /// Their source lines, likewise.
     pub lines: bool,
+    /// Its events are for analysis units alone: nothing of them is kept.
+    pub units_only: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { chains: true, traces: false, fields: true, inline: false, lines: false }
+        Self { chains: true, traces: false, fields: true, inline: false, lines: false, units_only: false }
     }
 }
 
@@ -94,6 +97,8 @@ pub struct Core {
     pub softirqs: Option<SoftirqTrace>,
     /// The frame of each named frame of a text.
     named: Vec<FrameId>,
+    /// Analysis units.
+    pub units: Units,
     /// Completes call chains, where that is wanted.
     pub chains: Option<Chains>,
     /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
@@ -132,11 +137,12 @@ impl Ingest {
             cuts_until: 0,
             own_pid,
             wants,
-            formats: if wants.traces || wants.fields { Formats::parse(&info.tracing) } else { Formats::default() },
-            off_cpu: OffCpu::new(info),
+            formats: if wants.traces || wants.fields || wants.units_only { Formats::parse(&info.tracing) } else { Formats::default() },
+            off_cpu: if wants.units_only { None } else { OffCpu::new(info) },
             pairs: Vec::new(),
-            softirqs: SoftirqTrace::new(info),
+            softirqs: if wants.units_only { None } else { SoftirqTrace::new(info) },
             named: Vec::new(),
+            units: Units::default(),
             chains: None,
             last_named: (0, Vec::new()),
             rates: Vec::new(),
@@ -146,11 +152,15 @@ impl Ingest {
             kinds: FxHashMap::default(),
             decoders,
         };
-        (0..core.events.len()).for_each(|event| core.learn_format(event));
-        if core.off_cpu.is_some() {
-            core.derive(super::offcpu::NAME);
+        if wants.units_only {
+            core.units.expect(info.events.iter().map(|event| event.name.clone()));
+        } else {
+            (0..core.events.len()).for_each(|event| core.learn_format(event));
+            if core.off_cpu.is_some() {
+                core.derive(super::offcpu::NAME);
+            }
+            core.find_pairs(&info.tracing);
         }
-        core.find_pairs(&info.tracing);
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -200,6 +210,9 @@ impl Ingest {
             self.rounds[input].complete = u64::MAX;
         }
         let rounds = self.recorded.then(|| self.rounds.iter().map(|r| r.complete).min()).flatten();
+        if let Some(until) = batch.complete_until {
+            self.core.units.until(until);
+        }
         if let Some(until) = batch.complete_until.max(rounds.filter(|u| *u > 0)) {
             let Self { orderer, core, spare, .. } = self;
             orderer.release(
@@ -268,6 +281,9 @@ impl Core {
             self.named_sample(&sample, batch.stack_frames.get(range).unwrap_or_default());
         }
         batch.stack_frames.clear();
+        let events = self.decoders.first().map_or(&[][..], |first| &first.events);
+        self.units.count(&batch.cpu_counts, events);
+        batch.cpu_counts.clear();
     }
 
     /// Makes room for an event that came up.
@@ -276,9 +292,15 @@ impl Core {
         if let Some(first) = self.decoders.first_mut() {
             first.add(at, &event);
         }
+        if self.units.is_quiet_name(&event.name) {
+            self.events.push(event);
+            self.bind_units(at);
+            return;
+        }
         self.clock = self.clock.or_else(|| event.is_clock().then_some(at));
         self.events.push(event);
         self.learn_format(usize::from(at));
+        self.bind_units(at);
         let live = self.session.origin();
         if live == Origin::Live && self.off_cpu.is_none() {
             self.off_cpu = OffCpu::among(&self.events, &[], live);
@@ -292,6 +314,23 @@ impl Core {
         if live == Origin::Live && self.softirqs.is_none() {
             self.softirqs = SoftirqTrace::among(&self.events, &[], live);
         }
+    }
+
+    /// Gives an event to the units that want it.
+    pub fn bind_units(&mut self, event: u16) {
+        let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
+        let recorded = self.formats.by_id.get(&desc.attr.config).filter(|_| desc.attr.kind == TYPE_TRACEPOINT);
+        let format = match (recorded, self.session.origin()) {
+            (Some(format), _) => Some(Arc::new(format.clone())),
+            (None, Origin::Live) => tracepoints::of_this_machine(plain(&desc.name)).map(Arc::new),
+            (None, Origin::Recorded) => None,
+        };
+        self.units.bind(event, &desc.name.clone(), format.as_ref());
+    }
+
+    /// The same of all events that are there.
+    pub fn bind_all_units(&mut self) {
+        (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
 
     /// Makes an event of each pair of tracepoints that came up.
@@ -382,7 +421,8 @@ impl Core {
         self.profile.ledger.timed += u64::from(self.clock == Some(event));
     }
 
-    fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
+    /// Applies one record.
+    pub fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
         if header.kind == types::SAMPLE {
             return self.sample(input, time, header, body);
@@ -402,12 +442,18 @@ impl Core {
                 let cpu =
                     layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
                 self.profile.losses.push(Loss { time, samples: lost, cpu });
+                self.units.lose(cpu.map(u32::from), time, lost);
                 self.off_cpu.iter_mut().for_each(OffCpu::forget);
                 self.pairs.iter_mut().for_each(Pairing::forget);
                 self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
-            Ok(side) => self.session.apply(&side, time),
+            Ok(side) => {
+                if !self.units.is_empty() {
+                    self.units.side(&side, time, &self.session);
+                }
+                self.session.apply(&side, time);
+            }
             Err(_) => self.profile.ledger.malformed += 1,
         }
     }
@@ -431,6 +477,16 @@ impl Core {
             self.profile.ledger.malformed += 1;
             return;
         };
+        if self.units.takes(event) {
+            if self.start == 0 {
+                self.start = time;
+            }
+            let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
+            self.units.sample(event, &sample, mode, own, &self.session, &mut self.profile);
+        }
+        if self.units.is_quiet(event) {
+            return;
+        }
         let switch = self.off_cpu.as_ref().and_then(|off| off.switch(event, sample.raw));
         if let Some(switch) = switch {
             self.back(switch.next, sample.time, sample.cpu);

@@ -25,6 +25,8 @@ pub mod pairs;
 pub mod softirqs;
 pub mod symbolizer;
 pub mod tracepoints;
+pub mod unit_run;
+pub mod units;
 pub mod view;
 pub mod watch;
 pub mod worker;

@@ -76,7 +76,7 @@ pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<L
     notes.extend(ingest.core().complaints());
     let damaged = !notes.is_empty();
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
-    name_all(&mut ingest, resolver, &mut notes);
+    name_all(ingest.core_mut(), &mut resolver, &mut notes);
     if wants.inline || wants.lines {
         find_lines(&mut ingest, symbols);
         ingest.core_mut().profile.frames.show_inlined(wants.inline);
@@ -147,12 +147,16 @@ impl Ahead {
     }
 }
 
-fn name_all(ingest: &mut Ingest, mut resolver: Resolver, notes: &mut Vec<String>) {
-    let core = ingest.core_mut();
+/// Gives all frames that have none their names.
+pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
+    let mut frames = core.profile.frames.unnamed().peekable();
+    if frames.peek().is_none() {
+        return;
+    }
     let (session, profile) = (&core.session, &mut core.profile);
     // Shared copies, so that naming a frame copies no strings.
     let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
-    for frame in profile.frames.unnamed() {
+    for frame in frames {
         let (id, at) = profile.frames.get(frame).place(&session.dsos);
         let dso = &dsos[id.0 as usize];
         let found = resolver.resolve(dso, at);

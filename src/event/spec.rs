@@ -69,6 +69,12 @@ impl Event {
         Self::new("cpu-clock".into(), attr, None)
     }
 
+    /// An event that never happens, for sessions whose events come later (PERF_COUNT_SW_DUMMY).
+    pub fn dummy() -> Self {
+        let attr = Attr { kind: TYPE_SOFTWARE, config: crate::kernel::attr::SW_DUMMY, ..Attr::default() };
+        Self { no_samples: true, ..Self::new("dummy".into(), attr, None) }
+    }
+
     /// The default event of perf and of us.
     pub fn cycles() -> Self {
         let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };

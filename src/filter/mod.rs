@@ -5,6 +5,7 @@
 
 pub mod capture;
 pub mod complete;
+pub mod expr;
 pub mod lex;
 pub mod parse;
 pub mod program;

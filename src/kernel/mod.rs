@@ -29,6 +29,18 @@ pub fn wall_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Realtime))
 }
 
+/// Year, month, day, hour, minute and second of the local time at a second since the epoch (localtime_r(3)).
+pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
+    let mut out = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers lead to values of ours that live through the call; localtime_r writes the second
+    // only, and all zeroes are a valid value of it.
+    let (filled, tm) = unsafe {
+        let filled = !libc::localtime_r(&seconds, out.as_mut_ptr()).is_null();
+        (filled, out.assume_init())
+    };
+    filled.then_some([tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec])
+}
+
 /// CPU time that this process has used so far, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))

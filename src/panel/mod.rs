@@ -2,10 +2,139 @@
 //! panels, so a figure looks the same wherever it is read.
 
 pub mod annotate;
+pub mod heatmap;
+pub mod histogram;
+pub mod measure;
+pub mod rows;
+pub mod series;
+pub mod stacks;
 pub mod table;
 pub mod text;
 pub mod top;
 pub mod tree;
 pub mod unit;
 
+pub use heatmap::Heatmap;
+pub use histogram::Histogram;
+pub use measure::Measure;
+pub use rows::Rows;
+pub use series::Series;
+pub use stacks::Stacks;
 pub use table::{Align, Cell, Column, Table};
+
+use std::sync::Arc;
+
+/// A titled piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    pub title: String,
+    /// What to know of its figures; empty when there is nothing.
+    pub note: String,
+    pub body: Body,
+}
+
+/// What a panel shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    Table(Rows),
+    /// Rows below others, which can be folded.
+    Tree(Rows),
+    /// The newest rows come last.
+    Log(Rows),
+    Histogram(Histogram),
+    Heatmap(Heatmap),
+    Series(Series),
+    Flame(Arc<Stacks>),
+}
+
+impl Panel {
+    pub fn new(title: impl Into<String>, body: Body) -> Self {
+        Self { title: title.into(), note: String::new(), body }
+    }
+
+    /// The same with something to know.
+    pub fn noted(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        match &self.body {
+            Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => rows.table.rows.is_empty(),
+            Body::Histogram(histogram) => histogram.bars.is_empty(),
+            Body::Heatmap(map) => map.rows.is_empty(),
+            Body::Series(series) => series.lines.is_empty(),
+            Body::Flame(stacks) => stacks.stacks.is_empty(),
+        }
+    }
+
+    /// The rows of a table, a tree or a log.
+    pub fn rows(&self) -> Option<&Rows> {
+        match &self.body {
+            Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// Plain text: title, body, note.
+    pub fn to_text(&self) -> String {
+        let body = match &self.body {
+            _ if self.is_empty() => "nothing yet\n".to_owned(),
+            Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => rows.to_text(),
+            Body::Histogram(histogram) => histogram.to_text(),
+            Body::Heatmap(map) => map.to_text(),
+            Body::Series(series) => series.to_text(),
+            Body::Flame(stacks) => stacks.folded(""),
+        };
+        let note = if self.note.is_empty() { String::new() } else { format!("! {}\n", self.note) };
+        format!("{}\n{body}{note}", self.title)
+    }
+
+    /// `{title, kind, note, …}`; what follows depends on the kind.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::json;
+        let (kind, body) = match &self.body {
+            Body::Table(rows) => ("table", json!({ "rows": rows.table.to_json() })),
+            Body::Tree(rows) => ("tree", json!({ "rows": rows.table.to_json(), "depth": rows.depth })),
+            Body::Log(rows) => ("log", json!({ "rows": rows.table.to_json() })),
+            Body::Histogram(h) => {
+                let bars: Vec<_> =
+                    h.bars.iter().map(|b| json!({ "from": b.from, "to": b.to, "count": b.count })).collect();
+                ("histogram", json!({ "unit": h.measure.name(), "bars": bars }))
+            }
+            Body::Heatmap(map) => {
+                let known = |v: &f32| v.is_finite().then_some(*v);
+                let row = |row: &heatmap::Row| {
+                    json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() })
+                };
+                let rows: Vec<_> = map.rows.iter().map(row).collect();
+                ("heatmap", json!({ "unit": map.measure.name(), "start_ns": map.start, "step_ns": map.step, "rows": rows }))
+            }
+            Body::Series(series) => {
+                let known = |v: &f64| v.is_finite().then_some(*v);
+                let line = |line: &series::Line| {
+                    json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() })
+                };
+                let lines: Vec<_> = series.lines.iter().map(line).collect();
+                let unit = series.measure.name();
+                ("series", json!({ "unit": unit, "start_ns": series.start, "step_ns": series.step, "lines": lines }))
+            }
+            Body::Flame(stacks) => {
+                let stack = |stack: &stacks::Stack| {
+                    let frames: Vec<&str> = stack.frames.iter().map(|name| &*name.text).collect();
+                    json!({ "frames": frames, "weight": stack.weight, "count": stack.count })
+                };
+                let list: Vec<_> = stacks.stacks.iter().map(stack).collect();
+                ("flame", json!({ "unit": stacks.measure.name(), "stacks": list }))
+            }
+        };
+        let mut object = json!({ "title": self.title, "kind": kind });
+        if !self.note.is_empty() {
+            object["note"] = json!(self.note);
+        }
+        if let (Some(all), serde_json::Value::Object(body)) = (object.as_object_mut(), body) {
+            all.extend(body);
+        }
+        object
+    }
+}

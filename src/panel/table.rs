@@ -1,5 +1,6 @@
 //! A table: titled columns and rows of typed cells.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How a column's cells stand.
@@ -13,8 +14,8 @@ pub enum Align {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The name in CSV and JSON.
-    pub name: &'static str,
-    pub title: &'static str,
+    pub name: Cow<'static, str>,
+    pub title: Cow<'static, str>,
     pub align: Align,
     /// Cells wide, for columns whose width does not depend on their content; 0 for those that
     /// share what is left.
@@ -32,6 +33,20 @@ pub enum Cell {
     /// Any other number, with one decimal.
     Number(f64),
     Id(i64),
+    /// Nanoseconds that something took.
+    Time(u64),
+    Bytes(u64),
+    /// An address.
+    Address(u64),
+    /// A course of values, the newest last.
+    Course(Arc<[f32]>),
+}
+
+impl Column {
+    /// A column whose name and title are fixed.
+    pub const fn new(name: &'static str, title: &'static str, align: Align, width: u16) -> Self {
+        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width }
+    }
 }
 
 impl Cell {
@@ -44,6 +59,25 @@ impl Cell {
             Self::Percent(p) => super::unit::percent(*p),
             Self::Number(n) => format!("{n:.1}"),
             Self::Id(n) => n.to_string(),
+            Self::Time(ns) => super::unit::duration(*ns),
+            Self::Bytes(n) => super::unit::bytes(*n),
+            Self::Address(n) => format!("{n:#x}"),
+            Self::Course(values) => super::series::spark(values),
+        }
+    }
+
+    /// For ordering: numbers by size, texts after each other; what is empty comes last.
+    pub fn compare(&self, other: &Self) -> std::cmp::Ordering {
+        let number = |cell: &Self| match cell {
+            Self::Count(n) | Self::Time(n) | Self::Bytes(n) | Self::Address(n) => Some(*n as f64),
+            Self::Percent(n) | Self::Number(n) => Some(*n),
+            Self::Id(n) => Some(*n as f64),
+            Self::Course(values) => values.last().map(|n| f64::from(*n)),
+            Self::Empty | Self::Text(_) => None,
+        };
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => b.cmp(a),
+            _ => number(self).unwrap_or(f64::NEG_INFINITY).total_cmp(&number(other).unwrap_or(f64::NEG_INFINITY)),
         }
     }
 
@@ -55,6 +89,9 @@ impl Cell {
             Self::Count(n) => n.to_string(),
             Self::Percent(n) | Self::Number(n) => format!("{n:.4}"),
             Self::Id(n) => n.to_string(),
+            Self::Time(n) | Self::Bytes(n) => n.to_string(),
+            Self::Address(n) => format!("{n:#x}"),
+            Self::Course(values) => values.iter().map(|v| format!("{v:.1}")).collect::<Vec<_>>().join(" "),
         }
     }
 }
@@ -72,7 +109,7 @@ impl Table {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
         let width = |i: usize| {
             let content = cells.iter().filter_map(|r| r.get(i)).map(|c| super::text::width(c)).max().unwrap_or(0);
-            content.max(super::text::width(self.columns[i].title))
+            content.max(super::text::width(&self.columns[i].title))
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
@@ -96,7 +133,7 @@ impl Table {
             }
             out.push('\n');
         };
-        line(&mut self.columns.iter().map(|c| c.title));
+        line(&mut self.columns.iter().map(|c| &*c.title));
         for row in &cells {
             line(&mut row.iter().map(String::as_str));
         }
@@ -113,7 +150,7 @@ impl Table {
             out.push_str(&texts.into_iter().map(quote).collect::<Vec<_>>().join(","));
             out.push_str("\r\n");
         };
-        line(self.columns.iter().map(|c| c.name.to_owned()).collect());
+        line(self.columns.iter().map(|c| c.name.clone().into_owned()).collect());
         for row in &self.rows {
             line(row.iter().map(Cell::raw).collect());
         }
@@ -130,9 +167,14 @@ impl Table {
             Cell::Count(n) => Some(serde_json::json!(n)),
             Cell::Id(n) => Some(serde_json::json!(n)),
             Cell::Percent(n) | Cell::Number(n) => Some(serde_json::json!((n * 1e4).round() / 1e4)),
+            Cell::Time(n) | Cell::Bytes(n) => Some(serde_json::json!(n)),
+            Cell::Address(n) => Some(serde_json::json!(format!("{n:#x}"))),
+            Cell::Course(values) => {
+                Some(values.iter().map(|v| (f64::from(*v) * 10.0).round() / 10.0).collect::<Vec<_>>().into())
+            }
         };
         let object = |row: &Vec<Cell>| {
-            let fields = self.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.to_owned(), value(cell)?)));
+            let fields = self.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.clone().into_owned(), value(cell)?)));
             serde_json::Value::Object(fields.collect())
         };
         self.rows.iter().map(object).collect()
@@ -145,7 +187,7 @@ mod tests {
 
     #[test]
     fn text_is_aligned_and_csv_is_quoted() {
-        let column = |name, align| Column { name, title: name, align, width: 0 };
+        let column = |name, align| Column::new(name, name, align, 0);
         let table = Table {
             columns: vec![column("n", Align::Right), column("name", Align::Left)],
             rows: vec![

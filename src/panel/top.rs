@@ -25,7 +25,7 @@ pub enum Field {
 
 impl Field {
     pub fn column(self) -> Column {
-        let of = |name, title, width| Column { name, title, align: Align::Right, width };
+        let of = |name, title, width| Column::new(name, title, Align::Right, width);
         match self {
             Self::Children => of("children_pct", "Children", 9),
             Self::SelfTime => of("self_pct", "Self", 8),
@@ -36,11 +36,11 @@ impl Field {
             Self::Key(Key::Cpu) => of("cpu", "CPU", 4),
             Self::Key(Key::Pid) => of("pid", "PID", 7),
             Self::Key(Key::Tid) => of("tid", "TID", 7),
-            Self::Key(Key::Trace) => Column { name: "trace", title: "Trace output", align: Align::Left, width: 40 },
-            Self::Key(Key::Cgroup) => Column { name: "cgroup", title: "Cgroup", align: Align::Left, width: 24 },
-            Self::Key(Key::Comm) => Column { name: "comm", title: "Comm", align: Align::Left, width: 15 },
-            Self::Key(Key::Dso) => Column { name: "dso", title: "DSO", align: Align::Left, width: 18 },
-            Self::Key(Key::Sym) => Column { name: "sym", title: "Symbol", align: Align::Left, width: 0 },
+            Self::Key(Key::Trace) => Column::new("trace", "Trace output", Align::Left, 40),
+            Self::Key(Key::Cgroup) => Column::new("cgroup", "Cgroup", Align::Left, 24),
+            Self::Key(Key::Comm) => Column::new("comm", "Comm", Align::Left, 15),
+            Self::Key(Key::Dso) => Column::new("dso", "DSO", Align::Left, 18),
+            Self::Key(Key::Sym) => Column::new("sym", "Symbol", Align::Left, 0),
         }
     }
 

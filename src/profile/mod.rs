@@ -18,6 +18,7 @@ pub mod frames;
 pub mod ledger;
 pub mod losses;
 mod memory;
+mod pins;
 pub mod sites;
 pub mod timeline;
 pub mod trie;
@@ -42,6 +43,7 @@ pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::Ledger;
 pub use losses::{Gaps, Loss, Losses};
+pub use pins::{Pin, Pins};
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
@@ -64,6 +66,8 @@ pub struct Profile {
     pub ledger: Ledger,
     pub losses: Losses,
     pub gaps: Gaps,
+    /// Stacks that are held though no sample may have them.
+    pub pins: Pins,
     memory: Memory,
     /// The last chain of each thread, by tid: the next one mostly begins alike.
     last: FxHashMap<i32, Last>,
@@ -146,6 +150,12 @@ impl Profile {
     /// The fields of a tracepoint; `None` of other events.
     pub fn format(&self, event: u16) -> Option<&Arc<Format>> {
         self.formats.get(&event)
+    }
+
+    /// Holds a sample's stack for whoever counts it by itself; the sample is not added.
+    pub fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> Pin {
+        let node = self.stack(session, sample, mode);
+        self.pins.hold(node)
     }
 
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
@@ -272,7 +282,7 @@ impl Profile {
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
         let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
-        columns + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
+        columns + self.pins.memory() + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
     }
 
     /// Time of the newest sample in the oldest chunk that is full.
@@ -314,26 +324,30 @@ impl Profile {
         sites.take_traces(&self.sites);
         let mut path = Vec::new();
         let (old_sites, old_trie, old_frames) = (&self.sites, &self.trie, &self.frames);
+        let mut move_stack = |old: NodeId| -> NodeId {
+            let mut node = old;
+            path.clear();
+            while new_node[node.0 as usize] == u32::MAX {
+                path.push(node);
+                node = old_trie.parent(node);
+            }
+            for node in path.drain(..).rev() {
+                let frame = old_trie.frame(node);
+                let slot = &mut new_frame[frame.0 as usize];
+                if *slot == u32::MAX {
+                    *slot = frames.take(old_frames, frame).0;
+                }
+                let parent = NodeId(new_node[old_trie.parent(node).0 as usize]);
+                new_node[node.0 as usize] = trie.child(parent, FrameId(*slot)).0;
+            }
+            NodeId(new_node[old.0 as usize])
+        };
+        self.pins.renumber(&mut move_stack);
         let mut renumber = |old: SiteId| -> SiteId {
             let slot = old.0 as usize;
             if new_site[slot] == u32::MAX {
                 let site = old_sites.get(old);
-                let mut node = site.stack;
-                path.clear();
-                while new_node[node.0 as usize] == u32::MAX {
-                    path.push(node);
-                    node = old_trie.parent(node);
-                }
-                for node in path.drain(..).rev() {
-                    let frame = old_trie.frame(node);
-                    let slot = &mut new_frame[frame.0 as usize];
-                    if *slot == u32::MAX {
-                        *slot = frames.take(old_frames, frame).0;
-                    }
-                    let parent = NodeId(new_node[old_trie.parent(node).0 as usize]);
-                    new_node[node.0 as usize] = trie.child(parent, FrameId(*slot)).0;
-                }
-                let stack = NodeId(new_node[site.stack.0 as usize]);
+                let stack = move_stack(site.stack);
                 new_site[slot] = sites.intern(Site { task: site.task, stack, trace: site.trace }).0;
             }
             SiteId(new_site[slot])

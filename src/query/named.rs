@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::filter::Filter;
-use crate::profile::{Acc, Chunk, FrameId, NodeId, SymId, Trie};
+use crate::profile::{Acc, Chunk, FrameId, NodeId, Profile, SymId, Trie};
 use crate::session::DsoKind;
 
 use super::Data;
@@ -74,7 +74,12 @@ impl Named {
 /// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
 /// one that has some already.
 pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
-    let sym = data.profile.frames.sym(sym);
+    name_in(data.profile, sym)
+}
+
+/// The same of a profile alone.
+pub fn name_in(profile: &Profile, sym: SymId) -> Name {
+    let sym = profile.frames.sym(sym);
     let text = match &sym.function {
         Some(function) => function.clone(),
         None if &*sym.dso_name == "[unknown]" => sym.dso_name.clone(),

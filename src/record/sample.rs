@@ -19,6 +19,9 @@ mod bit {
     pub const BRANCH_STACK: u64 = 1 << 11;
     pub const REGS_USER: u64 = 1 << 12;
     pub const STACK_USER: u64 = 1 << 13;
+    pub const WEIGHT: u64 = 1 << 14;
+    pub const DATA_SRC: u64 = 1 << 15;
+    pub const WEIGHT_STRUCT: u64 = 1 << 24;
     pub const IDENTIFIER: u64 = 1 << 16;
     pub const AUX: u64 = 1 << 20;
     pub const CGROUP: u64 = 1 << 21;
@@ -75,6 +78,10 @@ pub struct Sample<'a> {
     pub branches: &'a [u8],
     /// User registers and a copy of the stack.
     pub user: UserState<'a>,
+    /// What the hardware says that it cost: of loads, cycles.
+    pub weight: u64,
+    /// Where data came from (`union perf_mem_data_src`).
+    pub data_src: u64,
 }
 
 /// The state of a task in user space at a sample (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
@@ -209,6 +216,16 @@ impl Layout {
                 let used = c.u64("used stack size")?;
                 s.user.stack = copied.get(..usize::try_from(used).unwrap_or(usize::MAX)).unwrap_or(copied);
             }
+        }
+        if self.has(bit::WEIGHT | bit::WEIGHT_STRUCT) {
+            s.weight = c.u64("weight")?;
+            if self.has(bit::WEIGHT_STRUCT) {
+                // The lower half is what WEIGHT has (`union perf_sample_weight`).
+                s.weight &= 0xffff_ffff;
+            }
+        }
+        if self.has(bit::DATA_SRC) {
+            s.data_src = c.u64("data source")?;
         }
         if self.has(bit::CGROUP) && !self.has(bit::AUX) {
             // It stands before the last fields, whose sizes are known.

@@ -325,6 +325,15 @@ impl Session {
         self.task_id(Task { pid, tid, comm: comm.clone(), cgroup: 0 })
     }
 
+    /// What a thread is called now; live, one that no record told of is asked for in /proc.
+    pub fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
+        if let Some(thread) = self.threads.get(&tid) {
+            return Some(thread.comm.clone());
+        }
+        let found = (self.origin == Origin::Live && tid > 0).then(|| procfs::comm(tid, tid)).flatten()?;
+        Some(String::from_utf8_lossy(&found).into())
+    }
+
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {

@@ -12,7 +12,7 @@ use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
 
-use crate::event::CallGraph;
+use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, Run};
 pub use crate::kernel::sys::Counts;
 
@@ -142,6 +142,8 @@ pub struct Batch {
     pub handovers: Vec<Handover>,
     /// What each event has counted and lost since its start.
     pub counts: Option<Vec<Counts>>,
+    /// What events that are only counted have come to on each CPU.
+    pub cpu_counts: Vec<CpuCount>,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
     pub changed: Option<Changed>,
@@ -185,7 +187,7 @@ impl Batch {
     pub fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
         let quiet = quiet && self.events.is_empty() && self.handovers.is_empty();
-        quiet && self.changed.is_none() && self.progress.is_none() && self.bytes.len() < bytes
+        quiet && self.changed.is_none() && self.cpu_counts.is_empty() && self.progress.is_none() && self.bytes.len() < bytes
     }
 
     /// Empties it, keeping its buffer.
@@ -194,6 +196,27 @@ impl Batch {
         bytes.clear();
         *self = Self { bytes, ..Self::default() };
     }
+}
+
+/// How often an event has happened on a CPU since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuCount {
+    /// Which of the source's events it is.
+    pub event: u16,
+    pub cpu: u32,
+    pub time: u64,
+    /// Scaled to all of the time, where it was counted for a part of it.
+    pub value: u64,
+    /// The part, in percent.
+    pub running_percent: f64,
+}
+
+/// Events for analysis units, which others may measure already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    pub events: Vec<Event>,
+    /// Probes to be made, as `probe --add` takes them; whether with call chains, and whether they may fail.
+    pub probes: Vec<(String, bool, bool)>,
 }
 
 /// What is sampled now.
@@ -265,6 +288,8 @@ pub enum Control {
     Add(String),
     /// Makes a probe, as `probe --add` takes it, and measures it.
     Probe(String),
+    /// Measures events of analysis units; those that are measured already are shared.
+    Share(Shared),
     /// Changes an event, by its index.
     Event(usize, Change),
     /// Samples other tasks from now on: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`,

@@ -7,6 +7,7 @@ mod machine;
 pub mod names;
 mod recorder;
 mod sampling;
+pub mod units;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -208,6 +209,13 @@ pub struct Names {
 impl From<Names> for Recording {
     fn from(names: Names) -> Self {
         Self { files: Vec::new(), input: None, names }
+    }
+}
+
+impl Recording {
+    /// Some files.
+    pub fn from_files(files: Vec<PathBuf>, names: Names) -> Self {
+        Self { files, input: None, names }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::source::{Counts, EventState, FreshId, Handover, Run};
+use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, Run};
 
 use super::attr::{self, Common, Have};
 use super::error::OpenError;
@@ -381,6 +381,25 @@ impl Attachment {
             *by_cpu.entry((slot, open.cpu)).or_default() += counts.value;
         }
         (all, by_cpu)
+    }
+
+    /// What events that are only counted have come to on each CPU.
+    pub fn cpu_counts(&self) -> Vec<CpuCount> {
+        let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
+        for open in &self.opened {
+            if let Some(slot) = open.event.filter(|slot| self.slots[usize::from(*slot)].event.no_samples) {
+                sums.entry((slot, open.cpu)).or_default().add(&self.read(open));
+            }
+        }
+        let time = crate::kernel::monotonic_ns();
+        let one = |((event, cpu), counts): ((u16, u32), Counts)| {
+            let (enabled, running) = (counts.enabled_ns.max(1), counts.running_ns);
+            let share = (running as f64 / enabled as f64).min(1.0);
+            let value = if running == 0 { 0 } else { (counts.value as f64 / share) as u64 };
+            let value = if running >= enabled { counts.value } else { value };
+            CpuCount { event, cpu, time, value, running_percent: 100.0 * share }
+        };
+        sums.into_iter().map(one).collect()
     }
 }
 

@@ -68,6 +68,9 @@ impl Have {
     }
 }
 
+/// Page faults of all kinds: their samples say which address was missing (PERF_COUNT_SW_PAGE_FAULTS, _MIN, _MAJ).
+const SW_FAULTS: [u64; 3] = [2, 5, 6];
+
 /// The fields that every sample of ours has, so that one layout decodes them all fast.
 const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
@@ -144,9 +147,11 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
         // Of tasks that are followed, the tracepoint tells who leaves; these records, who comes back.
         attr.set(Flag::ContextSwitch, common.tasks);
     }
-    if own.kind == TYPE_BREAKPOINT {
+    if own.kind == TYPE_BREAKPOINT || own.kind == TYPE_SOFTWARE && SW_FAULTS.contains(&own.config) {
         attr.sample_type |= sample::ADDR;
     }
+    // Hardware that samples loads and stores (`perf mem`) says what they cost and where data came from.
+    attr.sample_type |= own.sample_type;
     for (flag, on) in [
         (Flag::ExcludeKernel, common.exclude.kernel),
         (Flag::ExcludeHv, common.exclude.kernel),

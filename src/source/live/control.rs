@@ -5,7 +5,7 @@ use crate::event::spec::Places;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
-use crate::source::{Batch, Change, Control, Rate, Run};
+use crate::source::{Batch, Change, Control, Rate, Run, Shared};
 
 use super::attach::ByCpu;
 use super::slot::Slot;
@@ -40,6 +40,7 @@ impl LiveSource {
                 let words = if *on { "nothing is measured until events are resumed" } else { "all events go on" };
                 Ok(words.to_owned())
             }
+            Control::Share(shared) => self.share(shared),
             Control::CallGraph(way) => self.set_call_graph(*way),
             Control::Stop => {
                 self.stopping = Some("stopped".to_owned());
@@ -48,9 +49,32 @@ impl LiveSource {
         }
     }
 
+    /// Measures what analysis units want and nobody measures yet.
+    fn share(&mut self, shared: &Shared) -> Result<String, String> {
+        let mut events = shared.events.clone();
+        for (text, stack, optional) in &shared.probes {
+            match self.probes.add(text) {
+                Ok(name) => {
+                    let mut made = parse(&name, &Places::system()).map_err(|fault| fault.line())?;
+                    made.iter_mut().for_each(|event| event.no_chains = !stack);
+                    events.append(&mut made);
+                }
+                Err(why) if *optional => self.attachment.notes.push(format!("{text}: {why}")),
+                Err(why) => return Err(format!("{text}: {why}")),
+            }
+        }
+        let open = |name: &str| self.attachment.slots.iter().any(|slot| slot.is_open() && slot.event.name == name);
+        events.retain(|event| !open(&event.name));
+        if events.is_empty() { Ok(String::new()) } else { self.add_events(events).map(|_| String::new()) }
+    }
+
     /// Measures more events. One that was measured before goes on in its place.
     fn add(&mut self, names: &str) -> Result<String, String> {
         let events = parse(names, &Places::system()).map_err(|fault| fault.line())?;
+        self.add_events(events)
+    }
+
+    fn add_events(&mut self, events: Vec<Event>) -> Result<String, String> {
         self.room_for(events.len())?;
         let known = self.attachment.slots.len();
         let which = self.place(events)?;

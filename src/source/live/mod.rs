@@ -44,6 +44,8 @@ const QUIET_TICK_NS: u64 = 250_000_000;
 const QUIET_BYTES: usize = 2048;
 /// How often threads, CPUs and losses are looked after.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
+/// How often counts are read, of events that are only counted.
+const COUNT_NS: u64 = 200_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
 const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
@@ -89,6 +91,7 @@ pub struct LiveSource {
     next_tick: u64,
     ticks: usize,
     next_housekeeping: u64,
+    next_counts: u64,
     enable_at: Option<u64>,
     /// Events that came up and handovers that were made since the last batch.
     fresh_events: Vec<EventDesc>,
@@ -150,6 +153,7 @@ impl LiveSource {
             next_tick: 0,
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
+            next_counts: start,
             enable_at: None,
             fresh_events: Vec::new(),
             handovers: Vec::new(),
@@ -293,6 +297,10 @@ impl LiveSource {
 
     fn housekeeping(&mut self, batch: &mut Batch) {
         let now = monotonic_ns();
+        if now >= self.next_counts && self.attachment.slots.iter().any(|slot| slot.event.no_samples) {
+            self.next_counts = now + COUNT_NS;
+            batch.cpu_counts = self.attachment.cpu_counts();
+        }
         if now < self.next_housekeeping {
             return;
         }
@@ -404,6 +412,7 @@ impl Source for LiveSource {
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
             batch.counts = Some(self.attachment.counts().0);
+            batch.cpu_counts = self.attachment.cpu_counts();
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Step::End(why));

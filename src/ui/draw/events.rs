@@ -51,7 +51,7 @@ impl Figure {
             Self::Cost => ("cost", "Cost", Align::Right, 7),
             Self::History => ("history", "History", Align::Left, 24),
         };
-        Column { name, title, align, width }
+        Column::new(name, title, align, width)
     }
 }
 
@@ -149,8 +149,8 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let cursor = app.event_item();
     for (figure, x, cells) in &plan.figures {
         let column = figure.column();
-        let pad = if column.align == Align::Right { cells.saturating_sub(width(column.title) as u16) } else { 0 };
-        put(buffer, area, x + pad, 0, &fit_end(column.title, usize::from(*cells)), theme.head);
+        let pad = if column.align == Align::Right { cells.saturating_sub(width(&column.title) as u16) } else { 0 };
+        put(buffer, area, x + pad, 0, &fit_end(&column.title, usize::from(*cells)), theme.head);
     }
     for (y, event) in (1..).zip(visible_own(app, &plan)) {
         let line = Rect { y: area.y + y, height: 1, ..area };

@@ -1,0 +1,40 @@
+//! Columns and cells that many units have.
+
+use std::sync::Arc;
+
+use crate::panel::{Align, Cell, Column};
+
+/// Rows of one table: what is below is the least of all.
+pub const MOST_ROWS: usize = 500;
+
+pub const fn left(name: &'static str, title: &'static str, width: u16) -> Column {
+    Column::new(name, title, Align::Left, width)
+}
+
+pub const fn right(name: &'static str, title: &'static str, width: u16) -> Column {
+    Column::new(name, title, Align::Right, width)
+}
+
+/// A column whose name is made while it runs; its title is the same.
+pub fn named(name: &str, align: Align, width: u16) -> Column {
+    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width }
+}
+
+/// `comm`, `tid`.
+pub fn task() -> [Column; 2] {
+    [left("comm", "Comm", 16), right("tid", "TID", 8)]
+}
+
+pub fn text(text: impl Into<Arc<str>>) -> Cell {
+    Cell::Text(text.into())
+}
+
+/// A time, or nothing where it is none.
+pub fn time(ns: u64) -> Cell {
+    if ns == 0 { Cell::Empty } else { Cell::Time(ns) }
+}
+
+/// A share of a whole in percent, or nothing.
+pub fn share(part: u64, whole: u64) -> Cell {
+    if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }
+}

@@ -1,0 +1,159 @@
+//! Sums by thing and time in bounded room: when there are too many columns, each two become one.
+
+use std::collections::BTreeMap;
+
+use crate::panel::heatmap::{Heatmap, Row};
+use crate::panel::series::{Line, Series};
+use crate::panel::{Body, Measure};
+
+/// The finest column, in nanoseconds, and how many columns there are at most.
+const FINEST_NS: u64 = 10_000_000;
+const MOST: usize = 240;
+
+/// Sums by key and column of time.
+#[derive(Clone, Debug)]
+pub struct Grid<K> {
+    start: Option<u64>,
+    step: u64,
+    rows: BTreeMap<K, Vec<f64>>,
+    columns: usize,
+    /// Whether columns hold the greatest value, not the sum.
+    greatest: bool,
+}
+
+impl<K: Ord + Clone> Default for Grid<K> {
+    fn default() -> Self {
+        Self { start: None, step: FINEST_NS, rows: BTreeMap::new(), columns: 0, greatest: false }
+    }
+}
+
+impl<K: Ord + Clone> Grid<K> {
+    /// One that holds the greatest value of each column.
+    pub fn of_greatest() -> Self {
+        Self { greatest: true, ..Self::default() }
+    }
+
+    /// One whose columns are at least so long.
+    pub fn with_step(step: u64) -> Self {
+        Self { step: step.max(1), ..Self::default() }
+    }
+
+    /// Adds a value to the column of a time.
+    pub fn add(&mut self, key: &K, time: u64, value: f64) {
+        let at = self.column(time);
+        let row = match self.rows.get_mut(key) {
+            Some(row) => row,
+            None => self.rows.entry(key.clone()).or_default(),
+        };
+        if row.len() <= at {
+            row.resize(at + 1, 0.0);
+        }
+        if self.greatest {
+            row[at] = row[at].max(value);
+        } else {
+            row[at] += value;
+        }
+    }
+
+    /// Spreads nanoseconds between two times over their columns.
+    pub fn spread(&mut self, key: &K, from: u64, until: u64) {
+        let mut at = from;
+        // The last column first, so that the step is what it will be.
+        self.column(until);
+        while at < until {
+            let start = self.start.unwrap_or(at);
+            let end = start + (at.saturating_sub(start) / self.step + 1) * self.step;
+            let part = end.min(until) - at;
+            self.add(key, at, part as f64);
+            at += part;
+        }
+    }
+
+    fn column(&mut self, time: u64) -> usize {
+        let start = *self.start.get_or_insert(time);
+        let after = time.saturating_sub(start);
+        while after / self.step >= MOST as u64 {
+            self.halve();
+        }
+        let at = (after / self.step) as usize;
+        self.columns = self.columns.max(at + 1);
+        at
+    }
+
+    fn halve(&mut self) {
+        let greatest = self.greatest;
+        let join = |pair: &[f64]| {
+            if greatest { pair.iter().copied().fold(0.0, f64::max) } else { pair.iter().sum() }
+        };
+        for row in self.rows.values_mut() {
+            *row = row.chunks(2).map(join).collect();
+        }
+        self.step *= 2;
+        self.columns = self.columns.div_ceil(2);
+    }
+
+    /// The step of a column in nanoseconds.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows with their sums.
+    pub fn sums(&self) -> impl Iterator<Item = (&K, f64)> {
+        self.rows.iter().map(|(key, row)| (key, row.iter().sum()))
+    }
+
+    /// A row's columns.
+    pub fn row(&self, key: &K) -> Option<&[f64]> {
+        self.rows.get(key).map(Vec::as_slice)
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self { greatest: self.greatest, ..Self::default() };
+    }
+
+    /// As a map; `share` makes nanoseconds percent of a column.
+    pub fn map(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+        let share = if measure == Measure::Percent { 100.0 / self.step as f64 } else { 1.0 };
+        let mut keys: Vec<(&K, f64)> = self.sums().collect();
+        keys.sort_by(|a, b| b.1.total_cmp(&a.1));
+        keys.truncate(most);
+        keys.sort_by(|a, b| a.0.cmp(b.0));
+        let cells = |key: &K| {
+            let row = self.rows.get(key).map_or(&[][..], Vec::as_slice);
+            (0..self.columns).map(|i| (row.get(i).copied().unwrap_or(0.0) * share) as f32).collect()
+        };
+        let rows = keys.into_iter().map(|(key, _)| Row { label: label(key), cells: cells(key) }).collect();
+        let start = self.start.unwrap_or(session_start).saturating_sub(session_start);
+        Body::Heatmap(Heatmap { measure, start, step: self.step, rows })
+    }
+
+    /// As courses, a second each or a column.
+    pub fn series(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+        let Body::Heatmap(map) = self.map(session_start, measure, most, label) else { unreachable!("a map is one") };
+        let line = |row: Row| Line { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
+        Body::Series(Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_bounded_and_nothing_is_lost() {
+        let mut grid: Grid<u32> = Grid::default();
+        for i in 0..5000u64 {
+            grid.spread(&1, 1000 + i * 7_000_000, 1000 + i * 7_000_000 + 3_000_000);
+        }
+        let (_, sum) = grid.sums().next().expect("a row");
+        assert!((sum - 5000.0 * 3e6).abs() < 1.0, "{sum}");
+        assert!(grid.row(&1).is_some_and(|row| row.len() <= MOST) && grid.step() > FINEST_NS);
+        let Body::Heatmap(map) = grid.map(1000, Measure::Percent, 4, u32::to_string) else { panic!("no map") };
+        let cells = &map.rows[0].cells;
+        assert!(cells[..cells.len() - 1].iter().all(|share| (40.0..46.0).contains(share)), "{cells:?}");
+    }
+}

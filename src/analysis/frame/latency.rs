@@ -1,0 +1,66 @@
+//! Tables and histograms of latencies: the same columns wherever something took some time.
+
+use crate::panel::histogram::{Bar, Histogram};
+use crate::panel::{Align, Body, Cell, Column, Measure, Panel};
+
+use super::Stats;
+
+/// Calls, total, and how they are distributed; with the share above a threshold where there is one.
+pub fn columns(than: bool) -> Vec<Column> {
+    let right = |name, title, width| Column::new(name, title, Align::Right, width);
+    let mut columns = vec![
+        right("calls", "Calls", 9),
+        right("total_ns", "Total", 9),
+        right("min_ns", "Min", 8),
+        right("mean_ns", "Mean", 8),
+        right("p50_ns", "p50", 8),
+        right("p95_ns", "p95", 8),
+        right("p99_ns", "p99", 8),
+        right("max_ns", "Max", 8),
+    ];
+    if than {
+        columns.push(right("than", "Than", 7));
+        columns.push(right("than_pct", "Share", 7));
+    }
+    columns
+}
+
+/// The cells of [`columns`].
+pub fn cells(stats: &Stats, than: bool) -> Vec<Cell> {
+    cells_of(stats, than, Cell::Time)
+}
+
+/// The same of values that are no times.
+pub fn cells_of(stats: &Stats, than: bool, cell: impl Fn(u64) -> Cell) -> Vec<Cell> {
+    let value = |value: u64| if stats.n == 0 { Cell::Empty } else { cell(value) };
+    let mut cells = vec![
+        Cell::Count(stats.n),
+        cell(stats.sum),
+        value(stats.min),
+        value(stats.mean() as u64),
+        value(stats.quantile(0.5)),
+        value(stats.quantile(0.95)),
+        value(stats.quantile(0.99)),
+        value(stats.max),
+    ];
+    if than {
+        cells.push(Cell::Count(stats.than));
+        cells.push(Cell::Percent(100.0 * stats.than as f64 / stats.n.max(1) as f64));
+    }
+    cells
+}
+
+/// Powers of two.
+pub fn by_powers(title: &str, stats: &Stats, measure: Measure) -> Panel {
+    histogram(title, stats.powers(), measure)
+}
+
+/// Steps of one width.
+pub fn by_steps(title: &str, stats: &Stats, measure: Measure) -> Panel {
+    histogram(title, stats.steps(20), measure)
+}
+
+fn histogram(title: &str, bars: Vec<(u64, u64, u64)>, measure: Measure) -> Panel {
+    let bars = bars.into_iter().map(|(from, to, count)| Bar { from, to, count }).collect();
+    Panel::new(title, Body::Histogram(Histogram { measure, bars }))
+}

@@ -1,0 +1,279 @@
+//! What analysis units are made of: a description, events that they need, records in, panels out.
+//!
+//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`] that the registry
+//! lists. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
+//! not open events and does not look names up.
+
+pub mod bound;
+pub mod columns;
+pub mod grid;
+pub mod latency;
+pub mod names;
+pub mod rowids;
+pub mod sched;
+pub mod settings;
+pub mod sketch;
+pub mod slowest;
+pub mod target;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::event::Rate;
+use crate::event::format::Format;
+use crate::panel::Panel;
+use crate::panel::stacks::Stack;
+use crate::profile::{Pin, Profile, SymId};
+use crate::query::named::{Name, name_in};
+use crate::record::Record;
+use crate::session::{DsoKind, Session};
+
+pub use bound::Bound;
+pub use grid::Grid;
+pub use names::Names;
+pub use settings::{Opt, Settings};
+pub use sketch::Stats;
+pub use slowest::Slowest;
+pub use target::Chosen;
+
+/// A unit's description, of which the command line, the palette and the README's page are made.
+pub struct Spec {
+    pub name: &'static str,
+    /// The question that it answers, in one line.
+    pub about: &'static str,
+    /// What to know: how figures are made, what they leave out.
+    pub help: &'static str,
+    /// A command line that is worth trying.
+    pub example: &'static str,
+    /// Which of [`settings::OPTIONS`] it takes.
+    pub options: &'static [&'static str],
+    /// Whether it must see the whole machine: targets narrow what it shows then, not what is measured.
+    pub whole: bool,
+    pub make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
+}
+
+impl Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// An event that a unit needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Want {
+    /// As `-e` takes it; of a probe, how its event is called.
+    pub event: String,
+    /// A probe that makes the event, as `probe --add` takes it.
+    pub probe: Option<String>,
+    /// Whether samples need their call chains.
+    pub stack: bool,
+    /// What of it is wanted, in the filter language.
+    pub filter: Option<String>,
+    /// Whether the unit has something to say without it.
+    pub optional: bool,
+    /// Whether it is only counted, and given to [`Unit::count`].
+    pub counted: bool,
+    /// How often it is sampled, where not at every hit.
+    pub rate: Option<Rate>,
+}
+
+impl Want {
+    /// Every hit of an event.
+    pub fn new(event: impl Into<String>) -> Self {
+        Self { event: event.into(), ..Self::default() }
+    }
+
+    /// The same with call chains.
+    pub fn with_stack(self, stack: bool) -> Self {
+        Self { stack, ..self }
+    }
+
+    /// The same where the unit does without it if it must.
+    pub fn optional(self) -> Self {
+        Self { optional: true, ..self }
+    }
+
+    /// The same of what matches only.
+    pub fn only(self, filter: Option<String>) -> Self {
+        Self { filter, ..self }
+    }
+
+    /// The same, counted instead of sampled.
+    pub fn counted(self) -> Self {
+        Self { counted: true, ..self }
+    }
+}
+
+/// A sample of one of the events that a unit wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit<'a> {
+    /// Which of [`Unit::wants`].
+    pub role: usize,
+    /// Nanoseconds of the session's clock.
+    pub time: u64,
+    pub cpu: u32,
+    pub pid: i32,
+    pub tid: i32,
+    pub ip: u64,
+    pub addr: u64,
+    pub period: u64,
+    pub weight: u64,
+    pub data_src: u64,
+    /// Whether user code was running.
+    pub user: bool,
+    pub raw: &'a [u8],
+    /// Its call chain, where the unit wants it.
+    pub stack: Pin,
+}
+
+/// Records that were lost between two times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// `None` where it is not known.
+    pub cpu: Option<u32>,
+    pub from: u64,
+    pub until: u64,
+    pub records: u64,
+}
+
+/// What a unit may look at while records come.
+#[derive(Debug)]
+pub struct Cx<'a> {
+    pub session: &'a Session,
+    pub names: &'a mut Names,
+    /// Whether points of time and latency are wanted.
+    pub points: Option<&'a mut Vec<(u64, u64)>>,
+}
+
+impl Cx<'_> {
+    /// Notes that something ended at a time and took so long.
+    pub fn point(&mut self, time: u64, ns: u64) {
+        if let Some(points) = &mut self.points {
+            points.push((time, ns));
+        }
+    }
+
+    /// The name of a thread now.
+    pub fn comm(&mut self, tid: i32) -> Arc<str> {
+        self.names.comm(self.session, tid)
+    }
+}
+
+/// What is looked at on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The row under the cursor of the first panel.
+    pub selected: Option<u64>,
+    /// Rows of a log that are wanted.
+    pub rows: usize,
+    /// Whether the differences to a baseline are wanted, where a unit has them.
+    pub baseline: bool,
+}
+
+/// The moment that panels are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    pub session: &'a Session,
+    pub profile: &'a Profile,
+    pub names: &'a Names,
+    /// Start of the session and of the interval, and up to when all is known, by the session's clock.
+    pub start: u64,
+    pub since: u64,
+    pub now: u64,
+    pub look: &'a Look,
+}
+
+impl Moment<'_> {
+    /// Nanoseconds since the session's start.
+    pub fn after(&self, time: u64) -> u64 {
+        time.saturating_sub(self.start)
+    }
+
+    /// Seconds of the interval.
+    pub fn seconds(&self) -> f64 {
+        (self.now.saturating_sub(self.since).max(1)) as f64 / 1e9
+    }
+
+    /// The name of a thread, as it was last known.
+    pub fn comm(&self, tid: i32) -> Arc<str> {
+        self.names.known(self.session, tid)
+    }
+
+    /// `comm-tid`.
+    pub fn task(&self, tid: i32) -> Arc<str> {
+        format!("{}-{tid}", self.comm(tid)).into()
+    }
+
+    /// The functions of a stack, root first.
+    pub fn frames(&self, pin: Pin) -> Vec<Name> {
+        let mut frames = Vec::new();
+        let mut node = self.profile.pins.node(pin);
+        while node != crate::profile::NodeId::ROOT {
+            let frame = self.profile.trie.frame(node);
+            // The innermost function stands nearest to the leaf.
+            frames.extend(self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))));
+            if self.profile.frames.syms()[frame.0 as usize] != u32::MAX {
+                frames.push(name_in(self.profile, self.profile.frames.sym_of(frame)));
+            }
+            node = self.profile.trie.parent(node);
+        }
+        frames.reverse();
+        frames
+    }
+
+    /// The sampled function of a stack.
+    pub fn leaf(&self, pin: Pin) -> Arc<str> {
+        self.frames(pin).pop().map_or_else(|| "–".into(), |name| name.text)
+    }
+
+    /// A stack in one line, the leaf first.
+    pub fn line(&self, pin: Pin) -> Arc<str> {
+        let names: Vec<Arc<str>> = self.frames(pin).into_iter().rev().map(|name| name.text).collect();
+        if names.is_empty() { "–".into() } else { names.join(" < ").into() }
+    }
+
+    /// A thread's stack for a flame graph.
+    pub fn stack(&self, comm: Arc<str>, pin: Pin, weight: u64, count: u64) -> Stack {
+        let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
+        frames.extend(self.frames(pin));
+        Stack { frames, weight, count }
+    }
+}
+
+/// An analysis unit: takes records in, in order of time, and gives panels out.
+pub trait Unit: Send + Debug {
+    /// The events that it needs; a record's role is its place in this list.
+    fn wants(&self) -> Vec<Want>;
+
+    /// An event is there; a tracepoint with what its fields are. An error says why it is of no use.
+    fn bind(&mut self, _role: usize, _name: &str, _format: Option<&Arc<Format>>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Takes a record in.
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>);
+
+    /// How often a counted event has happened on a CPU since it was opened.
+    fn count(&mut self, _role: usize, _cpu: u32, _time: u64, _value: u64, _running_percent: f64) {}
+
+    /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
+    fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {}
+
+    /// Records were lost.
+    fn lost(&mut self, lost: &Lost);
+
+    /// What losses do to the figures, in words.
+    fn loss_words(&self) -> &'static str;
+
+    /// What it has found by now.
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel>;
+
+    /// Forgets all figures; what is under way (open periods, allocations) goes on where the interval's figures
+    /// need it.
+    fn reset(&mut self, now: u64);
+
+    /// Makes the present the baseline that figures are compared with, or forgets it.
+    fn baseline(&mut self, _set: bool) -> Result<(), String> {
+        Err("this unit has no baseline".to_owned())
+    }
+}

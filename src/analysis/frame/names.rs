@@ -1,0 +1,57 @@
+//! Names of threads, kept after they have ended.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::session::Session;
+
+/// Threads that are remembered; when there are more, all are learned anew.
+const MAX: usize = 1 << 18;
+
+/// The last known name of each thread.
+#[derive(Debug, Default)]
+pub struct Names {
+    map: FxHashMap<i32, Arc<str>>,
+}
+
+impl Names {
+    /// A record says how a thread is called.
+    pub fn learn(&mut self, tid: i32, comm: &[u8]) {
+        match self.map.get_mut(&tid) {
+            Some(known) if known.as_bytes() == comm => {}
+            Some(known) => *known = String::from_utf8_lossy(comm).into(),
+            None => {
+                if self.map.len() >= MAX {
+                    self.map.clear();
+                }
+                let name = if tid == 0 { "swapper".into() } else { String::from_utf8_lossy(comm).into() };
+                self.map.insert(tid, name);
+            }
+        }
+    }
+
+    /// What is known without asking anybody.
+    pub fn get(&self, tid: i32) -> Option<&str> {
+        self.map.get(&tid).map(|name| &**name)
+    }
+
+    /// The name of a thread now, remembered.
+    pub fn comm(&mut self, session: &Session, tid: i32) -> Arc<str> {
+        if let Some(known) = self.map.get(&tid) {
+            return known.clone();
+        }
+        let found = session.comm_of(tid).unwrap_or_else(|| unknown(tid));
+        self.learn(tid, found.as_bytes());
+        found
+    }
+
+    /// The name of a thread as far as it is known.
+    pub fn known(&self, session: &Session, tid: i32) -> Arc<str> {
+        self.map.get(&tid).cloned().or_else(|| session.comm_of(tid)).unwrap_or_else(|| unknown(tid))
+    }
+}
+
+fn unknown(tid: i32) -> Arc<str> {
+    if tid == 0 { "swapper".into() } else { ":".into() }
+}

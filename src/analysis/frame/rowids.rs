@@ -1,0 +1,12 @@
+//! Numbers that identify rows, from what they are of.
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+
+/// The same number for the same thing.
+pub fn id(what: &impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    what.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,129 @@
+//! The scheduler's tracepoints, read by the names of their fields (include/trace/events/sched.h).
+
+use std::sync::Arc;
+
+use crate::event::format::Format;
+
+use super::bound::{Num, Text};
+use super::{Hit, Names, Want};
+
+/// Which tracepoint a role is.
+pub const SWITCH: &str = "sched:sched_switch";
+/// `perf sched record` has sched_waking in place of sched_wakeup.
+pub const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
+pub const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
+
+/// Switches and wake-ups, in this order.
+pub fn wants(stack: bool) -> Vec<Want> {
+    vec![
+        Want::new(SWITCH).with_stack(stack),
+        Want::new(WAKEUP).with_stack(stack),
+        Want::new(WAKEUP_NEW).with_stack(stack).optional(),
+    ]
+}
+
+/// Bits of `prev_state` as the tracepoint reports them on kernels since 4.14 (`__trace_sched_switch_state`).
+pub mod state {
+    pub const PREEMPTED: i64 = 0x100;
+    pub const INTERRUPTIBLE: i64 = 1;
+    pub const UNINTERRUPTIBLE: i64 = 2;
+    pub const STOPPED: i64 = 4;
+    pub const TRACED: i64 = 8;
+    pub const DEAD: i64 = 0x10;
+    pub const ZOMBIE: i64 = 0x20;
+    pub const PARKED: i64 = 0x40;
+    pub const IDLE: i64 = 0x80;
+}
+
+/// A switch on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub prev: i32,
+    pub prev_state: i64,
+    pub next: i32,
+}
+
+/// A task was made runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    pub tid: i32,
+    pub cpu: u32,
+}
+
+/// What a hit says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Switch(Switch),
+    Wakeup(Wakeup),
+}
+
+#[derive(Clone, Debug)]
+struct SwitchFields {
+    prev: Num,
+    prev_state: Num,
+    next: Num,
+    prev_comm: Option<Text>,
+    next_comm: Option<Text>,
+}
+
+#[derive(Clone, Debug)]
+struct WakeupFields {
+    pid: Num,
+    cpu: Option<Num>,
+    comm: Option<Text>,
+}
+
+/// Reads the three tracepoints.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    switch: Option<SwitchFields>,
+    /// Of sched_wakeup and sched_wakeup_new.
+    wakeups: [Option<WakeupFields>; 2],
+}
+
+impl Reader {
+    /// One of [`wants`] is there.
+    pub fn bind(&mut self, role: usize, format: Option<&Arc<Format>>) -> Result<(), String> {
+        if role == 0 {
+            self.switch = Some(SwitchFields {
+                prev: Num::of(format, "prev_pid")?,
+                prev_state: Num::of(format, "prev_state")?,
+                next: Num::of(format, "next_pid")?,
+                prev_comm: Text::of(format, "prev_comm").ok(),
+                next_comm: Text::of(format, "next_comm").ok(),
+            });
+        } else if let Some(slot) = self.wakeups.get_mut(role - 1) {
+            *slot = Some(WakeupFields {
+                pid: Num::of(format, "pid")?,
+                cpu: Num::of(format, "target_cpu").ok(),
+                comm: Text::of(format, "comm").ok(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads a hit, and learns names by it.
+    pub fn read(&self, hit: &Hit<'_>, names: &mut Names) -> Option<Seen> {
+        if hit.role == 0 {
+            let fields = self.switch.as_ref()?;
+            let switch = Switch {
+                prev: fields.prev.tid(hit.raw),
+                prev_state: fields.prev_state.get(hit.raw),
+                next: fields.next.tid(hit.raw),
+            };
+            for (tid, comm) in [(switch.prev, &fields.prev_comm), (switch.next, &fields.next_comm)] {
+                if let Some(comm) = comm.as_ref().filter(|_| tid != 0) {
+                    names.learn(tid, comm.bytes(hit.raw));
+                }
+            }
+            return Some(Seen::Switch(switch));
+        }
+        let fields = self.wakeups.get(hit.role - 1)?.as_ref()?;
+        let tid = fields.pid.tid(hit.raw);
+        if let Some(comm) = &fields.comm {
+            names.learn(tid, comm.bytes(hit.raw));
+        }
+        let cpu = fields.cpu.as_ref().map_or(hit.cpu, |cpu| cpu.get(hit.raw) as u32);
+        Some(Seen::Wakeup(Wakeup { tid, cpu }))
+    }
+}

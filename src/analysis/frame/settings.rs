@@ -1,0 +1,200 @@
+//! The options of units: one table for the command line, the palette and the help.
+
+use crate::event::fault::nearest;
+use crate::filter::expr::Expr;
+
+use super::bound;
+
+/// An option that units may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt {
+    pub name: &'static str,
+    pub short: Option<char>,
+    /// What its value is called; empty for a switch.
+    pub value: &'static str,
+    /// Whether it may be given more than once.
+    pub many: bool,
+    pub help: &'static str,
+}
+
+const fn opt(name: &'static str, short: Option<char>, value: &'static str, many: bool, help: &'static str) -> Opt {
+    Opt { name, short, value, many, help }
+}
+
+/// All of them.
+pub const OPTIONS: &[Opt] = &[
+    opt(
+        "event",
+        Some('e'),
+        "EVENTS",
+        true,
+        "Events, each perhaps followed by /FILTER/ATTRIBUTE/…: key=, num=, top-by=, top-add=, comm=, ptr=, size=, role=, alias=, stack, untraced",
+    ),
+    opt("stack", Some('g'), "", false, "Take call chains, and show them"),
+    opt("key", Some('k'), "EXPR", false, "What tells rows apart, or what events are paired by"),
+    opt("sum", None, "EXPR", true, "Another column: the sum of this"),
+    opt("by", None, "EXPR", true, "The same, and the order of the rows"),
+    opt("num", None, "EXPR", false, "The number to distribute"),
+    opt("than", None, "EXPR", false, "Count, and keep first, what took longer: 4ms, or 'latency > 4ms && cpu == 3'"),
+    opt("only-than", None, "", false, "Count nothing else"),
+    opt("comm", None, "NAMES", false, "Only threads of these names, with * and ?"),
+    opt("pids", None, "PIDS", false, "Only these processes (as -p)"),
+    opt("tids", None, "TIDS", false, "Only these threads (as -t)"),
+    opt("per-thread", None, "", false, "Rows by thread"),
+    opt("per-cpu", None, "", false, "Rows by CPU"),
+    opt("cycle", None, "", false, "The last event pairs with the first again"),
+    opt("keep", None, "N", false, "How many of the slowest are kept (20)"),
+    opt("detail", None, "EVENTS", false, "How many events around a slow case are kept (64; 0 for none)"),
+    opt("interruptible", Some('S'), "", false, "Only interruptible sleep"),
+    opt("uninterruptible", Some('D'), "", false, "Only uninterruptible sleep"),
+    opt("device", Some('d'), "DEV", false, "Only this disk: a name of /sys/class/block, or MAJOR:MINOR"),
+    opt("alloc", None, "EVENTS", true, "What allocates (default: by the target, kernel or libc)"),
+    opt("free", None, "EVENTS", true, "What frees"),
+    opt("age", None, "TIME", false, "Only allocations that have lived longer, e.g. 10s"),
+    opt("library", None, "FILE", false, "The file that allocates (default: the C library of the target)"),
+    opt("period", None, "TIME", false, "The window of time, e.g. 1ms"),
+    opt("frequency", Some('F'), "HZ", false, "Samples a second on each CPU"),
+    opt("when", None, "EXPR", false, "Which windows count: over events' counts and period, e.g. 'sched_switch > 100'"),
+    opt("syscalls", None, "", false, "Count system calls, too"),
+    opt("spte", None, "", false, "Follow entries of shadow pages, too"),
+    opt("percent", None, "PERCENT", false, "Only seconds in which a CPU was busier"),
+    opt("usdt", None, "PROBES", true, "Static probes: FILE, or FILE:provider:name"),
+    opt("latency", None, "CYCLES", false, "The least latency of a load that is sampled (30)"),
+];
+
+/// The options of a unit as they were given.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    values: Vec<(&'static str, String)>,
+    /// The threads of the target, where the unit narrows itself.
+    pub tasks: Vec<i32>,
+    /// The processes among them, for what is told by process.
+    pub processes: Vec<i32>,
+}
+
+impl Settings {
+    /// Gives an option a value; the value of a switch is empty.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let known = OPTIONS.iter().find(|opt| opt.name == name).ok_or_else(|| {
+            let near = nearest(name, OPTIONS.iter().map(|opt| opt.name));
+            format!("there is no option --{name}; nearest: --{}", near.join(", --"))
+        })?;
+        self.values.push((known.name, value.to_owned()));
+        Ok(())
+    }
+
+    /// Whether a switch is on, or an option given.
+    pub fn has(&self, name: &str) -> bool {
+        self.values.iter().any(|(own, _)| *own == name)
+    }
+
+    /// The last value of an option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.iter().rev().find(|(own, _)| *own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of an option.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
+        self.values.iter().filter(move |(own, _)| *own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| format!("--{name} {text}: expected a number")),
+        }
+    }
+
+    /// A time in nanoseconds.
+    pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        let nothing = || format!("--{name} {text}: expected a time such as 10ms");
+        let expr = crate::filter::expr::parse(text).map_err(|fault| format!("--{name}: {fault}"))?;
+        match expr.root {
+            crate::filter::expr::Node::Int(n) => u64::try_from(n).map(Some).map_err(|_| nothing()),
+            _ => Err(nothing()),
+        }
+    }
+
+    /// The threshold.
+    pub fn than(&self) -> Result<Option<Expr>, String> {
+        self.get("than").map(bound::than).transpose()
+    }
+
+    /// A filter of the kernel's for tasks by a field that holds a thread's id: consecutive ids become ranges.
+    pub fn task_filter(&self, field: &str) -> Option<String> {
+        let mut tasks = self.tasks.clone();
+        tasks.sort_unstable();
+        tasks.dedup();
+        let runs = tasks.chunk_by(|a, b| b - a == 1).map(|run| match run {
+            [one] => format!("{field} == {one}"),
+            run => format!("({field} >= {} && {field} <= {})", run[0], run[run.len() - 1]),
+        });
+        let list: Vec<String> = runs.collect();
+        // The kernel takes no more than a page of filter.
+        (!list.is_empty() && list.len() <= 64).then(|| list.join(" || "))
+    }
+
+    /// Whether a thread is among the target's.
+    pub fn is_target(&self, tid: i32) -> bool {
+        self.tasks.is_empty() || self.tasks.contains(&tid)
+    }
+
+    /// Reads options as they are typed after a unit's name: `--key pid -g`.
+    pub fn parse(words: &[String], allowed: &[&str]) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (name, value) = match word.strip_prefix("--") {
+                Some(long) => match long.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (long.to_owned(), None),
+                },
+                None => {
+                    let short = word.strip_prefix('-').and_then(|rest| rest.chars().next().filter(|_| rest.len() == 1));
+                    let own = OPTIONS.iter().find(|opt| short.is_some() && opt.short == short);
+                    (own.ok_or_else(|| format!("{word}: expected an option such as --key"))?.name.to_owned(), None)
+                }
+            };
+            let opt = OPTIONS.iter().find(|opt| opt.name == name && allowed.contains(&opt.name)).ok_or_else(|| {
+                let list: Vec<String> = allowed.iter().map(|name| format!("--{name}")).collect();
+                format!("there is no option --{name} here; there are {}", list.join(" "))
+            })?;
+            let value = match (opt.value, value) {
+                ("", None) => String::new(),
+                ("", Some(_)) => return Err(format!("--{name} takes no value")),
+                (_, Some(value)) => value,
+                (what, None) => words.next().cloned().ok_or_else(|| format!("--{name}: its {what} is missing"))?,
+            };
+            settings.set(opt.name, &value)?;
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_as_typed() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let s = Settings::parse(&words("-g --key=pid --keep 5"), &["stack", "key", "keep"]).expect("parses");
+        assert!(s.has("stack") && s.get("key") == Some("pid") && s.number("keep", 1) == Ok(5));
+        for (text, why) in [("--kee 1", "no option"), ("-g=1", "expected"), ("--keep", "missing"), ("x", "expected")] {
+            let error = Settings::parse(&words(text), &["stack", "keep"]).expect_err(text);
+            assert!(error.contains(why), "{error}");
+        }
+        let tasks = Settings { tasks: vec![7, 3, 4, 5], ..Settings::default() };
+        assert_eq!(tasks.task_filter("pid").as_deref(), Some("(pid >= 3 && pid <= 5) || pid == 7"));
+    }
+
+    #[test]
+    fn no_option_means_two_things() {
+        for (i, opt) in OPTIONS.iter().enumerate() {
+            let same = |other: &Opt| other.name == opt.name || opt.short.is_some() && other.short == opt.short;
+            assert!(!OPTIONS[i + 1..].iter().any(same), "{}", opt.name);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Quantiles of many values in little room.
+//!
+//! A value below 64 has a bucket of its own; above, each power of two is divided into 32 buckets (log-linear, as
+//! HdrHistogram has them: <http://hdrhistogram.org>). A quantile is the middle of its bucket, so it is wrong by at
+//! most 1/64 of itself (1.6 %); minimum, maximum, sum and count are exact.
+
+/// Buckets of a power of two, as a power of two.
+const BITS: u32 = 5;
+/// Values below this are counted exactly.
+const EXACT: u64 = 2 << BITS;
+
+/// Count, sum, extremes and quantiles of values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub n: u64,
+    pub sum: u64,
+    pub min: u64,
+    pub max: u64,
+    /// How many were above the threshold.
+    pub than: u64,
+    /// (bucket, values), in order.
+    buckets: Vec<(u16, u64)>,
+}
+
+fn bucket(value: u64) -> u16 {
+    if value < EXACT {
+        return value as u16;
+    }
+    let shift = value.ilog2() - BITS;
+    ((shift << BITS) as u64 + (value >> shift)) as u16
+}
+
+/// The bounds of a bucket: from, and up to but not including.
+fn bounds(bucket: u16) -> (u64, u128) {
+    let bucket = u64::from(bucket);
+    if bucket < EXACT {
+        return (bucket, u128::from(bucket) + 1);
+    }
+    let shift = (bucket >> BITS) - 1;
+    let from = (bucket - (shift << BITS)) << shift;
+    (from, u128::from(from) + (1u128 << shift))
+}
+
+impl Stats {
+    pub fn add(&mut self, value: u64) {
+        self.min = if self.n == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.n += 1;
+        self.sum = self.sum.saturating_add(value);
+        self.put(bucket(value), 1);
+    }
+
+    fn put(&mut self, bucket: u16, n: u64) {
+        match self.buckets.binary_search_by_key(&bucket, |(own, _)| *own) {
+            Ok(at) => self.buckets[at].1 += n,
+            Err(at) => self.buckets.insert(at, (bucket, n)),
+        }
+    }
+
+    /// Adds another's values.
+    pub fn merge(&mut self, other: &Self) {
+        if other.n == 0 {
+            return;
+        }
+        self.min = if self.n == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.n += other.n;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.than += other.than;
+        other.buckets.iter().for_each(|(bucket, n)| self.put(*bucket, *n));
+    }
+
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.n.max(1) as f64
+    }
+
+    /// The value that a share of all are not above (the nearest rank), from 0 to 1.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let rank = ((share * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
+        let mut seen = 0;
+        for (bucket, n) in &self.buckets {
+            seen += n;
+            if seen >= rank {
+                let (from, to) = bounds(*bucket);
+                let middle = (u128::from(from) + (to - 1)) / 2;
+                return (middle as u64).clamp(self.min, self.max);
+            }
+        }
+        self.max
+    }
+
+    /// How many values lie in each power of two: (from, to, count), from the first that has some to the last.
+    pub fn powers(&self) -> Vec<(u64, u64, u64)> {
+        if self.n == 0 {
+            return Vec::new();
+        }
+        let of = |value: u64| if value == 0 { 0 } else { 1 + value.ilog2() };
+        let (first, last) = (of(self.min), of(self.max));
+        let mut out: Vec<(u64, u64, u64)> = (first..=last)
+            .map(|power| match power {
+                0 => (0, 1, 0),
+                64 => (1 << 63, u64::MAX, 0),
+                power => (1 << (power - 1), 1 << power, 0),
+            })
+            .collect();
+        for (bucket, n) in &self.buckets {
+            out[(of(bounds(*bucket).0).clamp(first, last) - first) as usize].2 += n;
+        }
+        out
+    }
+
+    /// The same in so many steps of one width, up to the 99th percentile; what is above is in the last one.
+    pub fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
+        if self.n == 0 {
+            return Vec::new();
+        }
+        let top = self.quantile(0.99).max(self.min);
+        let step = nice((top - self.min) / steps.max(1) + 1);
+        let first = self.min / step * step;
+        let n = ((top - first) / step + 1) as usize;
+        let mut out: Vec<(u64, u64, u64)> =
+            (0..n as u64).map(|i| (first + i * step, (first + (i + 1) * step), 0)).collect();
+        out.push((first + n as u64 * step, self.max.saturating_add(1).max(first + n as u64 * step + 1), 0));
+        for (bucket, count) in &self.buckets {
+            let (from, to) = bounds(*bucket);
+            let middle = ((u128::from(from) + to - 1) / 2) as u64;
+            let at = (middle.clamp(self.min, self.max) - first) / step;
+            out[(at as usize).min(n)].2 += count;
+        }
+        if out.last().is_some_and(|bar| bar.2 == 0) {
+            out.pop();
+        }
+        out
+    }
+}
+
+/// The next number from 1, 2, 5, 10, 20…
+fn nice(value: u64) -> u64 {
+    let mut power = 1u64;
+    loop {
+        for factor in [1, 2, 5] {
+            match power.checked_mul(factor) {
+                Some(n) if n >= value => return n,
+                None => return value,
+                _ => {}
+            }
+        }
+        match power.checked_mul(10) {
+            Some(next) => power = next,
+            None => return value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_are_without_gaps() {
+        let mut end = 0u128;
+        for i in 0..=bucket(u64::MAX) {
+            let (from, to) = bounds(i);
+            assert_eq!(u128::from(from), end, "{i}");
+            assert_eq!((bucket(from), bucket((to - 1) as u64)), (i, i));
+            end = to;
+        }
+        assert_eq!(end, 1 << 64);
+    }
+
+    #[test]
+    fn histograms_hold_all_values() {
+        let mut stats = Stats::default();
+        [0, 1, 3, 1000, 1023, 1024, 5_000_000].into_iter().for_each(|v| stats.add(v));
+        let powers = stats.powers();
+        assert_eq!(powers[0], (0, 1, 1));
+        assert_eq!(powers.iter().find(|(from, ..)| *from == 512), Some(&(512, 1024, 2)));
+        for bars in [powers, stats.steps(20)] {
+            assert_eq!(bars.iter().map(|bar| bar.2).sum::<u64>(), 7);
+            assert!(bars.windows(2).all(|w| w[0].1 == w[1].0), "{bars:?}");
+        }
+    }
+
+    proptest! {
+        /// The error that the module promises, against sorting.
+        #[test]
+        fn quantiles_are_near(mut values in proptest::collection::vec(0u64..10_000_000_000, 1..400), share in 0.0f64..1.0) {
+            let (mut stats, mut halves) = (Stats::default(), [Stats::default(), Stats::default()]);
+            for (i, value) in values.iter().enumerate() {
+                stats.add(*value);
+                halves[i % 2].add(*value);
+            }
+            let [mut merged, other] = halves;
+            merged.merge(&other);
+            prop_assert_eq!(&merged, &stats);
+            values.sort_unstable();
+            let rank = ((share * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let exact = values[rank - 1];
+            let error = stats.quantile(share).abs_diff(exact);
+            prop_assert!(error as f64 <= exact as f64 / 64.0, "{} of {exact}", stats.quantile(share));
+        }
+    }
+}

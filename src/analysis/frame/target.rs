@@ -1,0 +1,44 @@
+//! Whose figures are shown: threads by id and by name.
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use rustc_hash::FxHashSet;
+
+use super::{Cx, Settings};
+
+/// A choice of threads; all of them where nothing was chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    tids: FxHashSet<i32>,
+    comms: Option<GlobSet>,
+}
+
+impl Chosen {
+    pub fn of(settings: &Settings) -> Result<Self, String> {
+        let comms = settings.get("comm").map(|list| {
+            let mut set = GlobSetBuilder::new();
+            for name in list.split(',') {
+                set.add(Glob::new(name.trim()).map_err(|error| format!("--comm {name}: {}", error.kind()))?);
+            }
+            set.build().map_err(|error| format!("--comm {list}: {error}"))
+        });
+        Ok(Self { tids: settings.tasks.iter().copied().collect(), comms: comms.transpose()? })
+    }
+
+    /// Whether a thread is among them.
+    pub fn has(&self, tid: i32, cx: &mut Cx<'_>) -> bool {
+        (self.tids.is_empty() || self.tids.contains(&tid))
+            && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))
+    }
+
+    /// Whether anything was chosen.
+    pub fn is_all(&self) -> bool {
+        self.tids.is_empty() && self.comms.is_none()
+    }
+
+    /// A child of one of them is one of them.
+    pub fn follow(&mut self, parent: i32, child: i32) {
+        if self.tids.contains(&parent) {
+            self.tids.insert(child);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The commands of analysis units: on the running machine or a recording, as text, JSON or CSV, or on the screen.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use rustix::time::Timespec;
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::analysis::frame::{Spec, Want};
+use crate::engine::unit_run::{self, Cut};
+use crate::engine::units::shared;
+use crate::event::{CallGraph, Event, Rate};
+use crate::kernel::limits::Rights;
+use crate::kernel::procfs;
+use crate::kernel::spawn::{self, Output};
+use crate::kernel::sys::RealSys;
+use crate::panel::{Body, Panel};
+use crate::source::live::attr::Exclude;
+use crate::source::live::{Config, LiveSource, Target};
+use crate::source::{Control, Source};
+use crate::symbols::resolver::Options as SymbolOptions;
+
+use super::Usage;
+use super::args::units::UnitArgs;
+use super::args::{Format, Recording};
+use super::output::{complain, print};
+use super::{input, setup};
+
+/// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
+const PAGES: usize = 1024;
+/// Less on machines with many CPUs: all rings together are locked memory.
+const PAGES_OF_MANY: usize = 256;
+const MANY_CPUS: usize = 32;
+
+/// Runs a unit's command.
+pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+    if args.interval.is_some_and(|seconds| !(0.01..=86_400.0).contains(&seconds)) {
+        return Err(Usage("-i: expected seconds, 0.01 or more".to_owned()).into());
+    }
+    if args.duration.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 1e9)) {
+        return Err(Usage("--duration: expected seconds".to_owned()).into());
+    }
+    let headless = args.batch || args.folded.is_some() || args.points.is_some() || args.format != Format::Text;
+    if headless || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return batch(spec, args);
+    }
+    // What is wrong with the options is said before the screen is taken.
+    (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
+    batch(spec, args)
+}
+
+fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let mut outputs = Outputs::open(&args)?;
+    let live = args.files.is_empty();
+    let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
+        let (source, unit) = start(spec, &mut args)?;
+        (Box::new(source), SymbolOptions::of_user(), unit)
+    } else {
+        narrow(&mut args)?;
+        let unit = (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
+        let recording = Recording::from_files(std::mem::take(&mut args.files), args.names.clone());
+        let opened = input::open(&recording, false)?;
+        let symbols = opened.symbols.clone();
+        (opened.into_source(), symbols, unit)
+    };
+    let run = unit_run::Run {
+        spec,
+        unit,
+        symbols,
+        interval: args.interval.map(Duration::from_secs_f64),
+        points: args.points.is_some(),
+        own_pid: live.then(|| std::process::id() as i32),
+    };
+    if let Some(seconds) = args.duration.filter(|_| live) {
+        end_after(Duration::from_secs_f64(seconds), stop.clone())?;
+    }
+    let count = args.count.unwrap_or(u64::MAX);
+    let mut printed = 0;
+    let mut each = |cut: Cut| -> anyhow::Result<ControlFlow<()>> {
+        // What is left after the last whole interval of a live session is not one.
+        outputs.write(&args, &cut, printed == 0)?;
+        printed += 1;
+        Ok(if printed >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    let notes = unit_run::run(&mut *source, run, &stop, &mut each).map_err(|error| match error {
+        unit_run::RunError::Each(error) => error,
+        error => anyhow::anyhow!("{error}"),
+    })?;
+    notes.iter().for_each(|note| complain(note));
+    outputs.end()?;
+    Ok(0)
+}
+
+/// Sets a flag after a while.
+fn end_after(time: Duration, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let end = Instant::now() + time;
+    std::thread::Builder::new().name("duration".to_owned()).spawn(move || {
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            std::thread::sleep(left);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    })?;
+    Ok(())
+}
+
+/// Tells a unit whose figures are wanted.
+fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
+    if let Some(pids) = &args.pids {
+        let pids = setup::ids(pids, "-p")?;
+        args.settings.tasks = pids.iter().flat_map(|pid| procfs::threads(*pid)).chain(pids.iter().copied()).collect();
+        args.settings.tasks.sort_unstable();
+        args.settings.tasks.dedup();
+        args.settings.processes = pids.clone();
+        return Ok(args.files.is_empty().then(|| Target::processes(&pids)).transpose()?);
+    }
+    if let Some(tids) = &args.tids {
+        let tids = setup::ids(tids, "-t")?;
+        args.settings.tasks = tids.clone();
+        return Ok(args.files.is_empty().then(|| Target::threads(&tids)).transpose()?);
+    }
+    Ok(None)
+}
+
+/// Opens what a unit needs on the running machine.
+pub fn start(
+    spec: &'static Spec,
+    args: &mut UnitArgs,
+) -> anyhow::Result<(LiveSource, Box<dyn crate::analysis::frame::Unit>)> {
+    let mut target = narrow(args)?;
+    let command = match args.cmd.is_empty() {
+        true => None,
+        false => Some(spawn::hold(&args.cmd, Output::Inherit).context("the command cannot be started")?),
+    };
+    if let Some(held) = command.as_ref().filter(|_| target.is_none()) {
+        args.settings.tasks = vec![held.pid()];
+        args.settings.processes = vec![held.pid()];
+        target = Some(Target::Processes(vec![held.pid()]));
+    }
+    let unit = (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
+    let wants = unit.wants();
+    let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    let mut events = std::mem::take(&mut wanted.events);
+    if events.is_empty() {
+        events.push(Event::dummy());
+    }
+    let cpus = args.cpus.as_deref().map(setup::cpu_list).transpose()?;
+    let pages = match &args.pages {
+        Some(text) => setup::pages(text)?,
+        None if crate::kernel::cpus::online()?.len() > MANY_CPUS => PAGES_OF_MANY,
+        None => PAGES,
+    };
+    let config = Config {
+        events,
+        rate: Rate::Period(1),
+        chains: if wants.iter().any(|want: &Want| want.stack) { CallGraph::Fp } else { CallGraph::None },
+        cgroups: false,
+        exclude: Exclude::default(),
+        inherit: true,
+        pages: Some(pages),
+        delay: Duration::ZERO,
+        target: if spec.whole { Target::System } else { target.unwrap_or(Target::System) },
+        cpus,
+        command,
+        force: true,
+    };
+    let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
+    if !wanted.probes.is_empty() {
+        source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    }
+    Ok((source, unit))
+}
+
+/// Where figures go.
+struct Outputs {
+    folded: Option<Box<dyn Write>>,
+    points: Option<Box<dyn Write>>,
+    /// Whether standard output has something else on it.
+    quiet: bool,
+}
+
+impl Outputs {
+    fn open(args: &UnitArgs) -> anyhow::Result<Self> {
+        let file = |name: &String| -> anyhow::Result<Box<dyn Write>> {
+            if name == "-" {
+                return Ok(Box::new(std::io::stdout()));
+            }
+            Ok(Box::new(BufWriter::new(File::create(name).with_context(|| format!("{name} cannot be written"))?)))
+        };
+        let to_stdout = |name: &Option<String>| name.as_deref() == Some("-");
+        Ok(Self {
+            folded: args.folded.as_ref().map(file).transpose()?,
+            points: args.points.as_ref().map(file).transpose()?,
+            quiet: to_stdout(&args.folded) || to_stdout(&args.points),
+        })
+    }
+
+    fn write(&mut self, args: &UnitArgs, cut: &Cut, first: bool) -> anyhow::Result<()> {
+        if let Some(points) = &mut self.points {
+            for (time, ns) in &cut.points {
+                writeln!(points, "{time} {ns}")?;
+            }
+        }
+        if let Some(folded) = &mut self.folded {
+            let prefix = if args.interval.is_some() { format!("{};", stamp(cut.wall.0, ';')) } else { String::new() };
+            for panel in &cut.answer.panels {
+                if let Body::Flame(stacks) = &panel.body {
+                    folded.write_all(stacks.folded(&prefix).as_bytes())?;
+                    break;
+                }
+            }
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        let panels: Vec<&Panel> = cut.answer.panels.iter().filter(|panel| is_wanted(args, panel)).collect();
+        if panels.is_empty() && !args.panels.is_empty() {
+            let titles: Vec<&str> = cut.answer.panels.iter().map(|panel| panel.title.as_str()).collect();
+            return Err(Usage(format!("--panel: no panel is called so; there are: {}", titles.join(", "))).into());
+        }
+        match args.format {
+            Format::Text => print(&text(cut, &panels)),
+            Format::Json => print(&format!("{}\n", json_of(cut, &panels))),
+            Format::Csv => print(&csv(cut, &panels, first)),
+        }
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        for file in [&mut self.folded, &mut self.points].into_iter().flatten() {
+            file.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Flame graphs are for files, unless they are asked for.
+fn is_wanted(args: &UnitArgs, panel: &Panel) -> bool {
+    if args.panels.is_empty() {
+        return args.format == Format::Json || !matches!(panel.body, Body::Flame(_)) && !panel.is_empty();
+    }
+    let title = panel.title.to_lowercase();
+    args.panels.iter().any(|wanted| title.starts_with(&wanted.to_lowercase()))
+}
+
+fn text(cut: &Cut, panels: &[&Panel]) -> String {
+    let answer = &cut.answer;
+    let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
+    let when = if cut.wall.1 > 0 { stamp(cut.wall.1, ' ') } else { format!("{:.6}", cut.clock.1 as f64 / 1e9) };
+    let mut out = format!("{when}  {}  {seconds:.2} s  lost {}\n", answer.name, answer.lost);
+    for panel in panels {
+        out.push('\n');
+        out.push_str(&panel.to_text());
+    }
+    if panels.is_empty() {
+        out.push_str("nothing was seen\n");
+    }
+    for note in &answer.notes {
+        out.push_str(&format!("! {}\n", crate::panel::text::clean(note)));
+    }
+    out.push('\n');
+    out
+}
+
+fn json_of(cut: &Cut, panels: &[&Panel]) -> serde_json::Value {
+    let answer = &cut.answer;
+    json!({
+        "unit": answer.name,
+        "time": cut.wall.1 as f64 / 1e9,
+        "since_ns": cut.clock.0,
+        "until_ns": cut.clock.1,
+        "lost": answer.lost,
+        "notes": answer.notes,
+        "panels": panels.iter().map(|panel| panel.to_json()).collect::<Vec<_>>(),
+    })
+}
+
+/// The first table, each row after the time.
+fn csv(cut: &Cut, panels: &[&Panel], first: bool) -> String {
+    let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
+    let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;
+    let csv = rows.table.to_csv();
+    let mut lines = csv.split_inclusive("\r\n");
+    let head = lines.next().unwrap_or_default();
+    let mut out = if first { format!("time,{head}") } else { String::new() };
+    lines.for_each(|line| out.push_str(&format!("{seconds:.6},{line}")));
+    out
+}
+
+/// `2026-03-04 05:06:07` of the local time, the two divided by a character.
+fn stamp(wall: u64, between: char) -> String {
+    let moment = Timespec { tv_sec: (wall / 1_000_000_000) as i64, tv_nsec: 0 };
+    crate::kernel::local_time(moment.tv_sec).map_or_else(
+        || format!("{}{between}", moment.tv_sec),
+        |t| format!("{:04}-{:02}-{:02}{between}{:02}:{:02}:{:02}", t[0], t[1], t[2], t[3], t[4], t[5]),
+    )
+}

@@ -1,0 +1,421 @@
+//! Analysis units at work: which records go to which of them, what they find, what they miss.
+
+use std::sync::Arc;
+
+use crate::analysis::frame::{Bound, Cx, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
+use crate::event::format::Format;
+use crate::event::spec::Places;
+use crate::event::{Event, Rate, parse, plain};
+use crate::filter::capture;
+use crate::panel::Panel;
+use crate::profile::{Pin, Profile};
+use crate::record::kinds::misc;
+use crate::record::{Record, Sample};
+use crate::session::Session;
+use crate::source::{CpuCount, Shared};
+
+/// More units at once are of no use to anybody.
+const MAX_UNITS: usize = 16;
+
+/// What a unit says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitAnswer {
+    pub id: u64,
+    pub name: &'static str,
+    pub panels: Vec<Panel>,
+    /// What is missing, lost, or was done in another way.
+    pub notes: Vec<String>,
+    /// Records that were lost in the interval.
+    pub lost: u64,
+    /// Since when figures count, and up to when, in nanoseconds since the session's start.
+    pub since: u64,
+    pub until: u64,
+}
+
+/// One of the events that a unit wants.
+#[derive(Debug)]
+struct Role {
+    want: Want,
+    filter: Option<Bound>,
+    bound: bool,
+}
+
+/// A unit at work.
+#[derive(Debug)]
+struct Running {
+    id: u64,
+    spec: &'static Spec,
+    unit: Box<dyn Unit>,
+    roles: Vec<Role>,
+    look: Look,
+    since: u64,
+    lost: u64,
+    notes: Vec<String>,
+}
+
+/// All units of a session.
+#[derive(Debug, Default)]
+pub struct Units {
+    list: Vec<Running>,
+    /// By event, the units that want it: (place in the list, role).
+    routes: Vec<Vec<(usize, usize)>>,
+    /// Events that are there for units alone, by name: their samples are not kept.
+    quiet_names: Vec<String>,
+    quiet: Vec<bool>,
+    /// Whether stacks are wanted of an event.
+    stacks: Vec<bool>,
+    names: Names,
+    /// Time of the newest record of each CPU.
+    last: Vec<u64>,
+    now: u64,
+    next_id: u64,
+    /// Whether points of time and latency are collected, and those that are.
+    points: Option<Vec<(u64, u64)>>,
+}
+
+impl Units {
+    /// Starts a unit at a time of the session's clock. Its events are bound as they come.
+    pub fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+        if self.list.len() >= MAX_UNITS {
+            return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
+        }
+        self.next_id += 1;
+        let roles = unit.wants().into_iter().map(|want| Role { want, filter: None, bound: false }).collect();
+        let running = Running {
+            id: self.next_id,
+            spec,
+            unit,
+            roles,
+            look: Look { rows: 200, ..Look::default() },
+            since: now,
+            lost: 0,
+            notes: Vec::new(),
+        };
+        self.list.push(running);
+        self.now = self.now.max(now);
+        Ok(self.next_id)
+    }
+
+    /// Ends a unit.
+    pub fn stop(&mut self, id: u64) -> Vec<String> {
+        let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
+        self.list.remove(at);
+        for routes in &mut self.routes {
+            routes.retain(|(unit, _)| *unit != at);
+            routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
+        }
+        // What nobody wants any more need not be measured.
+        let idle = |event: usize| self.quiet.get(event) == Some(&true) && self.routes[event].is_empty();
+        let events: Vec<usize> = (0..self.routes.len()).filter(|event| idle(*event)).collect();
+        events.into_iter().map(|event| self.quiet_names.get(event).cloned().unwrap_or_default()).collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Makes known that events of these names are there for units alone.
+    pub fn expect(&mut self, names: impl IntoIterator<Item = String>) {
+        self.quiet_names.extend(names);
+    }
+
+    /// Whether an event of this name will be there for units alone.
+    pub fn is_quiet_name(&self, name: &str) -> bool {
+        let own = |known: &String| known == name || name.split_once(':').is_some_and(|(_, event)| event == known);
+        self.quiet_names.iter().any(own)
+    }
+
+    /// An event is there: units that want it get it from now on.
+    pub fn bind(&mut self, event: u16, name: &str, format: Option<&Arc<Format>>) {
+        let at = usize::from(event);
+        if self.routes.len() <= at {
+            self.routes.resize(at + 1, Vec::new());
+            self.quiet.resize(at + 1, false);
+            self.stacks.resize(at + 1, false);
+        }
+        self.quiet[at] |= self.is_quiet_name(name);
+        for (i, running) in self.list.iter_mut().enumerate() {
+            for (role, own) in running.roles.iter_mut().enumerate().filter(|(_, own)| !own.bound) {
+                if !is_named(&own.want, name) {
+                    continue;
+                }
+                let filter = own.want.filter.as_deref().map(|text| Bound::parse(text, format)).transpose();
+                let bound = running.unit.bind(role, plain(name), format).and(filter);
+                match bound {
+                    Ok(filter) => {
+                        (own.filter, own.bound) = (filter, true);
+                        self.routes[at].push((i, role));
+                        self.stacks[at] |= own.want.stack;
+                    }
+                    Err(why) => running.notes.push(why),
+                }
+            }
+        }
+    }
+
+    /// What units wait for and cannot do without, in words; none when all is there.
+    pub fn missing(&self) -> Vec<String> {
+        let lacks = |running: &&Running| {
+            let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
+            let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
+            // Where everything is optional, something must be there.
+            let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
+            let names = match names.is_empty() && nothing {
+                true => running.roles.iter().map(|role| role.want.event.as_str()).collect(),
+                false => names,
+            };
+            (!names.is_empty()).then(|| format!("{} needs {}", running.spec.name, names.join(", ")))
+        };
+        self.list.iter().filter_map(|running| lacks(&running)).collect()
+    }
+
+    /// Has points of time and latency collected.
+    pub fn collect_points(&mut self) {
+        self.points = Some(Vec::new());
+    }
+
+    pub fn take_points(&mut self) -> Vec<(u64, u64)> {
+        self.points.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether a unit wants an event's samples.
+    pub fn takes(&self, event: u16) -> bool {
+        self.routes.get(usize::from(event)).is_some_and(|routes| !routes.is_empty())
+    }
+
+    /// Whether an event is there for units alone.
+    pub fn is_quiet(&self, event: u16) -> bool {
+        self.quiet.get(usize::from(event)).copied().unwrap_or(false)
+    }
+
+    /// Takes a sample in; `mode` is the record's CPU mode, `own` whether it is of this process.
+    pub fn sample(
+        &mut self,
+        event: u16,
+        sample: &Sample<'_>,
+        mode: u16,
+        own: bool,
+        session: &Session,
+        profile: &mut Profile,
+    ) {
+        let at = usize::from(event);
+        if self.now == 0 {
+            // A recording's time begins with its first sample.
+            self.reset(sample.time);
+        }
+        let stack = if self.stacks[at] { profile.pin(session, sample, mode) } else { Pin::NONE };
+        self.saw(sample.cpu, sample.time);
+        let Self { list, routes, names, points, .. } = self;
+        for (unit, role) in &routes[at] {
+            let running = &mut list[*unit];
+            if own && !running.spec.whole {
+                continue;
+            }
+            let hit = Hit {
+                role: *role,
+                time: sample.time,
+                cpu: sample.cpu,
+                pid: sample.pid,
+                tid: sample.tid,
+                ip: sample.ip,
+                addr: sample.addr,
+                period: sample.period,
+                weight: sample.weight,
+                data_src: sample.data_src,
+                user: mode == misc::USER,
+                raw: sample.raw,
+                stack,
+            };
+            if let Some(filter) = &running.roles[*role].filter
+                && !filter.holds(&hit, names, None)
+            {
+                continue;
+            }
+            running.unit.record(&hit, &mut Cx { session, names, points: points.as_mut() });
+        }
+    }
+
+    fn saw(&mut self, cpu: u32, time: u64) {
+        let cpu = cpu as usize;
+        if self.last.len() <= cpu && cpu < 1 << 16 {
+            self.last.resize(cpu + 1, 0);
+        }
+        if let Some(last) = self.last.get_mut(cpu) {
+            *last = time;
+        }
+        self.now = self.now.max(time);
+    }
+
+    /// What counted events have come to; `events` says which of the session's each is.
+    pub fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
+        for count in counts {
+            let Some(event) = events.get(usize::from(count.event)) else { continue };
+            let Some(routes) = self.routes.get(usize::from(*event)) else { continue };
+            for (unit, role) in routes {
+                self.list[*unit].unit.count(*role, count.cpu, count.time, count.value, count.running_percent);
+            }
+            self.now = self.now.max(count.time);
+        }
+    }
+
+    /// Takes a record of another kind in.
+    pub fn side(&mut self, record: &Record<'_>, time: u64, session: &Session) {
+        match record {
+            Record::Comm { tid, name, .. } => self.names.learn(*tid, name),
+            Record::Fork(task) => {
+                let parent = self.names.comm(session, task.ptid);
+                self.names.learn(task.tid, parent.as_bytes());
+            }
+            _ => {}
+        }
+        let Self { list, names, points, .. } = self;
+        for running in list {
+            running.unit.side(record, time, &mut Cx { session, names, points: points.as_mut() });
+        }
+    }
+
+    /// Records were lost before a time.
+    pub fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
+        let from = match cpu {
+            Some(cpu) => self.last.get(cpu as usize).copied().unwrap_or(0),
+            None => self.last.iter().copied().filter(|t| *t > 0).min().unwrap_or(0),
+        };
+        for running in &mut self.list {
+            running.lost += records;
+            running.unit.lost(&Lost { cpu, from: from.min(until), until, records });
+        }
+    }
+
+    /// All is known up to a time.
+    pub fn until(&mut self, time: u64) {
+        if time < u64::MAX {
+            self.now = self.now.max(time);
+        }
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What is looked at of a unit.
+    pub fn look(&mut self, id: u64, look: Look) {
+        if let Some(running) = self.list.iter_mut().find(|running| running.id == id) {
+            running.look = look;
+        }
+    }
+
+    /// Makes the present a unit's baseline, or forgets it.
+    pub fn baseline(&mut self, id: u64, set: bool) -> Result<(), String> {
+        match self.list.iter_mut().find(|running| running.id == id) {
+            Some(running) => running.unit.baseline(set),
+            None => Ok(()),
+        }
+    }
+
+    /// Something to know about the unit that was started last.
+    pub fn note(&mut self, note: String) {
+        if let Some(running) = self.list.last_mut()
+            && !running.notes.contains(&note)
+        {
+            running.notes.push(note);
+        }
+    }
+
+    /// Forgets the figures of all units.
+    pub fn reset(&mut self, now: u64) {
+        for running in &mut self.list {
+            running.unit.reset(now);
+            (running.since, running.lost) = (now, 0);
+        }
+    }
+
+    /// What the units have found.
+    pub fn answers(&mut self, session: &Session, profile: &Profile, start: u64) -> Vec<UnitAnswer> {
+        let (names, now) = (&self.names, self.now);
+        let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();
+        let one = |(running, waiting): (&mut Running, Vec<String>)| {
+            let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
+            let panels = running.unit.panels(&at);
+            let mut notes = running.notes.clone();
+            if !waiting.is_empty() {
+                notes.push(format!("not measured: {}", waiting.join(", ")));
+            }
+            if running.lost > 0 {
+                notes.push(format!("{} records were lost: {}", running.lost, running.unit.loss_words()));
+            }
+            UnitAnswer {
+                id: running.id,
+                name: running.spec.name,
+                panels,
+                notes,
+                lost: running.lost,
+                since: running.since.saturating_sub(start),
+                until: now.saturating_sub(start),
+            }
+        };
+        self.list.iter_mut().zip(waiting).map(one).collect()
+    }
+}
+
+fn unbound(running: &Running) -> Vec<String> {
+    running.roles.iter().filter(|role| !role.bound).map(|role| role.want.event.clone()).collect()
+}
+
+/// Whether an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
+/// Names that would do are separated by bars.
+fn is_named(want: &Want, name: &str) -> bool {
+    let name = plain(name);
+    let own = |wanted: &str| {
+        wanted == name || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
+    };
+    want.event.split('|').any(own)
+}
+
+/// What a unit's wants come to for the kernel: each event once, with what all want of it.
+pub fn shared(wants: &[Want]) -> Result<Shared, String> {
+    let places = Places::system();
+    let mut out = Shared::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for want in wants {
+        if seen.contains(&want.event.as_str()) {
+            continue;
+        }
+        seen.push(&want.event);
+        let same: Vec<&Want> = wants.iter().filter(|other| other.event == want.event).collect();
+        let stack = same.iter().any(|want| want.stack);
+        let filters: Option<Vec<&str>> = same.iter().map(|want| want.filter.as_deref()).collect();
+        let filter = filters.map(|mut list| {
+            list.dedup();
+            if list.len() == 1 { list[0].to_owned() } else { format!("({})", list.join(") || (")) }
+        });
+        if let Some(probe) = &want.probe {
+            out.probes.push((probe.clone(), stack, want.optional));
+            continue;
+        }
+        let first = want.event.split('|').next().unwrap_or_default();
+        let mut events = match parse(first, &places) {
+            Ok(events) => events,
+            Err(_) if want.optional => continue,
+            Err(fault) => return Err(fault.line()),
+        };
+        for event in &mut events {
+            prepare(event, want, stack);
+            // What the kernel cannot decide is decided when the record is there.
+            if event.tracepoint.is_some() && filter.is_some() {
+                let _ = capture::set(event, filter.as_deref(), &places);
+            }
+        }
+        out.events.append(&mut events);
+    }
+    Ok(out)
+}
+
+fn prepare(event: &mut Event, want: &Want, stack: bool) {
+    event.no_chains = !stack;
+    match want.rate {
+        _ if want.counted => event.set_rate(Rate::Period(0)),
+        Some(rate) => event.set_rate(rate),
+        None if event.attr.period_or_freq == 0 => event.set_rate(Rate::Period(1)),
+        None => {}
+    }
+}

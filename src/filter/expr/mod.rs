@@ -1,0 +1,370 @@
+//! Expressions: the filter language's comparisons with arithmetic, as analysis units take them for
+//! `--key`, `--num` and `--than`: `bytes_alloc / 1024`, `latency > 4ms && comm ~ "nginx*"`.
+//!
+//! Operators are C's, with their precedence, and `~`, `=~` and `in` as filters have them. Numbers are integers
+//! of 128 bits, or binary fractions once one is involved. What cannot be computed (a division by zero, a field
+//! that the event lacks, a text where a number belongs) is the empty value, and so is all that is made of it;
+//! it compares as false.
+
+mod parse;
+
+use std::borrow::Cow;
+
+use globset::GlobMatcher;
+use regex::Regex;
+
+use super::Fault;
+
+pub use parse::parse;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    Empty,
+    Int(i128),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
+
+impl Value<'_> {
+    /// Whether it holds: a number that is not zero, a text that is not empty.
+    pub fn holds(&self) -> bool {
+        match self {
+            Self::Empty => false,
+            Self::Int(n) => *n != 0,
+            Self::Float(n) => *n != 0.0,
+            Self::Text(text) => !text.is_empty(),
+        }
+    }
+
+    /// As an integer, fractions cut off.
+    pub fn int(&self) -> Option<i128> {
+        match self {
+            Self::Int(n) => Some(*n),
+            Self::Float(n) if n.is_finite() => Some(*n as i128),
+            _ => None,
+        }
+    }
+
+    /// As a count: `None` of what is negative or no number.
+    pub fn count(&self) -> Option<u64> {
+        self.int().and_then(|n| u64::try_from(n).ok())
+    }
+
+    fn float(&self) -> Option<f64> {
+        match self {
+            Self::Int(n) => Some(*n as f64),
+            Self::Float(n) => Some(*n),
+            _ => None,
+        }
+    }
+}
+
+/// An operator with two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Or,
+    And,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Shl,
+    Shr,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+}
+
+/// Functions of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Ntohs,
+    Ntohl,
+    Log2,
+    Abs,
+    Min,
+    Max,
+}
+
+/// (name, function, number of arguments)
+pub const CALLS: &[(&str, Call, usize)] = &[
+    ("ntohs", Call::Ntohs, 1),
+    ("ntohl", Call::Ntohl, 1),
+    ("log2", Call::Log2, 1),
+    ("abs", Call::Abs, 1),
+    ("min", Call::Min, 2),
+    ("max", Call::Max, 2),
+];
+
+/// A node of an expression.
+#[derive(Clone, Debug)]
+pub enum Node {
+    Int(i128),
+    Float(f64),
+    Text(String),
+    /// One of [`Expr::names`].
+    Name(usize),
+    Not(Box<Node>),
+    Minus(Box<Node>),
+    Invert(Box<Node>),
+    Binary(Op, Box<Node>, Box<Node>),
+    Choice(Box<Node>, Box<Node>, Box<Node>),
+    Call(Call, Vec<Node>),
+    Glob(Box<Node>, GlobMatcher, bool),
+    Regex(Box<Node>, Regex, bool),
+    /// Any of these inclusive ranges, or of these texts.
+    In(Box<Node>, Vec<(i128, i128)>, Vec<String>),
+}
+
+/// A parsed expression over names.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub text: String,
+    pub root: Node,
+    /// Names that it reads.
+    pub names: Vec<Named>,
+}
+
+/// A name in an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub word: String,
+    /// Where it stands in the text.
+    pub at: usize,
+    /// Whether it stands for itself where it is no field: `comm == nginx`.
+    pub loose: bool,
+}
+
+/// What names mean at one moment.
+pub trait Scope {
+    /// The value of one of [`Expr::names`], by its index.
+    fn value(&self, name: usize) -> Value<'_>;
+}
+
+impl Expr {
+    /// Computes it.
+    pub fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
+        eval(&self.root, scope)
+    }
+
+    /// A fault at a name that means nothing here; `known` are those that do.
+    pub fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Fault {
+        let Named { word, at, .. } = &self.names[name];
+        let known: Vec<&str> = known.into_iter().collect();
+        let message = format!("{word} is no field here; there are {}", known.join(", "));
+        Fault::new(&self.text, *at, word.len(), message).offer(known)
+    }
+}
+
+fn eval<'a>(node: &'a Node, scope: &'a dyn Scope) -> Value<'a> {
+    let truth = |holds: bool| Value::Int(i128::from(holds));
+    match node {
+        Node::Int(n) => Value::Int(*n),
+        Node::Float(n) => Value::Float(*n),
+        Node::Text(text) => Value::Text(Cow::Borrowed(text)),
+        Node::Name(name) => scope.value(*name),
+        Node::Not(inner) => truth(!eval(inner, scope).holds()),
+        Node::Minus(inner) => match eval(inner, scope) {
+            Value::Int(n) => n.checked_neg().map_or(Value::Empty, Value::Int),
+            Value::Float(n) => Value::Float(-n),
+            _ => Value::Empty,
+        },
+        Node::Invert(inner) => eval(inner, scope).int().map_or(Value::Empty, |n| Value::Int(!n)),
+        Node::Binary(Op::And, a, b) => truth(eval(a, scope).holds() && eval(b, scope).holds()),
+        Node::Binary(Op::Or, a, b) => truth(eval(a, scope).holds() || eval(b, scope).holds()),
+        Node::Binary(op, a, b) => binary(*op, &eval(a, scope), &eval(b, scope)),
+        Node::Choice(test, yes, no) => eval(if eval(test, scope).holds() { yes } else { no }, scope),
+        Node::Call(call, arguments) => {
+            let values: Vec<Value<'_>> = arguments.iter().map(|argument| eval(argument, scope)).collect();
+            function(*call, &values)
+        }
+        Node::Glob(inner, glob, yes) => matched(&eval(inner, scope), |text| glob.is_match(text) == *yes),
+        Node::Regex(inner, regex, yes) => matched(&eval(inner, scope), |text| regex.is_match(text) == *yes),
+        Node::In(inner, ranges, texts) => match eval(inner, scope) {
+            Value::Int(n) => truth(ranges.iter().any(|(from, to)| (*from..=*to).contains(&n))),
+            Value::Text(text) => truth(texts.iter().any(|one| *one == text)),
+            _ => Value::Empty,
+        },
+    }
+}
+
+fn matched<'a>(value: &Value<'_>, test: impl Fn(&str) -> bool) -> Value<'a> {
+    match value {
+        Value::Text(text) => Value::Int(i128::from(test(text))),
+        _ => Value::Empty,
+    }
+}
+
+fn binary<'a>(op: Op, a: &Value<'_>, b: &Value<'_>) -> Value<'a> {
+    match (a, b) {
+        (Value::Empty, _) | (_, Value::Empty) => Value::Empty,
+        (Value::Text(a), Value::Text(b)) => compare(op, Some(a.cmp(b))),
+        (Value::Text(_), _) | (_, Value::Text(_)) => Value::Empty,
+        (Value::Int(a), Value::Int(b)) => integers(op, *a, *b),
+        _ => fractions(op, a.float().unwrap_or(0.0), b.float().unwrap_or(0.0)),
+    }
+}
+
+fn compare<'a>(op: Op, order: Option<std::cmp::Ordering>) -> Value<'a> {
+    let Some(order) = order else { return Value::Empty };
+    let holds = match op {
+        Op::Eq => order.is_eq(),
+        Op::Ne => order.is_ne(),
+        Op::Lt => order.is_lt(),
+        Op::Le => order.is_le(),
+        Op::Gt => order.is_gt(),
+        Op::Ge => order.is_ge(),
+        _ => return Value::Empty,
+    };
+    Value::Int(i128::from(holds))
+}
+
+fn integers<'a>(op: Op, a: i128, b: i128) -> Value<'a> {
+    let shift = u32::try_from(b).ok().filter(|bits| *bits < 64);
+    let result = match op {
+        Op::BitOr => Some(a | b),
+        Op::BitXor => Some(a ^ b),
+        Op::BitAnd => Some(a & b),
+        Op::Shl => shift.and_then(|bits| a.checked_mul(1i128 << bits)),
+        Op::Shr => shift.map(|bits| a >> bits),
+        Op::Add => a.checked_add(b),
+        Op::Sub => a.checked_sub(b),
+        Op::Mul => a.checked_mul(b),
+        Op::Div => a.checked_div(b),
+        Op::Rem => a.checked_rem(b),
+        _ => return compare(op, Some(a.cmp(&b))),
+    };
+    result.map_or(Value::Empty, Value::Int)
+}
+
+fn fractions<'a>(op: Op, a: f64, b: f64) -> Value<'a> {
+    let result = match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Div => a / b,
+        Op::Rem => a % b,
+        _ => return compare(op, a.partial_cmp(&b)),
+    };
+    if result.is_finite() { Value::Float(result) } else { Value::Empty }
+}
+
+fn function<'a>(call: Call, values: &[Value<'_>]) -> Value<'a> {
+    let numbers: Option<Vec<i128>> = values.iter().map(Value::int).collect();
+    let Some(numbers) = numbers else { return Value::Empty };
+    match (call, numbers.as_slice()) {
+        (Call::Ntohs, [n]) => Value::Int(i128::from((*n as u16).swap_bytes())),
+        (Call::Ntohl, [n]) => Value::Int(i128::from((*n as u32).swap_bytes())),
+        (Call::Log2, [n]) if *n > 0 => Value::Int(i128::from(n.ilog2())),
+        (Call::Abs, [n]) => n.checked_abs().map_or(Value::Empty, Value::Int),
+        (Call::Min, [a, b]) => Value::Int(*a.min(b)),
+        (Call::Max, [a, b]) => Value::Int(*a.max(b)),
+        _ => Value::Empty,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Words<'a>(&'a Expr);
+
+    impl Scope for Words<'_> {
+        fn value(&self, name: usize) -> Value<'_> {
+            let name = &self.0.names[name];
+            match name.word.as_str() {
+                "bytes" | "same" => Value::Int(4096),
+                "zero" => Value::Int(0),
+                "comm" => Value::Text(Cow::Borrowed("nginx-worker")),
+                word if name.loose => Value::Text(Cow::Borrowed(word)),
+                _ => Value::Empty,
+            }
+        }
+    }
+
+    fn of(text: &str) -> Value<'static> {
+        let expr = parse(text).unwrap_or_else(|fault| panic!("{fault}"));
+        match expr.eval(&Words(&expr)) {
+            Value::Text(text) => Value::Text(text.into_owned().into()),
+            Value::Int(n) => Value::Int(n),
+            Value::Float(n) => Value::Float(n),
+            Value::Empty => Value::Empty,
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_as_in_c() {
+        for (text, value) in [
+            ("1 + 2 * 3", 7),
+            ("(1 + 2) * 3", 9),
+            ("bytes >> 10 & 3 | 8", 8),
+            ("-7 / 2", -3),
+            ("7 % 4 - -1", 4),
+            ("bytes == 4096 ? 5 : 6", 5),
+            ("1 < 2 == 1", 1),
+            ("!bytes || 0x10 == 16 && ~0 == -1", 1),
+            ("4ms", 4_000_000),
+            ("2KiB", 2048),
+            ("1.5ms + 1", 1_500_001),
+            ("max(3, min(9, 5))", 5),
+            ("ntohs(80)", 0x5000),
+            ("log2(bytes)", 12),
+        ] {
+            assert_eq!(of(text), Value::Int(value), "{text}");
+        }
+        assert_eq!(of("3 / 2.0"), Value::Float(1.5));
+    }
+
+    #[test]
+    fn what_cannot_be_computed_is_empty() {
+        for text in ["1 / zero", "1 % 0", "nothing + 1", "comm + 1", "1 << 99", "log2(0)", "1.0 / 0", "comm < 3"] {
+            assert_eq!(of(text), Value::Empty, "{text}");
+        }
+        assert!(!of("1 / zero > 0").holds());
+    }
+
+    #[test]
+    fn texts_compare_as_in_filters() {
+        for text in [
+            "comm ~ \"nginx*\"",
+            "comm =~ \"^ng.*er$\"",
+            "comm !~ \"apache*\"",
+            "comm == nginx-worker",
+            "comm in (a, nginx-worker)",
+            "bytes in 1-5,4096",
+            "bytes > 4KB && comm != x",
+            "bytes == same",
+        ] {
+            assert!(of(text).holds(), "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_point_at_the_place() {
+        for (text, at) in [("", 0), ("1 +", 3), ("(1", 0), ("1 2", 2), ("a = 1", 2), ("f(1)", 0), ("min(1)", 0), ("4mss", 0)] {
+            assert_eq!(parse(text).expect_err(text).at, at, "{text}");
+        }
+        assert!(parse(&"(".repeat(10_000)).is_err());
+        assert!(parse(&"-".repeat(10_000)).is_err());
+        let expr = parse("a + byts").expect("parses");
+        assert!(expr.unknown(1, ["bytes", "comm"]).line().contains("nearest: bytes"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z0-9 ()!&|=~<>\"',?:%^*/+.é\\[\\]-]{0,60}") {
+            if let Ok(expr) = parse(&text) {
+                let _ = expr.eval(&Words(&expr));
+            }
+        }
+    }
+}

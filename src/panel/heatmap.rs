@@ -1,0 +1,72 @@
+//! A map: things downwards, time to the right, how much in each cell.
+
+use super::measure::Measure;
+use super::unit::{clock, duration};
+
+/// A map of values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heatmap {
+    pub measure: Measure,
+    /// Nanoseconds since the session's start of the first column, and of each.
+    pub start: u64,
+    pub step: u64,
+    pub rows: Vec<Row>,
+}
+
+/// A thing and its values; NaN where nothing is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    pub label: String,
+    pub cells: Vec<f32>,
+}
+
+/// From little to much; nothing is a dot.
+pub const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
+
+impl Heatmap {
+    /// The greatest value.
+    pub fn most(&self) -> f32 {
+        self.rows.iter().flat_map(|row| &row.cells).copied().filter(|v| v.is_finite()).fold(0.0, f32::max)
+    }
+
+    /// How much of the greatest value a cell has, in steps of [`SHADES`]: by its square root, so that little is
+    /// seen beside much. `None` where nothing is known.
+    pub fn shade(value: f32, most: f32) -> Option<usize> {
+        match value {
+            v if !v.is_finite() => None,
+            v if v <= 0.0 || most <= 0.0 => Some(0),
+            v => Some((1 + ((v / most).sqrt() * 3.0).round() as usize).min(4)),
+        }
+    }
+
+    /// Columns joined to at most so many, by their greatest value.
+    pub fn narrowed(&self, columns: usize) -> Self {
+        let wide = self.rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
+        let join = wide.div_ceil(columns.max(1)).max(1);
+        let max = |part: &[f32]| part.iter().copied().filter(|v| v.is_finite()).reduce(f32::max).unwrap_or(f32::NAN);
+        let row = |row: &Row| Row { label: row.label.clone(), cells: row.cells.chunks(join).map(max).collect() };
+        Self { step: self.step * join as u64, rows: self.rows.iter().map(row).collect(), ..self.clone() }
+    }
+
+    /// Rows of shades with their greatest value.
+    pub fn to_text(&self) -> String {
+        let map = self.narrowed(120);
+        let wide = map.rows.iter().map(|row| super::text::width(&row.label)).max().unwrap_or(0);
+        let most = map.most();
+        let mut out = String::new();
+        for row in &map.rows {
+            let cells: String = row.cells.iter().map(|v| Self::shade(*v, most).map_or(' ', |at| SHADES[at])).collect();
+            let own = row.cells.iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max);
+            let pad = " ".repeat(wide - super::text::width(&row.label));
+            let label = super::text::clean(&row.label);
+            out.push_str(&format!("{label}{pad}  {cells}  max {}\n", map.measure.text(f64::from(own))));
+        }
+        out.push_str(&format!(
+            "from {}, {} a column, █ is {}\n",
+            clock(map.start),
+            duration(map.step),
+            map.measure.text(f64::from(most))
+        ));
+        out
+    }
+}

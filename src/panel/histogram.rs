@@ -1,0 +1,54 @@
+//! A histogram: how many values lie between two bounds.
+
+use super::measure::Measure;
+use super::unit::{percent, thousands};
+
+/// Values from `from` up to, not including, `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bar {
+    pub from: u64,
+    pub to: u64,
+    pub count: u64,
+}
+
+/// Bars in order of their bounds, without gaps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    /// Of the bounds.
+    pub measure: Measure,
+    pub bars: Vec<Bar>,
+}
+
+/// Cells of the longest bar in text.
+const WIDE: usize = 40;
+
+impl Histogram {
+    pub fn total(&self) -> u64 {
+        self.bars.iter().map(|bar| bar.count).sum()
+    }
+
+    /// A bar's bounds in words.
+    pub fn bounds(&self, bar: &Bar) -> String {
+        let text = |value: u64| self.measure.text(value as f64);
+        if bar.to == bar.from + 1 { text(bar.from) } else { format!("{} to {}", text(bar.from), text(bar.to)) }
+    }
+
+    /// One line a bar: bounds, count, share, and the share of all up to here.
+    pub fn to_text(&self) -> String {
+        let (total, most) = (self.total().max(1), self.bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1));
+        let bounds: Vec<String> = self.bars.iter().map(|bar| self.bounds(bar)).collect();
+        let wide = bounds.iter().map(|text| super::text::width(text)).max().unwrap_or(0);
+        let mut out = String::new();
+        let mut sum = 0;
+        for (bar, bounds) in self.bars.iter().zip(&bounds) {
+            sum += bar.count;
+            let pad = " ".repeat(wide - super::text::width(bounds));
+            let [share, upto] = [bar.count, sum].map(|n| percent(100.0 * n as f64 / total as f64));
+            let length = (bar.count as u128 * WIDE as u128).div_ceil(u128::from(most)) as usize;
+            let line = format!("{pad}{bounds}  {:>12}  {share:>7}  {upto:>7}  {}", thousands(bar.count), "█".repeat(length));
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}

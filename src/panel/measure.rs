@@ -1,0 +1,36 @@
+//! What a panel's numbers count.
+
+use super::unit::{bytes, duration, percent, short};
+
+/// The unit of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Count,
+    /// Nanoseconds.
+    Time,
+    Bytes,
+    Percent,
+}
+
+impl Measure {
+    /// A value with its unit.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            _ if !value.is_finite() => "–".to_owned(),
+            Self::Count => short(value),
+            Self::Time => duration(value.max(0.0) as u64),
+            Self::Bytes => bytes(value.max(0.0) as u64),
+            Self::Percent => percent(value),
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Time => "ns",
+            Self::Bytes => "bytes",
+            Self::Percent => "percent",
+        }
+    }
+}

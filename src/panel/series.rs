@@ -1,0 +1,67 @@
+//! Courses of values over time.
+
+use super::measure::Measure;
+use super::unit::clock;
+
+/// Values of one thing, a step apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    pub label: String,
+    /// NaN where nothing is known.
+    pub values: Vec<f64>,
+}
+
+/// Several courses over the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    pub measure: Measure,
+    /// Nanoseconds since the session's start of the first value, and between two of them.
+    pub start: u64,
+    pub step: u64,
+    pub lines: Vec<Line>,
+}
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A course as eighths of a line, scaled to its own maximum; a blank where nothing is known.
+pub fn spark(values: &[f32]) -> String {
+    let most = values.iter().copied().filter(|v| v.is_finite()).fold(0.0, f32::max);
+    values.iter().map(|value| level(f64::from(*value), f64::from(most))).collect()
+}
+
+/// A value as one of eight levels of the greatest.
+pub fn level(value: f64, most: f64) -> char {
+    if !value.is_finite() {
+        return ' ';
+    }
+    if most <= 0.0 || value <= 0.0 {
+        return LEVELS[0];
+    }
+    LEVELS[((value / most * 7.0).round() as usize).min(7)]
+}
+
+impl Series {
+    /// A line of eighths for each, with the newest, the mean and the greatest value.
+    pub fn to_text(&self) -> String {
+        let wide = self.lines.iter().map(|line| super::text::width(&line.label)).max().unwrap_or(0);
+        let mut out = String::new();
+        for line in &self.lines {
+            let known: Vec<f64> = line.values.iter().copied().filter(|v| v.is_finite()).collect();
+            let most = known.iter().copied().fold(0.0, f64::max);
+            let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+            let newest = known.last().copied().unwrap_or(0.0);
+            let course: String = line.values.iter().map(|v| level(*v, most)).collect();
+            let pad = " ".repeat(wide - super::text::width(&line.label));
+            let figures = [newest, mean, most].map(|v| self.measure.text(v));
+            out.push_str(&format!(
+                "{}{pad}  now {:>9}  mean {:>9}  max {:>9}  {course}\n",
+                super::text::clean(&line.label),
+                figures[0],
+                figures[1],
+                figures[2]
+            ));
+        }
+        out.push_str(&format!("from {}, {} a column\n", clock(self.start), super::unit::duration(self.step)));
+        out
+    }
+}

@@ -1,0 +1,62 @@
+//! Weighted stacks, for flame graphs and folded text.
+
+use std::sync::Arc;
+
+use crate::query::named::Name;
+
+use super::measure::Measure;
+
+/// A stack and what it weighs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// The thread's name, then functions from the root on.
+    pub frames: Vec<Name>,
+    pub weight: u64,
+    /// How many things that is.
+    pub count: u64,
+}
+
+/// Stacks, the heaviest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stacks {
+    pub measure: Measure,
+    pub stacks: Vec<Stack>,
+}
+
+impl Stacks {
+    /// Stacks, those alike added up.
+    pub fn new(measure: Measure, mut list: Vec<Stack>) -> Self {
+        list.sort_by(|a, b| a.frames.iter().map(|n| &n.text).cmp(b.frames.iter().map(|n| &n.text)));
+        list.dedup_by(|next, kept| {
+            let same = next.frames == kept.frames;
+            if same {
+                kept.weight += next.weight;
+                kept.count += next.count;
+            }
+            same
+        });
+        list.retain(|stack| stack.weight > 0);
+        list.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
+        Self { measure, stacks: list }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.stacks.iter().map(|stack| stack.weight).sum()
+    }
+
+    /// Folded text as flamegraph.pl reads it: `[prefix;]comm;root;…;leaf N`.
+    pub fn folded(&self, prefix: &str) -> String {
+        let mut out = String::new();
+        for stack in &self.stacks {
+            let names: Vec<String> = stack.frames.iter().map(|name| frame(&name.text)).collect();
+            out.push_str(prefix);
+            out.push_str(&format!("{} {}\n", names.join(";"), stack.weight));
+        }
+        out
+    }
+}
+
+/// A name that cannot be taken for two: `;` divides frames.
+fn frame(text: &Arc<str>) -> String {
+    super::text::clean(text).replace(';', ":")
+}

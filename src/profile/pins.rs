@@ -1,0 +1,83 @@
+//! Stacks that are held by number for whoever counts them outside the columns. A pin stays what it is when the
+//! stacks themselves are renumbered.
+
+use rustc_hash::FxHashMap;
+
+use super::NodeId;
+
+/// A held stack. Index into [`Pins`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Pin(pub u32);
+
+impl Pin {
+    /// The empty stack.
+    pub const NONE: Self = Self(0);
+}
+
+/// So many different stacks are held; those after them count as the empty one.
+const MAX: usize = 1 << 22;
+
+/// All held stacks.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    nodes: Vec<NodeId>,
+    index: FxHashMap<NodeId, Pin>,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self { nodes: vec![NodeId::ROOT], index: FxHashMap::from_iter([(NodeId::ROOT, Pin::NONE)]) }
+    }
+}
+
+impl Pins {
+    /// Holds a stack.
+    pub fn hold(&mut self, node: NodeId) -> Pin {
+        let next = Pin(self.nodes.len() as u32);
+        if self.nodes.len() >= MAX {
+            return self.index.get(&node).copied().unwrap_or_default();
+        }
+        let pin = *self.index.entry(node).or_insert(next);
+        if pin == next {
+            self.nodes.push(node);
+        }
+        pin
+    }
+
+    /// The stack of a pin.
+    pub fn node(&self, pin: Pin) -> NodeId {
+        self.nodes.get(pin.0 as usize).copied().unwrap_or(NodeId::ROOT)
+    }
+
+    /// Lets all go; pins that were given out stand for the empty stack then, or for others.
+    pub fn release(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Follows stacks to their new numbers.
+    pub fn renumber(&mut self, to: &mut dyn FnMut(NodeId) -> NodeId) {
+        self.nodes.iter_mut().for_each(|node| *node = to(*node));
+        self.index = self.nodes.iter().enumerate().map(|(i, node)| (*node, Pin(i as u32))).collect();
+    }
+
+    /// Bytes in use, near enough for a budget.
+    pub fn memory(&self) -> usize {
+        self.nodes.len() * 20
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_stays_while_stacks_are_renumbered() {
+        let mut pins = Pins::default();
+        let (a, b) = (pins.hold(NodeId(7)), pins.hold(NodeId(9)));
+        assert_eq!((pins.hold(NodeId(7)), pins.hold(NodeId::ROOT)), (a, Pin::NONE));
+        pins.renumber(&mut |node| NodeId(node.0 / 2));
+        assert_eq!((pins.node(a), pins.node(b), pins.hold(NodeId(4))), (NodeId(3), NodeId(4), b));
+        pins.release();
+        assert_eq!(pins.node(b), NodeId::ROOT);
+    }
+}

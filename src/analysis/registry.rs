@@ -1,10 +1,20 @@
 //! All analysis units: one line each.
 
 use super::frame::Spec;
-use super::{rundelay, task_state};
+use super::*;
 
 /// In the order of the help.
-pub const UNITS: &[&Spec] = &[&rundelay::SPEC, &task_state::SPEC];
+pub const UNITS: &[&Spec] = &[
+    &trace::SPEC,
+    &top::SPEC,
+    &num_dist::SPEC,
+    &event_stat::SPEC,
+    &percpu_stat::SPEC,
+    &hrcount::SPEC,
+    &hrtimer::SPEC,
+    &rundelay::SPEC,
+    &task_state::SPEC,
+];
 
 /// A unit by its name.
 pub fn find(name: &str) -> Option<&'static Spec> {

@@ -1,17 +1,15 @@
 //! `rundelay`: how long tasks that could run waited for a CPU, why, and who ran meanwhile.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Measure, Panel, Rows};
 
 use super::frame::columns::{MOST_ROWS, left, right, task, text, time};
 use super::frame::sched::{self, Reader, Seen, state};
-use super::frame::{Bound, Chosen, Cx, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::frame::{Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
 
 pub const SPEC: Spec = Spec {
     name: "rundelay",
@@ -24,6 +22,7 @@ pub const SPEC: Spec = Spec {
     example: "perfprof-tui rundelay --than 10ms",
     options: &["than", "comm", "pids", "tids", "per-cpu", "keep"],
     whole: true,
+    interval: None,
     make: |settings| Ok(Box::new(RunDelay::new(settings)?)),
 };
 
@@ -243,7 +242,7 @@ impl RunDelay {
     }
 
     fn runners(&self, at: &Moment<'_>) -> Panel {
-        let selected = at.look.selected.map(|id| id as i32).filter(|key| self.rows.contains_key(key));
+        let selected = at.selected(0).map(|id| id as i32).filter(|key| self.rows.contains_key(key));
         let mut sums: FxHashMap<i32, u64> = FxHashMap::default();
         for ((_, runner), ns) in self.meanwhile.iter().filter(|((key, _), _)| selected.is_none_or(|s| s == *key)) {
             *sums.entry(*runner).or_default() += ns;
@@ -300,15 +299,15 @@ impl Unit for RunDelay {
         wants
     }
 
-    fn bind(&mut self, role: usize, _name: &str, format: Option<&Arc<Format>>) -> Result<(), String> {
-        if let (Some((expr, bound)), 0) = (&mut self.than, role) {
-            *bound = Some(Bound::new(expr, format)?);
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
+            *bound = Some(Bound::new(expr, event.format)?);
         }
-        if role == YIELD {
+        if event.role == YIELD {
             self.tells_yields = true;
             return Ok(());
         }
-        self.reader.bind(role, format)
+        self.reader.bind(event.role, event.format)
     }
 
     fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
@@ -345,7 +344,7 @@ impl Unit for RunDelay {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let selected = at.look.selected.and_then(|id| self.rows.get(&(id as i32)));
+        let selected = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
         let stats = selected.map_or(&self.all.stats, |row| &row.stats);
         let powers = latency::by_powers("Distribution", stats, Measure::Time);
         let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));

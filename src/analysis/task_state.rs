@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
@@ -13,7 +12,7 @@ use crate::record::Record;
 
 use super::frame::columns::{MOST_ROWS, left, right, share, task, text, time};
 use super::frame::sched::{self, Reader, Seen, Switch, state};
-use super::frame::{Bound, Chosen, Cx, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids};
+use super::frame::{Bound, Chosen, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids};
 
 pub const SPEC: Spec = Spec {
     name: "task-state",
@@ -24,6 +23,7 @@ pub const SPEC: Spec = Spec {
     example: "perfprof-tui task-state -g -D",
     options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep"],
     whole: true,
+    interval: None,
     make: |settings| Ok(Box::new(TaskState::new(settings)?)),
 };
 
@@ -268,7 +268,7 @@ impl TaskState {
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {
-        let selected = at.look.selected.map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
+        let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
         let mut columns = task().to_vec();
         columns.push(left("state", "St", 3));
         columns.extend(latency::columns(self.than.is_some()));
@@ -356,11 +356,11 @@ impl Unit for TaskState {
         wants
     }
 
-    fn bind(&mut self, role: usize, _name: &str, format: Option<&Arc<Format>>) -> Result<(), String> {
-        if let (Some((expr, bound)), 0) = (&mut self.than, role) {
-            *bound = Some(Bound::new(expr, format)?);
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
+            *bound = Some(Bound::new(expr, event.format)?);
         }
-        self.reader.bind(role, format)
+        self.reader.bind(event.role, event.format)
     }
 
     fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {

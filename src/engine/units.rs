@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::analysis::frame::{Bound, Cx, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
+use crate::analysis::frame::{Bound, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
 use crate::event::format::Format;
 use crate::event::spec::Places;
 use crate::event::{Event, Rate, parse, plain};
@@ -135,12 +135,13 @@ impl Units {
         }
         self.quiet[at] |= self.is_quiet_name(name);
         for (i, running) in self.list.iter_mut().enumerate() {
-            for (role, own) in running.roles.iter_mut().enumerate().filter(|(_, own)| !own.bound) {
-                if !is_named(&own.want, name) {
+            for (role, own) in running.roles.iter_mut().enumerate() {
+                let taken = own.bound && !is_pattern(&own.want.event);
+                if taken || !is_named(&own.want, name) {
                     continue;
                 }
                 let filter = own.want.filter.as_deref().map(|text| Bound::parse(text, format)).transpose();
-                let bound = running.unit.bind(role, plain(name), format).and(filter);
+                let bound = running.unit.bind(&Bindable { role, number: event, name: plain(name), format }).and(filter);
                 match bound {
                     Ok(filter) => {
                         (own.filter, own.bound) = (filter, true);
@@ -213,6 +214,7 @@ impl Units {
             }
             let hit = Hit {
                 role: *role,
+                event,
                 time: sample.time,
                 cpu: sample.cpu,
                 pid: sample.pid,
@@ -366,9 +368,24 @@ fn unbound(running: &Running) -> Vec<String> {
 fn is_named(want: &Want, name: &str) -> bool {
     let name = plain(name);
     let own = |wanted: &str| {
-        wanted == name || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
+        wanted == name || is_pattern(wanted) && matches(wanted, name) || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
     };
     want.event.split('|').any(own)
+}
+
+fn is_pattern(event: &str) -> bool {
+    event.contains(['*', '?', '[']) && event.contains(':')
+}
+
+/// Whether a name has a pattern's system and event.
+fn matches(pattern: &str, name: &str) -> bool {
+    let part = |pattern: &str, text: &str| {
+        globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text))
+    };
+    let (Some((systems, events)), Some((system, event))) = (pattern.split_once(':'), name.split_once(':')) else {
+        return false;
+    };
+    part(systems, system) && part(events, event)
 }
 
 /// What a unit's wants come to for the kernel: each event once, with what all want of it.

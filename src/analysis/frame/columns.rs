@@ -38,3 +38,10 @@ pub fn time(ns: u64) -> Cell {
 pub fn share(part: u64, whole: u64) -> Cell {
     if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }
 }
+
+/// The rows of a map by a weight, the heaviest first; ties by key.
+pub fn by_weight<K: Ord + Copy, V>(map: impl IntoIterator<Item = (K, V)>, weight: impl Fn(&V) -> u64) -> Vec<(K, V)> {
+    let mut list: Vec<(K, V)> = map.into_iter().collect();
+    list.sort_by(|a, b| weight(&b.1).cmp(&weight(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    list
+}

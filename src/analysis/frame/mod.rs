@@ -6,11 +6,13 @@
 
 pub mod bound;
 pub mod columns;
+pub mod counts;
 pub mod grid;
 pub mod latency;
 pub mod names;
 pub mod rowids;
 pub mod sched;
+pub mod select;
 pub mod settings;
 pub mod sketch;
 pub mod slowest;
@@ -49,6 +51,8 @@ pub struct Spec {
     pub options: &'static [&'static str],
     /// Whether it must see the whole machine: targets narrow what it shows then, not what is measured.
     pub whole: bool,
+    /// Seconds of an interval where figures are printed and none is given; `None` for one report at the end.
+    pub interval: Option<f64>,
     pub make: fn(&Settings) -> Result<Box<dyn Unit>, String>,
 }
 
@@ -104,11 +108,26 @@ impl Want {
     }
 }
 
+/// An event that is there for a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Which of [`Unit::wants`]; one with a pattern for its name may have several events.
+    pub role: usize,
+    /// The session's number of it.
+    pub number: u16,
+    /// Without modifiers.
+    pub name: &'a str,
+    /// What the fields of a tracepoint are.
+    pub format: Option<&'a Arc<Format>>,
+}
+
 /// A sample of one of the events that a unit wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
     /// Which of [`Unit::wants`].
     pub role: usize,
+    /// As [`Event::number`].
+    pub event: u16,
     /// Nanoseconds of the session's clock.
     pub time: u64,
     pub cpu: u32,
@@ -162,8 +181,8 @@ impl Cx<'_> {
 /// What is looked at on the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// The row under the cursor of the first panel.
-    pub selected: Option<u64>,
+    /// The row under the cursor of each panel, where one was chosen.
+    pub selected: Vec<Option<u64>>,
     /// Rows of a log that are wanted.
     pub rows: usize,
     /// Whether the differences to a baseline are wanted, where a unit has them.
@@ -184,6 +203,11 @@ pub struct Moment<'a> {
 }
 
 impl Moment<'_> {
+    /// The row that is chosen in a panel, by the panel's place.
+    pub fn selected(&self, panel: usize) -> Option<u64> {
+        self.look.selected.get(panel).copied().flatten()
+    }
+
     /// Nanoseconds since the session's start.
     pub fn after(&self, time: u64) -> u64 {
         time.saturating_sub(self.start)
@@ -245,8 +269,8 @@ pub trait Unit: Send + Debug {
     /// The events that it needs; a record's role is its place in this list.
     fn wants(&self) -> Vec<Want>;
 
-    /// An event is there; a tracepoint with what its fields are. An error says why it is of no use.
-    fn bind(&mut self, _role: usize, _name: &str, _format: Option<&Arc<Format>>) -> Result<(), String> {
+    /// An event is there. An error says why it is of no use.
+    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
         Ok(())
     }
 

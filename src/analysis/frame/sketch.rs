@@ -43,11 +43,19 @@ fn bounds(bucket: u16) -> (u64, u128) {
 
 impl Stats {
     pub fn add(&mut self, value: u64) {
+        self.add_many(value, 1);
+    }
+
+    /// The same value so many times.
+    pub fn add_many(&mut self, value: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
         self.min = if self.n == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
-        self.n += 1;
-        self.sum = self.sum.saturating_add(value);
-        self.put(bucket(value), 1);
+        self.n += n;
+        self.sum = self.sum.saturating_add(value.saturating_mul(n));
+        self.put(bucket(value), n);
     }
 
     fn put(&mut self, bucket: u16, n: u64) {

@@ -1,0 +1,74 @@
+//! Counts by event and CPU: of events that are only counted, and of samples alike.
+
+use std::collections::BTreeMap;
+
+use super::{Grid, Hit};
+
+/// What was counted.
+#[derive(Debug)]
+pub struct Counts {
+    /// The last value of each counter.
+    last: BTreeMap<(usize, u32), u64>,
+    /// In this interval.
+    pub sums: BTreeMap<(usize, u32), u64>,
+    /// By event, and by CPU of one event.
+    pub course: Grid<usize>,
+    pub by_cpu: Grid<(usize, u32)>,
+    /// Counters that were on the hardware for a part of the time only: the least share.
+    pub partly: Option<f64>,
+}
+
+impl Counts {
+    /// With columns of a course at least so long, in nanoseconds.
+    pub fn new(step: u64) -> Self {
+        Self {
+            last: BTreeMap::new(),
+            sums: BTreeMap::new(),
+            course: Grid::with_step(step),
+            by_cpu: Grid::with_step(step),
+            partly: None,
+        }
+    }
+
+    /// A counter was read.
+    pub fn read(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
+        let before = self.last.insert((role, cpu), value);
+        // The first reading is what came since the counter was opened.
+        self.add(role, cpu, time, value.saturating_sub(before.unwrap_or(0)));
+        if running_percent < 99.5 {
+            self.partly = Some(self.partly.map_or(running_percent, |least| least.min(running_percent)));
+        }
+    }
+
+    /// A sample stands for a hit, or for its period.
+    pub fn hit(&mut self, hit: &Hit<'_>, weight: u64) {
+        self.add(hit.role, hit.cpu, hit.time, weight);
+    }
+
+    fn add(&mut self, role: usize, cpu: u32, time: u64, n: u64) {
+        *self.sums.entry((role, cpu)).or_default() += n;
+        self.course.add(&role, time, n as f64);
+        self.by_cpu.add(&(role, cpu), time, n as f64);
+    }
+
+    /// All CPUs that were counted.
+    pub fn cpus(&self) -> Vec<u32> {
+        let mut cpus: Vec<u32> = self.last.keys().chain(self.sums.keys()).map(|(_, cpu)| *cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
+    pub fn of(&self, role: usize, cpu: u32) -> u64 {
+        self.sums.get(&(role, cpu)).copied().unwrap_or(0)
+    }
+
+    pub fn total(&self, role: usize) -> u64 {
+        self.sums.range((role, 0)..=(role, u32::MAX)).map(|(_, n)| n).sum()
+    }
+
+    /// Forgets the interval; courses go on.
+    pub fn reset(&mut self) {
+        self.sums.values_mut().for_each(|n| *n = 0);
+    }
+}

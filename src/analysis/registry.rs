@@ -12,8 +12,15 @@ pub const UNITS: &[&Spec] = &[
     &percpu_stat::SPEC,
     &hrcount::SPEC,
     &hrtimer::SPEC,
+    &multi_trace::SPEC,
+    &syscalls::SPEC,
+    &nested_trace::SPEC,
     &rundelay::SPEC,
+    &blktrace::SPEC,
     &task_state::SPEC,
+    &oncpu::SPEC,
+    &offcpu::SPEC,
+    &wakeups::SPEC,
 ];
 
 /// A unit by its name.

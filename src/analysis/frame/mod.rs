@@ -7,6 +7,7 @@
 pub mod bound;
 pub mod columns;
 pub mod counts;
+pub mod errno;
 pub mod grid;
 pub mod latency;
 pub mod names;

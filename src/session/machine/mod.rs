@@ -1,7 +1,9 @@
-//! The machine's CPUs: what /proc counts of them, and how they stand to each other.
+//! The machine: its CPUs, what /proc counts of them and how they stand to each other, and its disks.
 
+mod disks;
 pub mod proc;
 pub mod topology;
 
+pub use disks::{block_device, block_devices};
 pub use proc::{Matrix, Pressure, Softnet, Stat, Ticks};
 pub use topology::{Place, Topology};

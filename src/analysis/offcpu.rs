@@ -1,0 +1,221 @@
+//! `offcpu`: where tasks block and who wakes them, by stack; with the time on CPUs beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::Rate;
+use crate::panel::stacks::Stack;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+use crate::query::named::Name;
+use crate::record::Record;
+use crate::session::DsoKind;
+
+use super::frame::columns::{MOST_ROWS, left, right, share, text, time};
+use super::frame::rowids::id;
+use super::frame::sched::{self, Reader, Seen, state};
+use super::frame::{Chosen, Cx, Event, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "offcpu",
+    about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
+    help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
+           the waker; time from then to running is waiting, and is not in it (rundelay has it). The hot and cold \
+           graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
+    example: "perfprof-tui offcpu -p 1234",
+    options: &["comm", "pids", "tids", "frequency"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    since: u64,
+    stack: Pin,
+    uninterruptible: bool,
+}
+
+type Place = (i32, Pin, i32, Pin);
+
+#[derive(Debug)]
+struct OffCpu {
+    reader: Reader,
+    chosen: Chosen,
+    hz: u64,
+    away: FxHashMap<i32, Away>,
+    /// By task, its stack, its waker and that one's stack.
+    blocked: FxHashMap<Place, (Stats, u64)>,
+    hot: FxHashMap<(i32, Pin), u64>,
+    since: u64,
+}
+
+const CLOCK: usize = 3;
+/// Different places that are told apart; those after them count without their waker.
+const MAX_PLACES: usize = 1 << 17;
+
+impl OffCpu {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::default(),
+            chosen: Chosen::of(settings)?,
+            hz: settings.number("frequency", 99)?.clamp(1, 10_000),
+            away: FxHashMap::default(),
+            blocked: FxHashMap::default(),
+            hot: FxHashMap::default(),
+            since: 0,
+        })
+    }
+
+    fn woken(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some(away) = self.away.remove(&tid) else { return };
+        cx.comm(hit.tid);
+        let ns = hit.time.saturating_sub(away.since.max(self.since));
+        let mut key = (tid, away.stack, hit.tid, hit.stack);
+        if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&key) {
+            key = (tid, away.stack, 0, Pin::NONE);
+        }
+        let entry = self.blocked.entry(key).or_default();
+        entry.0.add(ns);
+        entry.1 += if away.uninterruptible { ns } else { 0 };
+        cx.point(hit.time, ns);
+    }
+
+    fn places(&self, at: &Moment<'_>) -> Vec<((Arc<str>, Pin, Arc<str>, Pin), (Stats, u64))> {
+        let mut all: BTreeMap<(Arc<str>, Pin, Arc<str>, Pin), (Stats, u64)> = BTreeMap::new();
+        for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
+            let entry = all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default();
+            entry.0.merge(stats);
+            entry.1 += uninterruptible;
+        }
+        let mut list: Vec<_> = all.into_iter().collect();
+        list.sort_by(|a, b| b.1.0.sum.cmp(&a.1.0.sum).then_with(|| a.0.cmp(&b.0)));
+        list
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let places = self.places(at);
+        let total: u64 = places.iter().map(|(_, (stats, _))| stats.sum).sum();
+        let mut rows = Rows::new(vec![
+            right("blocked_ns", "Blocked", 9),
+            right("share_pct", "Share", 8),
+            right("d_ns", "of it D", 9),
+            right("times", "Times", 8),
+            right("mean_ns", "Mean", 8),
+            right("max_ns", "Max", 8),
+            left("comm", "Who", 16),
+            left("stack", "Blocked in", 44),
+            left("waker", "Woken by", 16),
+            left("waker_stack", "In", 0),
+        ]);
+        for ((comm, stack, waker, by), (stats, uninterruptible)) in places {
+            let key = id(&(&comm, stack, &waker, by));
+            rows.push(
+                key,
+                vec![
+                    time(stats.sum),
+                    share(stats.sum, total),
+                    time(uninterruptible),
+                    Cell::Count(stats.n),
+                    time(stats.mean() as u64),
+                    time(stats.max),
+                    text(comm),
+                    text(at.line(stack)),
+                    text(waker),
+                    text(at.line(by)),
+                ],
+            );
+        }
+        let now = self.away.len();
+        Panel::new("Blocked", Body::Table(rows.limited(MOST_ROWS))).noted(format!("{now} tasks are blocked now; they count when they are woken"))
+    }
+
+    fn graphs(&self, at: &Moment<'_>) -> Vec<Panel> {
+        let word = |text: &str| Name { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
+        let (mut blocked, mut both) = (Vec::new(), Vec::new());
+        for ((comm, stack, waker, by), (stats, _)) in self.places(at) {
+            let mut one = at.stack(comm, stack, stats.sum, stats.n);
+            let mut cold = one.clone();
+            cold.frames.insert(1, word("off CPU"));
+            both.push(cold);
+            // The waker stands on top, its own stack upside down: it meets the blocked one at the wake-up.
+            one.frames.push(word("--"));
+            one.frames.extend(at.frames(by).into_iter().rev());
+            one.frames.push(word(&waker));
+            blocked.push(one);
+        }
+        for ((tid, pin), ns) in &self.hot {
+            let mut hot: Stack = at.stack(at.comm(*tid), *pin, *ns, 1);
+            hot.frames.insert(1, word("on CPU"));
+            both.push(hot);
+        }
+        vec![
+            Panel::new("Blocked and woken, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, blocked)))),
+            Panel::new("Hot and cold, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, both)))),
+        ]
+    }
+}
+
+impl Unit for OffCpu {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = sched::wants(true);
+        let clock = Want::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
+        wants.push(Want { rate: Some(Rate::Frequency(self.hz)), ..clock });
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.role == CLOCK { Ok(()) } else { self.reader.bind(event.role, event.format) }
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if hit.role == CLOCK {
+            if hit.tid != 0 && self.chosen.has(hit.tid, cx) {
+                *self.hot.entry((hit.tid, hit.stack)).or_default() += hit.period;
+            }
+            return;
+        }
+        match self.reader.read(hit, cx.names) {
+            Some(Seen::Switch(switch)) => {
+                // What runs is not blocked, whether its wake-up was seen or not.
+                self.away.remove(&switch.next);
+                let bits = switch.prev_state;
+                let runs = bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0;
+                if !runs && switch.prev != 0 && self.chosen.has(switch.prev, cx) {
+                    let uninterruptible = bits & state::UNINTERRUPTIBLE != 0 && bits & state::IDLE == 0;
+                    self.away.insert(switch.prev, Away { since: hit.time, stack: hit.stack, uninterruptible });
+                }
+            }
+            Some(Seen::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
+            None => {}
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task.ptid, task.tid);
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.away.clear();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "what was blocked then is left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut panels = vec![self.table(at)];
+        panels.extend(self.graphs(at));
+        panels
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.since = now;
+        self.blocked.clear();
+        self.hot.clear();
+    }
+}

@@ -21,6 +21,19 @@ pub const UNITS: &[&Spec] = &[
     &oncpu::SPEC,
     &offcpu::SPEC,
     &wakeups::SPEC,
+    &kmemleak::SPEC,
+    &kmemprof::SPEC,
+    &page_faults::SPEC,
+    &breakpoint::SPEC,
+    &profile::SPEC,
+    &kvm_exit::SPEC,
+    &kvmmmu::SPEC,
+    &ldlat_loads::SPEC,
+    &ldlat_stores::SPEC,
+    &llcstat::SPEC,
+    &tlbstat::SPEC,
+    &usdt::SPEC,
+    &misc::SPEC,
 ];
 
 /// A unit by its name.

@@ -77,7 +77,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         spec,
         unit,
         symbols,
-        interval: args.interval.map(Duration::from_secs_f64),
+        interval: args.interval.or(spec.interval).map(Duration::from_secs_f64),
         points: args.points.is_some(),
         own_pid: live.then(|| std::process::id() as i32),
     };

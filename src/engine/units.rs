@@ -7,6 +7,7 @@ use crate::event::format::Format;
 use crate::event::spec::Places;
 use crate::event::{Event, Rate, parse, plain};
 use crate::filter::capture;
+use crate::kernel::attr::{Flag, sample};
 use crate::panel::Panel;
 use crate::profile::{Pin, Profile};
 use crate::record::kinds::misc;
@@ -368,7 +369,8 @@ fn unbound(running: &Running) -> Vec<String> {
 fn is_named(want: &Want, name: &str) -> bool {
     let name = plain(name);
     let own = |wanted: &str| {
-        wanted == name || is_pattern(wanted) && matches(wanted, name) || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
+        let part = wanted.strip_prefix('~');
+        wanted == name || part.is_some_and(|part| name.contains(part)) || is_pattern(wanted) && matches(wanted, name) || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
     };
     want.event.split('|').any(own)
 }
@@ -429,6 +431,10 @@ pub fn shared(wants: &[Want]) -> Result<Shared, String> {
 
 fn prepare(event: &mut Event, want: &Want, stack: bool) {
     event.no_chains = !stack;
+    if want.memory {
+        event.attr.sample_type |= sample::ADDR | sample::WEIGHT | sample::DATA_SRC;
+    }
+    event.attr.set(Flag::TextPoke, want.text_poke);
     match want.rate {
         _ if want.counted => event.set_rate(Rate::Period(0)),
         Some(rate) => event.set_rate(rate),

@@ -35,6 +35,8 @@ pub mod sample {
     pub const BRANCH_STACK: u64 = 1 << 11;
     pub const REGS_USER: u64 = 1 << 12;
     pub const STACK_USER: u64 = 1 << 13;
+    pub const WEIGHT: u64 = 1 << 14;
+    pub const DATA_SRC: u64 = 1 << 15;
     pub const CGROUP: u64 = 1 << 21;
     pub const IDENTIFIER: u64 = 1 << 16;
 }
@@ -92,6 +94,7 @@ pub enum Flag {
     Ksymbol = 29,
     BpfEvent = 30,
     Cgroup = 32,
+    TextPoke = 33,
     BuildId = 34,
 }
 

@@ -174,6 +174,18 @@ pub enum Record<'a> {
         id: u64,
         path: &'a [u8],
     },
+    /// A BPF program came or went.
+    Bpf {
+        unload: bool,
+        id: u32,
+        tag: [u8; 8],
+    },
+    /// The kernel changed its own code.
+    TextPoke {
+        addr: u64,
+        old: &'a [u8],
+        new: &'a [u8],
+    },
     /// A type that we carry but do not read.
     Other,
 }
@@ -235,6 +247,15 @@ impl<'a> Record<'a> {
             types::KSYMBOL => {
                 let (addr, len, flags) = (c.u64("address")?, c.u32("length")?, c.u32("flags")?);
                 Self::Ksymbol { addr, len, unregister: flags >> 16 & 1 == 1, name: c.name() }
+            }
+            types::BPF_EVENT => {
+                let (kind, id) = (c.u32("type")? & 0xffff, c.u32("id")?);
+                Self::Bpf { unload: kind == 2, id, tag: c.u64("tag")?.to_le_bytes() }
+            }
+            types::TEXT_POKE => {
+                let (addr, lengths) = (c.u64("address")?, c.u32("lengths")?);
+                let old = c.take((lengths & 0xffff) as usize, "old code")?;
+                Self::TextPoke { addr, old, new: c.take((lengths >> 16) as usize, "new code")? }
             }
             _ => Self::Other,
         })

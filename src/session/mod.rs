@@ -334,6 +334,29 @@ impl Session {
         Some(String::from_utf8_lossy(&found).into())
     }
 
+    /// What lies at an address of a running process: mappings with and without code, by (start, end, name). Of a
+    /// recording only the records tell.
+    pub fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
+        if self.origin != Origin::Live || pid <= 0 {
+            return Vec::new();
+        }
+        let name = |name: &[u8]| if name.is_empty() { "[anon]".into() } else { String::from_utf8_lossy(name).into() };
+        procfs::maps(pid).into_iter().map(|map| (map.start, map.end, name(&map.name))).collect()
+    }
+
+    /// A number in a running process's memory; `None` of a recording, or where it cannot be read.
+    pub fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
+        (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
+    }
+
+    /// The C library of a running process, or of this one where 0 is asked for.
+    pub fn libc_of(pid: i32) -> Option<String> {
+        let pid = if pid > 0 { pid } else { std::process::id() as i32 };
+        let maps = procfs::exec_maps(pid);
+        let is_libc = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with("libc.") || file.starts_with("libc-") || file.starts_with("ld-musl"));
+        maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
+    }
+
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {

@@ -4,13 +4,16 @@
 //! lists. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
 //! not open events and does not look names up.
 
+pub mod alloc;
 pub mod bound;
 pub mod columns;
 pub mod counts;
 pub mod errno;
 pub mod grid;
 pub mod latency;
+pub mod memory;
 pub mod names;
+pub mod ratios;
 pub mod rowids;
 pub mod sched;
 pub mod select;
@@ -66,7 +69,8 @@ impl Debug for Spec {
 /// An event that a unit needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Want {
-    /// As `-e` takes it; of a probe, how its event is called.
+    /// As `-e` takes it; of a probe, how its event is called. Other names of a recording's event may follow after
+    /// bars; after `~` stands a part of the name.
     pub event: String,
     /// A probe that makes the event, as `probe --add` takes it.
     pub probe: Option<String>,
@@ -80,6 +84,10 @@ pub struct Want {
     pub counted: bool,
     /// How often it is sampled, where not at every hit.
     pub rate: Option<Rate>,
+    /// Whether samples say which address was touched, what that cost and where the data came from.
+    pub memory: bool,
+    /// Whether changes of the kernel's own code are told, too.
+    pub text_poke: bool,
 }
 
 impl Want {

@@ -1,0 +1,230 @@
+//! Allocations and releases, of the kernel, of a C library, or of any events that are named.
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::Pin;
+use crate::session::Session;
+
+use super::bound::{Bound, Num};
+use super::select::{self, Selected};
+use super::{Cx, Event, Hit, Settings, Want};
+
+/// What a hit means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: Pin },
+    Free { at: (i32, u64), stack: Pin },
+}
+
+/// A function of the C library: (name, how its arguments are read, whether it releases, whether it allocates).
+/// posix_memalign gives its result through memory, which a probe of its return cannot follow.
+struct Function {
+    name: &'static str,
+    /// Which arguments are numbers to be multiplied to a size.
+    size: &'static [usize],
+    /// Which argument is the pointer that is released.
+    frees: Option<usize>,
+    allocates: bool,
+}
+
+const FUNCTIONS: &[Function] = &[
+    Function { name: "malloc", size: &[0], frees: None, allocates: true },
+    Function { name: "calloc", size: &[0, 1], frees: None, allocates: true },
+    Function { name: "realloc", size: &[1], frees: Some(0), allocates: true },
+    Function { name: "memalign", size: &[1], frees: None, allocates: true },
+    Function { name: "aligned_alloc", size: &[1], frees: None, allocates: true },
+    Function { name: "free", size: &[], frees: Some(0), allocates: false },
+    Function { name: "mmap", size: &[1], frees: None, allocates: true },
+    Function { name: "munmap", size: &[], frees: Some(0), allocates: false },
+];
+
+/// The registers of the first arguments (System V x86-64, AAPCS64).
+const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] } else { ["%di", "%si"] };
+
+const KERNEL_ALLOC: &[&str] = &["kmem:kmalloc", "kmem:kmem_cache_alloc", "kmem:kmalloc_node", "kmem:kmem_cache_alloc_node"];
+const KERNEL_FREE: &[&str] = &["kmem:kfree", "kmem:kmem_cache_free"];
+
+#[derive(Clone, Debug)]
+enum Role {
+    Alloc(Selected),
+    Free(Selected),
+    /// A function of the library is called, or returns.
+    Call(usize),
+    Return(usize),
+}
+
+#[derive(Debug)]
+enum Fields {
+    Alloc { at: Bound, bytes: Bound },
+    Free { at: Bound },
+    Call { args: [Option<Num>; 2] },
+    Return { value: Num },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    function: usize,
+    bytes: u64,
+    freed: u64,
+    stack: Pin,
+}
+
+/// Reads allocations.
+#[derive(Debug)]
+pub struct Reader {
+    roles: Vec<Role>,
+    fields: FxHashMap<u16, Fields>,
+    /// Calls that have not returned, by thread, innermost last.
+    pending: FxHashMap<i32, Vec<Pending>>,
+    library: Option<String>,
+    /// Whether addresses are those of processes.
+    by_process: bool,
+}
+
+impl Reader {
+    pub fn new(settings: &Settings) -> Result<Self, String> {
+        let (allocs, frees) = (settings.all("alloc"), settings.all("free"));
+        let flat = |lists: Vec<Vec<Selected>>| lists.into_iter().flatten().collect::<Vec<Selected>>();
+        let (allocs, frees) = (flat(select::lists(allocs)?), flat(select::lists(frees)?));
+        if allocs.is_empty() != frees.is_empty() {
+            return Err("--alloc and --free go together".to_owned());
+        }
+        let user = settings.has("library") || !settings.processes.is_empty();
+        let mut roles: Vec<Role> = Vec::new();
+        let mut library = None;
+        let by_process = if !allocs.is_empty() {
+            roles.extend(allocs.into_iter().map(Role::Alloc));
+            roles.extend(frees.into_iter().map(Role::Free));
+            user
+        } else if user {
+            let first = settings.processes.first().copied().unwrap_or(0);
+            // A command that was not started yet has the library of this program.
+            let found = settings.get("library").map(str::to_owned);
+            let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
+            library = Some(found.ok_or("the C library of the target is not known: name it with --library FILE")?);
+            for (i, function) in FUNCTIONS.iter().enumerate() {
+                roles.push(Role::Call(i));
+                roles.extend(function.allocates.then_some(Role::Return(i)));
+            }
+            true
+        } else {
+            let named = |event: &&str| Selected { event: (*event).to_owned(), ..Selected::default() };
+            roles.extend(KERNEL_ALLOC.iter().map(|event| Role::Alloc(named(event))));
+            roles.extend(KERNEL_FREE.iter().map(|event| Role::Free(named(event))));
+            false
+        };
+        Ok(Self { roles, fields: FxHashMap::default(), pending: FxHashMap::default(), library, by_process })
+    }
+
+    /// Where allocations come from, in words.
+    pub fn words(&self) -> String {
+        match &self.library {
+            Some(library) => format!("functions of {library}"),
+            None if self.by_process => "the named events".to_owned(),
+            None => "the kernel's slabs".to_owned(),
+        }
+    }
+
+    /// Events that are needed; those of the kernel that allocates by other names are left out.
+    pub fn wants(&self, stack: bool) -> Vec<Want> {
+        let library = self.library.as_deref().unwrap_or_default();
+        let want = |role: &Role| match role {
+            Role::Alloc(selected) | Role::Free(selected) => {
+                let known = KERNEL_ALLOC.iter().chain(KERNEL_FREE).position(|event| *event == selected.event);
+                let want = selected.want(stack);
+                // kmalloc and kfree are everywhere, the others are newer or older than that.
+                if known.is_some_and(|at| at != 0 && at != KERNEL_ALLOC.len()) { want.optional() } else { want }
+            }
+            Role::Call(i) => {
+                let name = FUNCTIONS[*i].name;
+                let probe = format!("-x {library} {name}={name} a0={}:u64 a1={}:u64", ARGUMENTS[0], ARGUMENTS[1]);
+                let want = Want { probe: Some(probe), ..Want::new(name) }.with_stack(stack);
+                if matches!(name, "malloc" | "free") { want } else { want.optional() }
+            }
+            Role::Return(i) => {
+                let name = FUNCTIONS[*i].name;
+                let event = format!("{name}_ret");
+                let probe = format!("-x {library} {event}={name}%return value=$retval:u64");
+                let want = Want { probe: Some(probe), ..Want::new(event) };
+                if name == "malloc" { want } else { want.optional() }
+            }
+        };
+        self.roles.iter().map(want).collect()
+    }
+
+    pub fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let fields = match &self.roles[event.role] {
+            Role::Alloc(selected) => Fields::Alloc {
+                at: Bound::parse(selected.get("ptr").unwrap_or("ptr"), event.format)?,
+                bytes: Bound::parse(selected.get("size").unwrap_or("bytes_alloc"), event.format)?,
+            },
+            Role::Free(selected) => {
+                Fields::Free { at: Bound::parse(selected.get("ptr").unwrap_or("ptr"), event.format)? }
+            }
+            Role::Call(_) => {
+                let args = ["a0", "a1"].map(|name| Num::of(event.format, name).ok());
+                Fields::Call { args }
+            }
+            Role::Return(_) => Fields::Return { value: Num::any(event.format, &["value", "arg1"])? },
+        };
+        self.fields.insert(event.number, fields);
+        Ok(())
+    }
+
+    /// Reads a hit: what it releases, then what it allocates.
+    pub fn read(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) -> [Option<Seen>; 2] {
+        let pid = if self.by_process { hit.pid } else { 0 };
+        let Some(fields) = self.fields.get(&hit.event) else { return [None, None] };
+        let alloc = |address: u64, bytes: u64, stack: Pin| {
+            // Null, and MAP_FAILED, are failures.
+            let there = address != 0 && address < u64::MAX - 4095;
+            there.then_some(Seen::Alloc { at: (pid, address), bytes, tid: hit.tid, stack })
+        };
+        let free = |address: u64, stack: Pin| (address != 0).then_some(Seen::Free { at: (pid, address), stack });
+        match (fields, &self.roles[hit.role]) {
+            (Fields::Alloc { at, bytes }, _) => {
+                let at = at.with(hit, cx.names, None, |value| value.int()).map_or(0, |n| n as u64);
+                [None, alloc(at, bytes.count(hit, cx.names).unwrap_or(0), hit.stack)]
+            }
+            (Fields::Free { at }, _) => {
+                let at = at.with(hit, cx.names, None, |value| value.int()).map_or(0, |n| n as u64);
+                [free(at, hit.stack), None]
+            }
+            (Fields::Call { args }, Role::Call(function)) => {
+                let arg = |i: usize| args.get(i).and_then(Option::as_ref).map_or(0, |num| num.get(hit.raw) as u64);
+                let own = &FUNCTIONS[*function];
+                let bytes = own.size.iter().map(|i| arg(*i)).fold(1u64, u64::saturating_mul);
+                let freed = own.frees.map_or(0, arg);
+                let calls = self.pending.entry(hit.tid).or_default();
+                if !own.allocates {
+                    // munmap inside of free is the library's own affair.
+                    return [if calls.is_empty() { free(freed, hit.stack) } else { None }, None];
+                }
+                if calls.len() < 8 {
+                    calls.push(Pending { function: *function, bytes, freed, stack: hit.stack });
+                }
+                [None, None]
+            }
+            (Fields::Return { value }, Role::Return(function)) => {
+                let address = value.get(hit.raw) as u64;
+                let Some(calls) = self.pending.get_mut(&hit.tid) else { return [None, None] };
+                let Some(at) = calls.iter().rposition(|call| call.function == *function) else { return [None, None] };
+                let call = calls[at];
+                calls.truncate(at);
+                // What one function of the library takes from another belongs to the outer one.
+                if at > 0 {
+                    return [None, None];
+                }
+                let made = alloc(address, call.bytes, call.stack);
+                let gone = if made.is_some() { free(call.freed, call.stack) } else { None };
+                [gone, made]
+            }
+            _ => [None, None],
+        }
+    }
+
+    /// Records were lost: calls under way may have returned.
+    pub fn lost(&mut self) {
+        self.pending.clear();
+    }
+}

@@ -1,0 +1,126 @@
+//! Samples of loads and stores: where data came from, what it cost, which functions and addresses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::profile::Pin;
+
+use super::columns::{MOST_ROWS, left, right, share, text};
+use super::rowids::id;
+use super::{Cx, Hit, Moment, Stats, latency};
+
+/// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
+const LEVELS: &[&str] = &[
+    "n/a", "hit", "miss", "L1", "LFB", "L2", "L3", "RAM", "remote RAM 1", "remote RAM 2", "remote cache 1",
+    "remote cache 2", "I/O", "uncached",
+];
+const SNOOPS: &[&str] = &["n/a", "none", "hit", "miss", "HitM"];
+const LOCKS: &[&str] = &["n/a", "locked"];
+const TLBS: &[&str] = &["n/a", "hit", "miss", "L1", "L2", "walker", "fault"];
+
+fn bits(value: u64, shift: u32, width: u32, names: &[&str]) -> String {
+    let value = value >> shift & ((1 << width) - 1);
+    let list: Vec<&str> = names.iter().enumerate().skip(1).filter(|(i, _)| value >> i & 1 == 1).map(|(_, n)| *n).collect();
+    if list.is_empty() { "–".to_owned() } else { list.join(" ") }
+}
+
+/// Level, snoop, TLB and lock of a data source, in words.
+pub fn source(value: u64) -> [String; 4] {
+    [bits(value, 5, 14, LEVELS), bits(value, 19, 5, SNOOPS), bits(value, 26, 7, TLBS), bits(value, 24, 2, LOCKS)]
+}
+
+/// What was sampled.
+#[derive(Debug, Default)]
+pub struct Accesses {
+    sources: BTreeMap<u64, Stats>,
+    functions: FxHashMap<(i32, Pin), Stats>,
+    lines: FxHashMap<(i32, u64), Stats>,
+    all: Stats,
+}
+
+/// Cache lines that are told apart.
+const MAX_LINES: usize = 1 << 17;
+
+impl Accesses {
+    pub fn add(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        cx.comm(hit.tid);
+        cx.point(hit.time, hit.weight);
+        let line = (hit.pid, hit.addr & !63);
+        let mut lists = vec![
+            self.sources.entry(hit.data_src).or_default(),
+            self.functions.entry((hit.tid, hit.stack)).or_default(),
+            &mut self.all,
+        ];
+        if self.lines.len() < MAX_LINES || self.lines.contains_key(&line) {
+            lists.push(self.lines.entry(line).or_default());
+        }
+        lists.into_iter().for_each(|stats| stats.add(hit.weight));
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn columns(first: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
+        let mut columns = first;
+        columns.extend(latency::columns(false));
+        for column in &mut columns {
+            if let Some(name) = column.name.strip_suffix("_ns") {
+                column.name = format!("{name}_cycles").into();
+            }
+        }
+        columns.push(right("share_pct", "Share", 8));
+        columns
+    }
+
+    fn cells(&self, first: Vec<Cell>, stats: &Stats) -> Vec<Cell> {
+        let mut cells = first;
+        cells.extend(latency::cells_of(stats, false, Cell::Count));
+        cells.push(share(stats.sum.max(stats.n), self.all.sum.max(self.all.n)));
+        cells
+    }
+
+    pub fn panels(&self, at: &Moment<'_>) -> Vec<Panel> {
+        let named = vec![left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
+        let mut rows = Rows::new(Self::columns(named));
+        let mut list: Vec<(&u64, &Stats)> = self.sources.iter().collect();
+        list.sort_by_key(|(source, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **source));
+        for (value, stats) in list {
+            rows.push(*value, self.cells(source(*value).map(text).to_vec(), stats));
+        }
+        let mut functions = Rows::new(Self::columns(vec![left("task", "Task", 22), left("stack", "Where", 48)]));
+        let mut list: Vec<(&(i32, Pin), &Stats)> = self.functions.iter().collect();
+        list.sort_by_key(|(key, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **key));
+        for ((tid, pin), stats) in list {
+            let first = vec![text(at.task(*tid)), text(at.line(*pin))];
+            functions.push(id(&(tid, pin)), self.cells(first, stats));
+        }
+        let mut lines = Rows::new(Self::columns(vec![left("process", "Process", 22), right("line", "Cache line", 18)]));
+        let mut list: Vec<(&(i32, u64), &Stats)> = self.lines.iter().collect();
+        list.sort_by_key(|(key, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **key));
+        for ((pid, line), stats) in list {
+            let first: Vec<Cell> = vec![text(Arc::from(&*at.task(*pid))), Cell::Address(*line)];
+            lines.push(id(&(pid, line)), self.cells(first, stats));
+        }
+        vec![
+            Panel::new("Where data came from", Body::Table(rows.limited(MOST_ROWS))),
+            Panel::new("Functions", Body::Table(functions.limited(MOST_ROWS))),
+            Panel::new("Cache lines", Body::Table(lines.limited(MOST_ROWS))),
+            latency::by_powers("Cycles", &self.all, Measure::Count),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The values that perf mem prints for the same words (perf_mem__lvl_scnprintf and its siblings).
+    #[test]
+    fn sources_in_words() {
+        // A load that hit L1, no snoop, TLB L1 hit, not locked: 0x68100142 of perf's documentation.
+        assert_eq!(super::source(0x6810_0142), ["hit L3", "none", "hit L1 L2", "–"].map(str::to_owned));
+        assert_eq!(super::source(0)[0], "–");
+    }
+}

@@ -1,0 +1,70 @@
+//! Hits and misses of counters, by CPU.
+
+use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
+
+use super::columns::{named, right, text};
+use super::counts::Counts;
+use super::Moment;
+
+/// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
+#[derive(Clone, Copy, Debug)]
+pub struct Ratio {
+    pub title: &'static str,
+    /// Roles of all accesses and of those that missed.
+    pub all: usize,
+    pub misses: usize,
+}
+
+/// Counters and their ratios.
+#[derive(Debug)]
+pub struct Ratios {
+    pub counts: Counts,
+    titles: Vec<&'static str>,
+    there: Vec<bool>,
+    ratios: &'static [Ratio],
+}
+
+impl Ratios {
+    pub fn new(titles: &[&'static str], ratios: &'static [Ratio]) -> Self {
+        Self { counts: Counts::new(1_000_000_000), titles: titles.to_vec(), there: vec![false; titles.len()], ratios }
+    }
+
+    pub fn bind(&mut self, role: usize) {
+        self.there[role] = true;
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![right("cpu", "CPU", 5)];
+        for (role, title) in self.titles.iter().enumerate() {
+            columns.extend(self.there[role].then(|| named(title, Align::Right, 14)));
+        }
+        columns.extend(self.ratios.iter().map(|ratio| named(ratio.title, Align::Right, 10)));
+        columns
+    }
+
+    fn cells(&self, first: Cell, count: &dyn Fn(usize) -> u64) -> Vec<Cell> {
+        let mut cells = vec![first];
+        cells.extend((0..self.titles.len()).filter(|role| self.there[*role]).map(|role| Cell::Count(count(role))));
+        for ratio in self.ratios {
+            let (all, misses) = (count(ratio.all), count(ratio.misses));
+            // A division by zero is no ratio.
+            let known = self.there[ratio.all] && self.there[ratio.misses] && all > 0;
+            cells.push(if known { Cell::Percent(100.0 * all.saturating_sub(misses) as f64 / all as f64) } else { Cell::Empty });
+        }
+        cells
+    }
+
+    pub fn panels(&self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut rows = Rows::new(self.columns());
+        for cpu in self.counts.cpus() {
+            rows.push(cpu.into(), self.cells(Cell::Id(cpu.into()), &|role| self.counts.of(role, cpu)));
+        }
+        rows.push(u64::MAX, self.cells(text("all"), &|role| self.counts.total(role)));
+        let note = self.counts.partly.map(|least| format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled"));
+        let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.titles[*role].to_owned());
+        vec![
+            Panel::new("By CPU", Body::Table(rows)).noted(note.unwrap_or_default()),
+            Panel::new("Course", course),
+        ]
+    }
+}

@@ -272,7 +272,8 @@ impl Unit for BlkTrace {
         let write = fields.rwbs.as_ref().is_some_and(|rwbs| rwbs.bytes(hit.raw).contains(&b'W'));
         let key = (dev, sector);
         cx.comm(hit.tid);
-        let fresh = Request { stage: hit.role, since: hit.time, began: hit.time, tid: hit.tid, bytes, write, issued: false };
+        let fresh =
+            Request { stage: hit.role, since: hit.time, began: hit.time, tid: hit.tid, bytes, write, issued: false };
         let mut request = match self.open.remove(&key) {
             Some(request) if request.stage < hit.role || request.stage == ISSUE && hit.role == ISSUE => {
                 let ns = hit.time.saturating_sub(request.since);
@@ -314,7 +315,9 @@ impl Unit for BlkTrace {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let bounds = |power: &u32| format!("up to {}", crate::panel::unit::duration(1u64.checked_shl(power + 1).unwrap_or(u64::MAX)));
+        let bounds = |power: &u32| {
+            format!("up to {}", crate::panel::unit::duration(1u64.checked_shl(power + 1).unwrap_or(u64::MAX)))
+        };
         vec![
             self.stage_panel(),
             self.tasks(at),

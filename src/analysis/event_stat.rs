@@ -44,7 +44,8 @@ impl EventStat {
         ]);
         for (role, selected) in self.selected.iter().enumerate() {
             let total = self.counts.total(role);
-            let course: Vec<f32> = self.counts.course.row(&role).unwrap_or_default().iter().map(|v| *v as f32).collect();
+            let course: Vec<f32> =
+                self.counts.course.row(&role).unwrap_or_default().iter().map(|v| *v as f32).collect();
             let tail = course.len().saturating_sub(60);
             rows.push(
                 role as u64,
@@ -56,7 +57,9 @@ impl EventStat {
                 ],
             );
         }
-        let note = self.counts.partly.map(|least| format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled"));
+        let note = self.counts.partly.map(|least| {
+            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
+        });
         Panel::new("Events", Body::Table(rows)).noted(note.unwrap_or_default())
     }
 

@@ -102,11 +102,17 @@ impl Unit for HrCount {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let now = at.now / self.period;
         let mut columns = vec![left("event", "Event", 28), right("cpu", "CPU", 4), right("events", "Events", 12)];
-        columns.extend(latency::columns(false).into_iter().filter(|c| !matches!(&*c.name, "calls" | "total_ns")).map(|mut c| {
-            c.name = c.name.trim_end_matches("_ns").to_owned().into();
-            c
-        }));
-        columns.extend([right("bursts", "Bursts", 8), right("busiest_ns", "Busiest at", 10), right("windows", "Windows", 10)]);
+        columns.extend(latency::columns(false).into_iter().filter(|c| !matches!(&*c.name, "calls" | "total_ns")).map(
+            |mut c| {
+                c.name = c.name.trim_end_matches("_ns").to_owned().into();
+                c
+            },
+        ));
+        columns.extend([
+            right("bursts", "Bursts", 8),
+            right("busiest_ns", "Busiest at", 10),
+            right("windows", "Windows", 10),
+        ]);
         let (mut rows, mut strip) = (Rows::new(columns), Vec::new());
         let from = now.saturating_sub(STRIP as u64) + 1;
         for ((role, cpu), slots) in &mut self.slots {
@@ -128,7 +134,10 @@ impl Unit for HrCount {
         let start = at.after(from * self.period);
         let map = Heatmap { measure: Measure::Count, start, step: self.period, rows: strip };
         vec![
-            Panel::new(format!("Events in windows of {}", crate::panel::unit::duration(self.period)), Body::Table(rows)),
+            Panel::new(
+                format!("Events in windows of {}", crate::panel::unit::duration(self.period)),
+                Body::Table(rows),
+            ),
             Panel::new("The newest windows", Body::Heatmap(map)),
         ]
     }

@@ -87,7 +87,10 @@ impl HrTimer {
             let event = known.iter().position(|known| *known == name.word);
             if event.is_none() && name.word != "period" {
                 let all = known.iter().copied().chain(["period"]);
-                return Err(format!("--when: {}", when.as_ref().map_or(String::new(), |w| w.unknown(i, all).to_string())));
+                return Err(format!(
+                    "--when: {}",
+                    when.as_ref().map_or(String::new(), |w| w.unknown(i, all).to_string())
+                ));
             }
             names.push(event);
         }
@@ -175,10 +178,7 @@ impl Unit for HrTimer {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut columns = vec![
-            right("windows", "Windows", 9),
-            right("longest_ns", "Longest", 9),
-        ];
+        let mut columns = vec![right("windows", "Windows", 9), right("longest_ns", "Longest", 9)];
         columns.extend(self.event_columns());
         columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
         let mut list: Vec<(&(i32, Pin), &Held)> = self.held.iter().collect();
@@ -192,10 +192,11 @@ impl Unit for HrTimer {
         }
         let total: u64 = list.iter().map(|(_, held)| held.times).sum();
         let note = format!("the condition held in {total} of {} windows", self.windows);
-        let stacks: BTreeMap<(Arc<str>, Pin), u64> = list.iter().fold(BTreeMap::new(), |mut all, ((tid, pin), held)| {
-            *all.entry((at.comm(*tid), *pin)).or_default() += held.times;
-            all
-        });
+        let stacks: BTreeMap<(Arc<str>, Pin), u64> =
+            list.iter().fold(BTreeMap::new(), |mut all, ((tid, pin), held)| {
+                *all.entry((at.comm(*tid), *pin)).or_default() += held.times;
+                all
+            });
         let flame = stacks.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
         let mut columns = vec![right("time_ns", "At", 9), right("cpu", "CPU", 4)];
         columns.extend(self.event_columns());
@@ -210,7 +211,10 @@ impl Unit for HrTimer {
         vec![
             Panel::new("By stack", Body::Table(rows.limited(MOST_ROWS))).noted(note),
             Panel::new("Worst windows", Body::Table(worst)),
-            Panel::new("Windows by CPU and time", self.map.map(at.start, Measure::Count, 64, |cpu| format!("CPU {cpu}"))),
+            Panel::new(
+                "Windows by CPU and time",
+                self.map.map(at.start, Measure::Count, 64, |cpu| format!("CPU {cpu}")),
+            ),
             Panel::new("Flame graph of windows", Body::Flame(Arc::new(Stacks::new(Measure::Count, flame)))),
         ]
     }

@@ -154,7 +154,10 @@ impl KmemLeak {
             for block in self.blocks.values().filter(|block| block.time < self.unsure) {
                 (n, unsure) = (n + 1, unsure + block.bytes);
             }
-            note = format!("{note}; {} in {n} blocks are from before records were lost and may be freed", crate::panel::unit::bytes(unsure));
+            note = format!(
+                "{note}; {} in {n} blocks are from before records were lost and may be freed",
+                crate::panel::unit::bytes(unsure)
+            );
         }
         if self.over > 0 {
             note = format!("{note}; {} blocks were too many to be followed", self.over);
@@ -164,7 +167,8 @@ impl KmemLeak {
 
     fn totals(&self, survivors: &FxHashMap<Pin, (u64, u64, u64)>) -> Panel {
         let sum = |of: fn(&Row) -> u64| self.rows.values().map(of).sum::<u64>();
-        let mut rows = Rows::new(vec![left("what", "What", 28), right("objects", "Objects", 14), right("bytes", "Bytes", 12)]);
+        let mut rows =
+            Rows::new(vec![left("what", "What", 28), right("objects", "Objects", 14), right("bytes", "Bytes", 12)]);
         let mut row = |id: u64, what: &str, objects: u64, bytes: Option<u64>| {
             rows.push(id, vec![text(what), Cell::Count(objects), bytes.map_or(Cell::Empty, Cell::Bytes)]);
         };

@@ -110,7 +110,13 @@ impl KmemProf {
         let mut list: Vec<(&Pin, &(u64, u64, i32))> = self.frees.iter().collect();
         list.sort_by_key(|(pin, (bytes, n, _))| (std::cmp::Reverse((*bytes, *n)), **pin));
         for (pin, (bytes, n, tid)) in list {
-            let cells = vec![Cell::Bytes(*bytes), share(*bytes, total), Cell::Count(*n), text(at.comm(*tid)), text(at.line(*pin))];
+            let cells = vec![
+                Cell::Bytes(*bytes),
+                share(*bytes, total),
+                Cell::Count(*n),
+                text(at.comm(*tid)),
+                text(at.line(*pin)),
+            ];
             rows.push(pin.0.into(), cells);
         }
         Panel::new("Releases", Body::Table(rows.limited(MOST_ROWS)))

@@ -11,7 +11,9 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, share, text};
 use super::frame::rowids::id;
-use super::frame::{Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::frame::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "kvm-exit",
@@ -163,13 +165,19 @@ impl Unit for KvmExit {
             right("ns", "Took", 9),
         ]);
         for (ns, number, (tid, key, time)) in self.slowest.iter() {
-            slow.push(number, vec![Cell::Time(at.after(*time)), text(at.task(*tid)), text(self.name(*key)), Cell::Time(ns)]);
+            slow.push(
+                number,
+                vec![Cell::Time(at.after(*time)), text(at.task(*tid)), text(self.name(*key)), Cell::Time(ns)],
+            );
         }
         vec![
             Panel::new("Exits", Body::Table(rows.limited(MOST_ROWS))),
             latency::by_powers("Distribution", &all, Measure::Time),
             Panel::new("Slowest", Body::Table(slow)),
-            Panel::new("Exits over time", self.course.series(at.start, Measure::Count, 16, |key| self.name(*key).to_string())),
+            Panel::new(
+                "Exits over time",
+                self.course.series(at.start, Measure::Count, 16, |key| self.name(*key).to_string()),
+            ),
         ]
     }
 

@@ -110,7 +110,8 @@ impl Unit for KvmMmu {
     fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
-        let (generation, gfn, role) = (number(&fields.generation), fields.gfn.get(hit.raw) as u64, number(&fields.role) as u32);
+        let (generation, gfn, role) =
+            (number(&fields.generation), fields.gfn.get(hit.raw) as u64, number(&fields.role) as u32);
         let key = (generation, gfn, role);
         match hit.role {
             0 => {
@@ -139,7 +140,8 @@ impl Unit for KvmMmu {
                 self.counts.entry((0, level)).or_default().entries += 1;
                 // The page that holds the entry covers the frames around it: nine bits a level.
                 let mask = !((1u64 << (9 * u32::from(level.clamp(1, 6)))) - 1);
-                let owner = self.pages.iter_mut().find(|((_, base, role), _)| *base == gfn & mask && level_of(*role) == level);
+                let owner =
+                    self.pages.iter_mut().find(|((_, base, role), _)| *base == gfn & mask && level_of(*role) == level);
                 if let Some((_, page)) = owner.filter(|_| level >= 2) {
                     page.entries += 1;
                 }
@@ -164,7 +166,9 @@ impl Unit for KvmMmu {
             right("entries", "Entries set", 12),
         ]);
         let mut alive: BTreeMap<(u64, u8), u64> = BTreeMap::new();
-        self.pages.keys().for_each(|(generation, _, role)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
+        self.pages
+            .keys()
+            .for_each(|(generation, _, role)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
         for ((generation, level), count) in &self.counts {
             let cells = vec![
                 Cell::Count(*generation),
@@ -211,7 +215,10 @@ impl Unit for KvmMmu {
         vec![
             Panel::new("Shadow pages", Body::Table(rows)).noted(note),
             Panel::new("Pages, the oldest first", Body::Table(list.limited(MOST_ROWS))),
-            Panel::new("Pages over time, by level", self.course.series(at.start, Measure::Count, 8, |level| format!("level {level}"))),
+            Panel::new(
+                "Pages over time, by level",
+                self.course.series(at.start, Measure::Count, 8, |level| format!("level {level}")),
+            ),
         ]
     }
 

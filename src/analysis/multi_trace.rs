@@ -112,9 +112,10 @@ impl MultiTrace {
         let mut roles = Vec::new();
         for (step, list) in lists.into_iter().enumerate() {
             for selected in list {
-                let bits: u8 = selected.get("role").map_or(Ok(3), str::parse).map_err(|_| {
-                    format!("{}: role= is 1 (begins pairs), 2 (ends them) or 3", selected.event)
-                })?;
+                let bits: u8 = selected
+                    .get("role")
+                    .map_or(Ok(3), str::parse)
+                    .map_err(|_| format!("{}: role= is 1 (begins pairs), 2 (ends them) or 3", selected.event))?;
                 let traced = !selected.has("untraced");
                 let begins = traced && bits & 1 != 0 && (step + 1 < steps || cycle);
                 let ends = traced && bits & 2 != 0 && (step > 0 || cycle);
@@ -242,9 +243,7 @@ impl MultiTrace {
                 Key::Int(n) => n.to_string(),
                 Key::Text(text) => text.to_string(),
             };
-            let end = |seen: &Seen| {
-                [text(self.name(seen.event)), text(at.task(seen.tid)), Cell::Id(seen.cpu.into())]
-            };
+            let end = |seen: &Seen| [text(self.name(seen.event)), text(at.task(seen.tid)), Cell::Id(seen.cpu.into())];
             let mut cells = vec![Cell::Time(at.after(slow.second.time)), Cell::Time(ns), text(key)];
             cells.extend(end(&slow.first));
             cells.extend(end(&slow.second));
@@ -279,7 +278,11 @@ impl MultiTrace {
                 ],
             );
         }
-        let note = if slow.more > 0 { format!("{} more events were in between: --detail keeps more", slow.more) } else { String::new() };
+        let note = if slow.more > 0 {
+            format!("{} more events were in between: --detail keeps more", slow.more)
+        } else {
+            String::new()
+        };
         Panel::new("What was in between", Body::Table(rows)).noted(note)
     }
 }
@@ -317,7 +320,10 @@ impl Unit for MultiTrace {
         });
         if let Some(key) = key {
             let waits = self.open.get(&key).is_some_and(|open| self.follows(open.step, step));
-            if ends && waits && let Some(open) = self.open.remove(&key) {
+            if ends
+                && waits
+                && let Some(open) = self.open.remove(&key)
+            {
                 self.pair(open, &seen, &key, hit, cx);
             }
             if begins && self.open.len() < MAX_OPEN {
@@ -355,7 +361,10 @@ impl Unit for MultiTrace {
             self.slow(at),
             self.timeline(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            Panel::new("Slowest by CPU and time", self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"))),
+            Panel::new(
+                "Slowest by CPU and time",
+                self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
+            ),
             self.unpaired_panel(),
         ]
     }
@@ -371,7 +380,8 @@ impl Unit for MultiTrace {
 
 impl MultiTrace {
     fn unpaired_panel(&self) -> Panel {
-        let mut rows = Rows::new(vec![left("event", "Event", 32), right("replaced", "Replaced", 12), right("open", "Open", 12)]);
+        let mut rows =
+            Rows::new(vec![left("event", "Event", 32), right("replaced", "Replaced", 12), right("open", "Open", 12)]);
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
         self.open.values().for_each(|one| *open.entry(one.seen.event).or_default() += 1);
         let mut events: Vec<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();

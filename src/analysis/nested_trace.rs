@@ -101,7 +101,11 @@ impl Nested {
             return alias.to_owned();
         }
         let name = entry.event.rsplit(':').next().unwrap_or(&entry.event);
-        ["_entry", "_enter", "_start", "_begin"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned()
+        ["_entry", "_enter", "_start", "_begin"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name)
+            .to_owned()
     }
 
     fn node(&mut self, parent: usize, name: Arc<str>) -> usize {

@@ -55,7 +55,10 @@ impl NumDist {
         let selected = select::flat(settings)?;
         let num = settings.get("num").map(str::to_owned);
         if let Some(without) = selected.iter().find(|one| num.is_none() && one.get("num").is_none()) {
-            return Err(format!("{}: say which number with --num EXPR, or -e {}//num=EXPR/", without.event, without.event));
+            return Err(format!(
+                "{}: say which number with --num EXPR, or -e {}//num=EXPR/",
+                without.event, without.event
+            ));
         }
         Ok(Self {
             selected,
@@ -100,7 +103,11 @@ impl NumDist {
     fn course(&self, at: &Moment<'_>) -> Panel {
         let line = |label: &str, share: f64| Line {
             label: label.to_owned(),
-            values: self.seconds.iter().map(|(_, stats)| if stats.n == 0 { f64::NAN } else { stats.quantile(share) as f64 }).collect(),
+            values: self
+                .seconds
+                .iter()
+                .map(|(_, stats)| if stats.n == 0 { f64::NAN } else { stats.quantile(share) as f64 })
+                .collect(),
         };
         let start = self.seconds.front().map_or(0, |(second, _)| at.after(second * 1_000_000_000));
         let lines = vec![line("p50", 0.5), line("p99", 0.99), line("max", 1.0)];
@@ -152,7 +159,8 @@ impl Unit for NumDist {
         let second = hit.time / 1_000_000_000;
         if self.seconds.back().is_none_or(|(last, _)| *last < second) {
             // Seconds without a value are gaps of the course.
-            let next = self.seconds.back().map_or(second, |(last, _)| (last + 1).max(second.saturating_sub(SECONDS as u64)));
+            let next =
+                self.seconds.back().map_or(second, |(last, _)| (last + 1).max(second.saturating_sub(SECONDS as u64)));
             self.seconds.extend((next..=second).map(|second| (second, Stats::default())));
             while self.seconds.len() > SECONDS {
                 self.seconds.pop_front();

@@ -129,7 +129,8 @@ impl OffCpu {
             );
         }
         let now = self.away.len();
-        Panel::new("Blocked", Body::Table(rows.limited(MOST_ROWS))).noted(format!("{now} tasks are blocked now; they count when they are woken"))
+        Panel::new("Blocked", Body::Table(rows.limited(MOST_ROWS)))
+            .noted(format!("{now} tasks are blocked now; they count when they are woken"))
     }
 
     fn graphs(&self, at: &Moment<'_>) -> Vec<Panel> {

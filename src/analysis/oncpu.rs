@@ -103,7 +103,13 @@ impl OnCpu {
             let most: Vec<String> = list
                 .iter()
                 .take(4)
-                .map(|(ns, tid)| format!("{} {}", at.task(*tid), crate::panel::unit::percent(100.0 * *ns as f64 / span.max(1) as f64)))
+                .map(|(ns, tid)| {
+                    format!(
+                        "{} {}",
+                        at.task(*tid),
+                        crate::panel::unit::percent(100.0 * *ns as f64 / span.max(1) as f64)
+                    )
+                })
                 .collect();
             let now = self.current.get(&cpu).map_or(0, |(tid, _)| *tid);
             rows.push(
@@ -143,7 +149,8 @@ impl OnCpu {
             let row = self.rows.get(tid).unwrap_or(&nothing);
             let mut on: Vec<(&u32, &u64)> = on.iter().collect();
             on.sort_by_key(|(cpu, ns)| (std::cmp::Reverse(**ns), **cpu));
-            let words: Vec<String> = on.iter().take(8).map(|(cpu, ns)| format!("{cpu}:{}", crate::panel::unit::duration(**ns))).collect();
+            let words: Vec<String> =
+                on.iter().take(8).map(|(cpu, ns)| format!("{cpu}:{}", crate::panel::unit::duration(**ns))).collect();
             rows.push(
                 *tid as u64,
                 vec![
@@ -215,7 +222,10 @@ impl Unit for OnCpu {
             self.cpus(at, &all),
             self.by_task(at, &all),
             Panel::new("CPUs over time", self.lanes.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}"))),
-            Panel::new("Tasks over time", self.tasks.map(at.start, Measure::Percent, 24, |tid| at.task(*tid).to_string())),
+            Panel::new(
+                "Tasks over time",
+                self.tasks.map(at.start, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
+            ),
             latency::by_powers("How long at a time", &runs, Measure::Time),
         ]
     }

@@ -92,8 +92,12 @@ impl PageFaults {
     }
 
     fn columns(tail: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
-        let mut columns =
-            vec![right("faults", "Faults", 10), right("share_pct", "Share", 8), right("minor", "Minor", 10), right("major", "Major", 8)];
+        let mut columns = vec![
+            right("faults", "Faults", 10),
+            right("share_pct", "Share", 8),
+            right("minor", "Minor", 10),
+            right("major", "Major", 8),
+        ];
         columns.extend(tail);
         columns
     }
@@ -125,10 +129,17 @@ impl PageFaults {
     }
 
     fn by_address(&self, at: &Moment<'_>) -> Panel {
-        let mut rows = Rows::new(Self::columns(vec![left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)]));
+        let mut rows = Rows::new(Self::columns(vec![
+            left("process", "Process", 22),
+            right("from", "From", 18),
+            right("to", "To", 18),
+        ]));
         for ((pid, area), n) in Self::rows(self.areas.iter().map(|(key, n)| (*key, *n)).collect()) {
             let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));
-            rows.push(id(&(pid, area)), self.cells(n, vec![text(at.task(pid)), Cell::Address(from), Cell::Address(to)]));
+            rows.push(
+                id(&(pid, area)),
+                self.cells(n, vec![text(at.task(pid)), Cell::Address(from), Cell::Address(to)]),
+            );
         }
         Panel::new("By address, 2 MiB each", Body::Table(rows.limited(MOST_ROWS)))
     }

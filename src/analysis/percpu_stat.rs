@@ -86,7 +86,8 @@ impl PercpuStat {
         let body = match cpu {
             None => self.counts.course.series(at.start, Measure::Count, 32, |role| self.metrics[*role].1.to_owned()),
             Some(cpu) => {
-                let label = |key: &(usize, u32)| if key.1 == cpu { self.metrics[key.0].1.to_owned() } else { String::new() };
+                let label =
+                    |key: &(usize, u32)| if key.1 == cpu { self.metrics[key.0].1.to_owned() } else { String::new() };
                 match self.counts.by_cpu.series(at.start, Measure::Count, usize::MAX, label) {
                     Body::Series(mut series) => {
                         series.lines.retain(|line| !line.label.is_empty());

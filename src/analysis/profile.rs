@@ -120,7 +120,8 @@ impl Unit for Profile {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         // Seconds that are over though nothing came after them.
-        let done: Vec<u32> = self.second.iter().filter(|(_, (s, _))| (s + 1) * 1_000_000_000 <= at.now).map(|(cpu, _)| *cpu).collect();
+        let done: Vec<u32> =
+            self.second.iter().filter(|(_, (s, _))| (s + 1) * 1_000_000_000 <= at.now).map(|(cpu, _)| *cpu).collect();
         for cpu in done {
             if let Some((_, list)) = self.second.remove(&cpu) {
                 self.settle(list);
@@ -151,7 +152,13 @@ impl Unit for Profile {
             left("function", "Function", 0),
         ]);
         for ((name, dso), (own, children)) in list {
-            let cells = vec![share(own, self.total), Cell::Count(own), share(children, self.total), text(dso.clone()), text(name.clone())];
+            let cells = vec![
+                share(own, self.total),
+                Cell::Count(own),
+                share(children, self.total),
+                text(dso.clone()),
+                text(name.clone()),
+            ];
             rows.push(id(&(&name, &dso)), cells);
         }
         let stacks = by_comm.into_iter().map(|((comm, pin), (n, _))| at.stack(comm, pin, n, n)).collect();
@@ -162,7 +169,10 @@ impl Unit for Profile {
         vec![
             Panel::new("Functions", Body::Table(rows.limited(MOST_ROWS))).noted(note),
             Panel::new("Flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
-            Panel::new("Busy, by CPU and second", self.busy.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}"))),
+            Panel::new(
+                "Busy, by CPU and second",
+                self.busy.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
+            ),
         ]
     }
 

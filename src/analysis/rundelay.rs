@@ -9,7 +9,9 @@ use crate::panel::{Body, Measure, Panel, Rows};
 
 use super::frame::columns::{MOST_ROWS, left, right, task, text, time};
 use super::frame::sched::{self, Reader, Seen, state};
-use super::frame::{Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::frame::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "rundelay",

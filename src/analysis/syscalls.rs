@@ -11,7 +11,9 @@ use crate::record::Record;
 use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, share, task, text};
 use super::frame::rowids::id;
-use super::frame::{Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, errno, latency};
+use super::frame::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, errno, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "syscalls",
@@ -29,6 +31,8 @@ pub const SPEC: Spec = Spec {
 #[derive(Debug, Default)]
 struct Row {
     stats: Stats,
+    /// Calls that had begun before it ran: they have no time.
+    before: u64,
     errors: BTreeMap<u32, u64>,
 }
 
@@ -63,20 +67,22 @@ impl Syscalls {
     }
 
     fn exited(&mut self, hit: &Hit<'_>, number: i64, result: i64, cx: &mut Cx<'_>) {
-        let Some((entered, since)) = self.open.remove(&hit.tid) else { return };
-        if entered != number {
-            return;
+        let entered = self.open.remove(&hit.tid).filter(|(entered, _)| *entered == number);
+        let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
+        let key = (if self.per_thread { hit.tid } else { 0 }, number);
+        let row = self.rows.entry(key).or_default();
+        if let Some(error) = error {
+            *row.errors.entry(error).or_default() += 1;
         }
+        let Some((_, since)) = entered else {
+            row.before += 1;
+            return;
+        };
         let ns = hit.time.saturating_sub(since);
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
-        let key = (if self.per_thread { hit.tid } else { 0 }, number);
-        let row = self.rows.entry(key).or_default();
         row.stats.add(ns);
         row.stats.than += u64::from(above);
-        if (-4095..0).contains(&result) {
-            *row.errors.entry(result.unsigned_abs() as u32).or_default() += 1;
-        }
         self.threads.entry(hit.tid).or_default().add(ns);
         self.course.add(&number, hit.time, 1.0);
         cx.point(hit.time, ns);
@@ -105,7 +111,8 @@ impl Syscalls {
         }
         let nothing = Row::default();
         let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
-        let mut list: Vec<(&(i32, i64), &Row)> = keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))).collect();
+        let mut list: Vec<(&(i32, i64), &Row)> =
+            keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))).collect();
         list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
         let mut rows = Rows::new(columns);
         for (key, row) in list {
@@ -113,7 +120,9 @@ impl Syscalls {
             if self.per_thread {
                 cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
             }
+            let first = cells.len();
             cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells[first] = Cell::Count(row.stats.n + row.before);
             let errors: u64 = row.errors.values().sum();
             let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
             let (n, oldest) = now.get(key).copied().unwrap_or_default();
@@ -123,7 +132,13 @@ impl Syscalls {
             cells.push(if n > 0 { Cell::Time(oldest) } else { Cell::Empty });
             rows.push(id(key), cells);
         }
-        Panel::new("Calls", Body::Table(rows.limited(MOST_ROWS)))
+        let before: u64 = self.rows.values().map(|row| row.before).sum();
+        let note = if before > 0 {
+            format!("{before} calls had begun before: they count, and have no time")
+        } else {
+            String::new()
+        };
+        Panel::new("Calls", Body::Table(rows.limited(MOST_ROWS))).noted(note)
     }
 
     fn errors(&self, chosen: Option<&Row>) -> Panel {
@@ -136,7 +151,8 @@ impl Syscalls {
         let mut list: Vec<(i64, u32, u64, u64)> = Vec::new();
         for ((_, number), row) in &self.rows {
             if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
-                list.extend(row.errors.iter().map(|(error, n)| (*number, *error, *n, row.stats.n)));
+                let calls = row.stats.n + row.before;
+                list.extend(row.errors.iter().map(|(error, n)| (*number, *error, *n, calls)));
             }
         }
         list.sort_by_key(|(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
@@ -257,7 +273,8 @@ impl Unit for Syscalls {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let chosen = at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
+        let chosen =
+            at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
         let mut all = Stats::default();
         match chosen {
             Some(row) => all.merge(&row.stats),

@@ -12,7 +12,9 @@ use crate::record::Record;
 
 use super::frame::columns::{MOST_ROWS, left, right, share, task, text, time};
 use super::frame::sched::{self, Reader, Seen, Switch, state};
-use super::frame::{Bound, Chosen, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids};
+use super::frame::{
+    Bound, Chosen, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids,
+};
 
 pub const SPEC: Spec = Spec {
     name: "task-state",
@@ -155,7 +157,8 @@ impl TaskState {
         };
         let first = before.is_none();
         // Until its first record, a task was in the state that this record ends.
-        let before = before.unwrap_or(Now { state: self.first_state(tid, to, hit), since: self.began, stack: Pin::NONE });
+        let before =
+            before.unwrap_or(Now { state: self.first_state(tid, to, hit), since: self.began, stack: Pin::NONE });
         let ns = hit.time.saturating_sub(before.since);
         let row = self.rows.entry(tid).or_default();
         row.spent[before.state as usize] += hit.time.saturating_sub(before.since.max(self.since));
@@ -242,7 +245,11 @@ impl TaskState {
         let mut list: Vec<(i32, [u64; 9])> =
             self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now))).collect();
         let weight = |spent: &[u64; 9]| -> u64 {
-            let chosen = if self.only.is_empty() { &[State::Running, State::Runnable, State::Uninterruptible][..] } else { &self.only };
+            let chosen = if self.only.is_empty() {
+                &[State::Running, State::Runnable, State::Uninterruptible][..]
+            } else {
+                &self.only
+            };
             chosen.iter().map(|state| spent[*state as usize]).sum()
         };
         list.retain(|(_, spent)| self.only.is_empty() || weight(spent) > 0);
@@ -339,7 +346,10 @@ impl TaskState {
         ]);
         for ((comm, state, pin), (ns, n)) in places.iter().take(MOST_ROWS) {
             let id = rowids::id(&(comm, state, pin));
-            rows.push(id, vec![time(*ns), Cell::Count(*n), text(state.letter()), text(comm.clone()), text(at.line(*pin))]);
+            rows.push(
+                id,
+                vec![time(*ns), Cell::Count(*n), text(state.letter()), text(comm.clone()), text(at.line(*pin))],
+            );
         }
         let flame = places.iter().map(|((comm, _, pin), (ns, n))| at.stack(comm.clone(), *pin, *ns, *n)).collect();
         vec![

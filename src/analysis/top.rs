@@ -136,7 +136,11 @@ impl Top {
         columns.push(left("comm", "Comm", 16));
         columns.extend(self.names.iter().map(|name| named(name, Align::Right, 14)));
         columns.extend(self.sums.iter().map(|sum| named(&sum.text, Align::Right, 14)));
-        columns.extend([right("rate", "A second", 10), right("share_pct", "Share", 8), right("ever", "Since start", 12)]);
+        columns.extend([
+            right("rate", "A second", 10),
+            right("share_pct", "Share", 8),
+            right("ever", "Since start", 12),
+        ]);
         let mut list: Vec<(&Key, &Row, Vec<u64>)> =
             self.rows.iter().map(|(key, row)| (key, row, self.order(row))).collect();
         list.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(b.0)));

@@ -61,14 +61,16 @@ impl UsdtUnit {
             };
             let known = Elf::open(Path::new(file)).map_err(|why| format!("--usdt {file}: {why}"))?.probes;
             let wanted = |event: &str| name.is_none_or(|name| name == event || event.ends_with(&format!(":{name}")));
-            let mut found: Vec<String> = known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();
+            let mut found: Vec<String> =
+                known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();
             found.sort();
             found.dedup();
             if found.is_empty() {
                 let mut names: Vec<String> = known.iter().map(|probe| probe.event()).collect();
                 names.dedup();
                 names.truncate(12);
-                let has = if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+                let has =
+                    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
                 return Err(format!("--usdt {place}: there is no such static probe; {has}"));
             }
             for event in found.into_iter().take(MAX_PROBES) {
@@ -95,7 +97,10 @@ impl UsdtUnit {
     /// The arguments of a hit: the fields after those that every probe has.
     fn arguments(&self, line: &Line) -> String {
         let Some(format) = self.formats.get(&line.role) else { return String::new() };
-        let own = format.fields.iter().filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__probe"));
+        let own = format
+            .fields
+            .iter()
+            .filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__probe"));
         own.map(|field| format!("{}={}", field.name, field.text(&line.raw, format.big))).collect::<Vec<_>>().join(" ")
     }
 }
@@ -127,7 +132,15 @@ impl Unit for UsdtUnit {
             self.lines.pop_front();
         }
         let raw = hit.raw.into();
-        let line = Line { number: self.number, time: hit.time, cpu: hit.cpu, tid: hit.tid, role: hit.role, raw, stack: hit.stack };
+        let line = Line {
+            number: self.number,
+            time: hit.time,
+            cpu: hit.cpu,
+            tid: hit.tid,
+            role: hit.role,
+            raw,
+            stack: hit.stack,
+        };
         self.lines.push_back(line);
         self.number += 1;
     }
@@ -157,7 +170,12 @@ impl Unit for UsdtUnit {
             ];
             rows.push(*role as u64, cells);
         }
-        let mut columns = vec![right("time_ns", "At", 9), right("cpu", "CPU", 4), left("task", "Task", 22), left("probe", "Probe", 32)];
+        let mut columns = vec![
+            right("time_ns", "At", 9),
+            right("cpu", "CPU", 4),
+            left("task", "Task", 22),
+            left("probe", "Probe", 32),
+        ];
         columns.extend(self.stack.then(|| left("stack", "Where", 40)));
         columns.push(left("arguments", "Arguments", 0));
         let mut log = Rows::new(columns);

@@ -203,13 +203,20 @@ impl Unit for Wakeups {
             self.table(at),
             self.by_comm(at),
             latency::by_powers("From wake-up to running", &all, Measure::Time),
-            Panel::new("Wake-ups by waker and time", self.course.map(at.start, Measure::Count, 24, |tid| at.task(*tid).to_string())),
+            Panel::new(
+                "Wake-ups by waker and time",
+                self.course.map(at.start, Measure::Count, 24, |tid| at.task(*tid).to_string()),
+            ),
         ];
         if self.stack {
             let one = |((waker, woken, pin), n): (&(i32, i32, Pin), &u64)| {
                 let mut stack = at.stack(at.comm(*waker), *pin, *n, *n);
                 let name = format!("→ {}", at.comm(*woken)).into();
-                stack.frames.push(crate::query::named::Name { text: name, kind: crate::session::DsoKind::Unknown, dso: "".into() });
+                stack.frames.push(crate::query::named::Name {
+                    text: name,
+                    kind: crate::session::DsoKind::Unknown,
+                    dso: "".into(),
+                });
                 stack
             };
             let stacks = self.stacks.iter().map(one).collect();

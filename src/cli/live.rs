@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use clap::Parser;
 use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
+use crate::analysis::frame::{Settings, Spec};
 use crate::engine::tracepoints;
 use crate::engine::{Engine, Options, Wants};
 use crate::filter::Known;
@@ -26,13 +28,14 @@ use crate::ui::theme::{Depth, Theme};
 use crate::ui::{App, Effect, Start, run as interface, term};
 
 use super::Usage;
-use super::args::{Live, Names, Open, View};
+use super::args::units::UnitArgs;
+use super::args::{Args, Command, Live, Names, Open, View};
 use super::input::{self, filter_of};
 use super::outer::Outer;
 use super::output::complain;
 use super::recorder;
 use super::report::keys_of;
-use super::setup;
+use super::{setup, units};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
@@ -61,7 +64,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         refresh,
         per_sample: started.per_sample,
     };
-    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default() };
+    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default(), unit: None };
     session(Box::new(started.source), options, &args.view, start, started.warning, files)
 }
 
@@ -92,8 +95,47 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
         per_sample: None,
     };
     let recording = (!from_stdin).then(|| args.recording.paths());
-    let files = Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone() };
+    let files =
+        Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone(), unit: None };
     session(opened.source, options, &args.view, start, None, files)
+}
+
+/// A unit's screen on the running machine.
+pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
+    let Args { live, .. } = Args::parse_from(["perfprof-tui"]);
+    let refresh = Duration::from_secs(1);
+    let start = start(&live.view, refresh)?;
+    // Whom the unit narrows itself to is known when its source is.
+    let (source, _) = units::start(spec, &mut args, false)?;
+    let options = Options {
+        no_inline: false,
+        symbols: SymbolOptions::of_user(),
+        memory: recorder::kept(&live.keeping)?.memory,
+        keep: None,
+        watched: None,
+        own_pid: Some(std::process::id() as i32),
+        wants: Wants { units_only: true, ..Wants::default() },
+        refresh,
+        per_sample: None,
+    };
+    let files = Files { recording: None, baseline: None, names: args.names, unit: Some((spec, args.settings)) };
+    session(Box::new(source), options, &live.view, start, None, files)
+}
+
+/// A unit's screen on a recording, which the other screens show, too.
+pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
+    let mut words: Vec<std::ffi::OsString> = vec!["perfprof-tui".into(), "open".into()];
+    words.extend(args.files.iter().map(|file| file.as_os_str().to_owned()));
+    let parsed = Args::try_parse_from(words)?;
+    let Some(Command::Open(mut open)) = parsed.command else { return Ok(0) };
+    open.recording.names = args.names;
+    let mut text = vec![spec.name.to_owned()];
+    text.extend(args.words);
+    for (name, list) in [("--pids", args.pids), ("--tids", args.tids)] {
+        text.extend(list.map(|list| [name.to_owned(), list]).into_iter().flatten());
+    }
+    open.view.exec.insert(0, format!("unit {}", crate::ui::units::quoted(&text)));
+    self::open(open)
 }
 
 fn need_terminal(instead: &str) -> anyhow::Result<()> {
@@ -151,6 +193,8 @@ struct Files {
     recording: Option<Vec<PathBuf>>,
     baseline: Option<PathBuf>,
     names: Names,
+    /// The unit that is shown from the start.
+    unit: Option<(&'static Spec, Settings)>,
 }
 
 fn session(
@@ -189,6 +233,9 @@ fn session(
     };
     if let Some(path) = files.baseline {
         app.effects.push(Effect::Baseline(path));
+    }
+    if let Some((spec, settings)) = files.unit {
+        app.start_unit(spec, settings);
     }
     let result = interface::run(&mut app, &theme, &engine, &outside, &mut outer);
     term::leave();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
+use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
 use crate::export::perfdata;
 use crate::kernel::tty;
@@ -99,6 +100,31 @@ impl Driver for Outer {
             });
         };
         if let Err(error) = std::thread::Builder::new().name("baseline".to_owned()).spawn(work) {
+            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
+        }
+    }
+
+    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings) {
+        let (outside, requests) = (self.outside.clone(), engine.requests());
+        let (names, no_demangle) = (self.names.clone(), self.no_demangle);
+        let Some(files) = self.recording.clone() else {
+            let why = "a recording that came by a pipe cannot be read again for a unit: give it as a file";
+            let _ = self.outside.send(Outside::Saved(Err(why.to_owned())));
+            return;
+        };
+        let work = move || {
+            let read = || -> anyhow::Result<Loaded> {
+                let unit = (spec.make)(&settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+                let recording = Recording { files, input: None, names };
+                let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
+                offline::load_unit(&mut *opened.source, opened.symbols, spec, unit).map_err(anyhow::Error::msg)
+            };
+            match read() {
+                Ok(loaded) => drop(requests.send(Request::UnitOf(Box::new(loaded)))),
+                Err(error) => drop(outside.send(Outside::Saved(Err(format!("{error:#}"))))),
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("unit".to_owned()).spawn(work) {
             let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
         }
     }

@@ -12,7 +12,7 @@ use rustix::time::Timespec;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::analysis::frame::{Spec, Want};
+use crate::analysis::frame::Spec;
 use crate::engine::unit_run::{self, Cut};
 use crate::engine::units::shared;
 use crate::event::{CallGraph, Event, Rate};
@@ -30,7 +30,7 @@ use super::Usage;
 use super::args::units::UnitArgs;
 use super::args::{Format, Recording};
 use super::output::{complain, print};
-use super::{input, setup};
+use super::{input, live, setup};
 
 /// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
 const PAGES: usize = 1024;
@@ -52,7 +52,7 @@ pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
     }
     // What is wrong with the options is said before the screen is taken.
     (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
-    batch(spec, args)
+    if args.files.is_empty() { live::unit(spec, args) } else { live::unit_of_recording(spec, args) }
 }
 
 fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
@@ -63,7 +63,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
     let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
-        let (source, unit) = start(spec, &mut args)?;
+        let (source, unit) = start(spec, &mut args, true)?;
         (Box::new(source), SymbolOptions::of_user(), unit)
     } else {
         narrow(&mut args)?;
@@ -131,15 +131,18 @@ fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
     Ok(None)
 }
 
-/// Opens what a unit needs on the running machine.
+/// Opens what a unit needs on the running machine; `probes` whether its probes are made here, too.
 pub fn start(
     spec: &'static Spec,
     args: &mut UnitArgs,
+    probes: bool,
 ) -> anyhow::Result<(LiveSource, Box<dyn crate::analysis::frame::Unit>)> {
     let mut target = narrow(args)?;
+    // On the screen the command's own output has no place.
+    let output = if probes { Output::Inherit } else { Output::Discard };
     let command = match args.cmd.is_empty() {
         true => None,
-        false => Some(spawn::hold(&args.cmd, Output::Inherit).context("the command cannot be started")?),
+        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
     };
     if let Some(held) = command.as_ref().filter(|_| target.is_none()) {
         args.settings.tasks = vec![held.pid()];
@@ -162,7 +165,8 @@ pub fn start(
     let config = Config {
         events,
         rate: Rate::Period(1),
-        chains: if wants.iter().any(|want: &Want| want.stack) { CallGraph::Fp } else { CallGraph::None },
+        // On the screen a unit may be added that wants them.
+        chains: if !probes || wants.iter().any(|want| want.stack) { CallGraph::Fp } else { CallGraph::None },
         cgroups: false,
         exclude: Exclude::default(),
         inherit: true,
@@ -174,7 +178,7 @@ pub fn start(
         force: true,
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
-    if !wanted.probes.is_empty() {
+    if probes && !wanted.probes.is_empty() {
         source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     }
     Ok((source, unit))

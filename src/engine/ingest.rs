@@ -24,7 +24,7 @@ use super::offcpu::OffCpu;
 use super::pairs::{self, Pairing};
 use super::softirqs::SoftirqTrace;
 use super::tracepoints;
-use super::units::Units;
+use super::units::{UnitAnswer, Units};
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,11 @@ impl Ingest {
             cuts_until: 0,
             own_pid,
             wants,
-            formats: if wants.traces || wants.fields || wants.units_only { Formats::parse(&info.tracing) } else { Formats::default() },
+            formats: if wants.traces || wants.fields || wants.units_only {
+                Formats::parse(&info.tracing)
+            } else {
+                Formats::default()
+            },
             off_cpu: if wants.units_only { None } else { OffCpu::new(info) },
             pairs: Vec::new(),
             softirqs: if wants.units_only { None } else { SoftirqTrace::new(info) },
@@ -328,6 +332,11 @@ impl Core {
         self.units.bind(event, &desc.name.clone(), format.as_ref());
     }
 
+    /// What the units have found; where one is chosen, only that one's panels are made.
+    pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
+        self.units.answers(&self.session, &self.profile, self.start, chosen)
+    }
+
     /// The same of all events that are there.
     pub fn bind_all_units(&mut self) {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
@@ -482,7 +491,7 @@ impl Core {
                 self.start = time;
             }
             let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
-            self.units.sample(event, &sample, mode, own, &self.session, &mut self.profile);
+            self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
         }
         if self.units.is_quiet(event) {
             return;

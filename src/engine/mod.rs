@@ -40,6 +40,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
 use crate::analysis::cpus::HostView;
+use crate::analysis::frame::{Look, Settings, Spec};
 use crate::analysis::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
@@ -54,6 +55,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 pub use ingest::Wants;
 pub use moment::Moment;
 pub use offline::Loaded;
+pub use units::UnitAnswer;
 pub use watch::Watched;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
@@ -104,9 +106,26 @@ pub enum Request {
     Names(Form),
     /// Shows functions that were inlined as frames of their own, or not.
     Inlined(bool),
+    /// What is wanted of analysis units.
+    Unit(UnitRequest),
+    /// Figures of a unit over a recording that was read for it.
+    UnitOf(Box<Loaded>),
     /// A complete copy of the present state, for saving.
     Save(Sender<Box<Moment>>),
     Stop,
+}
+
+/// What the interface wants of analysis units.
+#[derive(Clone, Debug)]
+pub enum UnitRequest {
+    /// Starts one beside what runs.
+    Start(&'static Spec, Settings),
+    /// Ends one.
+    Stop(u64),
+    /// Which unit is looked at, and what of it; none while another screen is shown.
+    Look(Option<(u64, Look)>),
+    /// Makes the present its baseline, or forgets that.
+    Baseline(u64, bool),
 }
 
 /// What the engine tells the interface beside answers.
@@ -137,6 +156,7 @@ pub struct Engine {
     host: Option<host::Host>,
     tracer: Mutex<Option<softirqs::Tracer>>,
     times: Arc<ArcSwapOption<Times>>,
+    units: Arc<ArcSwap<Vec<UnitAnswer>>>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     waker: Waker,
@@ -162,6 +182,7 @@ impl Engine {
             _ => None,
         };
         let times = Arc::new(ArcSwapOption::empty());
+        let units: Arc<ArcSwap<Vec<UnitAnswer>>> = Arc::default();
         let host = match info.origin {
             Origin::Live => Some(host::Host::spawn(options.refresh, notice_tx.clone())?),
             Origin::Recorded => None,
@@ -179,6 +200,7 @@ impl Engine {
                 notices: notice_tx.clone(),
                 answer: answer.clone(),
                 times: times.clone(),
+                units: units.clone(),
                 symbolizer,
                 fetcher,
                 queue_full: queue_full.clone(),
@@ -213,6 +235,7 @@ impl Engine {
             host,
             tracer: Mutex::default(),
             times,
+            units,
             threads,
             stop,
             waker,
@@ -250,6 +273,11 @@ impl Engine {
             Some(tracer) => tracer.times(),
             None => self.times.load_full(),
         }
+    }
+
+    /// What the units say.
+    pub fn units(&self) -> Arc<Vec<UnitAnswer>> {
+        self.units.load_full()
     }
 
     /// Begins to measure the time in softirqs, or ends it. What goes wrong comes as a notice.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crossbeam_channel::bounded;
 use rustc_hash::FxHashMap;
 
+use crate::analysis::frame::{Spec, Unit};
 use crate::filter::TraceField;
 use crate::profile::FrameId;
 use crate::query::Data;
@@ -34,8 +35,36 @@ const QUEUE: usize = 8;
 
 /// Reads a source to its end.
 pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<Loaded, SourceError> {
+    let ingest = Ingest::new(source.info(), None, wants);
+    load_into(ingest, source, symbols, wants)
+}
+
+/// Reads a source to its end for a unit alone; the error says what the recording lacks.
+pub fn load_unit(
+    source: &mut dyn Source,
+    symbols: Options,
+    spec: &'static Spec,
+    unit: Box<dyn Unit>,
+) -> Result<Loaded, String> {
+    let wants = Wants { units_only: true, ..Wants::default() };
+    let mut ingest = Ingest::new(source.info(), None, wants);
+    let core = ingest.core_mut();
+    core.units.start(spec, unit, 0)?;
+    core.bind_all_units();
+    let missing = core.units.missing();
+    if !missing.is_empty() {
+        return Err(format!("{}, which this recording does not have", missing.join("; ")));
+    }
+    load_into(ingest, source, symbols, wants).map_err(|error| error.to_string())
+}
+
+fn load_into(
+    mut ingest: Ingest,
+    source: &mut dyn Source,
+    symbols: Options,
+    wants: Wants,
+) -> Result<Loaded, SourceError> {
     let info = source.info().clone();
-    let mut ingest = Ingest::new(&info, None, wants);
     ingest.complete_chains(symbols.clone());
     let mut notes = info.notes.clone();
     let (full_tx, full) = bounded::<Batch>(QUEUE);

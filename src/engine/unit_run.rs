@@ -134,7 +134,10 @@ fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
     if live {
         return format!("{what}, which cannot be measured here");
     }
-    format!("{what}, which this recording does not have. Record with: perfprof-tui record -a -e … (see `perfprof-tui {} --help`)", spec.name)
+    format!(
+        "{what}, which this recording does not have. Record with: perfprof-tui record -a -e … (see `perfprof-tui {} --help`)",
+        spec.name
+    )
 }
 
 struct Work<'a> {
@@ -171,7 +174,7 @@ impl Work<'_> {
         name_all(core, &mut self.resolver, &mut self.notes);
         let wall_start = core.wall_start();
         let (start, points) = (core.start, core.units.take_points());
-        let answers = core.units.answers(&core.session, &core.profile, start);
+        let answers = core.unit_answers(None);
         if let Some(mut answer) = answers.into_iter().next() {
             answer.until = end.saturating_sub(start);
             let wall = |at: u64| if wall_start == 0 { 0 } else { wall_start + at };

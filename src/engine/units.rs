@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
+use crate::analysis::frame::bound::Num;
 use crate::analysis::frame::{Bound, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
 use crate::event::format::Format;
 use crate::event::spec::Places;
@@ -11,6 +14,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::panel::Panel;
 use crate::profile::{Pin, Profile};
 use crate::record::kinds::misc;
+use crate::record::sample::CONTEXT_USER;
 use crate::record::{Record, Sample};
 use crate::session::Session;
 use crate::source::{CpuCount, Shared};
@@ -65,6 +69,9 @@ pub struct Units {
     quiet: Vec<bool>,
     /// Whether stacks are wanted of an event.
     stacks: Vec<bool>,
+    /// The field that holds the caller, of probes that tell it.
+    callers: FxHashMap<u16, Num>,
+    chain: Vec<u8>,
     names: Names,
     /// Time of the newest record of each CPU.
     last: Vec<u64>,
@@ -97,8 +104,8 @@ impl Units {
         Ok(self.next_id)
     }
 
-    /// Ends a unit.
-    pub fn stop(&mut self, id: u64) -> Vec<String> {
+    /// Ends a unit; the events that nobody wants any more.
+    pub fn stop(&mut self, id: u64) -> Vec<usize> {
         let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
         self.list.remove(at);
         for routes in &mut self.routes {
@@ -106,9 +113,18 @@ impl Units {
             routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
         }
         // What nobody wants any more need not be measured.
-        let idle = |event: usize| self.quiet.get(event) == Some(&true) && self.routes[event].is_empty();
-        let events: Vec<usize> = (0..self.routes.len()).filter(|event| idle(*event)).collect();
-        events.into_iter().map(|event| self.quiet_names.get(event).cloned().unwrap_or_default()).collect()
+        let idle = |event: &usize| self.quiet[*event] && self.routes[*event].is_empty();
+        (0..self.routes.len()).filter(idle).collect()
+    }
+
+    /// The unit that was started last, of those that run.
+    pub fn last(&self) -> Option<u64> {
+        self.list.last().map(|running| running.id)
+    }
+
+    /// Whether an event is measured for units alone, and none of them wants its stacks.
+    pub fn is_bare(&self, event: u16) -> bool {
+        self.is_quiet(event) && self.takes(event) && !self.stacks[usize::from(event)]
     }
 
     pub fn is_empty(&self) -> bool {
@@ -138,7 +154,7 @@ impl Units {
         for (i, running) in self.list.iter_mut().enumerate() {
             for (role, own) in running.roles.iter_mut().enumerate() {
                 let taken = own.bound && !is_pattern(&own.want.event);
-                if taken || !is_named(&own.want, name) {
+                if taken || !is_named(&own.want, name) || self.routes[at].contains(&(i, role)) {
                     continue;
                 }
                 let filter = own.want.filter.as_deref().map(|text| Bound::parse(text, format)).transpose();
@@ -148,6 +164,8 @@ impl Units {
                         (own.filter, own.bound) = (filter, true);
                         self.routes[at].push((i, role));
                         self.stacks[at] |= own.want.stack;
+                        let caller = own.want.caller.as_deref().and_then(|field| Num::of(format, field).ok());
+                        self.callers.extend(caller.map(|field| (event, field)));
                     }
                     Err(why) => running.notes.push(why),
                 }
@@ -197,7 +215,7 @@ impl Units {
         sample: &Sample<'_>,
         mode: u16,
         own: bool,
-        session: &Session,
+        session: &mut Session,
         profile: &mut Profile,
     ) {
         let at = usize::from(event);
@@ -205,7 +223,7 @@ impl Units {
             // A recording's time begins with its first sample.
             self.reset(sample.time);
         }
-        let stack = if self.stacks[at] { profile.pin(session, sample, mode) } else { Pin::NONE };
+        let stack = if self.stacks[at] { self.stack(event, sample, mode, session, profile) } else { Pin::NONE };
         self.saw(sample.cpu, sample.time);
         let Self { list, routes, names, points, .. } = self;
         for (unit, role) in &routes[at] {
@@ -236,6 +254,33 @@ impl Units {
             }
             running.unit.record(&hit, &mut Cx { session, names, points: points.as_mut() });
         }
+    }
+
+    /// A sample's stack. At the entry of a function, before it has a frame of its own, its caller is not in the
+    /// chain of frame pointers: where a probe tells it, it is put in its place.
+    fn stack(
+        &mut self,
+        event: u16,
+        sample: &Sample<'_>,
+        mode: u16,
+        session: &mut Session,
+        profile: &mut Profile,
+    ) -> Pin {
+        // What runs may be new to us, its mappings, too.
+        session.task_in(sample.pid, sample.tid, sample.cgroup);
+        let Some(caller) = self.callers.get(&event).map(|field| field.get(sample.raw) as u64) else {
+            return profile.pin(session, sample, mode);
+        };
+        let words = || sample.chain.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let at = words().position(|word| word == CONTEXT_USER).map_or(usize::MAX, |at| at + 2);
+        if caller == 0 || at > words().count() || words().nth(at) == Some(caller) {
+            return profile.pin(session, sample, mode);
+        }
+        self.chain.clear();
+        self.chain.extend_from_slice(&sample.chain[..8 * at]);
+        self.chain.extend_from_slice(&caller.to_le_bytes());
+        self.chain.extend_from_slice(&sample.chain[8 * at..]);
+        profile.pin(session, &Sample { chain: &self.chain, ..*sample }, mode)
     }
 
     fn saw(&mut self, cpu: u32, time: u64) {
@@ -315,15 +360,6 @@ impl Units {
         }
     }
 
-    /// Something to know about the unit that was started last.
-    pub fn note(&mut self, note: String) {
-        if let Some(running) = self.list.last_mut()
-            && !running.notes.contains(&note)
-        {
-            running.notes.push(note);
-        }
-    }
-
     /// Forgets the figures of all units.
     pub fn reset(&mut self, now: u64) {
         for running in &mut self.list {
@@ -332,13 +368,20 @@ impl Units {
         }
     }
 
-    /// What the units have found.
-    pub fn answers(&mut self, session: &Session, profile: &Profile, start: u64) -> Vec<UnitAnswer> {
+    /// What the units have found; where one is chosen, only that one's panels are made.
+    pub fn answers(
+        &mut self,
+        session: &Session,
+        profile: &Profile,
+        start: u64,
+        chosen: Option<u64>,
+    ) -> Vec<UnitAnswer> {
         let (names, now) = (&self.names, self.now);
         let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();
         let one = |(running, waiting): (&mut Running, Vec<String>)| {
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
-            let panels = running.unit.panels(&at);
+            let wanted = chosen.is_none_or(|chosen| chosen == running.id);
+            let panels = if wanted { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
             if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
@@ -370,7 +413,10 @@ fn is_named(want: &Want, name: &str) -> bool {
     let name = plain(name);
     let own = |wanted: &str| {
         let part = wanted.strip_prefix('~');
-        wanted == name || part.is_some_and(|part| name.contains(part)) || is_pattern(wanted) && matches(wanted, name) || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
+        wanted == name
+            || part.is_some_and(|part| name.contains(part))
+            || is_pattern(wanted) && matches(wanted, name)
+            || want.probe.is_some() && name.split_once(':').is_some_and(|(_, event)| event == wanted)
     };
     want.event.split('|').any(own)
 }
@@ -381,9 +427,8 @@ fn is_pattern(event: &str) -> bool {
 
 /// Whether a name has a pattern's system and event.
 fn matches(pattern: &str, name: &str) -> bool {
-    let part = |pattern: &str, text: &str| {
-        globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text))
-    };
+    let part =
+        |pattern: &str, text: &str| globset::Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(text));
     let (Some((systems, events)), Some((system, event))) = (pattern.split_once(':'), name.split_once(':')) else {
         return false;
     };

@@ -45,7 +45,8 @@ impl Histogram {
             let pad = " ".repeat(wide - super::text::width(bounds));
             let [share, upto] = [bar.count, sum].map(|n| percent(100.0 * n as f64 / total as f64));
             let length = (bar.count as u128 * WIDE as u128).div_ceil(u128::from(most)) as usize;
-            let line = format!("{pad}{bounds}  {:>12}  {share:>7}  {upto:>7}  {}", thousands(bar.count), "█".repeat(length));
+            let line =
+                format!("{pad}{bounds}  {:>12}  {share:>7}  {upto:>7}  {}", thousands(bar.count), "█".repeat(length));
             out.push_str(line.trim_end());
             out.push('\n');
         }

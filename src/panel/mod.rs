@@ -104,17 +104,16 @@ impl Panel {
             }
             Body::Heatmap(map) => {
                 let known = |v: &f32| v.is_finite().then_some(*v);
-                let row = |row: &heatmap::Row| {
-                    json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() })
-                };
+                let row = |row: &heatmap::Row| json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() });
                 let rows: Vec<_> = map.rows.iter().map(row).collect();
-                ("heatmap", json!({ "unit": map.measure.name(), "start_ns": map.start, "step_ns": map.step, "rows": rows }))
+                (
+                    "heatmap",
+                    json!({ "unit": map.measure.name(), "start_ns": map.start, "step_ns": map.step, "rows": rows }),
+                )
             }
             Body::Series(series) => {
                 let known = |v: &f64| v.is_finite().then_some(*v);
-                let line = |line: &series::Line| {
-                    json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() })
-                };
+                let line = |line: &series::Line| json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() });
                 let lines: Vec<_> = series.lines.iter().map(line).collect();
                 let unit = series.measure.name();
                 ("series", json!({ "unit": unit, "start_ns": series.start, "step_ns": series.step, "lines": lines }))

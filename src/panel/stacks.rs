@@ -1,7 +1,9 @@
 //! Weighted stacks, for flame graphs and folded text.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::profile::Acc;
+use crate::query::flame::FlameTree;
 use crate::query::named::Name;
 
 use super::measure::Measure;
@@ -17,10 +19,17 @@ pub struct Stack {
 }
 
 /// Stacks, the heaviest first.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Stacks {
     pub measure: Measure,
     pub stacks: Vec<Stack>,
+    tree: OnceLock<FlameTree>,
+}
+
+impl PartialEq for Stacks {
+    fn eq(&self, other: &Self) -> bool {
+        (self.measure, &self.stacks) == (other.measure, &other.stacks)
+    }
 }
 
 impl Stacks {
@@ -37,7 +46,13 @@ impl Stacks {
         });
         list.retain(|stack| stack.weight > 0);
         list.sort_by_key(|stack| std::cmp::Reverse(stack.weight));
-        Self { measure, stacks: list }
+        Self { measure, stacks: list, tree: OnceLock::new() }
+    }
+
+    /// The tree of their names, made once.
+    pub fn tree(&self) -> &FlameTree {
+        let one = |stack: &Stack| Acc { samples: stack.count, period: stack.weight };
+        self.tree.get_or_init(|| FlameTree::of_names(self.stacks.iter().map(|stack| (&stack.frames[..], one(stack)))))
     }
 
     pub fn total(&self) -> u64 {

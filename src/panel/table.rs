@@ -174,7 +174,8 @@ impl Table {
             }
         };
         let object = |row: &Vec<Cell>| {
-            let fields = self.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.clone().into_owned(), value(cell)?)));
+            let fields =
+                self.columns.iter().zip(row).filter_map(|(c, cell)| Some((c.name.clone().into_owned(), value(cell)?)));
             serde_json::Value::Object(fields.collect())
         };
         self.rows.iter().map(object).collect()

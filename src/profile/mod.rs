@@ -282,7 +282,12 @@ impl Profile {
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
         let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
-        columns + self.pins.memory() + self.trie.memory() + self.frames.memory() + self.sites.memory() + self.memory.bytes()
+        columns
+            + self.pins.memory()
+            + self.trie.memory()
+            + self.frames.memory()
+            + self.sites.memory()
+            + self.memory.bytes()
     }
 
     /// Time of the newest sample in the oldest chunk that is full.

@@ -57,6 +57,11 @@ impl Thread {
     }
 }
 
+/// The threads of a running process.
+pub fn threads_of(pid: i32) -> Vec<i32> {
+    procfs::threads(pid)
+}
+
 /// How long a thread that has ended is remembered.
 const LINGER_NS: u64 = 2_000_000_000;
 
@@ -353,7 +358,11 @@ impl Session {
     pub fn libc_of(pid: i32) -> Option<String> {
         let pid = if pid > 0 { pid } else { std::process::id() as i32 };
         let maps = procfs::exec_maps(pid);
-        let is_libc = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with("libc.") || file.starts_with("libc-") || file.starts_with("ld-musl"));
+        let is_libc = |name: &str| {
+            name.rsplit('/').next().is_some_and(|file| {
+                file.starts_with("libc.") || file.starts_with("libc-") || file.starts_with("ld-musl")
+            })
+        };
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 

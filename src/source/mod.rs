@@ -187,7 +187,11 @@ impl Batch {
     pub fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
         let quiet = quiet && self.events.is_empty() && self.handovers.is_empty();
-        quiet && self.changed.is_none() && self.cpu_counts.is_empty() && self.progress.is_none() && self.bytes.len() < bytes
+        quiet
+            && self.changed.is_none()
+            && self.cpu_counts.is_empty()
+            && self.progress.is_none()
+            && self.bytes.len() < bytes
     }
 
     /// Empties it, keeping its buffer.

@@ -140,6 +140,17 @@ pub enum Command {
     Suspend,
     Redraw,
     Mouse,
+    TabUnits,
+    Unit(Option<String>),
+    UnitPanel,
+    UnitPanelBack,
+    UnitNext,
+    UnitPrevious,
+    UnitEnter,
+    UnitLeft,
+    UnitRight,
+    UnitStop,
+    UnitBaseline,
 }
 
 /// A row of the table.
@@ -219,7 +230,7 @@ table! {
         "zoom-comm" ["c"] => ZoomComm: "only this row's comm";
         "zoom-dso" ["d"] => ZoomDso: "only this row's DSO";
         "zoom-symbol" ["y"] => ZoomSymbol: "only stacks through this row's function";
-        "zoom-cpu": "cpus" ["u"] => ZoomCpu: "only some CPUs";
+        "zoom-cpu": "cpus" ["Q"] => ZoomCpu: "only some CPUs";
         "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
         "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
         "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
@@ -248,6 +259,7 @@ table! {
         "slower" ["r -"] => Slower: "bring the screen up to date less often";
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
+        "unit": "name [options]" ["u"] => Unit: "start an analysis unit beside what runs: rundelay, syscalls, kmemleak…";
         "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
         "call-graph": "fp|dwarf[,size]|lbr|none" ["U"] => CallGraph: "how user stacks are taken: DWARF instead of frame pointers, and back";
         "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
@@ -323,12 +335,24 @@ table! {
         "event-chains" ["g"] => EventChains: "with call chains, or without";
         "event-cpus": "cpus" ["u"] => EventCpus: "measure it on these CPUs only";
     }
+    "Units" {
+        "unit-panel" ["tab"] => UnitPanel: "to the unit's next panel";
+        "unit-panel-back" ["backtab"] => UnitPanelBack: "to the panel before";
+        "unit-left" ["left"] => UnitLeft: "to the panel before; in a flame graph, to the frame on the left";
+        "unit-right" ["right"] => UnitRight: "to the next panel; in a flame graph, to the frame on the right";
+        "unit-next" ["."] => UnitNext: "to the next unit";
+        "unit-previous" [","] => UnitPrevious: "to the unit before";
+        "unit-enter" ["enter"] => UnitEnter: "what the row under the cursor is about; fold a row of a tree; zoom into a frame";
+        "unit-baseline" ["m"] => UnitBaseline: "compare with this moment, or with nothing any more";
+        "unit-stop" ["del", "x"] => UnitStop: "end the unit";
+    }
     "Program" {
         "top" ["1"] => TabTop: "the table";
         "flame" ["2"] => TabFlame: "the flame graph";
         "time" ["3"] => TabTime: "when samples came: a column a second, offsets inside it downwards";
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
         "events" ["5", "e"] => TabEvents: "the events: what is measured, what could be";
+        "units" ["7"] => TabUnits: "analysis units: perf-prof's questions, live";
         "strip" ["T"] => Strip: "show or hide the strip of time above table and flame graph";
         "finding" ["!"] => Finding: "go to the CPU that stands out";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
@@ -375,9 +399,10 @@ pub const FLAME: &str = "Flame graph";
 pub const CPUS: &str = "CPUs";
 pub const EVENTS: &str = "Events";
 pub const TIME: &str = "Time";
+pub const UNITS: &str = "Units";
 
 fn is_special(row: &Row) -> bool {
-    [FLAME, TIME, CPUS, EVENTS].contains(&row.group)
+    [FLAME, TIME, CPUS, EVENTS, UNITS].contains(&row.group)
 }
 
 /// Looks a key sequence up; `own` is the group of the screen that is looked at, if it has one.
@@ -430,7 +455,7 @@ mod tests {
             keys
         };
         let keys = of(None);
-        assert!([FLAME, TIME, CPUS, EVENTS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
+        assert!([FLAME, TIME, CPUS, EVENTS, UNITS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
         let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
         assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
     }

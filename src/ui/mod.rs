@@ -17,6 +17,7 @@ pub mod screen;
 pub mod term;
 pub mod theme;
 pub mod time;
+pub mod units;
 
 pub use app::{App, Effect, Start};
 pub use command::Command;

@@ -14,7 +14,7 @@ use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
 use super::app::SavedFilters;
-use super::{complete, events};
+use super::{complete, events, units};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub enum Ask {
     EventCpus,
     Range,
     Note,
+    Unit,
 }
 
 impl Ask {
@@ -50,6 +51,7 @@ impl Ask {
             Self::Search => "search",
             Self::Range => "from,until in seconds",
             Self::Note => "note",
+            Self::Unit => "unit",
             Self::Limit => "hide below %",
             Self::Refresh => "seconds",
             Self::Frequency => "Hz",
@@ -225,6 +227,7 @@ impl Prompt {
                 (known.map(|(name, filter)| (name.clone(), filter.clone())).collect(), 0)
             }
             (Ask::Attach, _) => (complete::targets(text, answer), 0),
+            (Ask::Unit, _) => (units::completions(text), 0),
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
             _ => (Vec::new(), 0),

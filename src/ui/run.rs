@@ -8,7 +8,9 @@ use crossbeam_channel::{Receiver, unbounded};
 use crossterm::event::Event as Input;
 use ratatui::layout::Position;
 
-use crate::engine::{Engine, Notice, Request};
+use crate::analysis::frame::{Settings, Spec};
+use crate::engine::{Engine, Notice, Request, UnitRequest};
+use crate::session::Origin;
 
 use super::app::{App, Effect, SavedFilters};
 use super::draw;
@@ -42,6 +44,9 @@ pub trait Driver {
 
     /// Reads a recording and hands it to the engine to compare with.
     fn baseline(&mut self, engine: &Engine, path: PathBuf);
+
+    /// Reads the recording for a unit and hands it to the engine.
+    fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings);
 
     /// Stops the process, as Ctrl-Z would.
     fn suspend(&mut self);
@@ -109,6 +114,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
         Notice::Answer => {
             app.set_times(engine.softirq_times());
             app.set_answer(engine.answer());
+            app.set_units(engine.units());
         }
         Notice::Host => {
             app.set_times(engine.softirq_times());
@@ -173,6 +179,11 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::List(target, at) => engine.send(Request::List(target, at)),
             Effect::Names(form) => engine.send(Request::Names(form)),
             Effect::Inlined(show) => engine.send(Request::Inlined(show)),
+            // What was recorded is read again for a unit: its records are not kept.
+            Effect::Unit(UnitRequest::Start(spec, settings)) if app.info.origin == Origin::Recorded => {
+                driver.unit(engine, spec, settings);
+            }
+            Effect::Unit(request) => engine.send(Request::Unit(request)),
             Effect::Quit => return Ok(false),
         }
     }

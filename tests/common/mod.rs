@@ -3,6 +3,8 @@
 
 pub mod flood;
 pub mod harness;
+pub mod scenes;
+pub mod stage;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -41,7 +41,11 @@ const FUNCTIONS: &[Function] = &[
 /// The registers of the first arguments (System V x86-64, AAPCS64).
 const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] } else { ["%di", "%si"] };
 
-const KERNEL_ALLOC: &[&str] = &["kmem:kmalloc", "kmem:kmem_cache_alloc", "kmem:kmalloc_node", "kmem:kmem_cache_alloc_node"];
+/// Where a function's return address is at its entry.
+const CALLER: &str = if cfg!(target_arch = "aarch64") { "%x30" } else { "+0(%sp)" };
+
+const KERNEL_ALLOC: &[&str] =
+    &["kmem:kmalloc", "kmem:kmem_cache_alloc", "kmem:kmalloc_node", "kmem:kmem_cache_alloc_node"];
 const KERNEL_FREE: &[&str] = &["kmem:kfree", "kmem:kmem_cache_free"];
 
 #[derive(Clone, Debug)]
@@ -137,8 +141,10 @@ impl Reader {
             }
             Role::Call(i) => {
                 let name = FUNCTIONS[*i].name;
-                let probe = format!("-x {library} {name}={name} a0={}:u64 a1={}:u64", ARGUMENTS[0], ARGUMENTS[1]);
-                let want = Want { probe: Some(probe), ..Want::new(name) }.with_stack(stack);
+                let [first, second] = ARGUMENTS;
+                let probe = format!("-x {library} {name}={name} a0={first}:u64 a1={second}:u64 caller={CALLER}:u64");
+                let caller = Some("caller".to_owned());
+                let want = Want { probe: Some(probe), caller, ..Want::new(name) }.with_stack(stack);
                 if matches!(name, "malloc" | "free") { want } else { want.optional() }
             }
             Role::Return(i) => {

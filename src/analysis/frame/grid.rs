@@ -135,7 +135,12 @@ impl<K: Ord + Clone> Grid<K> {
     pub fn series(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
         let Body::Heatmap(map) = self.map(session_start, measure, most, label) else { unreachable!("a map is one") };
         let line = |row: Row| Line { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
-        Body::Series(Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() })
+        Body::Series(Series {
+            measure,
+            start: map.start,
+            step: map.step,
+            lines: map.rows.into_iter().map(line).collect(),
+        })
     }
 }
 

@@ -14,8 +14,20 @@ use super::{Cx, Hit, Moment, Stats, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
-    "n/a", "hit", "miss", "L1", "LFB", "L2", "L3", "RAM", "remote RAM 1", "remote RAM 2", "remote cache 1",
-    "remote cache 2", "I/O", "uncached",
+    "n/a",
+    "hit",
+    "miss",
+    "L1",
+    "LFB",
+    "L2",
+    "L3",
+    "RAM",
+    "remote RAM 1",
+    "remote RAM 2",
+    "remote cache 1",
+    "remote cache 2",
+    "I/O",
+    "uncached",
 ];
 const SNOOPS: &[&str] = &["n/a", "none", "hit", "miss", "HitM"];
 const LOCKS: &[&str] = &["n/a", "locked"];
@@ -23,7 +35,8 @@ const TLBS: &[&str] = &["n/a", "hit", "miss", "L1", "L2", "walker", "fault"];
 
 fn bits(value: u64, shift: u32, width: u32, names: &[&str]) -> String {
     let value = value >> shift & ((1 << width) - 1);
-    let list: Vec<&str> = names.iter().enumerate().skip(1).filter(|(i, _)| value >> i & 1 == 1).map(|(_, n)| *n).collect();
+    let list: Vec<&str> =
+        names.iter().enumerate().skip(1).filter(|(i, _)| value >> i & 1 == 1).map(|(_, n)| *n).collect();
     if list.is_empty() { "–".to_owned() } else { list.join(" ") }
 }
 
@@ -84,7 +97,12 @@ impl Accesses {
     }
 
     pub fn panels(&self, at: &Moment<'_>) -> Vec<Panel> {
-        let named = vec![left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
+        let named = vec![
+            left("level", "Level", 20),
+            left("snoop", "Snoop", 8),
+            left("tlb", "TLB", 14),
+            left("lock", "Lock", 8),
+        ];
         let mut rows = Rows::new(Self::columns(named));
         let mut list: Vec<(&u64, &Stats)> = self.sources.iter().collect();
         list.sort_by_key(|(source, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **source));

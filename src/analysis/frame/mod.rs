@@ -88,6 +88,8 @@ pub struct Want {
     pub memory: bool,
     /// Whether changes of the kernel's own code are told, too.
     pub text_poke: bool,
+    /// The field in which a probe of a function's entry tells the return address.
+    pub caller: Option<String>,
 }
 
 impl Want {
@@ -244,7 +246,9 @@ impl Moment<'_> {
         while node != crate::profile::NodeId::ROOT {
             let frame = self.profile.trie.frame(node);
             // The innermost function stands nearest to the leaf.
-            frames.extend(self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))));
+            frames.extend(
+                self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))),
+            );
             if self.profile.frames.syms()[frame.0 as usize] != u32::MAX {
                 frames.push(name_in(self.profile, self.profile.frames.sym_of(frame)));
             }
@@ -274,7 +278,7 @@ impl Moment<'_> {
 }
 
 /// An analysis unit: takes records in, in order of time, and gives panels out.
-pub trait Unit: Send + Debug {
+pub trait Unit: Send + Sync + Debug {
     /// The events that it needs; a record's role is its place in this list.
     fn wants(&self) -> Vec<Want>;
 

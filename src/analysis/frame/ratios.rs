@@ -2,9 +2,9 @@
 
 use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
+use super::Moment;
 use super::columns::{named, right, text};
 use super::counts::Counts;
-use super::Moment;
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,11 @@ impl Ratios {
             let (all, misses) = (count(ratio.all), count(ratio.misses));
             // A division by zero is no ratio.
             let known = self.there[ratio.all] && self.there[ratio.misses] && all > 0;
-            cells.push(if known { Cell::Percent(100.0 * all.saturating_sub(misses) as f64 / all as f64) } else { Cell::Empty });
+            cells.push(if known {
+                Cell::Percent(100.0 * all.saturating_sub(misses) as f64 / all as f64)
+            } else {
+                Cell::Empty
+            });
         }
         cells
     }
@@ -60,11 +64,10 @@ impl Ratios {
             rows.push(cpu.into(), self.cells(Cell::Id(cpu.into()), &|role| self.counts.of(role, cpu)));
         }
         rows.push(u64::MAX, self.cells(text("all"), &|role| self.counts.total(role)));
-        let note = self.counts.partly.map(|least| format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled"));
+        let note = self.counts.partly.map(|least| {
+            format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
+        });
         let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.titles[*role].to_owned());
-        vec![
-            Panel::new("By CPU", Body::Table(rows)).noted(note.unwrap_or_default()),
-            Panel::new("Course", course),
-        ]
+        vec![Panel::new("By CPU", Body::Table(rows)).noted(note.unwrap_or_default()), Panel::new("Course", course)]
     }
 }

@@ -139,8 +139,9 @@ mod tests {
 
     #[test]
     fn events_with_filters_and_attributes() {
-        let list = parse("sched:sched_wakeup/pid>1 && comm~\"a,b*\"/key=pid/stack/,cpu-clock,kmem:kmalloc//size='a/b'/")
-            .expect("parses");
+        let list =
+            parse("sched:sched_wakeup/pid>1 && comm~\"a,b*\"/key=pid/stack/,cpu-clock,kmem:kmalloc//size='a/b'/")
+                .expect("parses");
         assert_eq!(list[0].filter.as_deref(), Some("pid>1 && comm~\"a,b*\""));
         assert!(list[0].get("key") == Some("pid") && list[0].has("stack") && list[0].want(false).stack);
         assert_eq!((list[1].event.as_str(), list[1].filter.as_ref()), ("cpu-clock", None));

@@ -62,7 +62,8 @@ fn of(spec: &'static Spec) -> Command {
             .value_parser(value_parser!(Format))
             .default_value("text")
             .help("How figures are printed"),
-        value("panel", "TITLE", "Print only panels whose title begins so (CSV: the first one)").action(ArgAction::Append),
+        value("panel", "TITLE", "Print only panels whose title begins so (CSV: the first one)")
+            .action(ArgAction::Append),
         Arg::new("count")
             .short('n')
             .long("count")
@@ -129,9 +130,11 @@ impl UnitArgs {
     /// Reads the matches of a unit's command.
     pub fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
         let one = |id: &str| matches.get_one::<String>(id).cloned();
-        let many = |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };
+        let many =
+            |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };
         let (mut settings, mut words) = (Settings::default(), Vec::new());
-        for opt in OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids")) {
+        for opt in OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
+        {
             let values = match (opt.value, opt.many) {
                 ("", _) if matches.get_flag(opt.name) => vec![String::new()],
                 ("", _) => Vec::new(),
@@ -141,7 +144,9 @@ impl UnitArgs {
             for value in values {
                 words.push(format!("--{}", opt.name));
                 words.extend((!opt.value.is_empty()).then(|| value.clone()));
-                settings.set(opt.name, &value).map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+                settings
+                    .set(opt.name, &value)
+                    .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
             }
         }
         let mut files: Vec<std::path::PathBuf> = many("files").into_iter().map(Into::into).collect();

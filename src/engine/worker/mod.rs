@@ -2,6 +2,7 @@
 
 mod budget;
 mod names;
+mod units;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +50,8 @@ pub struct Links {
     pub answer: Arc<ArcSwap<Answer>>,
     /// The time in softirqs, where the session's own events tell it.
     pub times: Arc<ArcSwapOption<Times>>,
+    /// What analysis units say.
+    pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
     pub symbolizer: Symbolizer,
     /// Fetches debug files, where there are servers for them.
     pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
@@ -82,6 +85,7 @@ pub struct Worker {
     fresh_data: bool,
     fresh_question: bool,
     names: names::Names,
+    units: units::Looked,
     cost_at: (u64, u64),
     cost: Cost,
     /// Bytes read of a recording, and in all.
@@ -134,6 +138,7 @@ impl Worker {
             fresh_data: true,
             fresh_question: true,
             names: names::Names::default(),
+            units: units::Looked::default(),
             cost_at: (now, own_cpu_ns()),
             cost: Cost::default(),
             progress: None,
@@ -208,7 +213,8 @@ impl Worker {
         }
         self.seek_names();
         self.keep_budget();
-        self.fresh_data |= self.ingest.core().profile.end() != had;
+        let core = self.ingest.core();
+        self.fresh_data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
     }
 
     /// Takes in what became of the source's events.
@@ -313,6 +319,8 @@ impl Worker {
                 self.fresh_question = true;
                 self.next_publish = 0;
             }
+            Request::Unit(request) => self.unit_request(request),
+            Request::UnitOf(loaded) => self.unit_of(loaded),
             Request::Stop => {}
         }
     }
@@ -331,6 +339,8 @@ impl Worker {
 
     fn clear(&mut self) {
         let core = self.ingest.core_mut();
+        let now = core.units.now();
+        core.units.reset(now);
         core.profile.clear();
         self.counted_upto = core.profile.end();
         self.events.clear();
@@ -355,6 +365,7 @@ impl Worker {
         }
         let answer = self.answer(now);
         self.seek_lines(&answer);
+        self.publish_units();
         let took = monotonic_ns() - now;
         let interval = if self.live && now - self.started < YOUNG_NS {
             YOUNG_INTERVAL_NS

@@ -350,7 +350,9 @@ mod tests {
 
     #[test]
     fn faults_point_at_the_place() {
-        for (text, at) in [("", 0), ("1 +", 3), ("(1", 0), ("1 2", 2), ("a = 1", 2), ("f(1)", 0), ("min(1)", 0), ("4mss", 0)] {
+        for (text, at) in
+            [("", 0), ("1 +", 3), ("(1", 0), ("1 2", 2), ("a = 1", 2), ("f(1)", 0), ("min(1)", 0), ("4mss", 0)]
+        {
             assert_eq!(parse(text).expect_err(text).at, at, "{text}");
         }
         assert!(parse(&"(".repeat(10_000)).is_err());

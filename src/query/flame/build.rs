@@ -147,15 +147,7 @@ impl<'a> Builder<'a> {
             let total = totals(&parent, own);
             Then { total, per, scale, seconds }
         });
-        let mut order: Vec<u32> = (0..self.names.len() as u32).collect();
-        let text = |i: &u32| (&self.names[*i as usize].text, &self.names[*i as usize].dso);
-        order.sort_by(|x, y| text(x).cmp(&text(y)));
-        let mut rank = vec![0; order.len()];
-        (0..).zip(order).for_each(|(i, name)| rank[name as usize] = i);
-        let mut tree = FlameTree { names: self.names, rank, parent, name, total, then, ..FlameTree::default() };
-        tree.classify();
-        tree.link();
-        tree
+        assemble(self.names, parent, name, total, then)
     }
 
     fn name(&mut self, name: Name) -> u32 {
@@ -197,6 +189,41 @@ impl<'a> Builder<'a> {
         }
         self.trie.child(NodeId(at), FrameId(name)).0
     }
+}
+
+fn assemble(names: Vec<Name>, parent: Vec<u32>, name: Vec<u32>, total: Weights, then: Option<Then>) -> FlameTree {
+    let mut order: Vec<u32> = (0..names.len() as u32).collect();
+    let text = |i: &u32| (&names[*i as usize].text, &names[*i as usize].dso);
+    order.sort_by(|x, y| text(x).cmp(&text(y)));
+    let mut rank = vec![0; order.len()];
+    (0..).zip(order).for_each(|(i, name)| rank[name as usize] = i);
+    let mut tree = FlameTree { names, rank, parent, name, total, then, ..FlameTree::default() };
+    tree.classify();
+    tree.link();
+    tree
+}
+
+/// The tree of stacks whose frames are names, root first.
+pub(super) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> FlameTree {
+    let (mut names, mut ids): (Vec<Name>, FxHashMap<Name, u32>) = (Vec::new(), FxHashMap::default());
+    let (mut trie, mut own) = (Trie::default(), Weights::default());
+    for (frames, acc) in stacks {
+        let mut node = NodeId::ROOT;
+        for frame in frames {
+            let next = names.len() as u32;
+            let id = *ids.entry(frame.clone()).or_insert(next);
+            if id == next {
+                names.push(frame.clone());
+            }
+            node = trie.child(node, FrameId(id));
+        }
+        own.resize(trie.len());
+        own.add(node.0, acc);
+    }
+    own.resize(trie.len());
+    let (parent, name) = trie.into_columns();
+    let total = totals(&parent, own);
+    assemble(names, parent, name, total, None)
 }
 
 /// The profile's stacks while they are walked: where each of them leads, for the thread with the

@@ -174,6 +174,11 @@ impl FlameTree {
         b.finish(own, None)
     }
 
+    /// Builds the tree of stacks that are names already, root first.
+    pub fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> Self {
+        build::of_names(stacks)
+    }
+
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
     pub fn compare(new: Stacks<'_>, old: Stacks<'_>, per: Per, edits: &[Edit]) -> Self {
         let mut b = Builder::new(new.data, edits);

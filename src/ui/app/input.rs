@@ -140,6 +140,7 @@ impl App {
             Ask::EventRate => self.run(Command::EventRate(given)),
             Ask::Range => self.run(Command::Range(given)),
             Ask::Note => self.run(Command::Note(given)),
+            Ask::Unit => self.run(Command::Unit(given)),
         }
     }
 
@@ -246,6 +247,7 @@ impl App {
             Tab::Time => return self.time_mouse(mouse),
             Tab::Cpus => return self.cpus_mouse(mouse),
             Tab::Events => return self.events_mouse(mouse),
+            Tab::Units => return self.units_mouse(mouse),
             Tab::Top => {}
         }
         let answer = self.answer.clone();

@@ -9,6 +9,7 @@ mod input;
 mod narrow;
 pub mod range;
 mod time;
+pub mod units;
 mod update;
 mod versus;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 use crate::analysis::cpus::HostView;
 use crate::analysis::findings::Finding;
 use crate::analysis::softirq::Times;
+use crate::engine::UnitRequest;
 use crate::engine::tracepoints;
 use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::panel::top::Field;
@@ -38,6 +40,7 @@ use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
 use super::time::TimeScreen;
+use super::units::UnitsScreen;
 
 pub use versus::Mark;
 
@@ -76,6 +79,8 @@ pub enum Effect {
     Names(Form),
     /// Show inlined functions as frames of their own, or not.
     Inlined(bool),
+    /// What is wanted of analysis units.
+    Unit(UnitRequest),
     Quit,
 }
 
@@ -128,6 +133,7 @@ pub enum Tab {
     Time,
     Cpus,
     Events,
+    Units,
 }
 
 impl Tab {
@@ -139,6 +145,7 @@ impl Tab {
             Self::Time => Some(command::TIME),
             Self::Cpus => Some(command::CPUS),
             Self::Events => Some(command::EVENTS),
+            Self::Units => Some(command::UNITS),
         }
     }
 }
@@ -154,6 +161,9 @@ pub struct App {
     pub time: TimeScreen,
     pub cpus: CpusScreen,
     pub events: EventsScreen,
+    pub units: UnitsScreen,
+    /// A unit was asked for and has not said anything yet.
+    pub units_pending: bool,
     /// The machine's CPUs; none of a recording.
     pub host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
@@ -229,6 +239,8 @@ impl App {
             time: TimeScreen::default(),
             cpus: CpusScreen::default(),
             events: EventsScreen::default(),
+            units: UnitsScreen::default(),
+            units_pending: false,
             host: None,
             times: None,
             tracing: false,

@@ -29,6 +29,9 @@ impl App {
         if self.tab == Tab::Events && self.run_events(&command) {
             return self.ask(false);
         }
+        if self.tab == Tab::Units && self.run_units(&command) {
+            return self.ask(false);
+        }
         let answer = self.answer.clone();
         let page = self.screen.height.max(1) as isize;
         match command {
@@ -54,6 +57,8 @@ impl App {
             Command::Marks => self.overlays.push(Overlay::Marks { cursor: 0 }),
             Command::TabCpus => self.tab = Tab::Cpus,
             Command::TabEvents => self.show_events(),
+            Command::TabUnits => self.tab = Tab::Units,
+            Command::Unit(text) => self.add_unit(text),
             Command::Finding => self.go_to_finding(),
             Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
             Command::StopLoading if answer.progress.is_some() => {
@@ -127,6 +132,7 @@ impl App {
             Command::PreviousEvent => self.move_event(-1),
             other => self.run_session(other),
         }
+        self.tell_units();
         self.ask(false);
     }
 

@@ -243,6 +243,7 @@ impl App {
             Tab::Time => self.answer.heat.as_ref().map(|heat| crate::ui::draw::time::text(heat)),
             Tab::Cpus => Some(crate::ui::draw::cpus::text(self)),
             Tab::Events => Some(crate::ui::draw::events::text(self)),
+            Tab::Units => Some(crate::ui::draw::units::text(self)),
         }
     }
 
@@ -292,8 +293,10 @@ impl App {
             Tab::Time => commands.insert(0, "time".to_owned()),
             Tab::Cpus => commands.push("cpu-screen".to_owned()),
             Tab::Events => commands.push("events".to_owned()),
+            Tab::Units => commands.push("units".to_owned()),
             Tab::Top | Tab::Flame => {}
         }
+        commands.extend(self.units.added.iter().map(|unit| format!("unit {unit}")));
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
         let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
         self.effects.push(Effect::Copy(text.clone()));

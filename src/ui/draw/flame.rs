@@ -179,6 +179,21 @@ fn one(
     label(block, room, style, theme, Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 }, buffer);
 }
 
+/// A block of a graph that is not the flame screen's: whole cells, its name and share.
+pub(super) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
+    let style = if block.pooled > 0 { theme.others } else { theme.block(block.class, shade(&block.name)) };
+    let style = if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style };
+    let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(place.width));
+    for x in from..to {
+        buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
+    }
+    let room = to.saturating_sub(from);
+    if room > 0 {
+        let at = Rect { x: place.x + from, y: place.y + y, width: room, height: 1 };
+        label(block, usize::from(room), style, theme, at, buffer);
+    }
+}
+
 fn round(x: u32) -> u32 {
     (x + 4) / 8
 }

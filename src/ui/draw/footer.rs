@@ -35,7 +35,7 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
-    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events) {
+    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events | Tab::Units) {
         return;
     }
     if let Some(search) = &app.screen.search {
@@ -203,6 +203,24 @@ const EVENT_KEYS: &[(&str, &str)] = &[
     ("quit", "quit"),
 ];
 
+/// The same on the units' screen.
+const UNIT_KEYS: &[(&str, &str)] = &[
+    ("unit", "add unit"),
+    ("unit-panel", "next panel"),
+    ("unit-enter", "enter"),
+    ("help", "help"),
+    ("unit-next", "next unit"),
+    ("order-right", "order"),
+    ("unit-baseline", "baseline"),
+    ("clear", "begin anew"),
+    ("freeze", "freeze"),
+    ("unit-stop", "end unit"),
+    ("copy", "copy"),
+    ("write", "write"),
+    ("top", "table"),
+    ("quit", "quit"),
+];
+
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &app.prompt {
@@ -223,6 +241,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Tab::Time => TIME_KEYS,
         Tab::Cpus => CPU_KEYS,
         Tab::Events => EVENT_KEYS,
+        Tab::Units => UNIT_KEYS,
     };
     for (name, word) in keys {
         let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };

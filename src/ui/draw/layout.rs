@@ -167,8 +167,8 @@ mod tests {
         Field::Key(Key::Sym),
     ];
 
-    fn names(width: u16) -> Vec<&'static str> {
-        columns(width, USUAL).iter().map(|s| s.field.column().title).collect()
+    fn names(width: u16) -> Vec<String> {
+        columns(width, USUAL).iter().map(|s| s.field.column().title.into_owned()).collect()
     }
 
     #[test]

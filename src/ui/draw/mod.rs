@@ -11,9 +11,11 @@ pub mod heat;
 pub mod info;
 pub mod layout;
 pub mod overlays;
+pub mod panels;
 pub mod strip;
 pub mod table;
 pub mod time;
+pub mod units;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -42,6 +44,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Tab::Time => time::draw(app, theme, places.table, buffer),
         Tab::Cpus => cpus::draw(app, theme, places.table, buffer),
         Tab::Events => events::draw(app, theme, places.table, buffer),
+        Tab::Units => units::draw(app, theme, places.table, buffer),
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);

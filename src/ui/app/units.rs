@@ -1,0 +1,229 @@
+//! What the units' screen does: starts and ends units, moves among their panels and rows.
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+
+use crate::analysis::frame::{Settings, Spec};
+use crate::analysis::registry;
+use crate::engine::{UnitAnswer, UnitRequest};
+use crate::event::fault::nearest;
+use crate::panel::Body;
+use crate::ui::command::Command;
+use crate::ui::draw::units as drawn;
+use crate::ui::prompt::Ask;
+use crate::ui::units::{visible, words};
+
+use super::{App, Effect, Tab};
+
+impl App {
+    /// New figures of units are there.
+    pub fn set_units(&mut self, answers: std::sync::Arc<Vec<UnitAnswer>>) {
+        self.units_pending &= answers.is_empty();
+        self.units.set(answers);
+        self.tell_units();
+    }
+
+    /// Tells the engine what of the units is looked at.
+    pub(super) fn tell_units(&mut self) {
+        if let Some(request) = self.units.tell(self.tab == Tab::Units) {
+            self.effects.push(Effect::Unit(request));
+        }
+    }
+
+    /// Starts a unit, named with its options; asks for one where none is named.
+    pub(super) fn add_unit(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            self.tab = Tab::Units;
+            return self.ask_for(Ask::Unit, String::new());
+        };
+        match unit_of(&text) {
+            Ok((spec, settings)) => {
+                self.units.added.push(text);
+                self.start_unit(spec, settings);
+            }
+            Err(why) => self.error(why),
+        }
+    }
+
+    /// Starts a unit and goes to its screen.
+    pub fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
+        self.tab = Tab::Units;
+        self.units_pending = true;
+        self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
+    }
+
+    pub(super) fn run_units(&mut self, command: &Command) -> bool {
+        let height = drawn::main_height(self);
+        let page = height.max(1) as isize;
+        let flame = matches!(self.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)));
+        match command {
+            Command::Up if flame => self.move_in_flame(|screen, flame| screen.along(flame, -1)),
+            Command::Down if flame => self.move_in_flame(|screen, flame| screen.along(flame, 1)),
+            Command::UnitLeft if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, -1)),
+            Command::UnitRight if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, 1)),
+            Command::UnitLeft => self.units.step_panel(-1),
+            Command::UnitRight => self.units.step_panel(1),
+            Command::Up => self.units.step_row(-1, height),
+            Command::Down => self.units.step_row(1, height),
+            Command::PageUp => self.units.step_row(-page, height),
+            Command::PageDown => self.units.step_row(page, height),
+            Command::Home => self.units.step_row(isize::MIN, height),
+            Command::End => self.units.step_row(isize::MAX, height),
+            Command::UnitPanel => self.units.step_panel(1),
+            Command::UnitPanelBack => self.units.step_panel(-1),
+            Command::UnitNext => self.units.step_unit(1),
+            Command::UnitPrevious => self.units.step_unit(-1),
+            Command::UnitEnter => self.enter_row(),
+            Command::Back => self.leave_row(),
+            Command::UnitStop => {
+                if let Some(id) = self.units.current {
+                    self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
+                }
+            }
+            Command::UnitBaseline => self.unit_baseline(),
+            Command::OrderRight => self.order_rows(1),
+            Command::OrderLeft => self.order_rows(-1),
+            Command::Reverse => {
+                if let Some(view) = self.units.panel_view_mut() {
+                    let (column, turned) = view.order.unwrap_or((0, false));
+                    view.order = Some((column, !turned));
+                }
+            }
+            _ => return false,
+        }
+        self.tell_units();
+        true
+    }
+
+    fn unit_baseline(&mut self) {
+        let Some(id) = self.units.current else { return };
+        let Some(view) = self.units.view_mut() else { return };
+        view.baseline = !view.baseline;
+        let set = view.baseline;
+        self.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
+        self.say(if set { "compared with this moment from now on" } else { "compared with nothing any more" });
+    }
+
+    fn order_rows(&mut self, by: isize) {
+        let Some((panel, view)) = self.units.panel() else { return };
+        let Some(columns) = panel.rows().map(|rows| rows.table.columns.len() as isize).filter(|n| *n > 0) else {
+            return;
+        };
+        let next = match view.order {
+            None => 0,
+            Some((column, _)) => (column as isize + by).rem_euclid(columns),
+        };
+        let title = panel.rows().map_or(String::new(), |rows| rows.table.columns[next as usize].title.to_string());
+        if let Some(view) = self.units.panel_view_mut() {
+            view.order = Some((next as usize, view.order.is_some_and(|(_, turned)| turned)));
+        }
+        self.say(format!("ordered by {title}"));
+    }
+
+    /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
+    fn enter_row(&mut self) {
+        let Some((panel, view)) = self.units.panel() else { return };
+        match &panel.body {
+            Body::Tree(_) => {
+                let Some(id) = view.selected else { return };
+                if let Some(view) = self.units.panel_view_mut()
+                    && !view.folded.remove(&id)
+                {
+                    view.folded.insert(id);
+                }
+            }
+            Body::Flame(_) => {
+                let Some(flame) = drawn::flame(self) else { return };
+                if let Some(view) = self.units.panel_view_mut()
+                    && let Some(index) = view.flame.index(&flame)
+                {
+                    let names = view.flame.names(&flame, index);
+                    view.flame.change(|place| place.zoom = names);
+                }
+            }
+            _ => {
+                let chosen = view.selected.is_some();
+                if !chosen {
+                    self.units.step_row(1, 1);
+                }
+                self.units.step_panel(1);
+            }
+        }
+    }
+
+    /// Takes a zoom back, or lets go of the row under the cursor.
+    fn leave_row(&mut self) {
+        let Some(view) = self.units.panel_view_mut() else { return };
+        if !view.flame.undo() {
+            view.selected = None;
+        }
+    }
+
+    fn move_in_flame(&mut self, go: impl FnOnce(&mut crate::ui::flame::FlameScreen, &crate::query::blocks::Flame)) {
+        let Some(flame) = drawn::flame(self) else { return };
+        if let Some(view) = self.units.panel_view_mut() {
+            go(&mut view.flame, &flame);
+        }
+    }
+
+    pub(super) fn units_mouse(&mut self, mouse: MouseEvent) {
+        match mouse.kind {
+            MouseEventKind::ScrollDown => self.run(Command::Down),
+            MouseEventKind::ScrollUp => self.run(Command::Up),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Left) => {
+                match drawn::hit(self, mouse.column, mouse.row) {
+                    Some(drawn::Hit::Unit(id)) => self.units.current = Some(id),
+                    Some(drawn::Hit::Panel(panel)) => {
+                        if let Some(view) = self.units.view_mut() {
+                            view.panel = panel;
+                        }
+                    }
+                    Some(drawn::Hit::Row(row)) => self.click_row(row),
+                    None => {}
+                }
+                self.tell_units();
+            }
+            _ => {}
+        }
+    }
+
+    fn click_row(&mut self, at: usize) {
+        let Some((panel, view)) = self.units.panel() else { return };
+        let Some(rows) = panel.rows() else { return };
+        let list = visible(&panel.body, rows, view);
+        let Some(id) = list.get(at).map(|row| rows.ids[*row]) else { return };
+        let again = view.selected == Some(id);
+        if let Some(view) = self.units.panel_view_mut() {
+            view.selected = Some(id);
+        }
+        if again {
+            self.run(Command::UnitEnter);
+        }
+    }
+}
+
+/// A unit and its options as they are typed.
+pub fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
+    let words = words(text)?;
+    let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
+    let spec = registry::find(name).ok_or_else(|| {
+        let near = nearest(name, registry::UNITS.iter().map(|spec| spec.name));
+        format!("no unit is called {name}; nearest: {}", near.join(", "))
+    })?;
+    let mut settings = Settings::parse(rest, spec.options).map_err(|why| format!("{}: {why}", spec.name))?;
+    for (name, processes) in [("pids", true), ("tids", false)] {
+        let list =
+            settings.get(name).map(|text| text.split(',').map(|id| id.trim().parse()).collect::<Result<Vec<i32>, _>>());
+        let list = list.transpose().map_err(|_| format!("--{name}: expected ids of tasks"))?;
+        for id in list.into_iter().flatten() {
+            settings.tasks.push(id);
+            if processes {
+                settings.processes.push(id);
+                settings.tasks.extend(crate::session::threads_of(id));
+            }
+        }
+    }
+    // What is wrong with them is said while it is typed.
+    (spec.make)(&settings).map_err(|why| format!("{}: {why}", spec.name))?;
+    Ok((spec, settings))
+}

@@ -1,0 +1,292 @@
+//! Draws a panel into a place of any size: tables, trees, logs, histograms, maps, courses, flame graphs.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Style};
+
+use crate::panel::heatmap::{Heatmap, SHADES};
+use crate::panel::histogram::Histogram;
+use crate::panel::series::{Series, level};
+use crate::panel::text::{clean, fit, width};
+use crate::panel::unit::{clock, duration, percent, thousands};
+use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
+use crate::query::blocks::Flame;
+use crate::ui::theme::Theme;
+use crate::ui::units::{PanelView, visible};
+
+use super::{flame as graph, put};
+
+/// Draws a panel; the cursor is seen in the one that is looked at.
+pub fn draw(
+    panel: &Panel,
+    view: &PanelView,
+    flame: Option<&Flame>,
+    main: bool,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    if area.height == 0 || area.width < 4 {
+        return;
+    }
+    if panel.is_empty() {
+        put(buffer, area, 2, 1.min(area.height - 1), "nothing yet", theme.dim);
+        return;
+    }
+    match &panel.body {
+        Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => table(panel, rows, view, main, theme, area, buffer),
+        Body::Histogram(histogram) => bars(histogram, theme, area, buffer),
+        Body::Heatmap(map) => heatmap(map, theme, area, buffer),
+        Body::Series(series) => courses(series, theme, area, buffer),
+        Body::Flame(_) => {
+            if let Some(flame) = flame {
+                icicle(panel, flame, view, main, theme, area, buffer);
+            }
+        }
+    }
+}
+
+/// The first row in sight: a log follows its end until a row of it is chosen.
+pub fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
+    let Some(rows) = panel.rows() else { return 0 };
+    let height = usize::from(area.height.saturating_sub(1)).max(1);
+    let list = visible(&panel.body, rows, view);
+    let last = list.len().saturating_sub(height);
+    let at = view.selected.and_then(|id| list.iter().position(|row| rows.ids[*row] == id));
+    match at {
+        None if matches!(panel.body, Body::Log(_)) => last,
+        None => 0,
+        // The row under the cursor stays in sight while others come and go.
+        Some(at) => view.top.min(at).max((at + 1).saturating_sub(height)).min(last),
+    }
+}
+
+/// A column's place: (column, x, cells).
+type Span = (usize, u16, u16);
+
+/// The columns that fit: the first ones and the last, which says what a row is about; what is between goes from the
+/// right. Columns of a fixed width keep it while figures change.
+fn spans(columns: &[Column], area: u16) -> Vec<Span> {
+    let wide = |column: &Column| match column.width {
+        0 => 24,
+        wide => wide.max(width(&column.title) as u16),
+    };
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let need = |shown: &[usize]| shown.iter().map(|i| wide(&columns[*i]) + 1).sum::<u16>() + 1;
+    let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
+    while need(&shown) > area && shown.len() > 2 {
+        let drop = if last.is_some() { shown.len() - 2 } else { shown.len() - 1 };
+        shown.remove(drop);
+    }
+    let spare = area.saturating_sub(need(&shown));
+    let flexible = shown.iter().filter(|i| columns[**i].width == 0).count() as u16;
+    let mut x = 1;
+    let mut out = Vec::new();
+    for i in shown {
+        let more = if columns[i].width == 0 { spare / flexible.max(1) } else { 0 };
+        let cells = (wide(&columns[i]) + more).min(area.saturating_sub(x));
+        out.push((i, x, cells));
+        x += cells + 1;
+    }
+    out
+}
+
+#[allow(clippy::too_many_arguments, reason = "a place to draw is two of them")]
+fn table(panel: &Panel, rows: &Rows, view: &PanelView, main: bool, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let columns = &rows.table.columns;
+    let spans = spans(columns, area.width);
+    for (i, x, cells) in &spans {
+        let column = &columns[*i];
+        let mark = match view.order {
+            Some((by, turned)) if by == *i => {
+                if turned {
+                    "▴"
+                } else {
+                    "▾"
+                }
+            }
+            _ => "",
+        };
+        let title = fit(&format!("{}{mark}", column.title), usize::from(*cells)).into_owned();
+        let pad = if column.align == Align::Right { cells.saturating_sub(width(&title) as u16) } else { 0 };
+        put(buffer, area, x + pad, 0, &title, theme.head);
+    }
+    let list = visible(&panel.body, rows, view);
+    let first = first_row(panel, view, area);
+    let height = usize::from(area.height - 1);
+    for (row, y) in list.iter().skip(first).take(height).zip(1..) {
+        let here = main && view.selected == Some(rows.ids[*row]);
+        if here {
+            for x in 0..area.width {
+                buffer[(area.x + x, area.y + y)].set_style(theme.selected);
+            }
+        }
+        for (i, x, cells) in &spans {
+            let Some(cell) = rows.table.rows[*row].get(*i) else { continue };
+            let style = if here { theme.selected } else { style_of(cell, theme) };
+            let text = words(panel, rows, *row, *i, view);
+            let text = fit(&text, usize::from(*cells)).into_owned();
+            let right = columns[*i].align == Align::Right;
+            let pad = if right { cells.saturating_sub(width(&text) as u16) } else { 0 };
+            let place = Rect { width: (x + cells).min(area.width), ..area };
+            put(buffer, place, x + pad, y, &text, style);
+        }
+    }
+    let hidden = list.len().saturating_sub(first + height) + rows.more;
+    if hidden > 0 && main && area.height > 3 {
+        let text = format!(" {} more ", thousands(hidden as u64));
+        let x = area.width.saturating_sub(width(&text) as u16 + 1);
+        put(buffer, area, x, area.height - 1, &text, theme.dim);
+    }
+}
+
+/// A cell's text; of a tree the last column is indented, with a mark where rows are folded.
+fn words(panel: &Panel, rows: &Rows, row: usize, column: usize, view: &PanelView) -> String {
+    let text = rows.table.rows[row][column].text();
+    if !matches!(panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {
+        return text;
+    }
+    let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
+    let parent = row + 1 < rows.ids.len() && depth(row + 1) > depth(row);
+    let mark = match (parent, view.folded.contains(&rows.ids[row])) {
+        (false, _) => "·",
+        (true, true) => "▸",
+        (true, false) => "▾",
+    };
+    format!("{}{mark} {text}", "  ".repeat(usize::from(depth(row))))
+}
+
+fn style_of(cell: &Cell, theme: &Theme) -> Style {
+    match cell {
+        Cell::Percent(share) if *share >= 25.0 => theme.hot,
+        Cell::Percent(share) if *share >= 5.0 => theme.warm,
+        Cell::Course(_) => theme.bar,
+        Cell::Address(_) => theme.dim,
+        _ => theme.text,
+    }
+}
+
+const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+fn bars(histogram: &Histogram, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let bounds: Vec<String> = histogram.bars.iter().map(|bar| histogram.bounds(bar)).collect();
+    let label = bounds.iter().map(|text| width(text)).max().unwrap_or(0).min(26) as u16;
+    let total = histogram.total().max(1) as f64;
+    let most = histogram.bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1) as f64;
+    // Where not all fit, those with the most stay: the ends are thin.
+    let height = usize::from(area.height);
+    let middle = histogram.bars.iter().enumerate().max_by_key(|(_, bar)| bar.count).map_or(0, |(i, _)| i);
+    let from = (middle + height / 2 + 1).saturating_sub(height).min(histogram.bars.len().saturating_sub(height));
+    let mut sum: u64 = histogram.bars[..from].iter().map(|bar| bar.count).sum();
+    let x = label + 34;
+    let room = area.width.saturating_sub(x + 1);
+    for ((bar, bounds), y) in histogram.bars.iter().zip(&bounds).skip(from).zip(0..area.height) {
+        sum += bar.count;
+        let pad = label.saturating_sub(width(bounds) as u16);
+        put(buffer, area, 1 + pad, y, bounds, theme.text);
+        let [own, upto] = [bar.count, sum].map(|n| percent(100.0 * n as f64 / total));
+        put(buffer, area, label + 2, y, &format!("{:>12} {own:>8} {upto:>8}", thousands(bar.count)), theme.dim);
+        let eighths = (bar.count as f64 / most * f64::from(room) * 8.0).round() as usize;
+        let mut text = "█".repeat(eighths / 8);
+        if !eighths.is_multiple_of(8) {
+            text.push(EIGHTHS[eighths % 8 - 1]);
+        } else if bar.count > 0 && eighths == 0 {
+            text.push(EIGHTHS[0]);
+        }
+        put(buffer, area, x, y, &text, theme.bar);
+    }
+}
+
+/// A colour of a map's ramp by the shade of a cell; without colours the shade itself tells it.
+fn shade_style(shade: usize, theme: &Theme) -> Style {
+    let ramp = &theme.heat.cells;
+    let color = ramp.get((shade * (ramp.len() - 1)).div_ceil(SHADES.len() - 1)).copied().unwrap_or(Color::Reset);
+    if color == Color::Reset { theme.text } else { Style { fg: Some(color), ..Style::default() } }
+}
+
+fn heatmap(map: &Heatmap, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let label = map.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(24) as u16;
+    let figures = 12;
+    let room = area.width.saturating_sub(label + figures + 3);
+    let map = map.narrowed(usize::from(room.max(1)));
+    let most = map.most();
+    let lines = area.height.saturating_sub(1);
+    for (row, y) in map.rows.iter().zip(0..lines) {
+        put(buffer, area, 1, y, &fit(&clean(&row.label), usize::from(label)), theme.text);
+        let mut own = 0f32;
+        for (value, x) in row.cells.iter().zip(label + 2..area.width.saturating_sub(figures)) {
+            own = if value.is_finite() { own.max(*value) } else { own };
+            let Some(shade) = Heatmap::shade(*value, most) else { continue };
+            let style = if shade == 0 { theme.dim } else { shade_style(shade, theme) };
+            put(buffer, area, x, y, SHADES[shade].encode_utf8(&mut [0; 4]), style);
+        }
+        let text = map.measure.text(f64::from(own));
+        put(buffer, area, area.width.saturating_sub(width(&text) as u16 + 1), y, &text, theme.dim);
+    }
+    let more = map.rows.len().saturating_sub(usize::from(lines));
+    let more = if more > 0 { format!("  {more} more rows") } else { String::new() };
+    let text = format!(
+        "from {}, {} a column, █ {}, at the right each row's greatest{more}",
+        clock(map.start),
+        duration(map.step),
+        map.measure.text(f64::from(most))
+    );
+    put(buffer, area, 1, area.height - 1, &text, theme.dim);
+}
+
+fn courses(series: &Series, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let label = series.lines.iter().map(|line| width(&line.label)).max().unwrap_or(0).min(28) as u16;
+    let room = usize::from(area.width.saturating_sub(label + 26));
+    let lines = area.height.saturating_sub(1);
+    // With room to spare, each course is as many lines high.
+    let tall = (lines / (series.lines.len().max(1) as u16)).clamp(1, 6);
+    for (line, at) in series.lines.iter().zip(0..) {
+        let y = at * tall;
+        if y + tall > lines {
+            break;
+        }
+        let known: Vec<f64> = line.values.iter().copied().filter(|v| v.is_finite()).collect();
+        let most = known.iter().copied().fold(0.0, f64::max);
+        let now = series.measure.text(known.last().copied().unwrap_or(f64::NAN));
+        put(buffer, area, 1, y, &fit(&clean(&line.label), usize::from(label)), theme.text);
+        let figures = format!("{now:>10} {:>10}", series.measure.text(most));
+        put(buffer, area, label + 2, y, &figures, theme.dim);
+        let skip = line.values.len().saturating_sub(room);
+        for (value, x) in line.values.iter().skip(skip).zip(label + 25..area.width) {
+            for part in 0..tall {
+                // From the bottom upwards, each line shows its part of the height.
+                let height = if most > 0.0 { value / most * f64::from(tall) } else { 0.0 };
+                let own = (height - f64::from(part)).clamp(0.0, 1.0);
+                let symbol = if own > 0.0 || part == 0 {
+                    level(if value.is_finite() { own } else { f64::NAN }, 1.0)
+                } else {
+                    ' '
+                };
+                put(buffer, area, x, y + tall - 1 - part, symbol.encode_utf8(&mut [0; 4]), theme.bar);
+            }
+        }
+    }
+    let text = format!("now, greatest; {} a column, the newest at the right", duration(series.step));
+    put(buffer, area, 1, area.height - 1, &text, theme.dim);
+}
+
+fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Body::Flame(stacks) = &panel.body else { return };
+    let index = view.flame.index(flame).filter(|_| main);
+    let graph = Rect { height: area.height - 1, ..area };
+    for (i, block) in flame.blocks.iter().enumerate() {
+        if let Some(y) = view.flame.y_of(flame, block.row, graph.height) {
+            graph::plain(block, index == Some(i), theme, graph, y, buffer);
+        }
+    }
+    if let Some(block) = index.and_then(|i| flame.blocks.get(i)) {
+        let text = format!(
+            "{}  {}, {} of all, {} of what it stands on",
+            clean(&block.name),
+            stacks.measure.text(block.total.new.period as f64),
+            percent(block.total.percent_of(&flame.total)),
+            percent(block.total.percent_of(&block.parent))
+        );
+        put(buffer, area, 1, area.height - 1, &text, theme.text);
+    }
+}

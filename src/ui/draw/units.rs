@@ -1,0 +1,187 @@
+//! The units' screen: units on top, the titles of the panels below them, then the panel that is looked at and, where
+//! there is room, those after it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::analysis::registry::UNITS;
+use crate::panel::text::{clean, fit_end, width, wrap};
+use crate::panel::unit::{clock, thousands};
+use crate::panel::{Body, Panel};
+use crate::query::blocks::{Flame, layout};
+use crate::ui::app::App;
+use crate::ui::theme::Theme;
+use crate::ui::units::PanelView;
+
+use super::layout::{MIN, places};
+use super::{panels, put};
+
+/// What a click means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hit {
+    Unit(u64),
+    Panel(usize),
+    /// Which of the visible rows.
+    Row(usize),
+}
+
+/// Where things stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Plan {
+    units: Vec<(u16, u16, u64)>,
+    titles: Vec<(u16, u16, usize)>,
+    main: Rect,
+    /// Other panels that fit, by their number.
+    others: Vec<(Rect, usize)>,
+    notes: Rect,
+}
+
+fn plan(app: &App, area: Rect) -> Plan {
+    let Some(unit) = app.units.unit() else { return Plan::default() };
+    let panel = app.units.view().map_or(0, |view| view.panel);
+    let mut plan = Plan::default();
+    let mut x = 1;
+    for answer in app.units.answers.iter() {
+        let wide = width(answer.name) as u16 + 2;
+        plan.units.push((x, wide, answer.id));
+        x += wide + 1;
+    }
+    // The title of the panel that is looked at stays in sight.
+    let wides: Vec<u16> = unit.panels.iter().map(|panel| width(&panel.title) as u16 + 3).collect();
+    let mut first = 0;
+    while first < panel && wides[first..=panel].iter().sum::<u16>() + 2 > area.width {
+        first += 1;
+    }
+    let mut x = 1;
+    for (i, wide) in wides.iter().enumerate().skip(first) {
+        plan.titles.push((x, *wide, i));
+        x = x.saturating_add(*wide);
+    }
+    let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
+    let body = area.height.saturating_sub(3);
+    plan.notes = row(area.height.saturating_sub(1), 1);
+    let n = unit.panels.len();
+    let more = n.saturating_sub(1).min(if area.width >= 150 { 2 } else { 1 });
+    if body < 30 || more == 0 {
+        plan.main = row(2, body);
+        return plan;
+    }
+    let main = body * 3 / 5;
+    plan.main = row(2, main);
+    let below = row(2 + main, body - main);
+    let wide = below.width / more as u16;
+    for i in 0..more {
+        let place = Rect { x: below.x + wide * i as u16, width: wide.saturating_sub(u16::from(i + 1 < more)), ..below };
+        plan.others.push((place, (panel + 1 + i) % n));
+    }
+    plan
+}
+
+fn area_of(app: &App) -> Rect {
+    if app.size.0 < MIN.0 || app.size.1 < MIN.1 {
+        return Rect::default();
+    }
+    places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table
+}
+
+/// Rows of the panel that is looked at, without its heading.
+pub fn main_height(app: &App) -> usize {
+    usize::from(plan(app, area_of(app)).main.height.saturating_sub(1))
+}
+
+/// The flame graph of the panel that is looked at, laid out for its place.
+pub fn flame(app: &App) -> Option<Flame> {
+    let (panel, view) = app.units.panel()?;
+    flame_of(panel, view, plan(app, area_of(app)).main)
+}
+
+fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
+    let Body::Flame(stacks) = &panel.body else { return None };
+    Some(layout(stacks.tree(), &view.flame.spec(area.width, area.height.saturating_sub(1), true)))
+}
+
+/// Finds what a click means.
+pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
+    let area = area_of(app);
+    let plan = plan(app, area);
+    let inside =
+        |list: &[(u16, u16, usize)]| list.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|p| p.2);
+    if y == area.y {
+        return plan.units.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|(.., id)| Hit::Unit(*id));
+    }
+    if y == area.y + 1 {
+        return inside(&plan.titles).map(Hit::Panel);
+    }
+    let main = plan.main;
+    let below = y.checked_sub(main.y + 1).filter(|row| *row + 1 < main.height)?;
+    let (panel, view) = app.units.panel()?;
+    Some(Hit::Row(panels::first_row(panel, view, main) + usize::from(below)))
+}
+
+/// Draws it.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(unit) = app.units.unit() else { return none(app, theme, area, buffer) };
+    let plan = plan(app, area);
+    for (x, _, id) in &plan.units {
+        let name = app.units.answers.iter().find(|answer| answer.id == *id).map_or("", |answer| answer.name);
+        let here = Some(*id) == app.units.current;
+        let text = if here { format!("[{name}]") } else { format!(" {name} ") };
+        put(buffer, area, *x, 0, &text, if here { theme.title } else { theme.dim });
+    }
+    let lost = if unit.lost > 0 { format!("lost {}  ", thousands(unit.lost)) } else { String::new() };
+    let span = format!("{lost}figures of {} to {}", clock(unit.since), clock(unit.until));
+    let x = area.width.saturating_sub(width(&span) as u16 + 1);
+    if plan.units.last().is_none_or(|(at, wide, _)| at + wide < x) {
+        put(buffer, area, x, 0, &span, if unit.lost > 0 { theme.error } else { theme.dim });
+    }
+    let Some(view) = app.units.view() else { return };
+    for (x, _, i) in &plan.titles {
+        let title = clean(&unit.panels[*i].title);
+        let here = *i == view.panel;
+        let text = if here { format!("[{title}]") } else { format!(" {title} ") };
+        put(buffer, area, *x, 1, &text, if here { theme.title } else { theme.dim });
+    }
+    let all = std::iter::once((plan.main, view.panel, true)).chain(plan.others.iter().map(|(at, i)| (*at, *i, false)));
+    for (at, i, main) in all {
+        let (Some(panel), Some(state)) = (unit.panels.get(i), view.panels.get(i)) else { continue };
+        let at = if main {
+            at
+        } else {
+            put(buffer, at, 1, 0, &format!("─ {} ", panel.title), theme.head);
+            Rect { y: at.y + 1, height: at.height.saturating_sub(1), ..at }
+        };
+        let flame = flame_of(panel, state, at);
+        panels::draw(panel, state, flame.as_ref(), main, theme, at, buffer);
+    }
+    notes(app, theme, plan.notes, buffer);
+}
+
+/// What to know, the most important first: what is missing or lost, then what the panel says.
+fn notes(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(unit) = app.units.unit() else { return };
+    let panel = app.units.panel().map_or("", |(panel, _)| panel.note.as_str());
+    let own: Vec<&str> = unit.notes.iter().map(String::as_str).chain([panel]).filter(|note| !note.is_empty()).collect();
+    let style = if unit.notes.is_empty() { theme.dim } else { theme.warning };
+    let text = own.join("; ");
+    put(buffer, area, 1, 0, &fit_end(&clean(&text), usize::from(area.width.saturating_sub(2))), style);
+}
+
+/// No unit runs: what there is.
+fn none(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if app.units_pending {
+        put(buffer, area, 2, 1, "the unit starts…", theme.dim);
+        return;
+    }
+    put(buffer, area, 1, 0, "No unit runs. u starts one:", theme.text);
+    let room = usize::from(area.width.saturating_sub(20));
+    for (spec, y) in UNITS.iter().zip(1..area.height) {
+        put(buffer, area, 2, y, spec.name, theme.key);
+        let about = wrap(spec.about, room).into_iter().next().unwrap_or_default();
+        put(buffer, area, 18, y, &about, theme.dim);
+    }
+}
+
+/// The panel that is looked at, as text.
+pub fn text(app: &App) -> String {
+    app.units.panel().map_or(String::new(), |(panel, _)| panel.to_text())
+}

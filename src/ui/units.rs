@@ -1,0 +1,274 @@
+//! The state of the units' screen: which unit and which of its panels is looked at, and where in each one is.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::analysis::frame::Look;
+use crate::analysis::registry::{self, UNITS};
+use crate::engine::{UnitAnswer, UnitRequest};
+use crate::panel::{Body, Panel, Rows};
+
+use super::flame::FlameScreen;
+
+/// Rows of a log that are asked for.
+const LOG_ROWS: usize = 1000;
+
+/// Where one is in a panel.
+#[derive(Clone, Debug, Default)]
+pub struct PanelView {
+    /// The row under the cursor, by its id; none until one is chosen.
+    pub selected: Option<u64>,
+    /// The first row in sight.
+    pub top: usize,
+    /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
+    pub order: Option<(usize, bool)>,
+    /// Rows of a tree that are folded.
+    pub folded: HashSet<u64>,
+    pub flame: FlameScreen,
+}
+
+/// A unit's panels and which of them is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct UnitView {
+    pub panel: usize,
+    pub panels: Vec<PanelView>,
+    pub baseline: bool,
+}
+
+/// The screen.
+#[derive(Clone, Debug, Default)]
+pub struct UnitsScreen {
+    pub answers: Arc<Vec<UnitAnswer>>,
+    pub current: Option<u64>,
+    /// Units that were added while it runs, as they were typed.
+    pub added: Vec<String>,
+    views: HashMap<u64, UnitView>,
+    /// What the engine was last told.
+    told: Option<(u64, Look)>,
+}
+
+impl UnitsScreen {
+    /// New figures have come.
+    pub fn set(&mut self, answers: Arc<Vec<UnitAnswer>>) {
+        let fresh = answers.iter().map(|answer| answer.id).filter(|id| !self.views.contains_key(id)).max();
+        let has = |id: u64| answers.iter().any(|answer| answer.id == id);
+        self.current = fresh.or(self.current.filter(|id| has(*id))).or(answers.first().map(|answer| answer.id));
+        let keep: HashSet<u64> = answers.iter().map(|answer| answer.id).collect();
+        self.views.retain(|id, _| keep.contains(id));
+        for answer in answers.iter() {
+            let view = self.views.entry(answer.id).or_default();
+            if view.panels.len() < answer.panels.len() {
+                view.panels.resize(answer.panels.len(), PanelView::default());
+            }
+        }
+        self.answers = answers;
+    }
+
+    /// The unit that is looked at.
+    pub fn unit(&self) -> Option<&UnitAnswer> {
+        self.answers.iter().find(|answer| Some(answer.id) == self.current)
+    }
+
+    pub fn view(&self) -> Option<&UnitView> {
+        self.views.get(&self.current?)
+    }
+
+    pub fn view_mut(&mut self) -> Option<&mut UnitView> {
+        self.views.get_mut(&self.current?)
+    }
+
+    /// The panel that is looked at, with where one is in it.
+    pub fn panel(&self) -> Option<(&Panel, &PanelView)> {
+        let view = self.view()?;
+        let panel = self.unit()?.panels.get(view.panel)?;
+        Some((panel, view.panels.get(view.panel)?))
+    }
+
+    pub fn panel_view_mut(&mut self) -> Option<&mut PanelView> {
+        let view = self.view_mut()?;
+        view.panels.get_mut(view.panel)
+    }
+
+    /// To another panel of the unit.
+    pub fn step_panel(&mut self, by: isize) {
+        let n = self.unit().map_or(0, |unit| unit.panels.len()) as isize;
+        if let Some(view) = self.view_mut().filter(|_| n > 0) {
+            view.panel = (view.panel as isize + by).rem_euclid(n) as usize;
+        }
+    }
+
+    /// To another unit.
+    pub fn step_unit(&mut self, by: isize) {
+        let n = self.answers.len() as isize;
+        let at = self.answers.iter().position(|answer| Some(answer.id) == self.current).unwrap_or(0) as isize;
+        if n > 0 {
+            self.current = Some(self.answers[(at + by).rem_euclid(n) as usize].id);
+        }
+    }
+
+    /// Moves the cursor by some rows; `isize::MIN` lets go of it.
+    pub fn step_row(&mut self, by: isize, height: usize) {
+        let Some((panel, view)) = self.panel() else { return };
+        let Some(rows) = panel.rows() else { return };
+        let visible = visible(&panel.body, rows, view);
+        let log = matches!(panel.body, Body::Log(_));
+        let at = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
+        let last = visible.len().saturating_sub(1);
+        let next = match (at, by) {
+            (_, isize::MIN) => None,
+            (_, isize::MAX) => Some(last),
+            (None, by) if log => Some(last.saturating_add_signed(by.min(0))),
+            (None, by) => Some(usize::try_from(by - 1).unwrap_or(0)),
+            (Some(at), by) => Some(at.saturating_add_signed(by)),
+        };
+        let next = next.map(|at| at.min(last)).filter(|_| !visible.is_empty());
+        let id = next.map(|at| rows.ids[visible[at]]);
+        if let Some(view) = self.panel_view_mut() {
+            view.selected = id;
+            if let Some(at) = next {
+                view.top = view.top.min(at).max((at + 1).saturating_sub(height.max(1)));
+            } else {
+                view.top = 0;
+            }
+        }
+    }
+
+    /// What the engine is to be told, when that has changed; `shown` while this screen is.
+    pub fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
+        let look = self.current.filter(|_| shown).map(|id| {
+            let view = self.view();
+            let selected =
+                view.map(|view| view.panels.iter().map(|panel| panel.selected).collect()).unwrap_or_default();
+            let baseline = view.is_some_and(|view| view.baseline);
+            (id, Look { selected, rows: LOG_ROWS, baseline })
+        });
+        if look == self.told {
+            return None;
+        }
+        self.told.clone_from(&look);
+        Some(UnitRequest::Look(look))
+    }
+}
+
+/// The rows of a panel in the order in which they are shown, folded ones left out.
+pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
+    let all = 0..rows.table.rows.len();
+    match (body, view.order) {
+        (Body::Tree(_), _) => {
+            let mut out = Vec::new();
+            let mut hidden: Option<u16> = None;
+            for row in all {
+                let depth = rows.depth.get(row).copied().unwrap_or(0);
+                if hidden.is_some_and(|folded| depth > folded) {
+                    continue;
+                }
+                hidden = view.folded.contains(&rows.ids[row]).then_some(depth);
+                out.push(row);
+            }
+            out
+        }
+        (Body::Table(_), Some((column, turned))) => {
+            let mut order: Vec<usize> = all.collect();
+            let cell = |row: usize| rows.table.rows[row].get(column);
+            order.sort_by(|a, b| match (cell(*a), cell(*b)) {
+                (Some(a), Some(b)) => b.compare(a),
+                _ => std::cmp::Ordering::Equal,
+            });
+            if turned {
+                order.reverse();
+            }
+            order
+        }
+        _ => all.collect(),
+    }
+}
+
+/// Units whose name or question has a text, for completion: (name, question).
+pub fn completions(text: &str) -> Vec<(String, String)> {
+    let typed = text.trim_start();
+    if let Some((name, _)) = typed.split_once(char::is_whitespace) {
+        let Some(spec) = registry::find(name) else { return Vec::new() };
+        let help = |name: &&'static str| {
+            let opt = crate::analysis::frame::settings::OPTIONS.iter().find(|opt| *name == opt.name);
+            opt.map(|opt| (format!("{typed}--{}", opt.name), opt.help.to_owned()))
+        };
+        let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();
+        let stem = &typed[..typed.len() - last.len()];
+        let wanted = last.trim_start_matches('-');
+        return spec
+            .options
+            .iter()
+            .filter(|name| name.starts_with(wanted) && (last.is_empty() || last.starts_with('-')))
+            .filter_map(help)
+            .map(|(option, help)| (format!("{stem}{}", &option[typed.len()..]), help))
+            .collect();
+    }
+    let found = |part: &dyn Fn(&str) -> bool| {
+        UNITS
+            .iter()
+            .filter(|spec| part(spec.name))
+            .map(|spec| (spec.name.to_owned(), spec.about.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let first = found(&|name| name.starts_with(typed));
+    if first.is_empty() { found(&|name| name.contains(typed)) } else { first }
+}
+
+/// Splits a text into words as a shell does: quotes hold words together.
+pub fn words(text: &str) -> Result<Vec<String>, String> {
+    let (mut out, mut word, mut quote, mut begun) = (Vec::new(), String::new(), None, false);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (Some(_), c) => word.push(c),
+            (None, '"' | '\'') => (quote, begun) = (Some(c), true),
+            (None, c) if c.is_whitespace() => {
+                if begun {
+                    out.push(std::mem::take(&mut word));
+                }
+                begun = false;
+            }
+            (None, c) => {
+                word.push(c);
+                begun = true;
+            }
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed".to_owned());
+    }
+    out.extend(begun.then_some(word));
+    Ok(out)
+}
+
+/// Words as one text that [`words`] splits again.
+pub fn quoted(words: &[String]) -> String {
+    let one = |word: &String| match word {
+        word if word.is_empty() || word.contains(|c: char| c.is_whitespace() || c == '"') => format!("'{word}'"),
+        word if word.contains('\'') => format!("\"{word}\""),
+        word => word.clone(),
+    };
+    words.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_and_put_together_again() {
+        let list = ["rundelay", "--than", "latency > 4ms", "--comm", "it's", ""].map(str::to_owned).to_vec();
+        assert_eq!(words(&quoted(&list)), Ok(list));
+        assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn units_and_their_options_are_completed() {
+        assert_eq!(completions("rund")[0].0, "rundelay");
+        assert!(completions("leak").iter().any(|(name, _)| name == "kmemleak"));
+        let options = completions("rundelay --th");
+        assert_eq!(options[0].0, "rundelay --than");
+        assert!(completions("nothing --x").is_empty());
+    }
+}

@@ -1,0 +1,459 @@
+//! A small story for each analysis unit, told in records whose truth is plain to see.
+
+use perfprof_tui::analysis::registry;
+use perfprof_tui::record::Record;
+
+use super::stage::{START, Stage, Value, settings};
+
+pub const MS: u64 = 1_000_000;
+pub const US: u64 = 1000;
+
+const SWITCH: &[&str] =
+    &["char prev_comm[16]", "int prev_pid", "long prev_state", "char next_comm[16]", "int next_pid"];
+const WAKEUP: &[&str] = &["char comm[16]", "int pid", "int target_cpu"];
+
+fn stage(name: &str, words: &[&str]) -> Stage {
+    Stage::new(registry::find(name).expect("a unit"), words)
+}
+
+/// A stage with the scheduler's three tracepoints.
+pub fn sched(name: &str, words: &[&str]) -> Stage {
+    let mut stage = stage(name, words);
+    stage.event(0, "sched:sched_switch", SWITCH, "\"switch\"");
+    if stage.unit.wants().len() > 1 {
+        stage.event(1, "sched:sched_wakeup", WAKEUP, "\"wakeup\"");
+        stage.event(2, "sched:sched_wakeup_new", WAKEUP, "\"wakeup_new\"");
+    }
+    stage
+}
+
+fn comm(tid: i64) -> &'static str {
+    match tid {
+        0 => "swapper",
+        10 => "hog",
+        20 => "victim",
+        _ => "other",
+    }
+}
+
+/// One task leaves a CPU, another gets it.
+pub fn switch(stage: &mut Stage, after: u64, cpu: u32, prev: (i64, i64), next: i64) {
+    let hit = stage.hit(0, after);
+    let hit = perfprof_tui::analysis::frame::Hit { cpu, tid: prev.0 as i32, ..hit };
+    use Value::{N, T};
+    stage.give(hit, &[T(comm(prev.0)), N(prev.0), N(prev.1), T(comm(next)), N(next)]);
+}
+
+/// One task wakes another.
+pub fn wake(stage: &mut Stage, after: u64, by: i32, tid: i64, cpu: i64) {
+    let hit = perfprof_tui::analysis::frame::Hit { tid: by, ..stage.hit(1, after) };
+    stage.give(hit, &[Value::T(comm(tid)), Value::N(tid), Value::N(cpu)]);
+}
+
+/// On CPU 0 a hog has the CPU while a victim wakes and waits: 5 ms, then 3 ms; the victim sleeps 7 ms between.
+fn run_queue(stage: &mut Stage) {
+    switch(stage, 0, 0, (0, 0), 10);
+    wake(stage, MS, 10, 20, 0);
+    switch(stage, 6 * MS, 0, (10, 0x100), 20);
+    switch(stage, 7 * MS, 0, (20, 1), 10);
+    wake(stage, 14 * MS, 10, 20, 0);
+    switch(stage, 17 * MS, 0, (10, 0x100), 20);
+    switch(stage, 18 * MS, 0, (20, 2), 10);
+    stage.until(20 * MS);
+}
+
+/// The story of a unit.
+pub fn scene(name: &str) -> Stage {
+    use Value::{N, T};
+    match name {
+        "trace" => {
+            let mut s = stage(name, &["-e", "sched:sched_process_exec", "-g"]);
+            s.event(
+                0,
+                "sched:sched_process_exec",
+                &["char filename[16]", "int pid"],
+                "\"filename=%s pid=%d\", REC->filename, REC->pid",
+            );
+            s.call(1, "bash");
+            let stack = s.stack(&["main", "execute_command", "execve"]);
+            for (after, file, pid) in [(MS, "/bin/ls", 40), (3 * MS, "/bin/cat", 41)] {
+                let hit = perfprof_tui::analysis::frame::Hit { stack, ..s.hit(0, after) };
+                s.give(hit, &[T(file), N(pid)]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "top" => {
+            let words = ["-e", "block:block_rq_issue", "--key", "comm", "--by", "bytes", "--sum", "bytes / n"];
+            let mut s = stage(name, &words);
+            s.event(0, "block:block_rq_issue", &["char comm[16]", "int bytes", "int n"], "\"\"");
+            for (who, bytes, n) in [("dd", 4096, 8), ("dd", 4096, 0), ("cp", 100_000, 2), ("dd", 512, 1)] {
+                let hit = s.hit(0, MS);
+                s.give(hit, &[T(who), N(bytes), N(n)]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "num-dist" => {
+            let mut s = stage(name, &["-e", "kmem:kmalloc", "--num", "bytes", "--key", "comm", "--than", "1000"]);
+            s.event(0, "kmem:kmalloc", &["int bytes"], "\"\"");
+            s.call(1, "nginx");
+            for bytes in (1..=100).map(|i| i * 20).chain([-1]) {
+                let hit = s.hit(0, MS);
+                s.give(hit, &[N(bytes)]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "stat" => {
+            let mut s = stage(name, &["-e", "sched:sched_switch,cs"]);
+            s.plain(0, "sched:sched_switch").plain(1, "context-switches");
+            for second in 1..=3u64 {
+                for cpu in 0..2u32 {
+                    let time = START + second * 1000 * MS;
+                    s.unit.count(0, cpu, time, second * 100 * u64::from(cpu + 1), 100.0);
+                    s.unit.count(1, cpu, time, second * 7, 50.0);
+                }
+            }
+            s.until(3000 * MS);
+            s
+        }
+        "percpu-stat" => {
+            let mut s = stage(name, &[]);
+            s.plain(0, "context-switches").plain(2, "minor-faults").plain(18, "power:cpu_idle");
+            for cpu in 0..2u32 {
+                s.unit.count(0, cpu, START + 2000 * MS, 1000 + u64::from(cpu), 100.0);
+                s.unit.count(2, cpu, START + 2000 * MS, 50, 100.0);
+                s.unit.count(18, cpu, START + 2000 * MS, 400, 100.0);
+            }
+            s.until(2000 * MS);
+            s
+        }
+        "hrcount" => {
+            let mut s = stage(name, &["-e", "irq:softirq_entry", "--period", "1ms"]);
+            s.plain(0, "irq:softirq_entry");
+            // One in each millisecond, and a burst of twenty in the fiftieth.
+            for i in 0..100u64 {
+                for _ in 0..if i == 50 { 20 } else { 1 } {
+                    let hit = s.hit(0, i * MS + 1);
+                    s.give(hit, &[]);
+                }
+            }
+            s.until(100 * MS);
+            s
+        }
+        "hrtimer" => {
+            let mut s =
+                stage(name, &["-e", "sched:sched_switch", "--period", "1ms", "--when", "sched_switch > 3", "-g"]);
+            s.plain(0, "cpu-clock").plain(1, "sched:sched_switch");
+            s.call(1, "busy");
+            let stack = s.stack(&["main", "futex_wake"]);
+            for i in 0..10u64 {
+                for _ in 0..i {
+                    let hit = s.hit(1, i * MS + 1);
+                    s.give(hit, &[]);
+                }
+                let hit = perfprof_tui::analysis::frame::Hit { stack, ..s.hit(0, (i + 1) * MS) };
+                s.give(hit, &[]);
+            }
+            s
+        }
+        "multi-trace" => {
+            let words = ["-e", "app:begin", "-e", "app:end", "--key", "id", "--than", "4ms"];
+            let mut s = stage(name, &words);
+            s.event(0, "app:begin", &["int id"], "\"id=%d\", REC->id").event(
+                1,
+                "app:end",
+                &["int id"],
+                "\"id=%d\", REC->id",
+            );
+            for (role, after, id) in [(0, 1, 7), (0, 2, 8), (1, 3, 7), (1, 8, 8), (0, 9, 9)] {
+                let hit = perfprof_tui::analysis::frame::Hit {
+                    cpu: role as u32,
+                    tid: 1 + role as i32,
+                    ..s.hit(role, after * MS)
+                };
+                s.give(hit, &[N(id)]);
+            }
+            s.until(10 * MS);
+            s
+        }
+        "syscalls" => {
+            let mut s = stage(name, &[]);
+            s.event(0, "raw_syscalls:sys_enter", &["long id"], "\"\"");
+            s.event(1, "raw_syscalls:sys_exit", &["long id", "long ret"], "\"\"");
+            s.call(1, "app");
+            s.call(2, "waiter");
+            for (after, took, result) in [(0, 2, 5), (10, 4, -11), (20, 6, -11)] {
+                let enter = s.hit(0, after * MS);
+                s.give(enter, &[N(0)]);
+                let exit = s.hit(1, (after + took) * MS);
+                s.give(exit, &[N(0), N(result)]);
+            }
+            let blocked = perfprof_tui::analysis::frame::Hit { tid: 2, ..s.hit(0, 5 * MS) };
+            s.give(blocked, &[N(202)]);
+            s.until(105 * MS);
+            s
+        }
+        "nested-trace" => {
+            let words = [
+                "-e",
+                "irq:softirq_entry//comm=vec/,irq:softirq_exit",
+                "-e",
+                "timer:timer_expire_entry,timer:timer_expire_exit",
+            ];
+            let mut s = stage(name, &words);
+            s.event(0, "irq:softirq_entry", &["int vec"], "\"\"").event(1, "irq:softirq_exit", &["int vec"], "\"\"");
+            s.event(2, "timer:timer_expire_entry", &["long timer"], "\"\"").event(
+                3,
+                "timer:timer_expire_exit",
+                &["long timer"],
+                "\"\"",
+            );
+            // 10 µs of TIMER, of which two timers take 3 and 4; then 2 µs of NET_RX.
+            for (role, after, value) in
+                [(0, 0, 1), (2, 1, 9), (3, 4, 9), (2, 5, 9), (3, 9, 9), (1, 10, 1), (0, 20, 3), (1, 22, 3)]
+            {
+                let hit = s.hit(role, after * US);
+                s.give(hit, &[N(value)]);
+            }
+            s.until(100 * US);
+            s
+        }
+        "rundelay" => {
+            let mut s = sched(name, &["--than", "4ms"]);
+            run_queue(&mut s);
+            s
+        }
+        "blktrace" => {
+            let mut s = stage(name, &[]);
+            let fields = ["int dev", "sector_t sector", "int nr_sector", "char rwbs[8]"];
+            for (role, event) in
+                ["block:block_getrq", "block:block_rq_insert", "block:block_rq_issue", "block:block_rq_complete"]
+                    .iter()
+                    .enumerate()
+            {
+                s.event(role, event, &fields, "\"\"");
+            }
+            s.call(1, "dd");
+            for (sector, way, start) in [(8, "W", 0), (16, "R", 1)] {
+                for (role, after) in [(0, 0), (1, 1), (2, 3), (3, 10)] {
+                    let hit = s.hit(role, (start + after) * MS);
+                    s.give(hit, &[N(8 << 20), N(sector), N(8), T(way)]);
+                }
+            }
+            s.until(20 * MS);
+            s
+        }
+        "task-state" => {
+            let mut s = sched(name, &["-g"]);
+            run_queue(&mut s);
+            s
+        }
+        "oncpu" => {
+            let mut s = sched(name, &[]);
+            run_queue(&mut s);
+            s
+        }
+        "offcpu" => {
+            let mut s = sched(name, &[]);
+            s.plain(3, "cpu-clock");
+            let (blocks, wakes) = (s.stack(&["main", "read_config", "io_schedule"]), s.stack(&["worker", "complete"]));
+            let leave = perfprof_tui::analysis::frame::Hit { tid: 20, stack: blocks, ..s.hit(0, MS) };
+            s.give(leave, &[T("victim"), N(20), N(2), T("hog"), N(10)]);
+            let wake = perfprof_tui::analysis::frame::Hit { tid: 10, stack: wakes, ..s.hit(1, 9 * MS) };
+            s.give(wake, &[T("victim"), N(20), N(0)]);
+            let hot = perfprof_tui::analysis::frame::Hit { tid: 10, stack: wakes, period: 2 * MS, ..s.hit(3, 3 * MS) };
+            s.give(hot, &[]);
+            s.until(10 * MS);
+            s
+        }
+        "wakeups" => {
+            let mut s = sched(name, &["-g"]);
+            run_queue(&mut s);
+            s
+        }
+        "kmemleak" | "kmemprof" => {
+            let mut s = stage(
+                name,
+                &[
+                    "--alloc",
+                    "kmem:kmalloc//ptr=at,size=n/".replace(',', "/").as_str(),
+                    "--free",
+                    "kmem:kfree//ptr=at/",
+                ],
+            );
+            s.event(0, "kmem:kmalloc", &["long at", "int n"], "\"\"").event(1, "kmem:kfree", &["long at"], "\"\"");
+            s.call(1, "driver");
+            let (leaks, churns) = (s.stack(&["probe", "open_session"]), s.stack(&["probe", "parse_message"]));
+            for i in 0..10i64 {
+                let hit = perfprof_tui::analysis::frame::Hit { stack: leaks, ..s.hit(0, i as u64 * 100 * MS) };
+                s.give(hit, &[N(0x1000 + i), N(1024)]);
+                let hit = perfprof_tui::analysis::frame::Hit { stack: churns, ..s.hit(0, i as u64 * 100 * MS) };
+                s.give(hit, &[N(0x9000), N(500)]);
+                let hit = perfprof_tui::analysis::frame::Hit { stack: churns, ..s.hit(1, i as u64 * 100 * MS + MS) };
+                s.give(hit, &[N(0x9000)]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "page-faults" => {
+            let mut s = stage(name, &[]);
+            s.plain(0, "minor-faults").plain(1, "major-faults");
+            s.call(1, "loader");
+            let map = perfprof_tui::record::kinds::Mmap {
+                pid: 1,
+                tid: 1,
+                start: 0x7f00_0000_0000,
+                len: 0x80_0000,
+                pgoff: 0,
+                file: Default::default(),
+                prot: 1,
+                flags: 2,
+                name: b"/data/index.bin",
+            };
+            s.side(&Record::Mmap(map), 0);
+            let stack = s.stack(&["main", "load_index"]);
+            for i in 0..6u64 {
+                let addr = 0x7f00_0000_0000 + i * 0x10_0000;
+                let hit = perfprof_tui::analysis::frame::Hit { addr, stack, ..s.hit(usize::from(i == 5), i * MS) };
+                s.give(hit, &[]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "breakpoint" => {
+            let mut s = stage(name, &["-e", "mem:0x404040/4:w"]);
+            s.plain(0, "mem:0x404040/4:w");
+            s.call(1, "app");
+            let (a, b) = (s.stack(&["main", "set_flag"]), s.stack(&["main", "clear_flag"]));
+            for (i, stack) in [a, a, b].into_iter().enumerate() {
+                let hit = perfprof_tui::analysis::frame::Hit { addr: 0x40_4040, stack, ..s.hit(0, i as u64 * MS) };
+                s.give(hit, &[]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "profile" => {
+            let mut s = stage(name, &["-F", "100", "--percent", "50"]);
+            s.plain(0, "cpu-clock");
+            s.call(1, "app");
+            let (busy, idle) = (s.stack(&["main", "parse", "hash"]), s.stack(&["main", "poll"]));
+            // The first second is busy, the second has three samples only.
+            for (second, n, stack) in [(0u64, 80u64, busy), (1, 3, idle)] {
+                for i in 0..n {
+                    let hit = perfprof_tui::analysis::frame::Hit {
+                        stack,
+                        period: 10 * MS,
+                        ..s.hit(0, second * 1000 * MS + i * 10 * MS)
+                    };
+                    s.give(hit, &[]);
+                }
+            }
+            s.until(2500 * MS);
+            s
+        }
+        "kvm-exit" => {
+            let mut s = stage(name, &["--than", "1ms"]);
+            s.event(0, "kvm:kvm_exit", &["unsigned int exit_reason", "unsigned long guest_rip", "unsigned int isa"],
+                "\"reason %s rip 0x%lx\", __print_symbolic(REC->exit_reason, {12, \"HLT\"}, {48, \"EPT_VIOLATION\"}), REC->guest_rip");
+            s.event(1, "kvm:kvm_entry", &["unsigned int vcpu_id"], "\"\"");
+            s.call(1, "CPU 0/KVM");
+            for (after, took, reason, rip) in
+                [(0, 5, 12, -1i64), (10, 1, 48, 0x40_0000), (20, 7, 12, -1), (30, 1, 48, -1)]
+            {
+                let exit = s.hit(0, after * MS);
+                s.give(exit, &[N(reason), N(rip), N(1)]);
+                let entry = s.hit(1, (after + took) * MS);
+                s.give(entry, &[N(0)]);
+            }
+            s.until(40 * MS);
+            s
+        }
+        "kvmmmu" => {
+            let mut s = stage(name, &["--spte"]);
+            let page = ["unsigned long gfn", "unsigned int role", "unsigned int created", "unsigned int mmu_valid_gen"];
+            s.event(0, "kvmmmu:kvm_mmu_get_page", &page, "\"\"").event(
+                1,
+                "kvmmmu:kvm_mmu_prepare_zap_page",
+                &page,
+                "\"\"",
+            );
+            s.event(2, "kvmmmu:kvm_mmu_set_spte", &["unsigned long gfn", "unsigned int level"], "\"\"");
+            for (role, gfn, level, created) in [
+                (0, 0, 4, 1),
+                (0, 0x200, 2, 1),
+                (0, 0x4_0000, 1, 1),
+                (0, 0x200, 2, 0),
+                (1, 0x4_0000, 1, 0),
+                (1, 0x9_0000, 1, 0),
+            ] {
+                let hit = s.hit(role, MS);
+                s.give(hit, &[N(gfn), N(level), N(created), N(0)]);
+            }
+            let set = s.hit(2, 2 * MS);
+            s.give(set, &[N(0x205), N(2)]);
+            s.until(10 * MS);
+            s
+        }
+        "ldlat-loads" | "ldlat-stores" => {
+            let mut s = stage(name, &[]);
+            s.plain(0, "cpu/mem-loads,ldlat=30/P");
+            s.call(1, "db");
+            let stack = s.stack(&["main", "scan"]);
+            // Hits in L3 (op load, lvl hit and L3), and loads from RAM.
+            for (source, cycles, n) in [(0x2_u64 | 0x2 << 5 | 0x40 << 5, 40, 6), (0x2 | 0x2 << 5 | 0x80 << 5, 300, 2)] {
+                for i in 0..n {
+                    let hit = perfprof_tui::analysis::frame::Hit {
+                        data_src: source,
+                        weight: cycles,
+                        addr: 0x1000 + i * 8,
+                        stack,
+                        ..s.hit(0, MS)
+                    };
+                    s.give(hit, &[]);
+                }
+            }
+            s
+        }
+        "llcstat" | "tlbstat" => {
+            let mut s = stage(name, &[]);
+            s.plain(0, "refs").plain(1, "misses");
+            for cpu in 0..2u32 {
+                s.unit.count(0, cpu, START + 1000 * MS, 1000, 60.0);
+                s.unit.count(1, cpu, START + 1000 * MS, 100 * u64::from(cpu + 1), 60.0);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "usdt" => {
+            let file = std::env::current_exe().expect("a file");
+            let spec = registry::find(name).expect("a unit");
+            let place = super::data("units/usdt").display().to_string();
+            let mut s = Stage::with(spec, settings(spec, &["--usdt", &place]));
+            drop(file);
+            s.event(0, "perfprof_1:request", &["unsigned long __probe_ip", "long arg1"], "\"\"");
+            s.call(1, "server");
+            for i in 0..3i64 {
+                let hit = s.hit(0, i as u64 * MS);
+                s.give(hit, &[N(0x1000), N(40 + i)]);
+            }
+            s.until(1000 * MS);
+            s
+        }
+        "misc" => {
+            let mut s = stage(name, &[]);
+            s.plain(0, "dummy");
+            s.side(&Record::Bpf { unload: false, id: 12, tag: [1, 2, 3, 4, 5, 6, 7, 8] }, MS);
+            s.side(
+                &Record::Ksymbol { addr: 0xffff_ffff_c000_1000, len: 200, unregister: false, name: b"bpf_prog_x" },
+                MS,
+            );
+            s.side(&Record::Cgroup { id: 77, path: b"/web" }, 2 * MS);
+            s.side(&Record::TextPoke { addr: 0xffff_ffff_8100_0000, old: &[0x0f, 0x1f], new: &[0xe8, 0x11] }, 3 * MS);
+            s.until(1000 * MS);
+            s
+        }
+        other => panic!("{other} has no story: tests/common/scenes.rs"),
+    }
+}

@@ -1,0 +1,212 @@
+//! A stage for an analysis unit: records of our own making, whose truth is known, in; panels out.
+
+use std::sync::Arc;
+
+use perfprof_tui::analysis::frame::{Cx, Event, Hit, Look, Lost, Moment, Names, Settings, Spec, Unit};
+use perfprof_tui::event::format::Format;
+use perfprof_tui::panel::{Cell, Panel, Rows};
+use perfprof_tui::profile::{Frame, NodeId, Pin, Profile};
+use perfprof_tui::record::Record;
+use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
+
+/// A value of a field.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    N(i64),
+    T(&'a str),
+}
+
+/// A unit and what it needs to run.
+pub struct Stage {
+    pub unit: Box<dyn Unit>,
+    pub session: Session,
+    pub profile: Profile,
+    pub names: Names,
+    formats: Vec<Option<Arc<Format>>>,
+    pub look: Look,
+    pub now: u64,
+    pub since: u64,
+    pub points: Vec<(u64, u64)>,
+}
+
+/// Start of the session, in nanoseconds of its clock.
+pub const START: u64 = 1_000_000_000;
+
+/// Options as they are typed after a unit's name.
+pub fn settings(spec: &Spec, words: &[&str]) -> Settings {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    Settings::parse(&words, spec.options).unwrap_or_else(|why| panic!("{}: {why}", spec.name))
+}
+
+impl Stage {
+    pub fn new(spec: &Spec, words: &[&str]) -> Self {
+        Self::with(spec, settings(spec, words))
+    }
+
+    pub fn with(spec: &Spec, settings: Settings) -> Self {
+        let unit = (spec.make)(&settings).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
+        let formats = vec![None; unit.wants().len()];
+        Self {
+            unit,
+            session: Session::new(Origin::Recorded),
+            profile: Profile::default(),
+            names: Names::default(),
+            formats,
+            look: Look { rows: 100, ..Look::default() },
+            now: START,
+            since: START,
+            points: Vec::new(),
+        }
+    }
+
+    /// The event of a role is there, with fields as `kind name` each, e.g. `int pid` or `char comm[16]`.
+    pub fn event(&mut self, role: usize, name: &str, fields: &[&str], print: &str) -> &mut Self {
+        let (system, event) = name.split_once(':').unwrap_or(("", name));
+        let mut text = format!("name: {event}\nID: {}\nformat:\n", role + 100);
+        text.push_str("\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n");
+        text.push_str("\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n");
+        let mut at = 8;
+        for field in fields {
+            let size = size_of(field);
+            let signed = u8::from(!field.starts_with("unsigned"));
+            text.push_str(&format!("\tfield:{field};\toffset:{at};\tsize:{size};\tsigned:{signed};\n"));
+            at += size;
+        }
+        text.push_str(&format!("\nprint fmt: {print}\n"));
+        let format = Arc::new(Format::parse(system, &text, false).expect("format"));
+        self.formats[role] = Some(format.clone());
+        let event = Event { role, number: role as u16, name, format: Some(&format) };
+        self.unit.bind(&event).unwrap_or_else(|why| panic!("{why}"));
+        self
+    }
+
+    /// An event without fields is there.
+    pub fn plain(&mut self, role: usize, name: &str) -> &mut Self {
+        self.unit.bind(&Event { role, number: role as u16, name, format: None }).unwrap_or_else(|why| panic!("{why}"));
+        self
+    }
+
+    /// A hit as all of them begin: on CPU 0, of thread 1, at a time after the start.
+    pub fn hit(&self, role: usize, after: u64) -> Hit<'static> {
+        Hit {
+            role,
+            event: role as u16,
+            time: START + after,
+            cpu: 0,
+            pid: 1,
+            tid: 1,
+            ip: 0,
+            addr: 0,
+            period: 1,
+            weight: 0,
+            data_src: 0,
+            user: false,
+            raw: &[],
+            stack: Pin::NONE,
+        }
+    }
+
+    /// Gives the unit a hit with values of its fields.
+    pub fn give(&mut self, hit: Hit<'_>, values: &[Value<'_>]) {
+        let mut raw = vec![0; 8];
+        if let Some(format) = &self.formats[hit.role] {
+            for (field, value) in format.fields.iter().filter(|f| !f.name.starts_with("common_")).zip(values) {
+                let mut bytes = match value {
+                    Value::N(n) => n.to_le_bytes().to_vec(),
+                    Value::T(text) => text.as_bytes().to_vec(),
+                };
+                bytes.resize(field.size, 0);
+                raw.extend(bytes);
+            }
+        }
+        self.now = self.now.max(hit.time);
+        let mut cx = Cx { session: &self.session, names: &mut self.names, points: Some(&mut self.points) };
+        self.unit.record(&Hit { raw: &raw, ..hit }, &mut cx);
+    }
+
+    /// Gives it a record of another kind.
+    pub fn side(&mut self, record: &Record<'_>, after: u64) {
+        let mut cx = Cx { session: &self.session, names: &mut self.names, points: None };
+        self.unit.side(record, START + after, &mut cx);
+    }
+
+    pub fn lose(&mut self, cpu: Option<u32>, from: u64, until: u64, records: u64) {
+        self.unit.lost(&Lost { cpu, from: START + from, until: START + until, records });
+    }
+
+    pub fn call(&mut self, tid: i32, comm: &str) {
+        self.names.learn(tid, comm.as_bytes());
+    }
+
+    /// A stack of functions, root first.
+    pub fn stack(&mut self, functions: &[&str]) -> Pin {
+        let dso = self.session.dsos.named("/usr/bin/app", DsoKind::File);
+        let mut node = NodeId::ROOT;
+        for function in functions {
+            let number = function.bytes().fold(7u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
+            let frame = self.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: number });
+            self.profile.frames.set_named(frame, &dso, (*function).into());
+            node = self.profile.trie.child(node, frame);
+        }
+        self.profile.pins.hold(node)
+    }
+
+    /// Time goes on.
+    pub fn until(&mut self, after: u64) -> &mut Self {
+        self.now = self.now.max(START + after);
+        self
+    }
+
+    pub fn panels(&mut self) -> Vec<Panel> {
+        let at = Moment {
+            session: &self.session,
+            profile: &self.profile,
+            names: &self.names,
+            start: START,
+            since: self.since,
+            now: self.now,
+            look: &self.look,
+        };
+        self.unit.panels(&at)
+    }
+
+    pub fn reset(&mut self) {
+        self.since = self.now;
+        self.unit.reset(self.now);
+    }
+
+    /// All panels as text.
+    pub fn text(&mut self) -> String {
+        self.panels().iter().map(|panel| format!("{}\n", panel.to_text())).collect()
+    }
+}
+
+fn size_of(field: &str) -> usize {
+    if let Some((_, rest)) = field.split_once('[') {
+        return rest.trim_end_matches(']').parse().expect("a length");
+    }
+    match field.trim_start_matches("unsigned ").split(' ').next() {
+        Some("char") => 1,
+        Some("short") => 2,
+        Some("long" | "u64" | "sector_t") => 8,
+        _ => 4,
+    }
+}
+
+/// The rows of a panel.
+pub fn rows(panel: &Panel) -> &Rows {
+    panel.rows().unwrap_or_else(|| panic!("{} has no rows", panel.title))
+}
+
+/// A cell by the name of its column and the row's place.
+pub fn cell<'a>(panel: &'a Panel, row: usize, column: &str) -> &'a Cell {
+    let rows = rows(panel);
+    let at = rows.table.columns.iter().position(|c| c.name == column);
+    let at = at.unwrap_or_else(|| panic!("{} has no column {column}: {:?}", panel.title, rows.table.columns));
+    &rows.table.rows[row][at]
+}
+
+/// The number in a cell.
+pub fn number(panel: &Panel, row: usize, column: &str) -> f64 {
+    cell(panel, row, column).raw().parse().unwrap_or(0.0)
+}

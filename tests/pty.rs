@@ -315,3 +315,36 @@ fn a_range_of_time_is_selected_and_drilled_into() {
     let samples = report["events"][0]["samples"].as_u64().expect("samples");
     assert!(samples > 500 && samples < 4000, "{samples}");
 }
+
+/// Units from their start to their end: one by its command, another beside it, and both gone.
+#[test]
+fn units_come_and_go() {
+    const NAME: &str = "units_come_and_go";
+    if !common::allowed(NAME) || std::fs::read_dir("/sys/kernel/tracing/events/sched").is_err() {
+        return common::skipped(NAME, "no tracefs that this user may read");
+    }
+    let mut session = Session::start(&["rundelay"], 30, 120);
+    session.wait_for("[rundelay]").wait_for("[Threads]").wait_for("Wake-up");
+    session.keys("uoncpu\r");
+    session.wait_for("[oncpu]").wait_for("[CPUs]").wait_for("Switches");
+    session.keys("\t").wait_for("[Tasks]");
+    session.keys(",").wait_for("[rundelay]");
+    session.keys("x").wait_for("[oncpu]");
+    session.keys("x").wait_for("No unit runs");
+    session.keys("unothing\r").wait_for("no unit is called nothing");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A unit of a recording, and one more added to it.
+#[test]
+fn units_of_a_recording() {
+    let file = data("units/sched.data");
+    let mut session = Session::start(&["rundelay", &file.to_string_lossy()], 30, 120);
+    session.wait_for("[rundelay]").wait_for("spinner");
+    session.keys("utask-state -D\r");
+    session.wait_for("[task-state]").wait_for("[Tasks]");
+    session.keys("usyscalls\r").wait_for("syscalls needs raw_syscalls:sys_enter");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}

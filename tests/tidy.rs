@@ -120,3 +120,24 @@ fn the_readme_has_the_table_of_keys() {
     let table = perfprof_tui::ui::command::markdown();
     assert!(readme.contains(table.trim()), "README.md: replace the table of keys by\n\n{table}");
 }
+
+/// The README has a page of at most ten lines for each analysis unit, with an example, and the example of a new one
+/// is a unit that runs.
+#[test]
+fn the_readme_has_a_page_for_each_unit() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    for spec in perfprof_tui::analysis::registry::UNITS {
+        let head = format!("\n#### {}\n", spec.name);
+        let at = readme.find(&head).unwrap_or_else(|| panic!("README.md has no page {}", spec.name));
+        let page = &readme[at + head.len()..];
+        let page = &page[..page.find("\n#").unwrap_or(page.len())];
+        let lines = page.lines().filter(|line| !line.trim().is_empty()).count();
+        assert!(lines <= 10, "{} has {lines} lines", spec.name);
+        assert!(page.contains("    $ perfprof-tui "), "{} shows no example", spec.name);
+    }
+    let example = std::fs::read_to_string(root().join("src/analysis/forks.rs")).expect("the example");
+    assert!(example.lines().count() < 80);
+    let indented: String =
+        example.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }).collect();
+    assert!(readme.contains(&indented), "README.md does not show src/analysis/forks.rs as it is");
+}

@@ -94,7 +94,9 @@ fn every_panel_at_every_size() {
             app.run(Command::TabUnits);
             app.set_units(answer.clone());
             for _ in 0..answer[0].panels.len() {
-                for code in [KeyCode::Tab, KeyCode::Down, KeyCode::Char('>'), KeyCode::Right, KeyCode::Enter, KeyCode::End] {
+                for code in
+                    [KeyCode::Tab, KeyCode::Down, KeyCode::Char('>'), KeyCode::Right, KeyCode::Enter, KeyCode::End]
+                {
                     press(&mut app, code);
                 }
                 for depth in [Depth::None, Depth::Ansi16, Depth::True] {
@@ -164,7 +166,9 @@ fn trees_fold_and_graphs_zoom() {
 #[test]
 fn what_is_wrong_with_a_unit_is_said() {
     let mut app = app(100, 24);
-    for (text, words) in [("rundely", "nearest: rundelay"), ("top", "name events"), ("rundelay --key x", "no option --key")] {
+    for (text, words) in
+        [("rundely", "nearest: rundelay"), ("top", "name events"), ("rundelay --key x", "no option --key")]
+    {
         app.run(Command::Unit(Some(text.to_owned())));
         let said = app.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(said.contains(words), "{text}: {said}");

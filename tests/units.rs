@@ -129,6 +129,20 @@ fn states_add_up_to_the_time_that_was_watched() {
     assert_eq!(["r_ns", "rd_ns"].map(|state| number(tasks, hog, state)), [18e6, 2e6]);
 }
 
+/// A guest's kernel that does not record a switch from idle: who leaves the CPU next had it since it could.
+#[test]
+fn a_switch_from_idle_that_is_missing() {
+    let mut stage = sched("task-state", &[]);
+    switch(&mut stage, 0, 0, (10, 1), 0);
+    wake(&mut stage, 4 * MS, 0, 10, 0);
+    switch(&mut stage, 6 * MS, 0, (10, 1), 0);
+    stage.until(10 * MS);
+    let panels = stage.panels();
+    let tasks = of(&panels, "Tasks");
+    assert_eq!(["r_ns", "rd_ns", "s_ns"].map(|column| number(tasks, 0, column)), [2e6, 0.0, 8e6]);
+    assert!(tasks.note.starts_with("1 switches from idle"));
+}
+
 #[test]
 fn a_gap_belongs_to_no_state() {
     let mut stage = sched("task-state", &[]);
@@ -138,7 +152,7 @@ fn a_gap_belongs_to_no_state() {
     stage.until(30 * MS);
     let panels = stage.panels();
     let tasks = of(&panels, "Tasks");
-    assert_eq!(["r_ns", "s_ns", "total_ns"].map(|column| number(tasks, 0, column)), [5e6, 10e6, 20e6]);
+    assert_eq!(["r_ns", "s_ns", "total_ns"].map(|column| number(tasks, 0, column)), [10e6, 10e6, 20e6]);
 }
 
 #[test]
@@ -329,6 +343,13 @@ fn loads_by_where_their_data_came_from() {
 }
 
 #[test]
+fn who_forks() {
+    let panels = scene("forks").panels();
+    assert_eq!((text(&panels[0], 0, "comm"), number(&panels[0], 0, "forks")), ("make".into(), 3.0));
+    assert_eq!(number(&panels[0], 0, "last"), 42.0);
+}
+
+#[test]
 fn ratios_of_counters() {
     let panels = scene("llcstat").panels();
     let by_cpu = of(&panels, "By CPU");
@@ -481,6 +502,8 @@ fn system_calls_are_counted_as_perf_trace_does() {
         }
     }
     assert!(theirs.len() > 10, "{theirs:?}");
+    // perf leaves these out: their exits have no number.
+    ours.retain(|(_, call), _| call != "rt_sigreturn");
     assert_eq!(ours, theirs);
 }
 

@@ -143,7 +143,7 @@ impl BlkTrace {
         let mut columns = super::frame::columns::task().to_vec();
         columns.extend([left("way", "Way", 6), right("bytes", "Bytes", 9)]);
         columns.extend(latency::columns(self.than.is_some()));
-        let mut list: Vec<(&(i32, bool), &(Stats, u64))> = self.by_task.iter().collect();
+        let mut list: Vec<_> = self.by_task.iter().collect();
         list.sort_by_key(|(key, (stats, _))| (std::cmp::Reverse(stats.sum), **key));
         let mut rows = Rows::new(columns);
         for (key, (stats, bytes)) in list {

@@ -134,7 +134,7 @@ impl Unit for Breakpoint {
             right("times", "Seen", 8),
             right("last_ns", "Last at", 9),
         ]);
-        let mut seen: Vec<(&(usize, u64), &(u64, u64))> = self.values.iter().collect();
+        let mut seen: Vec<_> = self.values.iter().collect();
         seen.sort_by_key(|(key, (n, last))| (std::cmp::Reverse((*last, *n)), **key));
         for ((role, value), (n, last)) in seen {
             let cells = vec![

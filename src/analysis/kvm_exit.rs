@@ -142,7 +142,7 @@ impl Unit for KvmExit {
         }
         columns.extend(latency::columns(self.than.is_some()));
         columns.push(right("gsys_pct", "%gsys", 8));
-        let mut list: Vec<(&(i32, (u64, u64)), &Row)> = self.rows.iter().collect();
+        let mut list: Vec<_> = self.rows.iter().collect();
         list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
         let (mut rows, mut all) = (Rows::new(columns), Stats::default());
         let chosen = at.selected(0);

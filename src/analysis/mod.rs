@@ -1,5 +1,6 @@
-//! Analysis units: one file each, a type that takes a session in and gives panels out. A unit
-//! knows no terminal; screens, text, CSV and JSON come from its panels.
+//! Analysis units: one file each, a type that takes records in and gives panels out, listed in [`registry`]; what
+//! they are made of is in [`frame`]. A unit knows no terminal; screens, text, CSV and JSON come from its panels.
+//! Beside them, what the CPUs' screen, counters and triggers show.
 
 pub mod blktrace;
 pub mod breakpoint;
@@ -9,6 +10,7 @@ pub mod cpu_table;
 pub mod cpus;
 pub mod event_stat;
 pub mod findings;
+pub mod forks;
 pub mod frame;
 pub mod hrcount;
 pub mod hrtimer;

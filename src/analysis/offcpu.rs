@@ -39,6 +39,8 @@ struct Away {
 }
 
 type Place = (i32, Pin, i32, Pin);
+/// The same with names for tasks.
+type Named = (Arc<str>, Pin, Arc<str>, Pin);
 
 #[derive(Debug)]
 struct OffCpu {
@@ -83,8 +85,8 @@ impl OffCpu {
         cx.point(hit.time, ns);
     }
 
-    fn places(&self, at: &Moment<'_>) -> Vec<((Arc<str>, Pin, Arc<str>, Pin), (Stats, u64))> {
-        let mut all: BTreeMap<(Arc<str>, Pin, Arc<str>, Pin), (Stats, u64)> = BTreeMap::new();
+    fn places(&self, at: &Moment<'_>) -> Vec<(Named, (Stats, u64))> {
+        let mut all: BTreeMap<Named, (Stats, u64)> = BTreeMap::new();
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
             let entry = all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default();
             entry.0.merge(stats);

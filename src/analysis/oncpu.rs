@@ -40,6 +40,8 @@ struct OnCpu {
     lanes: Grid<u32>,
     tasks: Grid<i32>,
     since: u64,
+    /// Switches that were not seen.
+    missed: u64,
 }
 
 impl OnCpu {
@@ -54,6 +56,7 @@ impl OnCpu {
             lanes: Grid::default(),
             tasks: Grid::default(),
             since: 0,
+            missed: 0,
         })
     }
 
@@ -125,7 +128,12 @@ impl OnCpu {
                 ],
             );
         }
-        Panel::new("CPUs", Body::Table(rows))
+        let note = if self.missed > 0 {
+            format!("{} switches were not recorded: that time counts as nobody's", self.missed)
+        } else {
+            String::new()
+        };
+        Panel::new("CPUs", Body::Table(rows)).noted(note)
     }
 
     fn by_task(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
@@ -141,7 +149,7 @@ impl OnCpu {
             right("migrations", "Moved", 7),
             left("cpus", "On CPUs", 0),
         ]);
-        let mut list: Vec<(&i32, &(u64, BTreeMap<u32, u64>))> = all.iter().collect();
+        let mut list: Vec<_> = all.iter().collect();
         list.sort_by_key(|(tid, (ns, _))| (std::cmp::Reverse(*ns), **tid));
         let mut rows = Rows::new(columns);
         let nothing = Row::default();
@@ -187,8 +195,16 @@ impl Unit for OnCpu {
         }
         *self.switches.entry(hit.cpu).or_default() += 1;
         let before = self.current.insert(hit.cpu, (switch.next, hit.time));
-        // Who leaves at the first switch had the CPU since we look.
-        let (tid, from) = before.filter(|(tid, _)| *tid == switch.prev).unwrap_or((switch.prev, self.since));
+        let (tid, from) = match before {
+            Some((tid, from)) if tid == switch.prev => (tid, from),
+            // A switch between is missing: since when it ran is not known.
+            Some(_) => {
+                self.missed += 1;
+                (0, 0)
+            }
+            // Who leaves at the first switch had the CPU since we look.
+            None => (switch.prev, self.since),
+        };
         if tid != 0 && self.chosen.has(tid, cx) {
             self.ran(hit.cpu, tid, from, hit.time);
         }
@@ -231,7 +247,7 @@ impl Unit for OnCpu {
     }
 
     fn reset(&mut self, now: u64) {
-        self.since = now;
+        (self.since, self.missed) = (now, 0);
         self.rows.clear();
         self.switches.clear();
         self.lanes.clear();

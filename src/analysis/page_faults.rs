@@ -119,7 +119,7 @@ impl PageFaults {
     }
 
     fn by_mapping(&self, at: &Moment<'_>) -> Panel {
-        let mut list: Vec<(&(i32, Arc<str>), &[u64; 2])> = self.mappings.iter().collect();
+        let mut list: Vec<_> = self.mappings.iter().collect();
         list.sort_by(|a, b| (b.1[0] + b.1[1]).cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(b.0)));
         let mut rows = Rows::new(Self::columns(vec![left("process", "Process", 22), left("mapping", "Mapping", 0)]));
         for ((pid, name), n) in list {

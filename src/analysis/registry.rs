@@ -21,6 +21,7 @@ pub const UNITS: &[&Spec] = &[
     &oncpu::SPEC,
     &offcpu::SPEC,
     &wakeups::SPEC,
+    &forks::SPEC,
     &kmemleak::SPEC,
     &kmemprof::SPEC,
     &page_faults::SPEC,

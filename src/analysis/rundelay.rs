@@ -66,6 +66,8 @@ struct Run {
 const YIELD: usize = 3;
 /// Runs of a CPU that are remembered.
 const RUNS: usize = 256;
+/// More CPUs than any machine has are damage.
+const MAX_CPUS: usize = 1 << 14;
 /// Pairs of waiters and runners that are counted.
 const MAX_PAIRS: usize = 1 << 16;
 
@@ -75,10 +77,18 @@ struct Cpu {
     runs: VecDeque<Run>,
 }
 
+/// The waits of a thread or a CPU by their reasons.
 #[derive(Debug, Default)]
 struct Row {
-    stats: Stats,
     by: [Stats; 3],
+}
+
+impl Row {
+    fn all(&self) -> Stats {
+        let mut all = Stats::default();
+        self.by.iter().for_each(|stats| all.merge(stats));
+        all
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,10 +111,9 @@ struct RunDelay {
     /// Who has called sched_yield and has not left its CPU since.
     yielding: FxHashSet<i32>,
     tells_yields: bool,
-    cpus: FxHashMap<u32, Cpu>,
-    running: FxHashMap<i32, u32>,
+    /// By the number of the CPU.
+    cpus: Vec<Cpu>,
     rows: FxHashMap<i32, Row>,
-    all: Row,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: Slowest<Slow>,
@@ -120,30 +129,33 @@ impl RunDelay {
             waiting: FxHashMap::default(),
             yielding: FxHashSet::default(),
             tells_yields: false,
-            cpus: FxHashMap::default(),
-            running: FxHashMap::default(),
+            cpus: Vec::new(),
             rows: FxHashMap::default(),
-            all: Row::default(),
             meanwhile: FxHashMap::default(),
             map: Grid::default(),
             slowest: Slowest::new(settings.number("keep", 20)? as usize),
         })
     }
 
+    fn runs_on(&self, cpu: u32, tid: i32) -> bool {
+        self.cpus.get(cpu as usize).is_some_and(|cpu| cpu.current.is_some_and(|(current, _)| current == tid))
+    }
+
     fn switch(&mut self, switch: sched::Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        let cpu = self.cpus.entry(hit.cpu).or_default();
+        let at = hit.cpu as usize;
+        if self.cpus.len() <= at {
+            self.cpus.resize_with((at + 1).min(MAX_CPUS), Cpu::default);
+        }
+        let Some(cpu) = self.cpus.get_mut(at) else { return };
         if let Some((tid, from)) = cpu.current.replace((switch.next, hit.time)) {
             if cpu.runs.len() == RUNS {
                 cpu.runs.pop_front();
             }
             cpu.runs.push_back(Run { tid, from, until: hit.time });
-            self.running.remove(&tid);
         }
-        self.running.remove(&switch.prev);
         if switch.prev != 0 {
-            let yields = self.yielding.remove(&switch.prev);
             let why = match switch.prev_state {
-                0 if yields => Some(Why::Yielded),
+                0 if self.tells_yields && self.yielding.remove(&switch.prev) => Some(Why::Yielded),
                 0 => Some(Why::Preempted),
                 s if s & state::PREEMPTED != 0 => Some(Why::Preempted),
                 _ => None,
@@ -153,11 +165,10 @@ impl RunDelay {
                 None => drop(self.waiting.remove(&switch.prev)),
             }
         }
-        if switch.next != 0 {
-            self.running.insert(switch.next, hit.cpu);
-            if let Some(wait) = self.waiting.remove(&switch.next) {
-                self.end(switch.next, wait, hit, cx);
-            }
+        if switch.next != 0
+            && let Some(wait) = self.waiting.remove(&switch.next)
+        {
+            self.end(switch.next, wait, hit, cx);
         }
     }
 
@@ -171,16 +182,13 @@ impl RunDelay {
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(&own, cx.names, Some(ns)));
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
-        for row in [self.rows.entry(key).or_default(), &mut self.all] {
-            for stats in [&mut row.stats, &mut row.by[wait.why as usize]] {
-                stats.add(ns);
-                stats.than += u64::from(above);
-            }
-        }
+        let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
+        stats.add(ns);
+        stats.than += u64::from(above);
         cx.point(hit.time, ns);
         self.map.spread(&hit.cpu, wait.since, hit.time);
         let mut longest: Option<(i32, u64)> = None;
-        let runs = self.cpus.get(&hit.cpu).map(|cpu| &cpu.runs);
+        let runs = self.cpus.get(hit.cpu as usize).map(|cpu| &cpu.runs);
         for run in runs.into_iter().flatten().rev().take_while(|run| run.until > wait.since) {
             let ns = run.until - run.from.max(wait.since);
             if run.tid == 0 || run.tid == tid {
@@ -209,19 +217,19 @@ impl RunDelay {
             right("yielded_ns", "Yielded", 9),
             right("now_ns", "Now", 8),
         ]);
-        let mut list: Vec<(&i32, &Row)> = self.rows.iter().collect();
-        list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
+        let mut list: Vec<(&i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (key, row, row.all())).collect();
+        list.sort_by_key(|(key, _, all)| (std::cmp::Reverse(all.sum), **key));
         let mut rows = Rows::new(columns);
-        for (key, row) in list {
+        for (key, row, all) in &list {
             let mut cells = match self.per_cpu {
-                true => vec![crate::panel::Cell::Id((*key).into())],
-                false => vec![text(at.comm(*key)), crate::panel::Cell::Id((*key).into())],
+                true => vec![crate::panel::Cell::Id((**key).into())],
+                false => vec![text(at.comm(**key)), crate::panel::Cell::Id((**key).into())],
             };
-            cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells.extend(latency::cells(all, self.than.is_some()));
             cells.extend(Why::ALL.map(|why| time(row.by[why as usize].sum)));
-            let now = self.waiting.get(key).filter(|_| !self.per_cpu);
+            let now = self.waiting.get(*key).filter(|_| !self.per_cpu);
             cells.push(now.map_or(crate::panel::Cell::Empty, |wait| time(at.now.saturating_sub(wait.since))));
-            rows.push(*key as u64, cells);
+            rows.push(**key as u64, cells);
         }
         Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS)))
     }
@@ -230,14 +238,17 @@ impl RunDelay {
         let mut columns = vec![left("reason", "Reason", 12)];
         columns.extend(latency::columns(self.than.is_some()));
         let mut rows = Rows::new(columns);
+        let mut whole = Stats::default();
         for why in Why::ALL {
-            let stats = &self.all.by[why as usize];
+            let mut stats = Stats::default();
+            self.rows.values().for_each(|row| stats.merge(&row.by[why as usize]));
+            whole.merge(&stats);
             let mut cells = vec![text(why.words())];
-            cells.extend(latency::cells(stats, self.than.is_some()));
+            cells.extend(latency::cells(&stats, self.than.is_some()));
             rows.push(why as u64, cells);
         }
         let mut cells = vec![text("all")];
-        cells.extend(latency::cells(&self.all.stats, self.than.is_some()));
+        cells.extend(latency::cells(&whole, self.than.is_some()));
         rows.push(3, cells);
         let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
         Panel::new("Reasons", Body::Table(rows)).noted(note)
@@ -319,7 +330,8 @@ impl Unit for RunDelay {
         }
         match self.reader.read(hit, cx.names) {
             Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
-            Some(Seen::Wakeup(wakeup)) if !self.running.contains_key(&wakeup.tid) => {
+            // Who is woken while it still has its CPU does not wait.
+            Some(Seen::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
                 self.waiting.entry(wakeup.tid).or_insert(Wait { since: hit.time, why: Why::Wakeup });
             }
             _ => {}
@@ -337,7 +349,6 @@ impl Unit for RunDelay {
     fn lost(&mut self, _lost: &Lost) {
         self.waiting.clear();
         self.yielding.clear();
-        self.running.clear();
         self.cpus.clear();
     }
 
@@ -346,9 +357,12 @@ impl Unit for RunDelay {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let selected = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
-        let stats = selected.map_or(&self.all.stats, |row| &row.stats);
-        let powers = latency::by_powers("Distribution", stats, Measure::Time);
+        let mut stats = Stats::default();
+        match at.selected(0).and_then(|id| self.rows.get(&(id as i32))) {
+            Some(row) => stats.merge(&row.all()),
+            None => self.rows.values().for_each(|row| stats.merge(&row.all())),
+        }
+        let powers = latency::by_powers("Distribution", &stats, Measure::Time);
         let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
         vec![
             self.threads(at),
@@ -362,7 +376,6 @@ impl Unit for RunDelay {
 
     fn reset(&mut self, _now: u64) {
         self.rows.clear();
-        self.all = Row::default();
         self.meanwhile.clear();
         self.map.clear();
         self.slowest.clear();

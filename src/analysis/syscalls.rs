@@ -67,7 +67,10 @@ impl Syscalls {
     }
 
     fn exited(&mut self, hit: &Hit<'_>, number: i64, result: i64, cx: &mut Cx<'_>) {
-        let entered = self.open.remove(&hit.tid).filter(|(entered, _)| *entered == number);
+        // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
+        let open = self.open.remove(&hit.tid);
+        let number = if number == -1 { open.map_or(-1, |(entered, _)| entered) } else { number };
+        let entered = open.filter(|(entered, _)| *entered == number);
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, number);
         let row = self.rows.entry(key).or_default();

@@ -117,6 +117,10 @@ struct TaskState {
     began: u64,
     since: u64,
     seen_cpus: FxHashMap<u32, i32>,
+    /// Who each CPU was given to last, and when.
+    current: FxHashMap<u32, (i32, u64)>,
+    /// Switches from idle that were not recorded.
+    missed: u64,
     blocked: FxHashMap<(i32, State, Pin), Stats>,
     slowest: Slowest<Slow>,
 }
@@ -137,6 +141,8 @@ impl TaskState {
             began: 0,
             since: 0,
             seen_cpus: FxHashMap::default(),
+            current: FxHashMap::default(),
+            missed: 0,
             blocked: FxHashMap::default(),
             slowest: Slowest::new(settings.number("keep", 20)? as usize),
         })
@@ -192,6 +198,16 @@ impl TaskState {
         self.seen_cpus.entry(hit.cpu).or_insert(switch.prev);
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
+        }
+        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let now = self.tasks.get(&switch.prev).copied();
+        if let (Some((0, idle_since)), Some(now)) = (before, now)
+            && now.state == State::Runnable
+        {
+            // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
+            self.missed += 1;
+            let at = Hit { time: now.since.max(idle_since), ..*hit };
+            self.turn(switch.prev, Some(State::Running), Pin::NONE, &at, cx);
         }
         self.turn(switch.prev, State::of(switch.prev_state), hit.stack, hit, cx);
         self.turn(switch.next, Some(State::Running), Pin::NONE, hit, cx);
@@ -271,7 +287,11 @@ impl TaskState {
             }
             rows.push(tid as u64, cells);
         }
-        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS)))
+        let note = match self.missed {
+            0 => String::new(),
+            n => format!("{n} switches from idle were not recorded: those tasks count as running since they could"),
+        };
+        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS))).noted(note)
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {
@@ -396,6 +416,7 @@ impl Unit for TaskState {
         self.began = lost.until;
         self.since = self.since.max(lost.until);
         self.seen_cpus.clear();
+        self.current.clear();
     }
 
     fn loss_words(&self) -> &'static str {
@@ -411,7 +432,7 @@ impl Unit for TaskState {
     }
 
     fn reset(&mut self, now: u64) {
-        self.since = now;
+        (self.since, self.missed) = (now, 0);
         self.blocked.clear();
         self.slowest.clear();
         let alive = &self.tasks;

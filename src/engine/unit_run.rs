@@ -131,13 +131,14 @@ pub fn run(
 
 fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
     let what = missing.join("; ");
-    if live {
-        return format!("{what}, which cannot be measured here");
+    match (what.contains(" needs "), live) {
+        (false, _) => what,
+        (true, true) => format!("{what}: this cannot be measured here (see perfprof-tui doctor)"),
+        (true, false) => format!(
+            "{what}, which this recording does not have: record them with perfprof-tui record -e (perfprof-tui {} --help)",
+            spec.name
+        ),
     }
-    format!(
-        "{what}, which this recording does not have. Record with: perfprof-tui record -a -e … (see `perfprof-tui {} --help`)",
-        spec.name
-    )
 }
 
 struct Work<'a> {

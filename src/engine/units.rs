@@ -180,10 +180,15 @@ impl Units {
             let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
             // Where everything is optional, something must be there.
             let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();
+            // What is there and is of no use says why.
+            if !names.is_empty() && !running.notes.is_empty() {
+                return Some(format!("{}: {}", running.spec.name, running.notes.join("; ")));
+            }
             let names = match names.is_empty() && nothing {
                 true => running.roles.iter().map(|role| role.want.event.as_str()).collect(),
                 false => names,
             };
+            let names = names.into_iter().map(shown).collect::<Vec<_>>();
             (!names.is_empty()).then(|| format!("{} needs {}", running.spec.name, names.join(", ")))
         };
         self.list.iter().filter_map(|running| lacks(&running)).collect()
@@ -404,12 +409,22 @@ impl Units {
 }
 
 fn unbound(running: &Running) -> Vec<String> {
-    running.roles.iter().filter(|role| !role.bound).map(|role| role.want.event.clone()).collect()
+    running.roles.iter().filter(|role| !role.bound).map(|role| shown(&role.want.event).to_owned()).collect()
+}
+
+/// An event's name without the others that would do.
+fn shown(event: &str) -> &str {
+    event.split('|').next().unwrap_or(event)
 }
 
 /// Whether an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
 /// Names that would do are separated by bars.
 fn is_named(want: &Want, name: &str) -> bool {
+    // One that is named with modifiers is meant with them.
+    let exact = |wanted: &str| plain(wanted) != wanted && wanted == name;
+    if want.event.split('|').any(exact) {
+        return true;
+    }
     let name = plain(name);
     let own = |wanted: &str| {
         let part = wanted.strip_prefix('~');

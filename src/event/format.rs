@@ -135,7 +135,12 @@ impl Field {
 /// A number of 1, 2, 4 or 8 bytes.
 pub fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     let fold = |n: u64, b: &u8| n << 8 | u64::from(*b);
-    let raw = if big { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) };
+    let raw = match *bytes {
+        [a, b, c, d] if !big => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] if !big => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ if big => bytes.iter().fold(0, fold),
+        _ => bytes.iter().rev().fold(0, fold),
+    };
     let unused = 64 - 8 * bytes.len().clamp(1, 8) as u32;
     if signed { (raw << unused) as i64 >> unused } else { raw as i64 }
 }

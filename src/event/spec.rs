@@ -379,7 +379,8 @@ impl Parser<'_> {
             let Ok(id) = tracepoint::id(root, &system, &name) else { continue };
             let mut attr = Attr { kind: TYPE_TRACEPOINT, config: id, ..Attr::default() };
             modifiers(&mut attr, mods).map_err(|i| self.fault(at + word.len() - mods.len() + i, 1, MODIFIER_HELP))?;
-            let event = Event::new(format!("{system}:{name}"), attr, group);
+            let full = if mods.is_empty() { format!("{system}:{name}") } else { format!("{system}:{name}:{mods}") };
+            let event = Event::new(full, attr, group);
             self.events.push(Event { tracepoint: Some((system, name)), ..event });
         }
         if self.events.len() > before {

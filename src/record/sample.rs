@@ -125,6 +125,28 @@ pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIt
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
 
+/// The fields of a live tracepoint's samples without call chains, which come in storms.
+const TRACED: u64 = bit::IDENTIFIER | bit::IP | bit::TID | bit::TIME | bit::CPU | bit::PERIOD | bit::RAW;
+
+/// Decodes a sample of exactly these fields, all of which have their places; `None` when it is cut short.
+fn traced(body: &[u8]) -> Option<Sample<'_>> {
+    let head: &[u8; 52] = body.first_chunk()?;
+    let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let tids = word(16);
+    let len = u32::from_le_bytes([head[48], head[49], head[50], head[51]]) as usize;
+    Some(Sample {
+        id: word(0),
+        ip: word(8),
+        pid: tids as u32 as i32,
+        tid: (tids >> 32) as i32,
+        time: word(24),
+        cpu: word(32) as u32,
+        period: word(40),
+        raw: body.get(52..52usize.checked_add(len)?)?,
+        ..Sample::default()
+    })
+}
+
 /// The identity that every record can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampleId {
@@ -148,6 +170,11 @@ impl Layout {
 
     /// Decodes a sample.
     pub fn sample<'a>(&self, header: Header, body: &'a [u8]) -> Result<Sample<'a>, RecordError> {
+        if self.sample_type == TRACED
+            && let Some(sample) = traced(body)
+        {
+            return Ok(sample);
+        }
         let mut c = Cursor { rest: body, kind: header.kind };
         let mut s = Sample::default();
         if self.has(bit::IDENTIFIER) {
@@ -370,6 +397,22 @@ mod tests {
         let layout = Layout { sample_type: 1 | 1 << 4 | 1 << 5, read_format: 8 | 4 | 16 | 3, ..Layout::default() };
         let bytes = body(&[0xabc, 2, 5, 5, 1, 10, 0, 2, 11, 0, 1, 0x77]);
         assert_eq!(layout.sample(HEAD, &bytes).expect("sample").chain().collect::<Vec<_>>(), [0x77]);
+    }
+
+    /// The short way to decode is the long one.
+    #[test]
+    fn a_tracepoints_sample_either_way() {
+        let mut bytes = body(&[42, 0x1000, 7 | 8 << 32, 99, 3, 1001]);
+        bytes.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
+        let short = Layout { sample_type: TRACED, ..Layout::default() };
+        let sample = short.sample(HEAD, &bytes).expect("sample");
+        // The same fields and one that is empty go the long way.
+        let long = Layout { sample_type: TRACED | bit::WEIGHT, ..Layout::default() };
+        let mut with = bytes.clone();
+        with.extend_from_slice(&[0; 8]);
+        assert_eq!(long.sample(HEAD, &with), Ok(sample));
+        assert_eq!((sample.pid, sample.tid, sample.cpu, sample.raw), (7, 8, 3, &[1, 2, 3, 4][..]));
+        assert!(short.sample(HEAD, &bytes[..50]).is_err() && short.sample(HEAD, &bytes[..54]).is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::analysis::frame::Look;
 use crate::analysis::registry::{self, UNITS};
 use crate::engine::{UnitAnswer, UnitRequest};
-use crate::panel::{Body, Panel, Rows};
+use crate::panel::{Body, Cell, Panel, Rows};
 
 use super::flame::FlameScreen;
 
@@ -23,6 +23,8 @@ pub struct PanelView {
     pub top: usize,
     /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
     pub order: Option<(usize, bool)>,
+    /// Only rows with a text that matches are shown.
+    pub filter: Option<regex::Regex>,
     /// Rows of a tree that are folded.
     pub folded: HashSet<u64>,
     pub flame: FlameScreen,
@@ -153,6 +155,20 @@ impl UnitsScreen {
 
 /// The rows of a panel in the order in which they are shown, folded ones left out.
 pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
+    let mut list = ordered(body, rows, view);
+    if let Some(filter) = &view.filter {
+        list.retain(|row| {
+            rows.table.rows[*row].iter().any(|cell| match cell {
+                Cell::Text(text) => filter.is_match(text),
+                Cell::Id(id) => filter.is_match(&id.to_string()),
+                _ => false,
+            })
+        });
+    }
+    list
+}
+
+fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
     let all = 0..rows.table.rows.len();
     match (body, view.order) {
         (Body::Tree(_), _) => {
@@ -261,6 +277,18 @@ mod tests {
         let list = ["rundelay", "--than", "latency > 4ms", "--comm", "it's", ""].map(str::to_owned).to_vec();
         assert_eq!(words(&quoted(&list)), Ok(list));
         assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn rows_are_filtered_by_their_texts() {
+        let mut rows = Rows::new(Vec::new());
+        for (id, name) in [(1, "nginx"), (2, "bash"), (3, "nginx: worker")] {
+            rows.push(id, vec![Cell::Text(name.into()), Cell::Count(id)]);
+        }
+        let body = Body::Table(rows.clone());
+        let filter = Some(regex::Regex::new("^ng").expect("a pattern"));
+        let view = PanelView { order: Some((1, false)), filter, ..PanelView::default() };
+        assert_eq!(visible(&body, &rows, &view), [2, 0]);
     }
 
     #[test]

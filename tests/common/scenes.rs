@@ -236,11 +236,15 @@ pub fn scene(name: &str) -> Stage {
                 s.event(role, event, &fields, "\"\"");
             }
             s.call(1, "dd");
-            for (sector, way, start) in [(8, "W", 0), (16, "R", 1)] {
-                for (role, after) in [(0, 0), (1, 1), (2, 3), (3, 10)] {
-                    let hit = s.hit(role, (start + after) * MS);
-                    s.give(hit, &[N(8 << 20), N(sector), N(8), T(way)]);
-                }
+            let stages = [(0, 0), (1, 1), (2, 3), (3, 10)];
+            let both = [(8, "W", 0), (16, "R", 1)].into_iter();
+            let mut all: Vec<_> = both
+                .flat_map(|(sector, way, start)| stages.map(|(role, after)| (start + after, role, sector, way)))
+                .collect();
+            all.sort();
+            for (after, role, sector, way) in all {
+                let hit = s.hit(role, after * MS);
+                s.give(hit, &[N(8 << 20), N(sector), N(8), T(way)]);
             }
             s.until(20 * MS);
             s
@@ -271,6 +275,17 @@ pub fn scene(name: &str) -> Stage {
         "wakeups" => {
             let mut s = sched(name, &["-g"]);
             run_queue(&mut s);
+            s
+        }
+        "forks" => {
+            let mut s = stage(name, &[]);
+            s.event(0, "sched:sched_process_fork", &["int child_pid"], "\"\"");
+            s.call(1, "make");
+            for child in [40, 41, 42] {
+                let hit = s.hit(0, MS);
+                s.give(hit, &[N(child)]);
+            }
+            s.until(1000 * MS);
             s
         }
         "kmemleak" | "kmemprof" => {

@@ -108,6 +108,10 @@ impl Stage {
 
     /// Gives the unit a hit with values of its fields.
     pub fn give(&mut self, hit: Hit<'_>, values: &[Value<'_>]) {
+        if hit.role >= self.formats.len() {
+            // The unit does not want it.
+            return;
+        }
         let mut raw = vec![0; 8];
         if let Some(format) = &self.formats[hit.role] {
             for (field, value) in format.fields.iter().filter(|f| !f.name.starts_with("common_")).zip(values) {

@@ -111,17 +111,19 @@ impl Reader {
                 prev_state: fields.prev_state.get(hit.raw),
                 next: fields.next.tid(hit.raw),
             };
-            for (tid, comm) in [(switch.prev, &fields.prev_comm), (switch.next, &fields.next_comm)] {
-                if let Some(comm) = comm.as_ref().filter(|_| tid != 0) {
-                    names.learn(tid, comm.bytes(hit.raw));
-                }
+            if let Some(comm) = fields.next_comm.as_ref().filter(|_| switch.next != 0) {
+                names.meet(switch.next, comm.bytes(hit.raw));
+            }
+            // Who leaves was switched to before, but for the first time.
+            if let Some(comm) = fields.prev_comm.as_ref().filter(|_| switch.prev != 0) {
+                names.meet(switch.prev, comm.bytes(hit.raw));
             }
             return Some(Seen::Switch(switch));
         }
         let fields = self.wakeups.get(hit.role - 1)?.as_ref()?;
         let tid = fields.pid.tid(hit.raw);
         if let Some(comm) = &fields.comm {
-            names.learn(tid, comm.bytes(hit.raw));
+            names.meet(tid, comm.bytes(hit.raw));
         }
         let cpu = fields.cpu.as_ref().map_or(hit.cpu, |cpu| cpu.get(hit.raw) as u32);
         Some(Seen::Wakeup(Wakeup { tid, cpu }))

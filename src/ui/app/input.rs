@@ -118,6 +118,7 @@ impl App {
             Ask::EventSearch => self.search_events(text),
             Ask::EventModifiers => self.run(Command::EventModifiers(given)),
             Ask::EventCpus => self.run(Command::EventCpus(given)),
+            Ask::Search if text.is_empty() && self.tab == Tab::Units => self.filter_rows(""),
             Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
             Ask::Search if text.is_empty() && self.tab == Tab::Time => self.time.lit = None,
             Ask::Search if text.is_empty() => self.screen.search = None,

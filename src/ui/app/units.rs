@@ -7,6 +7,7 @@ use crate::analysis::registry;
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::event::fault::nearest;
 use crate::panel::Body;
+use crate::query::find::pattern;
 use crate::ui::command::Command;
 use crate::ui::draw::units as drawn;
 use crate::ui::prompt::Ask;
@@ -74,6 +75,12 @@ impl App {
             Command::UnitPrevious => self.units.step_unit(-1),
             Command::UnitEnter => self.enter_row(),
             Command::Back => self.leave_row(),
+            Command::Search(None) | Command::Filter(None) => {
+                let before = self.units.panel().and_then(|(_, view)| view.filter.as_ref());
+                let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
+                self.ask_for(Ask::Search, text);
+            }
+            Command::Search(Some(text)) => self.filter_rows(text),
             Command::UnitStop => {
                 if let Some(id) = self.units.current {
                     self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
@@ -101,6 +108,20 @@ impl App {
         let set = view.baseline;
         self.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
         self.say(if set { "compared with this moment from now on" } else { "compared with nothing any more" });
+    }
+
+    /// Shows only rows of the panel that have a text; all of them where it is empty.
+    pub(super) fn filter_rows(&mut self, text: &str) {
+        let filter = match text {
+            "" => None,
+            text => match pattern(text) {
+                Ok(filter) => Some(filter),
+                Err(why) => return self.error(why),
+            },
+        };
+        if let Some(view) = self.units.panel_view_mut() {
+            (view.filter, view.selected, view.top) = (filter, None, 0);
+        }
     }
 
     fn order_rows(&mut self, by: isize) {
@@ -153,7 +174,7 @@ impl App {
     /// Takes a zoom back, or lets go of the row under the cursor.
     fn leave_row(&mut self) {
         let Some(view) = self.units.panel_view_mut() else { return };
-        if !view.flame.undo() {
+        if view.filter.take().is_none() && !view.flame.undo() {
             view.selected = None;
         }
     }

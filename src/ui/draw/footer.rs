@@ -209,6 +209,7 @@ const UNIT_KEYS: &[(&str, &str)] = &[
     ("unit-panel", "next panel"),
     ("unit-enter", "enter"),
     ("help", "help"),
+    ("search", "filter rows"),
     ("unit-next", "next unit"),
     ("order-right", "order"),
     ("unit-baseline", "baseline"),

@@ -9,6 +9,7 @@ use crate::panel::text::{clean, fit_end, width, wrap};
 use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Panel};
 use crate::query::blocks::{Flame, layout};
+use crate::query::find::shown;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 use crate::ui::units::PanelView;
@@ -160,6 +161,13 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 fn notes(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(unit) = app.units.unit() else { return };
     let panel = app.units.panel().map_or("", |(panel, _)| panel.note.as_str());
+    if let Some((_, view)) = app.units.panel()
+        && let Some(filter) = &view.filter
+    {
+        let text = format!("only rows with /{}  ⌫ all of them", shown(filter.as_str()));
+        put(buffer, area, 1, 0, &text, theme.found);
+        return;
+    }
     let own: Vec<&str> = unit.notes.iter().map(String::as_str).chain([panel]).filter(|note| !note.is_empty()).collect();
     let style = if unit.notes.is_empty() { theme.dim } else { theme.warning };
     let text = own.join("; ");

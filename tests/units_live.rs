@@ -1,0 +1,262 @@
+//! Analysis units on the running kernel, against loads whose truth is known.
+//! Without the rights to measure the machine each test says so by its name and passes as skipped.
+
+mod common;
+
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{allowed, program, skipped};
+use serde_json::Value;
+
+/// Whether tracepoints can be read here; else the test is skipped by its name.
+fn traced(name: &str) -> bool {
+    if !allowed(name) {
+        return false;
+    }
+    let there = ["/sys/kernel/tracing/events/sched", "/sys/kernel/debug/tracing/events/sched"];
+    let found = there.iter().any(|dir| std::fs::read_dir(dir).is_ok());
+    if !found {
+        skipped(name, "no tracefs that this user may read");
+    }
+    found
+}
+
+/// A unit's whole answer.
+fn answer(args: &[&str]) -> Value {
+    let output = program().args(args).args(["--batch", "--format", "json", "-i", "3600"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    // A command may print lines of its own.
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{args:?}: {text}{said}"));
+    serde_json::from_str(line).expect("json")
+}
+
+fn rows<'a>(answer: &'a Value, title: &str) -> &'a Vec<Value> {
+    let panels = answer["panels"].as_array().expect("panels");
+    let panel = panels.iter().find(|panel| panel["title"].as_str().is_some_and(|t| t.starts_with(title)));
+    panel.unwrap_or_else(|| panic!("no panel {title}"))["rows"].as_array().expect("rows")
+}
+
+/// This test program as a load of some kind.
+fn load(kind: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.args(["--ignored", "--exact", "the_load", "--nocapture"]).env("PERFPROF_LOAD", kind);
+    command
+}
+
+/// A load that ends with its owner.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run_load(kind: &str) -> Running {
+    Running(load(kind).stdout(Stdio::null()).spawn().expect("starts"))
+}
+
+#[inline(never)]
+fn keeps_memory() {
+    for _ in 0..100 {
+        std::mem::forget(black_box(vec![0u8; 7_777]));
+    }
+}
+
+#[inline(never)]
+fn gives_memory_back() {
+    for _ in 0..100 {
+        drop(black_box(vec![0u8; 6_666]));
+    }
+}
+
+static mut WATCHED: u64 = 0;
+
+/// Not a test: what other tests measure, for a bounded time.
+#[test]
+#[ignore = "a load for the other tests"]
+fn the_load() {
+    let end = Instant::now() + Duration::from_secs(20);
+    match std::env::var("PERFPROF_LOAD").as_deref() {
+        Ok("leak") => {
+            keeps_memory();
+            gives_memory_back();
+        }
+        Ok("faults") => {
+            let mut memory = vec![0u8; 0];
+            memory.reserve_exact(64 << 20);
+            for page in 0..2000 {
+                // Each page is touched once.
+                memory.spare_capacity_mut()[page * 4096].write(1);
+            }
+            black_box(memory);
+        }
+        Ok("spin") => {
+            while Instant::now() < end {
+                black_box(0);
+            }
+        }
+        Ok("write") => {
+            let place = &raw mut WATCHED;
+            println!("\nat {:#x}", place.addr());
+            while Instant::now() < end {
+                // SAFETY: this thread alone has the static, by its address.
+                unsafe { place.write_volatile(0x1234) };
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn who_waits_for_a_cpu_and_who_has_it() {
+    if !traced("who_waits_for_a_cpu_and_who_has_it") {
+        return;
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // One more than there are CPUs: somebody waits.
+    let _spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let delay = answer(&["rundelay", "--duration", "1.5"]);
+    assert_eq!(delay["lost"], 0);
+    let first = &rows(&delay, "Threads")[0];
+    assert!(first["total_ns"].as_u64() > Some(100_000_000), "{first}");
+    assert!(!rows(&delay, "Ran while").is_empty() && !rows(&delay, "Longest").is_empty());
+    let states = answer(&["task-state", "--duration", "1.5"]);
+    let span = states["until_ns"].as_f64().expect("until") - states["since_ns"].as_f64().expect("since");
+    let busy = &rows(&states, "Tasks")[0];
+    let known = busy["total_ns"].as_f64().expect("known");
+    let share = (busy["r_ns"].as_f64().unwrap_or(0.0) + busy["rd_ns"].as_f64().unwrap_or(0.0)) / known;
+    assert!(share > 0.98 && known > 0.9 * span && known <= span, "{busy} of {span}");
+    let on = answer(&["oncpu", "--duration", "1.5"]);
+    let whole: f64 = rows(&on, "CPUs").iter().filter_map(|row| row["busy_pct"].as_f64()).sum();
+    assert!(whole > 80.0 * cpus as f64 && whole < 100.5 * cpus as f64, "{whole} % of {cpus} CPUs");
+}
+
+#[test]
+fn calls_of_a_command_with_their_errors() {
+    if !traced("calls_of_a_command_with_their_errors") {
+        return;
+    }
+    let calls = answer(&["syscalls", "--", "cat", "/nonexistent-file"]);
+    let errors = rows(&calls, "Errors");
+    let found = errors.iter().find(|row| row["errno"] == "ENOENT" && row["call"] == "openat");
+    assert!(found.is_some_and(|row| row["errors"].as_u64() >= Some(1)), "{errors:?}");
+    let reads: u64 = rows(&calls, "Calls").iter().filter_map(|row| row["calls"].as_u64()).sum();
+    assert!(reads > 10, "{reads}");
+}
+
+#[test]
+fn memory_that_is_kept_is_found_to_the_byte() {
+    const NAME: &str = "memory_that_is_kept_is_found_to_the_byte";
+    if !traced(NAME) {
+        return;
+    }
+    let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
+    if !probes.iter().any(|file| std::path::Path::new(file).exists()) {
+        return skipped(NAME, "no uprobes");
+    }
+    let this = std::env::current_exe().expect("a path");
+    let mut command = program();
+    command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&this);
+    command.args(["--ignored", "--exact", "the_load"]).env("PERFPROF_LOAD", "leak");
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("libc") && said.contains("not") && !output.status.success() {
+        return skipped(NAME, said.trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}{text}"));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let survivors = rows(&answer, "Survivors");
+    let kept = survivors.iter().find(|row| row["bytes"] == 777_700);
+    assert!(kept.is_some_and(|row| row["objects"] == 100), "{survivors:?}");
+    assert!(!survivors.iter().any(|row| row["bytes"] == 666_600), "{survivors:?}");
+    // The probes are gone with the session.
+    let left =
+        probes.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|list| list.contains("_ret value"));
+    assert!(!left, "probes are left");
+}
+
+#[test]
+fn pages_that_are_touched() {
+    if !allowed("pages_that_are_touched") {
+        return;
+    }
+    let this = std::env::current_exe().expect("a path");
+    let mut command = program();
+    command.args(["page-faults", "--batch", "--format", "json", "--"]).arg(&this);
+    command.args(["--ignored", "--exact", "the_load"]).env("PERFPROF_LOAD", "faults");
+    let output = command.output().expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text
+        .lines()
+        .rfind(|line| line.starts_with('{'))
+        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let faults: u64 = rows(&answer, "By stack").iter().filter_map(|row| row["faults"].as_u64()).sum();
+    // A kernel may map more than a page at a fault.
+    assert!(faults > 200, "{faults}");
+}
+
+#[test]
+fn who_writes_to_an_address() {
+    const NAME: &str = "who_writes_to_an_address";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = Running(load("write").stdout(Stdio::piped()).spawn().expect("starts"));
+    let lines = BufReader::new(child.0.stdout.take().expect("piped")).lines();
+    let place =
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("at ").map(str::to_owned)).expect("an address");
+    let (event, pid) = (format!("mem:{place}/8:w"), child.0.id().to_string());
+    let output = program()
+        .args(["breakpoint", "-e", &event, "-p", &pid, "--duration", "1", "--batch", "--format", "json", "-i", "3600"])
+        .output()
+        .expect("runs");
+    if !output.status.success() {
+        return skipped(NAME, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("json");
+    let hits: u64 = rows(&answer, "Hits").iter().filter_map(|row| row["hits"].as_u64()).sum();
+    assert!(hits > 50, "{hits}");
+    let values = rows(&answer, "Values");
+    assert!(values.iter().any(|row| row["value"] == 0x1234), "{values:?}");
+}
+
+#[test]
+fn counts_rates_and_windows() {
+    if !traced("counts_rates_and_windows") {
+        return;
+    }
+    let _spinner = run_load("spin");
+    let stat = answer(&["unit", "stat", "-e", "sched:sched_switch,page-faults", "--duration", "1"]);
+    assert!(rows(&stat, "Events")[0]["count"].as_u64() > Some(0));
+    let grid = answer(&["percpu-stat", "--duration", "1"]);
+    assert!(rows(&grid, "A second")[0]["switches"].as_f64() > Some(0.0));
+    let windows = answer(&["hrcount", "-e", "sched:sched_switch", "--period", "10ms", "--duration", "1"]);
+    let counted: u64 = rows(&windows, "Events").iter().filter_map(|row| row["windows"].as_u64()).sum();
+    assert!(counted > 50, "{counted}");
+    let profile = answer(&["profile", "-F", "99", "--duration", "1"]);
+    assert!(rows(&profile, "Functions")[0]["samples"].as_u64() > Some(10), "{profile}");
+}
+
+#[test]
+fn what_this_machine_lacks_is_said() {
+    if !traced("what_this_machine_lacks_is_said") {
+        return;
+    }
+    // Which of these are there depends on the machine; either way it is an answer or a reason.
+    for unit in ["kvm-exit", "kvmmmu", "ldlat-loads", "ldlat-stores", "llcstat", "tlbstat"] {
+        let output = program().args([unit, "--batch", "--duration", "0.3"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || said.contains(unit) && said.len() > 40, "{unit}: {said}");
+    }
+}

@@ -162,7 +162,7 @@ fn a_recording_against_another() {
 #[test]
 fn a_view_against_another_and_its_command_line() {
     let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
-    assert!(harness.text().contains("against all samples"), "{}", harness.text());
+    assert!(harness.text().contains("against all sample"), "{}", harness.text());
     harness = harness.keys("B2M").keys(":command-line<ret>");
     let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge burn'";
     assert!(harness.saved.iter().any(|effect| effect.contains(said)), "{:?}", harness.saved);

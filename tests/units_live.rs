@@ -26,7 +26,10 @@ fn traced(name: &str) -> bool {
 
 /// A unit's whole answer.
 fn answer(args: &[&str]) -> Value {
-    let output = program().args(args).args(["--batch", "--format", "json", "-i", "3600"]).output().expect("runs");
+    // Behind -- stands a command of its own.
+    let (unit, rest) = args.split_at(if args[0] == "unit" { 2 } else { 1 });
+    let how = ["--batch", "--format", "json", "-i", "3600"];
+    let output = program().args(unit).args(how).args(rest).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {said}");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -202,8 +205,8 @@ fn pages_that_are_touched() {
         .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
     let answer: Value = serde_json::from_str(line).expect("json");
     let faults: u64 = rows(&answer, "By stack").iter().filter_map(|row| row["faults"].as_u64()).sum();
-    // A kernel may map more than a page at a fault.
-    assert!(faults > 200, "{faults}");
+    // With huge pages a fault brings two megabytes.
+    assert!(faults > 32, "{faults}");
 }
 
 #[test]

@@ -178,7 +178,7 @@ pub fn start(
         force: true,
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
-    if probes && !wanted.probes.is_empty() {
+    if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {
         source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     }
     Ok((source, unit))

@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Formats;
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
-use crate::kernel::{monotonic_ns, wall_ns};
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, Loss, NodeId, Profile, Timeline, TraceId};
 use crate::record::kinds::{misc, split, types};
@@ -560,53 +559,6 @@ impl Core {
         }
         let Some(format) = self.formats.by_id.get(&attr.config) else { return TraceId::default() };
         self.profile.sites.trace(&format.text(sample.raw))
-    }
-
-    /// Records by the name of their type, in the order of the types; unknown ones together.
-    pub fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
-        let mut list: Vec<(u32, u64)> = self.kinds.iter().map(|(k, n)| (*k, *n)).collect();
-        list.sort_unstable();
-        let mut out: Vec<(&'static str, u64)> = Vec::new();
-        for (kind, n) in list {
-            let name = types::name(kind).unwrap_or("UNKNOWN");
-            match out.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, all)) => *all += n,
-                None => out.push((name, n)),
-            }
-        }
-        out
-    }
-
-    /// Wall-clock time of the session's start in nanoseconds since 1970; of a recording where it says how
-    /// its clock stands to the wall's, else 0.
-    pub fn wall_start(&self) -> u64 {
-        if self.session.origin() == Origin::Live {
-            return (wall_ns() + self.start).saturating_sub(monotonic_ns());
-        }
-        let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
-        let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
-        let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
-        wall.wrapping_add(self.start).wrapping_sub(clock)
-    }
-
-    /// What is wrong with the records so far, in words.
-    pub fn complaints(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        let malformed = self.profile.ledger.malformed;
-        if malformed > 0 {
-            out.push(format!("{malformed} records could not be decoded and were left out"));
-        }
-        let sum =
-            |which: &dyn Fn(u32) -> bool| self.kinds.iter().filter(|(k, _)| which(**k)).map(|(_, n)| *n).sum::<u64>();
-        let unknown = sum(&|kind| types::name(kind).is_none());
-        if unknown > 0 {
-            out.push(format!("{unknown} records of unknown types were stepped over"));
-        }
-        let aux = sum(&|kind| kind == types::AUX);
-        if aux > 0 {
-            out.push(format!("{aux} AUX records (hardware traces) were stepped over: they are not decoded here"));
-        }
-        out
     }
 }
 

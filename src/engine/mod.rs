@@ -24,6 +24,7 @@ pub mod offline;
 pub mod pairs;
 pub mod softirqs;
 pub mod symbolizer;
+mod told;
 pub mod tracepoints;
 pub mod unit_run;
 pub mod units;

@@ -95,7 +95,8 @@ pub fn run(
             asked = true;
             let missing = core.units.missing();
             if !missing.is_empty() {
-                return Err(RunError::Unit(lacks(&missing, live, run.spec)));
+                let reasons: String = work.notes.iter().map(|note| format!("\n{note}")).collect();
+                return Err(RunError::Unit(lacks(&missing, live, run.spec) + &reasons));
             }
         }
         if live {

@@ -484,7 +484,8 @@ pub fn shared(wants: &[Want]) -> Result<Shared, String> {
                 let _ = capture::set(event, filter.as_deref(), &places);
             }
         }
-        out.events.append(&mut events);
+        let needed = same.iter().any(|want| !want.optional);
+        (if needed { &mut out.events } else { &mut out.optional }).append(&mut events);
     }
     Ok(out)
 }

@@ -219,6 +219,8 @@ pub struct CpuCount {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
     pub events: Vec<Event>,
+    /// Those that may not be there on this machine.
+    pub optional: Vec<Event>,
     /// Probes to be made, as `probe --add` takes them; whether with call chains, and whether they may fail.
     pub probes: Vec<(String, bool, bool)>,
 }

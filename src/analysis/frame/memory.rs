@@ -137,8 +137,8 @@ mod tests {
     /// The values that perf mem prints for the same words (perf_mem__lvl_scnprintf and its siblings).
     #[test]
     fn sources_in_words() {
-        // A load that hit L1, no snoop, TLB L1 hit, not locked: 0x68100142 of perf's documentation.
-        assert_eq!(super::source(0x6810_0142), ["hit L3", "none", "hit L1 L2", "–"].map(str::to_owned));
+        // "L1 hit", "None", "L1 or L2 hit", "No" there.
+        assert_eq!(super::source(0x6810_0142), ["hit L1", "none", "hit L1 L2", "–"].map(str::to_owned));
         assert_eq!(super::source(0)[0], "–");
     }
 }

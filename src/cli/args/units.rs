@@ -26,13 +26,12 @@ pub fn add(mut command: Command) -> Command {
 
 /// The unit that a command line names.
 pub fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
-    match matches.subcommand()? {
-        ("unit", inner) => find(inner),
-        (name, own) if !TAKEN.contains(&name) || own.try_contains_id("interval").is_ok() => {
-            registry::find(name).map(|spec| (spec, own))
-        }
-        _ => None,
-    }
+    let (name, own) = match matches.subcommand()? {
+        ("unit", inner) => inner.subcommand()?,
+        (name, own) if !TAKEN.contains(&name) => (name, own),
+        _ => return None,
+    };
+    registry::find(name).map(|spec| (spec, own))
 }
 
 fn switch(id: &'static str, help: &'static str) -> Arg {

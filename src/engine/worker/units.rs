@@ -66,8 +66,13 @@ impl Worker {
         let shared = shared(&wants).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
         let there = |name: &str| core.events.iter().any(|event| event.name == name);
-        let fresh: Vec<String> =
-            shared.events.iter().map(|event| event.name.clone()).filter(|name| !there(name)).collect();
+        let fresh: Vec<String> = shared
+            .events
+            .iter()
+            .chain(&shared.optional)
+            .map(|event| event.name.clone())
+            .filter(|name| !there(name))
+            .collect();
         let probes: Vec<String> =
             wants.iter().filter(|want| want.probe.is_some()).map(|want| want.event.clone()).collect();
         // Events that other units measure without stacks get them; how the user's own are measured is theirs.

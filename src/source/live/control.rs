@@ -63,9 +63,35 @@ impl LiveSource {
                 Err(why) => return Err(format!("{text}: {why}")),
             }
         }
+        for event in &shared.optional {
+            self.add_optional(event.clone());
+        }
         let open = |name: &str| self.attachment.slots.iter().any(|slot| slot.is_open() && slot.event.name == name);
         events.retain(|event| !open(&event.name));
         if events.is_empty() { Ok(String::new()) } else { self.add_events(events).map(|_| String::new()) }
+    }
+
+    /// Measures an event if that can be; else a note says why it cannot.
+    fn add_optional(&mut self, event: Event) {
+        let (name, known) = (event.name.clone(), self.attachment.slots.len());
+        if self.attachment.slots.iter().any(|slot| slot.is_open() && slot.event.name == name) {
+            return;
+        }
+        let placed = self.place(vec![event]);
+        let opened = placed.and_then(|which| self.reopen(&which).map_err(|error| line(&error)).map(|()| which));
+        match opened {
+            Ok(which) => {
+                let fresh = which.into_iter().filter(|slot| *slot >= known);
+                self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
+            }
+            Err(why) => {
+                for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.name == name) {
+                    slot.run = Run::Refused(why.clone());
+                }
+                self.attachment.slots.truncate(known);
+                self.attachment.notes.push(why);
+            }
+        }
     }
 
     /// Measures more events. One that was measured before goes on in its place.

@@ -5,8 +5,16 @@ mod common;
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
+use common::data;
 use common::harness::Harness;
+use perfprof_tui::analysis::frame::Settings;
+use perfprof_tui::analysis::registry;
+use perfprof_tui::engine::offline;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options as SymbolOptions;
+use perfprof_tui::ui::command::Command;
 use perfprof_tui::ui::theme::Depth;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
@@ -153,4 +161,21 @@ fn events_that_are_measured_and_those_that_could_be() {
         "capture",
         &harness().keys("5<down>F").keys(" && tid in 100-200 && context == task").buffer_in(Depth::True),
     );
+}
+
+/// The run queue's incident: five threads on one CPU, and who had it while the others waited.
+#[test]
+fn a_unit_of_a_recording() {
+    let mut source = recording::open(&[data("units/sched.data")]).expect("opens");
+    let spec = registry::find("rundelay").expect("a unit");
+    let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec.options).expect("options");
+    let unit = (spec.make)(&settings).expect("a unit");
+    let options = SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() };
+    let mut loaded = offline::load_unit(&mut *source, options, spec, unit).expect("loads");
+    let answers = loaded.ingest.core_mut().unit_answers(None);
+    let mut harness = Harness::open("fp-sysmix.data", "kallsyms", 120, 40);
+    harness.app.info.target = "sched.data".to_owned();
+    harness.app.run(Command::TabUnits);
+    harness.app.set_units(Arc::new(answers));
+    compare("rundelay", &harness.buffer_in(Depth::True));
 }

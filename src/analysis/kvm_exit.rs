@@ -15,6 +15,10 @@ use super::frame::{
     Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
 };
 
+/// What a unit of KVM says where it saw nothing at all.
+pub(super) const NO_GUEST: &str =
+    "KVM's tracepoints are here and none has fired: no guest runs on this machine (or it is one itself)";
+
 pub const SPEC: Spec = Spec {
     name: "kvm-exit",
     about: "why guests leave to the host, and how long until they are back, by exit reason",
@@ -75,6 +79,14 @@ impl KvmExit {
         let found = words.split("reason ").nth(1).and_then(|rest| rest.split_whitespace().next());
         let name = found.filter(|name| !name.is_empty()).map_or_else(|| format!("{:#x}", key.1), str::to_owned);
         self.names.insert(key, name.into());
+    }
+
+    /// Why there is nothing, where there is nothing.
+    fn nothing(&self) -> &'static str {
+        match self.rows.is_empty() && self.open.is_empty() {
+            true => NO_GUEST,
+            false => "",
+        }
     }
 
     fn name(&self, key: (u64, u64)) -> Arc<str> {
@@ -171,7 +183,7 @@ impl Unit for KvmExit {
             );
         }
         vec![
-            Panel::new("Exits", Body::Table(rows.limited(MOST_ROWS))),
+            Panel::new("Exits", Body::Table(rows.limited(MOST_ROWS))).noted(self.nothing()),
             latency::by_powers("Distribution", &all, Measure::Time),
             Panel::new("Slowest", Body::Table(slow)),
             Panel::new(

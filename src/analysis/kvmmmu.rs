@@ -10,6 +10,7 @@ use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, text};
 use super::frame::rowids::id;
 use super::frame::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kvm_exit::NO_GUEST;
 
 pub const SPEC: Spec = Spec {
     name: "kvmmmu",
@@ -208,6 +209,9 @@ impl Unit for KvmMmu {
         let mut note = String::new();
         if self.unknown > 0 {
             note = format!("{} pages were zapped that were made before it ran", self.unknown);
+        }
+        if self.counts.is_empty() && self.pages.is_empty() {
+            note = NO_GUEST.to_owned();
         }
         if self.over > 0 {
             note = format!("{note} {} pages were too many to be followed", self.over);

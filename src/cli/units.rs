@@ -266,6 +266,9 @@ fn text(cut: &Cut, panels: &[&Panel]) -> String {
     }
     if panels.is_empty() {
         out.push_str("nothing was seen\n");
+        for panel in answer.panels.iter().filter(|panel| !panel.note.is_empty()) {
+            out.push_str(&format!("! {}\n", crate::panel::text::clean(&panel.note)));
+        }
     }
     for note in &answer.notes {
         out.push_str(&format!("! {}\n", crate::panel::text::clean(note)));

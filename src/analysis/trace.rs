@@ -88,7 +88,7 @@ impl Trace {
             right("time_ns", "Time", 14),
             right("cpu", "CPU", 4),
             left("comm", "Comm", 16),
-            right("tid", "TID", 8),
+            right("tid", "TID", 8).ranked(1),
             left("event", "Event", 26),
             left("text", "What", 0),
         ]);

@@ -20,6 +20,8 @@ pub struct Column {
     /// Cells wide, for columns whose width does not depend on their content; 0 for those that
     /// share what is left.
     pub width: u16,
+    /// Where there is no room for all, the columns of the highest rank go first; of one rank, the rightmost.
+    pub rank: u8,
 }
 
 /// A value; how it is written is decided by [`Cell::text`] alone.
@@ -45,7 +47,12 @@ pub enum Cell {
 impl Column {
     /// A column whose name and title are fixed.
     pub const fn new(name: &'static str, title: &'static str, align: Align, width: u16) -> Self {
-        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width }
+        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0 }
+    }
+
+    /// The same with a rank.
+    pub fn ranked(self, rank: u8) -> Self {
+        Self { rank, ..self }
     }
 }
 

@@ -17,7 +17,7 @@ pub const fn right(name: &'static str, title: &'static str, width: u16) -> Colum
 
 /// A column whose name is made while it runs; its title is the same.
 pub fn named(name: &str, align: Align, width: u16) -> Column {
-    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width }
+    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0 }
 }
 
 /// `comm`, `tid`.

@@ -11,11 +11,11 @@ pub fn columns(than: bool) -> Vec<Column> {
     let mut columns = vec![
         right("calls", "Calls", 9),
         right("total_ns", "Total", 9),
-        right("min_ns", "Min", 8),
-        right("mean_ns", "Mean", 8),
-        right("p50_ns", "p50", 8),
+        right("min_ns", "Min", 8).ranked(4),
+        right("mean_ns", "Mean", 8).ranked(2),
+        right("p50_ns", "p50", 8).ranked(1),
         right("p95_ns", "p95", 8),
-        right("p99_ns", "p99", 8),
+        right("p99_ns", "p99", 8).ranked(3),
         right("max_ns", "Max", 8),
     ];
     if than {

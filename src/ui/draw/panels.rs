@@ -64,27 +64,44 @@ pub fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
 /// A column's place: (column, x, cells).
 type Span = (usize, u16, u16);
 
-/// The columns that fit: the first ones and the last, which says what a row is about; what is between goes from the
-/// right. Columns of a fixed width keep it while figures change.
+/// Cells that a wide column of text may be narrowed to, and those that the last one, which says what a row is about,
+/// keeps.
+const NARROW: u16 = 14;
+const SUBJECT: u16 = 24;
+
+/// The columns that fit, each with its place and width: texts are narrowed first, then columns go by their rank, the
+/// first and the subject never. Columns keep their width while figures change.
 fn spans(columns: &[Column], area: u16) -> Vec<Span> {
-    let wide = |column: &Column| match column.width {
-        0 => 24,
-        wide => wide.max(width(&column.title) as u16),
+    let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
+    let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
+    let least = |i: usize| match columns[i].width {
+        0 if last == Some(i) => SUBJECT,
+        0 => NARROW,
+        wide if columns[i].align == Align::Left && wide > SUBJECT - 4 => NARROW,
+        _ => whole(i),
     };
     let mut shown: Vec<usize> = (0..columns.len()).collect();
-    let need = |shown: &[usize]| shown.iter().map(|i| wide(&columns[*i]) + 1).sum::<u16>() + 1;
-    let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
+    let need = |shown: &[usize]| shown.iter().map(|i| least(*i) + 1).sum::<u16>() + 1;
     while need(&shown) > area && shown.len() > 2 {
-        let drop = if last.is_some() { shown.len() - 2 } else { shown.len() - 1 };
-        shown.remove(drop);
+        let goes = |i: &&usize| **i != 0 && last != Some(**i);
+        let Some(drop) = shown.iter().filter(goes).max_by_key(|i| (columns[**i].rank, **i)).copied() else { break };
+        shown.retain(|i| *i != drop);
     }
-    let spare = area.saturating_sub(need(&shown));
+    let mut spare = area.saturating_sub(need(&shown));
     let flexible = shown.iter().filter(|i| columns[**i].width == 0).count() as u16;
+    let grown: Vec<u16> = shown
+        .iter()
+        .map(|i| {
+            let more = if columns[*i].width == 0 { 0 } else { (whole(*i) - least(*i)).min(spare) };
+            spare -= more;
+            least(*i) + more
+        })
+        .collect();
     let mut x = 1;
     let mut out = Vec::new();
-    for i in shown {
+    for (i, cells) in shown.into_iter().zip(grown) {
         let more = if columns[i].width == 0 { spare / flexible.max(1) } else { 0 };
-        let cells = (wide(&columns[i]) + more).min(area.saturating_sub(x));
+        let cells = (cells + more).min(area.saturating_sub(x));
         out.push((i, x, cells));
         x += cells + 1;
     }

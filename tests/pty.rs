@@ -330,7 +330,13 @@ fn units_come_and_go() {
     session.keys("\t").wait_for("[Tasks]");
     session.keys(",").wait_for("[rundelay]");
     session.keys("x").wait_for("[oncpu]");
+    // What is measured for units becomes the user's, and stays so when the units are gone.
+    session.keys("Asched:sched_switch\r").wait_for("measuring sched:sched_switch from now on");
+    session.keys("1").wait_for("[1 Top]").wait_for("[kernel.kallsyms]");
+    session.keys("7").wait_for("[oncpu]");
     session.keys("x").wait_for("No unit runs");
+    session.keys("5").wait_for("● every hit");
+    session.keys("7").wait_for("No unit runs");
     session.keys("unothing\r").wait_for("no unit is called nothing");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());

@@ -87,7 +87,6 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let count = args.count.unwrap_or(u64::MAX);
     let mut printed = 0;
     let mut each = |cut: Cut| -> anyhow::Result<ControlFlow<()>> {
-        // What is left after the last whole interval of a live session is not one.
         outputs.write(&args, &cut, printed == 0)?;
         printed += 1;
         Ok(if printed >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

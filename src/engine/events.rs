@@ -161,6 +161,7 @@ mod tests {
             rate: Rate::Period(1),
             chains: crate::event::CallGraph::Fp,
             cpus: String::new(),
+            for_units: false,
         };
         events.set_states(&[state], &[1]);
         let counts = |value, running_ns| Counts { value, enabled_ns: value * 10, running_ns, lost: 3 };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::EventState;
 use crate::event::format::Formats;
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
@@ -156,7 +157,8 @@ impl Ingest {
             decoders,
         };
         if wants.units_only {
-            core.units.expect(info.events.iter().map(|event| event.name.clone()));
+            let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
+            (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
         } else {
             (0..core.events.len()).for_each(|event| core.learn_format(event));
             if core.off_cpu.is_some() {
@@ -264,7 +266,9 @@ impl Ingest {
 impl Core {
     /// What a batch brings beside records.
     fn learn(&mut self, batch: &mut Batch) {
-        batch.events.drain(..).for_each(|event| self.add_event(event));
+        let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
+        batch.events.drain(..).for_each(|event| self.add_event(event, states));
+        self.follow_states(states);
         if let Some(first) = self.decoders.first_mut() {
             batch.ids.drain(..).for_each(|id| first.learn(id));
         }
@@ -290,20 +294,39 @@ impl Core {
     }
 
     /// Makes room for an event that came up.
-    fn add_event(&mut self, event: EventDesc) {
+    fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
         let at = self.events.len() as u16;
+        let state = states.get(self.slots().len());
         if let Some(first) = self.decoders.first_mut() {
             first.add(at, &event);
         }
-        if self.units.is_quiet_name(&event.name) {
-            self.events.push(event);
-            self.bind_units(at);
-            return;
-        }
-        self.clock = self.clock.or_else(|| event.is_clock().then_some(at));
         self.events.push(event);
-        self.learn_format(usize::from(at));
+        if state.map_or(self.wants.units_only, |state| state.for_units) {
+            self.units.set_quiet(at, true);
+        } else {
+            self.keep_event(at);
+        }
         self.bind_units(at);
+    }
+
+    /// Events that were there for units alone may be the user's now, and the other way round.
+    fn follow_states(&mut self, states: &[EventState]) {
+        for (slot, state) in states.iter().enumerate() {
+            let Some(event) = self.slots().get(slot).copied() else { return };
+            if self.units.is_quiet(event) != state.for_units {
+                self.units.set_quiet(event, state.for_units);
+                if !state.for_units {
+                    self.keep_event(event);
+                }
+            }
+        }
+    }
+
+    /// Learns what an event's samples are to be kept with.
+    fn keep_event(&mut self, at: u16) {
+        let is_clock = self.events[usize::from(at)].is_clock();
+        self.clock = self.clock.or(is_clock.then_some(at));
+        self.learn_format(usize::from(at));
         let live = self.session.origin();
         if live == Origin::Live && self.off_cpu.is_none() {
             self.off_cpu = OffCpu::among(&self.events, &[], live);

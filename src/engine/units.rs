@@ -64,8 +64,7 @@ pub struct Units {
     list: Vec<Running>,
     /// By event, the units that want it: (place in the list, role).
     routes: Vec<Vec<(usize, usize)>>,
-    /// Events that are there for units alone, by name: their samples are not kept.
-    quiet_names: Vec<String>,
+    /// Events that are there for units alone: their samples are not kept.
     quiet: Vec<bool>,
     /// Whether stacks are wanted of an event.
     stacks: Vec<bool>,
@@ -108,13 +107,17 @@ impl Units {
     pub fn stop(&mut self, id: u64) -> Vec<usize> {
         let Some(at) = self.list.iter().position(|running| running.id == id) else { return Vec::new() };
         self.list.remove(at);
-        for routes in &mut self.routes {
+        let mut idle = Vec::new();
+        for (event, routes) in self.routes.iter_mut().enumerate() {
+            let had = routes.len();
             routes.retain(|(unit, _)| *unit != at);
             routes.iter_mut().for_each(|(unit, _)| *unit -= usize::from(*unit > at));
+            // What nobody wants any more need not be measured.
+            if had > 0 && routes.is_empty() && self.quiet[event] {
+                idle.push(event);
+            }
         }
-        // What nobody wants any more need not be measured.
-        let idle = |event: &usize| self.quiet[*event] && self.routes[*event].is_empty();
-        (0..self.routes.len()).filter(idle).collect()
+        idle
     }
 
     /// The unit that was started last, of those that run.
@@ -122,35 +125,29 @@ impl Units {
         self.list.last().map(|running| running.id)
     }
 
-    /// Whether an event is measured for units alone, and none of them wants its stacks.
-    pub fn is_bare(&self, event: u16) -> bool {
-        self.is_quiet(event) && self.takes(event) && !self.stacks[usize::from(event)]
-    }
-
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Makes known that events of these names are there for units alone.
-    pub fn expect(&mut self, names: impl IntoIterator<Item = String>) {
-        self.quiet_names.extend(names);
+    /// Says whether an event is there for units alone.
+    pub fn set_quiet(&mut self, event: u16, quiet: bool) {
+        self.know(event);
+        self.quiet[usize::from(event)] = quiet;
     }
 
-    /// Whether an event of this name will be there for units alone.
-    pub fn is_quiet_name(&self, name: &str) -> bool {
-        let own = |known: &String| known == name || name.split_once(':').is_some_and(|(_, event)| event == known);
-        self.quiet_names.iter().any(own)
+    fn know(&mut self, event: u16) {
+        let events = usize::from(event) + 1;
+        if self.routes.len() < events {
+            self.routes.resize(events, Vec::new());
+            self.quiet.resize(events, false);
+            self.stacks.resize(events, false);
+        }
     }
 
     /// An event is there: units that want it get it from now on.
     pub fn bind(&mut self, event: u16, name: &str, format: Option<&Arc<Format>>) {
+        self.know(event);
         let at = usize::from(event);
-        if self.routes.len() <= at {
-            self.routes.resize(at + 1, Vec::new());
-            self.quiet.resize(at + 1, false);
-            self.stacks.resize(at + 1, false);
-        }
-        self.quiet[at] |= self.is_quiet_name(name);
         for (i, running) in self.list.iter_mut().enumerate() {
             for (role, own) in running.roles.iter_mut().enumerate() {
                 let taken = own.bound && !is_pattern(&own.want.event);
@@ -491,6 +488,7 @@ pub fn shared(wants: &[Want]) -> Result<Shared, String> {
 }
 
 fn prepare(event: &mut Event, want: &Want, stack: bool) {
+    event.for_units = true;
     event.no_chains = !stack;
     if want.memory {
         event.attr.sample_type |= sample::ADDR | sample::WEIGHT | sample::DATA_SRC;

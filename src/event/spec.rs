@@ -52,11 +52,23 @@ pub struct Event {
     pub no_samples: bool,
     /// The CPUs that it is restricted to; `None` for all that are sampled.
     pub cpus: Option<Vec<u32>>,
+    /// Whether analysis units alone want it: its samples are not kept.
+    pub for_units: bool,
 }
 
 impl Event {
     fn new(name: String, attr: Attr, group: Option<u32>) -> Self {
-        Self { name, attr, group, tracepoint: None, filter: None, no_chains: false, no_samples: false, cpus: None }
+        Self {
+            name,
+            attr,
+            group,
+            tracepoint: None,
+            filter: None,
+            no_chains: false,
+            no_samples: false,
+            cpus: None,
+            for_units: false,
+        }
     }
 
     /// The fallback when a machine has no hardware counters.

@@ -27,6 +27,8 @@ pub struct EventState {
     pub chains: CallGraph,
     /// The CPUs that it is restricted to; empty for all.
     pub cpus: String,
+    /// Whether analysis units alone want it: its samples are not kept.
+    pub for_units: bool,
 }
 
 impl EventState {

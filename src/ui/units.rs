@@ -260,10 +260,11 @@ pub fn words(text: &str) -> Result<Vec<String>, String> {
 
 /// Words as one text that [`words`] splits again.
 pub fn quoted(words: &[String]) -> String {
+    let plain = |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+    // As a shell has it: a quote cannot stand between its like.
     let one = |word: &String| match word {
-        word if word.is_empty() || word.contains(|c: char| c.is_whitespace() || c == '"') => format!("'{word}'"),
-        word if word.contains('\'') => format!("\"{word}\""),
-        word => word.clone(),
+        word if plain(word) => word.clone(),
+        word => format!("'{}'", word.replace('\'', "'\"'\"'")),
     };
     words.iter().map(one).collect::<Vec<_>>().join(" ")
 }
@@ -277,6 +278,13 @@ mod tests {
         let list = ["rundelay", "--than", "latency > 4ms", "--comm", "it's", ""].map(str::to_owned).to_vec();
         assert_eq!(words(&quoted(&list)), Ok(list));
         assert!(words("a 'b").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
+            proptest::prop_assert_eq!(words(&quoted(&list)), Ok(list));
+        }
     }
 
     #[test]

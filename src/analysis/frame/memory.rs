@@ -1,16 +1,17 @@
-//! Samples of loads and stores: where data came from, what it cost, which functions and addresses.
+//! Units about samples of loads and stores: where data came from, what it cost, which functions and addresses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::Rate;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::profile::Pin;
 
 use super::columns::{MOST_ROWS, left, right, share, text};
 use super::rowids::id;
-use super::{Cx, Hit, Moment, Stats, latency};
+use super::{Cx, Event, Hit, Lost, Moment, Stats, Unit, Want, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
@@ -45,9 +46,14 @@ pub fn source(value: u64) -> [String; 4] {
     [bits(value, 5, 14, LEVELS), bits(value, 19, 5, SNOOPS), bits(value, 26, 7, TLBS), bits(value, 24, 2, LOCKS)]
 }
 
-/// What was sampled.
+/// One sample for so many loads or stores: what perf mem record takes by default comes to about as many.
+const PERIOD: u64 = 1000;
+
+/// What was sampled of loads or of stores.
 #[derive(Debug, Default)]
 pub struct Accesses {
+    /// The event, with the names of others that would do.
+    event: String,
     sources: BTreeMap<u64, Stats>,
     functions: FxHashMap<(i32, Pin), Stats>,
     lines: FxHashMap<(i32, u64), Stats>,
@@ -58,7 +64,12 @@ pub struct Accesses {
 const MAX_LINES: usize = 1 << 17;
 
 impl Accesses {
-    pub fn add(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    /// Of an event that samples accesses.
+    pub fn of(event: String) -> Self {
+        Self { event, ..Self::default() }
+    }
+
+    fn add(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
         cx.comm(hit.tid);
         cx.point(hit.time, hit.weight);
         let line = (hit.pid, hit.addr & !63);
@@ -71,10 +82,6 @@ impl Accesses {
             lists.push(self.lines.entry(line).or_default());
         }
         lists.into_iter().for_each(|stats| stats.add(hit.weight));
-    }
-
-    pub fn clear(&mut self) {
-        *self = Self::default();
     }
 
     fn columns(first: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
@@ -95,8 +102,29 @@ impl Accesses {
         cells.push(share(stats.sum.max(stats.n), self.all.sum.max(self.all.n)));
         cells
     }
+}
 
-    pub fn panels(&self, at: &Moment<'_>) -> Vec<Panel> {
+impl Unit for Accesses {
+    fn wants(&self) -> Vec<Want> {
+        let want = Want::new(self.event.clone());
+        vec![Want { rate: Some(Rate::Period(PERIOD)), memory: true, ..want }.with_stack(true)]
+    }
+
+    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        self.add(hit, cx);
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "shares are those of the samples that came"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let named = vec![
             left("level", "Level", 20),
             left("snoop", "Snoop", 8),
@@ -129,6 +157,10 @@ impl Accesses {
             Panel::new("Cache lines", Body::Table(lines.limited(MOST_ROWS))),
             latency::by_powers("Cycles", &self.all, Measure::Count),
         ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        *self = Self::of(std::mem::take(&mut self.event));
     }
 }
 

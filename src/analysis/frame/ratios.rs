@@ -1,10 +1,10 @@
-//! Hits and misses of counters, by CPU.
+//! Units about hits and misses of hardware counters, by CPU.
 
 use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
-use super::Moment;
 use super::columns::{named, right, text};
 use super::counts::Counts;
+use super::{Cx, Event, Hit, Lost, Moment, Unit, Want};
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
@@ -15,27 +15,24 @@ pub struct Ratio {
     pub misses: usize,
 }
 
-/// Counters and their ratios.
+/// Counters and their ratios. Those that a machine does not have are left out.
 #[derive(Debug)]
 pub struct Ratios {
-    pub counts: Counts,
-    titles: Vec<&'static str>,
+    counts: Counts,
+    /// Each event and its column, by role.
+    events: &'static [(&'static str, &'static str)],
     there: Vec<bool>,
     ratios: &'static [Ratio],
 }
 
 impl Ratios {
-    pub fn new(titles: &[&'static str], ratios: &'static [Ratio]) -> Self {
-        Self { counts: Counts::new(1_000_000_000), titles: titles.to_vec(), there: vec![false; titles.len()], ratios }
-    }
-
-    pub fn bind(&mut self, role: usize) {
-        self.there[role] = true;
+    pub fn new(events: &'static [(&'static str, &'static str)], ratios: &'static [Ratio]) -> Self {
+        Self { counts: Counts::new(1_000_000_000), events, there: vec![false; events.len()], ratios }
     }
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = vec![right("cpu", "CPU", 5)];
-        for (role, title) in self.titles.iter().enumerate() {
+        for (role, (_, title)) in self.events.iter().enumerate() {
             columns.extend(self.there[role].then(|| named(title, Align::Right, 14)));
         }
         columns.extend(self.ratios.iter().map(|ratio| named(ratio.title, Align::Right, 10)));
@@ -44,7 +41,7 @@ impl Ratios {
 
     fn cells(&self, first: Cell, count: &dyn Fn(usize) -> u64) -> Vec<Cell> {
         let mut cells = vec![first];
-        cells.extend((0..self.titles.len()).filter(|role| self.there[*role]).map(|role| Cell::Count(count(role))));
+        cells.extend((0..self.events.len()).filter(|role| self.there[*role]).map(|role| Cell::Count(count(role))));
         for ratio in self.ratios {
             let (all, misses) = (count(ratio.all), count(ratio.misses));
             // A division by zero is no ratio.
@@ -57,8 +54,33 @@ impl Ratios {
         }
         cells
     }
+}
 
-    pub fn panels(&self, at: &Moment<'_>) -> Vec<Panel> {
+impl Unit for Ratios {
+    fn wants(&self) -> Vec<Want> {
+        self.events.iter().map(|(event, _)| Want::new(*event).counted().optional()).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.there[event.role] = true;
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+        self.counts.hit(hit, hit.period.max(1));
+    }
+
+    fn count(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
+        self.counts.read(role, cpu, time, value, running_percent);
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "counts of a recording are too low by them; live counters lose nothing"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut rows = Rows::new(self.columns());
         for cpu in self.counts.cpus() {
             rows.push(cpu.into(), self.cells(Cell::Id(cpu.into()), &|role| self.counts.of(role, cpu)));
@@ -67,7 +89,11 @@ impl Ratios {
         let note = self.counts.partly.map(|least| {
             format!("counters shared the hardware: the least was on it {least:.0} % of the time, and is scaled")
         });
-        let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.titles[*role].to_owned());
+        let course = self.counts.course.series(at.start, Measure::Count, 16, |role| self.events[*role].1.to_owned());
         vec![Panel::new("By CPU", Body::Table(rows)).noted(note.unwrap_or_default()), Panel::new("Course", course)]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.reset();
     }
 }

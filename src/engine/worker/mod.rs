@@ -195,12 +195,13 @@ impl Worker {
         for note in batch.notes.drain(..) {
             self.note(note);
         }
-        let (counts, changed) = (batch.counts.take(), batch.changed.take());
+        let counts = batch.counts.take();
         for reply in batch.replies.drain(..) {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
         let timed = self.ingest.core().profile.ledger.timed;
         self.ingest.feed(&mut batch);
+        let changed = batch.changed.take();
         if self.facts.frequency == 0 {
             // Nothing can be expected of a clock that is let through in part.
             self.ingest.core_mut().profile.ledger.timed = timed;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::analysis::frame::{Look, Settings, Spec};
 use crate::engine::units::shared;
 use crate::engine::{Loaded, Notice, UnitAnswer, UnitRequest};
-use crate::event::plain;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
 
@@ -62,33 +61,10 @@ impl Worker {
 
     fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
         let unit = (spec.make)(settings).map_err(|why| format!("{}: {why}", spec.name))?;
-        let wants = unit.wants();
-        let shared = shared(&wants).map_err(|why| format!("{}: {why}", spec.name))?;
+        let shared = shared(&unit.wants()).map_err(|why| format!("{}: {why}", spec.name))?;
         let core = self.ingest.core_mut();
-        let there = |name: &str| core.events.iter().any(|event| event.name == name);
-        let fresh: Vec<String> = shared
-            .events
-            .iter()
-            .chain(&shared.optional)
-            .map(|event| event.name.clone())
-            .filter(|name| !there(name))
-            .collect();
-        let probes: Vec<String> =
-            wants.iter().filter(|want| want.probe.is_some()).map(|want| want.event.clone()).collect();
-        // Events that other units measure without stacks get them; how the user's own are measured is theirs.
-        let stacked = |event: usize| {
-            let name = plain(&core.events[event].name);
-            wants.iter().any(|want| want.stack && want.event.split('|').any(|own| own == name))
-        };
-        let bare = |event: &usize| core.units.is_bare(*event as u16) && stacked(*event);
-        let bare: Vec<usize> = (0..core.events.len()).filter(bare).collect();
-        core.units.expect(fresh.into_iter().chain(probes));
         self.units.chosen = Some(core.units.start(spec, unit, monotonic_ns())?);
         core.bind_all_units();
-        for event in bare {
-            let control = self.for_source(Control::Event(event, Change::Chains(true)));
-            let _ = self.links.controls.send(control);
-        }
         let _ = self.links.controls.send(Control::Share(shared));
         self.links.waker.wake();
         Ok(format!("{} runs", spec.name))

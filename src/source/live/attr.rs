@@ -212,10 +212,10 @@ pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const COMMON: Common = Common {
+    pub const COMMON: Common = Common {
         rate: Rate::Frequency(999),
         chains: CallGraph::Fp,
         exclude: Exclude { kernel: false, user: false, guest: false, idle: false },

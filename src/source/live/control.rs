@@ -5,7 +5,7 @@ use crate::event::spec::Places;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
-use crate::source::{Batch, Change, Control, Rate, Run, Shared};
+use crate::source::{Batch, Change, Control, Rate, Run};
 
 use super::attach::ByCpu;
 use super::slot::Slot;
@@ -16,7 +16,7 @@ use super::{LiveSource, OpenError, attr, desc};
 const MAX_EVENTS: usize = 4096;
 
 /// An error's lines as one.
-fn line(error: &OpenError) -> String {
+pub(super) fn line(error: &OpenError) -> String {
     error.to_string().trim_end().replace('\n', ". ")
 }
 
@@ -34,6 +34,11 @@ impl LiveSource {
                 Err("this event is made of others: change those".to_owned())
             }
             Control::Target(text) => self.attach_to(text),
+            // What was measured for units alone is measured as the user has it from now on.
+            Control::Event(slot, Change::Start) if self.attachment.slots[*slot].event.for_units => {
+                let name = self.attachment.slots[*slot].event.name.clone();
+                self.add(&name)
+            }
             Control::Event(slot, change) => self.change(*slot, change),
             Control::Pause(on) => {
                 (0..self.attachment.slots.len()).for_each(|slot| self.attachment.pause(slot, *on));
@@ -49,65 +54,25 @@ impl LiveSource {
         }
     }
 
-    /// Measures what analysis units want and nobody measures yet.
-    fn share(&mut self, shared: &Shared) -> Result<String, String> {
-        let mut events = shared.events.clone();
-        for (text, stack, optional) in &shared.probes {
-            match self.probes.add(text) {
-                Ok(name) => {
-                    let mut made = parse(&name, &Places::system()).map_err(|fault| fault.line())?;
-                    made.iter_mut().for_each(|event| event.no_chains = !stack);
-                    events.append(&mut made);
-                }
-                Err(why) if *optional => self.attachment.notes.push(format!("{text}: {why}")),
-                Err(why) => return Err(format!("{text}: {why}")),
-            }
-        }
-        for event in &shared.optional {
-            self.add_optional(event.clone());
-        }
-        let open = |name: &str| self.attachment.slots.iter().any(|slot| slot.is_open() && slot.event.name == name);
-        events.retain(|event| !open(&event.name));
-        if events.is_empty() { Ok(String::new()) } else { self.add_events(events).map(|_| String::new()) }
-    }
-
-    /// Measures an event if that can be; else a note says why it cannot.
-    fn add_optional(&mut self, event: Event) {
-        let (name, known) = (event.name.clone(), self.attachment.slots.len());
-        if self.attachment.slots.iter().any(|slot| slot.is_open() && slot.event.name == name) {
-            return;
-        }
-        let placed = self.place(vec![event]);
-        let opened = placed.and_then(|which| self.reopen(&which).map_err(|error| line(&error)).map(|()| which));
-        match opened {
-            Ok(which) => {
-                let fresh = which.into_iter().filter(|slot| *slot >= known);
-                self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
-            }
-            Err(why) => {
-                for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.name == name) {
-                    slot.run = Run::Refused(why.clone());
-                }
-                self.attachment.slots.truncate(known);
-                self.attachment.notes.push(why);
-            }
-        }
-    }
-
     /// Measures more events. One that was measured before goes on in its place.
     fn add(&mut self, names: &str) -> Result<String, String> {
         let events = parse(names, &Places::system()).map_err(|fault| fault.line())?;
         self.add_events(events)
     }
 
-    fn add_events(&mut self, events: Vec<Event>) -> Result<String, String> {
+    pub(super) fn add_events(&mut self, events: Vec<Event>) -> Result<String, String> {
         self.room_for(events.len())?;
-        let known = self.attachment.slots.len();
+        let before = self.attachment.slots.clone();
+        let known = before.len();
         let which = self.place(events)?;
         let opened = self.reopen(&which).map_err(|error| line(&error));
         if let Err(why) = &opened {
-            for slot in &which {
-                self.attachment.slots[*slot].run = Run::Refused(why.clone());
+            for at in &which {
+                let slot = &mut self.attachment.slots[*at];
+                match before.get(*at).filter(|before| before.is_open()) {
+                    Some(before) => slot.event = before.event.clone(),
+                    None => slot.run = Run::Refused(why.clone()),
+                }
             }
         }
         let fresh = known..self.attachment.slots.len();
@@ -119,11 +84,14 @@ impl LiveSource {
         })
     }
 
-    /// Finds each event its slot.
-    fn place(&mut self, events: Vec<Event>) -> Result<Vec<usize>, String> {
+    /// Finds each event its slot: the one that it had before, or that it has for units.
+    pub(super) fn place(&mut self, events: Vec<Event>) -> Result<Vec<usize>, String> {
         let slots = &mut self.attachment.slots;
-        let measured = |name: &str| slots.iter().find(|s| s.is_open() && s.event.name == name);
-        if let Some(slot) = events.iter().find_map(|e| measured(&e.name)) {
+        let measured = |event: &Event| {
+            let own = |s: &&Slot| s.is_open() && s.event.name == event.name && (event.for_units || !s.event.for_units);
+            slots.iter().find(own)
+        };
+        if let Some(slot) = events.iter().find_map(measured) {
             return Err(format!("{} is measured already", slot.event.name));
         }
         if slots.len() + events.len() > MAX_EVENTS {
@@ -132,7 +100,12 @@ impl LiveSource {
         let groups = slots.iter().filter_map(|s| s.event.group).max().unwrap_or(0);
         let mut place = |event: Event| match slots.iter().position(|s| s.event.name == event.name) {
             Some(at) => {
-                slots[at].run = Run::Running;
+                let slot = &mut slots[at];
+                slot.run = Run::Running;
+                // The user's own event goes on as it was.
+                if event.for_units || slot.event.for_units {
+                    slot.event = Event { group: slot.event.group, ..event };
+                }
                 at
             }
             None => {
@@ -246,7 +219,7 @@ impl LiveSource {
     }
 
     /// Opens the events of some slots anew, then closes the old ones.
-    fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
+    pub(super) fn reopen(&mut self, which: &[usize]) -> Result<(), OpenError> {
         if self.target.is_tasks() {
             self.known_tasks = self.target.tasks();
         }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod flood;
 pub mod kernel_maps;
 pub mod probes;
+mod share;
 mod slot;
 pub mod target;
 

@@ -47,6 +47,7 @@ impl Slot {
             rate: attr::rate(&self.event, common),
             chains: if self.event.no_chains { CallGraph::None } else { common.chains },
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
+            for_units: self.event.for_units,
         }
     }
 }

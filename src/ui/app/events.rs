@@ -127,6 +127,9 @@ impl App {
                 Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
                     self.effects.push(Effect::Control(Control::Event(event, Change::Start)));
                 }
+                Some(Meter { state, .. }) if state.for_units => {
+                    self.effects.push(Effect::Control(Control::Add(state.name.clone())));
+                }
                 _ => {
                     self.event = event;
                     self.tab = Tab::Top;

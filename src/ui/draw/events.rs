@@ -359,6 +359,9 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
         lines.push((text, theme.warning));
     }
     lines.extend(state.note.iter().map(|note| (note.clone(), theme.warning)));
+    if state.for_units {
+        lines.push(("measured for units alone: ⏎ keeps its samples from now on".to_owned(), theme.dim));
+    }
     lines
 }
 

@@ -15,10 +15,10 @@ use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::command::Command;
-use perfprof_tui::ui::theme::Depth;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 
+const THEME: &str = "dark";
 const CELL: (u16, u16) = (8, 17);
 const BACK: &str = "#16181d";
 const FORE: &str = "#d4d7dd";
@@ -94,7 +94,7 @@ fn svg(buffer: &Buffer) -> String {
 }
 
 fn check(name: &str, harness: &Harness) {
-    compare(name, &harness.buffer());
+    compare(name, &harness.buffer_of_theme(THEME));
 }
 
 fn compare(name: &str, buffer: &Buffer) {
@@ -130,17 +130,17 @@ fn children_and_their_callees() {
 #[test]
 fn the_cpus_and_what_stands_out() {
     let harness = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 26).host("ipvs-busy").keys("!");
-    compare("cpus", &harness.buffer_in(Depth::True));
+    compare("cpus", &harness.buffer_of_theme(THEME));
 }
 
 #[test]
 fn the_flame_graph_both_ways_and_around_a_function() {
     let versus = Harness::open("fp-sysmix.data", "kallsyms", 110, 22).against("multi3.data", "kallsyms");
-    compare("versus", &versus.keys("2").buffer_in(Depth::True));
+    compare("versus", &versus.keys("2").buffer_of_theme(THEME));
     let waiting = Harness::open("switches.data", "switches.kallsyms", 110, 18).keys("2c<down>");
-    compare("off-cpu", &waiting.buffer_in(Depth::True));
+    compare("off-cpu", &waiting.buffer_of_theme(THEME));
     for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
-        compare(name, &incident().keys(keys).buffer_in(Depth::True));
+        compare(name, &incident().keys(keys).buffer_of_theme(THEME));
     }
 }
 
@@ -148,18 +148,18 @@ fn the_flame_graph_both_ways_and_around_a_function() {
 fn when_samples_came() {
     let harness = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 110, 26);
     let burst = harness.keys("/estimation_timer<ret>3<home><right><right>'av<right><right>");
-    compare("time", &burst.buffer_in(Depth::True));
+    compare("time", &burst.buffer_of_theme(THEME));
     let tasks = burst.keys("<esc>v:range 2,4<ret>:time-rows function<ret>/softirq<ret>");
-    compare("time-functions", &tasks.buffer_in(Depth::True));
+    compare("time-functions", &tasks.buffer_of_theme(THEME));
 }
 
 #[test]
 fn events_that_are_measured_and_those_that_could_be() {
     let harness = || Harness::open("switches.data", "switches.kallsyms", 110, 24).metered();
-    compare("events", &harness().keys("5<down>").buffer_in(Depth::True));
+    compare("events", &harness().keys("5<down>").buffer_of_theme(THEME));
     compare(
         "capture",
-        &harness().keys("5<down>F").keys(" && tid in 100-200 && context == task").buffer_in(Depth::True),
+        &harness().keys("5<down>F").keys(" && tid in 100-200 && context == task").buffer_of_theme(THEME),
     );
 }
 
@@ -177,5 +177,5 @@ fn a_unit_of_a_recording() {
     harness.app.info.target = "sched.data".to_owned();
     harness.app.run(Command::TabUnits);
     harness.app.set_units(Arc::new(answers));
-    compare("rundelay", &harness.buffer_in(Depth::True));
+    compare("rundelay", &harness.buffer_of_theme(THEME));
 }

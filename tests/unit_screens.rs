@@ -3,7 +3,6 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::scenes::scene;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -13,26 +12,13 @@ use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::{Answer, Key};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
-use perfprof_tui::symbols::Form;
 use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::command::Command;
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
 
 fn app(width: u16, height: u16) -> App {
-    let start = Start {
-        columns: vec![Field::SelfTime, Field::Key(Key::Sym)],
-        children: false,
-        filter: None,
-        limit: 0.0,
-        refresh: Duration::from_secs(1),
-        points: 10.0,
-        invocation: vec!["perfprof-tui".into()],
-        exec: Vec::new(),
-        form: Form::Plain,
-        inlined: true,
-        saved: Default::default(),
-    };
+    let start = Start { columns: vec![Field::SelfTime, Field::Key(Key::Sym)], children: false, ..Start::default() };
     let mut info = Info::new(Origin::Recorded);
     info.host = "host".into();
     let mut app = App::new(info, start);

@@ -5,30 +5,28 @@ use std::path::PathBuf;
 
 use crate::ui::app::SavedFilters;
 
+use super::config;
 use super::output::complain;
 
-/// Where they are kept (XDG Base Directory Specification); `None` without a home.
+/// Where they are kept; `None` without a home.
 pub fn path() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("perfprof-tui").join("filters.toml"))
+    config::folder().map(|folder| folder.join("filters.toml"))
 }
 
-/// Those that are there. A file that cannot be read is said, and left as it is.
+/// Those that are there, and those of the configuration. A file that cannot be read is said, and left as it is.
 pub fn read() -> SavedFilters {
-    let Some(path) = path() else { return SavedFilters::new() };
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return SavedFilters::new(),
-        Err(error) => {
-            complain(&format!("{}: {error}", path.display()));
-            return SavedFilters::new();
-        }
-    };
-    toml::from_str::<BTreeMap<String, String>>(&text).unwrap_or_else(|error| {
-        complain(&format!("{}: {}", path.display(), error.message()));
-        SavedFilters::new()
-    })
+    let mut all = config::get().filters.clone();
+    let Some(path) = path() else { return all };
+    let text = config::private_file(&path).unwrap_or_else(|why| {
+        complain(&why);
+        None
+    });
+    let own = toml::from_str::<BTreeMap<String, String>>(&text.unwrap_or_default());
+    match own {
+        Ok(own) => all.extend(own),
+        Err(error) => complain(&format!("{}: {}", path.display(), error.message())),
+    }
+    all
 }
 
 /// Writes them all; the outcome in words.

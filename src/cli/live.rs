@@ -24,7 +24,7 @@ use crate::source::Source;
 use crate::symbols::Form;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::ui::run::Outside;
-use crate::ui::theme::{Depth, Theme};
+use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
 
 use super::Usage;
@@ -35,7 +35,7 @@ use super::outer::Outer;
 use super::output::complain;
 use super::recorder;
 use super::report::keys_of;
-use super::{setup, units};
+use super::{args, config, looks, setup, units};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
@@ -102,7 +102,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
 
 /// A unit's screen on the running machine.
 pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
-    let Args { live, .. } = Args::parse_from(["perfprof-tui"]);
+    let live = args::live();
     let refresh = Duration::from_secs(1);
     let start = start(&live.view, refresh)?;
     // Whom the unit narrows itself to is known when its source is.
@@ -153,8 +153,14 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     for command in &view.exec {
         crate::ui::command::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;
     }
-    let mut columns = vec![Field::Children, Field::SelfTime, Field::Samples];
-    columns.extend(keys_of(&view.sort)?.into_iter().map(Field::Key));
+    let columns = match (&view.sort, &config::get().columns) {
+        (Some(sort), _) => {
+            let keys = keys_of(sort)?.into_iter().map(Field::Key);
+            [Field::Children, Field::SelfTime, Field::Samples].into_iter().chain(keys).collect()
+        }
+        (None, Some(columns)) => columns.clone(),
+        (None, None) => Field::FIRST.to_vec(),
+    };
     Ok(Start {
         columns,
         children: !view.no_children,
@@ -167,6 +173,8 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         form: if view.no_demangle { Form::Raw } else { Form::Plain },
         inlined: !view.no_inline,
         saved: super::filters::read(),
+        keymap: config::get().keymap.clone(),
+        ..Start::default()
     })
 }
 
@@ -205,11 +213,7 @@ fn session(
     warning: Option<String>,
     files: Files,
 ) -> anyhow::Result<u8> {
-    let depth = match &view.color {
-        Some(text) => Depth::parse(text).map_err(Usage)?,
-        None => Depth::detect(),
-    };
-    let theme = Theme::new(depth);
+    let looks = looks::choose(view)?;
     if source.info().origin == Origin::Live || !source.info().events.is_empty() {
         filter_of(view.filter.as_deref(), Known::These(&tracepoints::first_fields(source.info())))?;
     }
@@ -217,7 +221,12 @@ fn session(
     watch_signals(outside_tx.clone())?;
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    app.fine = theme.fine;
+    app.fine = matches!(looks.themes.depth, Depth::True | Depth::Ansi256);
+    app.themes = looks.themes.names().map(str::to_owned).collect();
+    app.theme = looks.name;
+    if config::get().mouse == Some(false) {
+        app.leave_mouse();
+    }
     if let Some(text) = warning.or_else(|| engine.info().states.iter().find_map(|s| s.note.clone())) {
         app.say(text);
     }
@@ -237,7 +246,7 @@ fn session(
     if let Some((spec, settings)) = files.unit {
         app.start_unit(spec, settings);
     }
-    let result = interface::run(&mut app, &theme, &engine, &outside, &mut outer);
+    let result = interface::run(&mut app, &looks.themes, &engine, &outside, &mut outer);
     term::leave();
     watched.store(true, Ordering::Relaxed);
     let ended = engine.answer().ended.clone();

@@ -3,6 +3,7 @@
 
 pub mod annotate;
 pub mod args;
+pub mod config;
 pub mod cpus;
 pub mod diff;
 pub mod export;
@@ -10,6 +11,7 @@ mod filters;
 pub mod input;
 pub mod list;
 pub mod live;
+mod looks;
 pub mod outer;
 mod output;
 pub mod probe;
@@ -26,7 +28,7 @@ mod watch;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 /// The arguments or a request make no sense: exit code 2, as clap's own.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +37,9 @@ pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
-    let parsed = args::units::add(Args::command()).try_get_matches().and_then(|matches| {
+    let config = config::get();
+    let command = config::apply(args::whole(), &config.options);
+    let parsed = command.try_get_matches().and_then(|matches| {
         if let Some((spec, own)) = args::units::find(&matches) {
             return Ok(Parsed::Unit(spec, Box::new(args::units::UnitArgs::of(spec, own)?)));
         }
@@ -55,6 +59,9 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    if !matches!(args.command, Some(Command::Config(_))) {
+        config.faults.iter().for_each(|fault| output::complain(fault));
+    }
     code(match args.command {
         None => live::run(args.live),
         Some(Command::Open(open)) => live::open(open),
@@ -70,6 +77,7 @@ pub fn main() -> ExitCode {
         Some(Command::Probe(options)) => probe::run(options),
         Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
+        Some(Command::Config(options)) => config::run(options),
     })
 }
 

@@ -24,6 +24,17 @@ pub enum Field {
 }
 
 impl Field {
+    /// What a table shows at first.
+    pub const FIRST: &[Self] = &[
+        Self::Children,
+        Self::SelfTime,
+        Self::Samples,
+        Self::Key(Key::Comm),
+        Self::Key(Key::Pid),
+        Self::Key(Key::Dso),
+        Self::Key(Key::Sym),
+    ];
+
     pub fn column(self) -> Column {
         let of = |name, title, width| Column::new(name, title, Align::Right, width);
         match self {

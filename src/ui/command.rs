@@ -138,6 +138,7 @@ pub enum Command {
     Write(Option<String>),
     CopyCommand,
     Suspend,
+    Theme(Option<String>),
     Redraw,
     Mouse,
     TabUnits,
@@ -358,6 +359,7 @@ table! {
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";
         "palette" [":"] => Palette: "find and run any command";
+        "theme": "name" [] => Theme: "other colours; each is shown while it is chosen";
         "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
         "redraw" ["ctrl-l"] => Redraw: "draw the screen anew";
         "suspend" ["ctrl-z"] => Suspend: "stop the program until fg";
@@ -385,15 +387,6 @@ pub fn parse(text: &str) -> Result<Command, String> {
     Ok(row.command((!argument.is_empty()).then(|| argument.to_owned())))
 }
 
-/// What a key means, given the keys of an unfinished chord before it.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Lookup {
-    Run(Command),
-    /// More keys may follow.
-    Prefix,
-    Nothing,
-}
-
 /// Groups of commands whose keys work on one screen only, and there before all others.
 pub const FLAME: &str = "Flame graph";
 pub const CPUS: &str = "CPUs";
@@ -401,32 +394,9 @@ pub const EVENTS: &str = "Events";
 pub const TIME: &str = "Time";
 pub const UNITS: &str = "Units";
 
-fn is_special(row: &Row) -> bool {
-    [FLAME, TIME, CPUS, EVENTS, UNITS].contains(&row.group)
-}
-
-/// Looks a key sequence up; `own` is the group of the screen that is looked at, if it has one.
-pub fn lookup(keys: &str, own: Option<&str>) -> Lookup {
-    let special = TABLE.iter().filter(|row| is_special(row) && Some(row.group) == own);
-    if let Some(row) = special.into_iter().find(|row| row.keys.contains(&keys)) {
-        return Lookup::Run(row.command(None));
-    }
-    let mut prefix = false;
-    for row in TABLE.iter().filter(|row| !is_special(row)) {
-        for bound in row.keys {
-            if *bound == keys {
-                return Lookup::Run(row.command(None));
-            }
-            prefix |= bound.strip_prefix(keys).is_some_and(|rest| rest.starts_with(' '));
-        }
-    }
-    if prefix { Lookup::Prefix } else { Lookup::Nothing }
-}
-
-/// The commands that can end a begun chord: (key, doc).
-pub fn continuations(prefix: &str) -> Vec<(&'static str, &'static str)> {
-    let rest = |key: &&'static str| key.strip_prefix(prefix).and_then(|r| r.strip_prefix(' '));
-    TABLE.iter().flat_map(|row| row.keys.iter().filter_map(rest).map(|key| (key, row.doc))).collect()
+/// The group that a row's keys are bound to: none for those that work everywhere.
+pub fn layer(row: &Row) -> Option<&'static str> {
+    [FLAME, TIME, CPUS, EVENTS, UNITS].into_iter().find(|group| *group == row.group)
 }
 
 /// The README's table of keys.
@@ -447,8 +417,8 @@ mod tests {
 
     #[test]
     fn no_key_means_two_things() {
-        let of = |own: Option<&str>| {
-            let mine = |r: &&Row| own.map_or(!is_special(r), |own| r.group == own);
+        let of = |own: Option<&'static str>| {
+            let mine = |r: &&Row| layer(r) == own;
             let mut keys: Vec<&str> = TABLE.iter().filter(mine).flat_map(|r| r.keys).copied().collect();
             keys.sort_unstable();
             assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
@@ -469,13 +439,5 @@ mod tests {
         assert_eq!(parse(" search  tcp send "), Ok(Command::Search(Some("tcp send".into()))));
         assert!(parse("fitler x").expect_err("unknown").contains("filter"));
         assert!(parse("quit now").is_err());
-    }
-
-    #[test]
-    fn chords() {
-        assert_eq!(lookup("r", None), Lookup::Prefix);
-        assert_eq!(lookup("r +", None), Lookup::Run(Command::Faster));
-        assert_eq!(lookup("r x", None), Lookup::Nothing);
-        assert_eq!(continuations("r").len(), 7);
     }
 }

@@ -38,8 +38,56 @@ pub fn name(event: &KeyEvent) -> Option<String> {
     Some(out)
 }
 
+/// Keys as they are written, those of a chord separated by spaces: `ctrl-t`, `alt-enter`, `g g`. The error says
+/// what keys are called.
+pub fn parse(text: &str) -> Result<String, String> {
+    let mut out: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let (mut rest, mut control, mut alt) = (word, false, false);
+        loop {
+            match rest.split_once('-') {
+                Some(("ctrl", after)) if !control && !after.is_empty() => (rest, control) = (after, true),
+                Some(("alt", after)) if !alt && !after.is_empty() => (rest, alt) = (after, true),
+                _ => break,
+            }
+        }
+        let one = rest.chars().count() == 1 && !rest.contains(char::is_control);
+        let function = rest.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| (1..=12).contains(&n));
+        if !(one || function || NAMES.contains(&rest)) {
+            return Err(format!(
+                "{word} is no key: expected a character, f1 to f12, {}; ctrl- or alt- before it",
+                NAMES.join(", ")
+            ));
+        }
+        out.push(format!("{}{}{rest}", if control { "ctrl-" } else { "" }, if alt { "alt-" } else { "" }));
+    }
+    if out.is_empty() { Err("no key is named".to_owned()) } else { Ok(out.join(" ")) }
+}
+
+/// Keys that have names.
+const NAMES: &[&str] = &[
+    "space",
+    "enter",
+    "esc",
+    "tab",
+    "backtab",
+    "backspace",
+    "del",
+    "up",
+    "down",
+    "left",
+    "right",
+    "pgup",
+    "pgdn",
+    "home",
+    "end",
+];
+
 /// As shown in the footer and the help.
 pub fn shown(key: &str) -> String {
+    if key.len() > 1 && key.contains(' ') {
+        return key.split(' ').map(shown).collect::<Vec<_>>().join(" ");
+    }
     match key {
         "enter" => "⏎".to_owned(),
         "backspace" => "⌫".to_owned(),
@@ -73,5 +121,15 @@ mod tests {
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), "ctrl-c");
         assert_eq!(key(KeyCode::Char(' '), KeyModifiers::NONE), "space");
         assert_eq!(shown("ctrl-c"), "^C");
+        assert_eq!(shown("r +"), "r +");
+    }
+
+    #[test]
+    fn keys_are_written_as_they_are_named() {
+        for text in ["x", "ctrl-t", "ctrl-alt-del", "g g", "-", "ctrl--", "f12", "é"] {
+            assert_eq!(parse(text).as_deref(), Ok(text));
+        }
+        assert_eq!(parse("  r   + ").as_deref(), Ok("r +"));
+        assert!(["", "f13", "hyper-x", "ctrl-", "xy"].iter().all(|text| parse(text).is_err()));
     }
 }

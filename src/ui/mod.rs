@@ -9,6 +9,7 @@ pub mod cpus;
 pub mod draw;
 pub mod events;
 pub mod flame;
+pub mod keymap;
 pub mod keys;
 pub mod overlay;
 pub mod prompt;

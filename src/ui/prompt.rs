@@ -42,6 +42,7 @@ pub enum Ask {
     Range,
     Note,
     Unit,
+    Theme,
 }
 
 impl Ask {
@@ -52,6 +53,7 @@ impl Ask {
             Self::Range => "from,until in seconds",
             Self::Note => "note",
             Self::Unit => "unit",
+            Self::Theme => "theme",
             Self::Limit => "hide below %",
             Self::Refresh => "seconds",
             Self::Frequency => "Hz",
@@ -96,6 +98,8 @@ pub struct Prompt {
     traced: Arc<Vec<TraceField>>,
     /// Filters by the names that they are kept under.
     saved: SavedFilters,
+    /// What can be chosen from, where that is a list.
+    choices: Vec<String>,
 }
 
 impl Prompt {
@@ -130,6 +134,7 @@ impl Prompt {
             note,
             traced,
             saved: SavedFilters::new(),
+            choices: Vec::new(),
         };
         prompt.refresh(answer);
         prompt
@@ -140,6 +145,18 @@ impl Prompt {
         self.saved = saved;
         self.refresh(answer);
         self
+    }
+
+    /// Offers a list to choose from.
+    pub fn with_choices(mut self, choices: Vec<String>, answer: &Answer) -> Self {
+        self.choices = choices;
+        self.refresh(answer);
+        self
+    }
+
+    /// The completion that is chosen.
+    pub fn choice(&self) -> Option<&str> {
+        self.options.get(self.chosen).map(|(text, _)| text.as_str())
     }
 
     pub fn text(&self) -> &str {
@@ -227,6 +244,10 @@ impl Prompt {
                 (known.map(|(name, filter)| (name.clone(), filter.clone())).collect(), 0)
             }
             (Ask::Attach, _) => (complete::targets(text, answer), 0),
+            (Ask::Theme, _) => {
+                let known = self.choices.iter().filter(|name| name.contains(text.trim()));
+                (known.map(|name| (name.clone(), String::new())).collect(), 0)
+            }
             (Ask::Unit, _) => (units::completions(text), 0),
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),

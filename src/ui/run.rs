@@ -15,7 +15,7 @@ use crate::session::Origin;
 use super::app::{App, Effect, SavedFilters};
 use super::draw;
 use super::term::{self, Screen};
-use super::theme::Theme;
+use super::theme::{Theme, Themes};
 
 /// What happens outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub trait Driver {
 /// Runs the interface until it is left. The terminal must be ours.
 pub fn run(
     app: &mut App,
-    theme: &Theme,
+    themes: &Themes,
     engine: &Engine,
     outside: &Receiver<Outside>,
     driver: &mut dyn Driver,
@@ -65,12 +65,19 @@ pub fn run(
     let size = screen.size()?;
     app.resize(size.width, size.height);
     let mut dirty = true;
+    let mut theme = Theme::new(themes.depth);
+    let mut shown = String::new();
     loop {
         if !effects(app, &mut screen, engine, driver)? {
             return Ok(());
         }
+        if app.theme != shown {
+            theme = themes.get(&app.theme).unwrap_or(theme);
+            app.fine = theme.fine;
+            shown.clone_from(&app.theme);
+        }
         if std::mem::take(&mut dirty) {
-            frame(app, theme, &mut screen)?;
+            frame(app, &theme, &mut screen)?;
         }
         crossbeam_channel::select! {
             recv(inputs) -> input => match input {

@@ -21,6 +21,12 @@ pub fn written() -> u64 {
     WRITTEN.load(Ordering::Relaxed)
 }
 
+/// Colours are decided by the theme: where NO_COLOR is set crossterm would reset a cell's style after setting it,
+/// and the selection would be gone.
+pub fn own_colors() {
+    crossterm::style::force_color_output(true);
+}
+
 /// Takes the terminal.
 pub fn enter() -> io::Result<()> {
     enable_raw_mode()?;

@@ -1,7 +1,6 @@
 //! Engine and interface in one thread, for screens without a terminal.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::data;
 use perfprof_tui::analysis::cpus::{Cpus, Slow};
@@ -10,12 +9,11 @@ use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::event::catalogue::{Entry, Sort};
 use perfprof_tui::event::{EventState, Rate, Run};
-use perfprof_tui::panel::top::Field;
 use perfprof_tui::query::annotate::{self, Target};
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::answer::Meter;
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
-use perfprof_tui::query::{Answer, Fold, Key, Question};
+use perfprof_tui::query::{Answer, Fold, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
@@ -63,33 +61,10 @@ impl Harness {
         let (loaded, mut info) = load(file, kallsyms);
         // The same on every machine: the path of the checkout does not belong on a screen.
         info.target = file.to_owned();
-        let columns = vec![
-            Field::Children,
-            Field::SelfTime,
-            Field::Samples,
-            Field::Key(Key::Comm),
-            Field::Key(Key::Pid),
-            Field::Key(Key::Dso),
-            Field::Key(Key::Sym),
-        ];
-        let refresh = Duration::from_secs(1);
-        let start = Start {
-            columns,
-            children: true,
-            filter: None,
-            limit: 0.0,
-            refresh,
-            points: 10.0,
-            invocation: vec!["perfprof-tui".into()],
-            exec: Vec::new(),
-            form: perfprof_tui::symbols::Form::Plain,
-            inlined: true,
-            saved: Default::default(),
-        };
         let mut harness = Self {
             loaded,
             view: View::default(),
-            app: App::new(info, start),
+            app: App::new(info, Start::default()),
             size: (width, height),
             saved: Vec::new(),
             marks: Vec::new(),
@@ -276,6 +251,11 @@ impl Harness {
     /// The cells of the screen.
     pub fn buffer(&self) -> ratatui::buffer::Buffer {
         self.buffer_in(Depth::Ansi16)
+    }
+
+    /// The screen in a built-in theme, in all its colours.
+    pub fn buffer_of_theme(&self, name: &str) -> ratatui::buffer::Buffer {
+        render(&self.app, &Theme::built_in(name, Depth::True), self.size.0, self.size.1)
     }
 
     /// The same in so many colours.

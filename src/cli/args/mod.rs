@@ -61,14 +61,43 @@ pub enum Command {
     List(List),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
+    /// Print the effective configuration, or check it
+    Config(Config),
+}
+
+/// All that can be typed, units included.
+pub fn whole() -> clap::Command {
+    units::add(<Args as clap::CommandFactory>::command())
+}
+
+/// The live screen's arguments as they are without any, but for the configured ones.
+pub fn live() -> Live {
+    let command = super::config::apply(whole(), &super::config::get().options);
+    let matches = command.get_matches_from(["perfprof-tui"]);
+    let args = <Args as clap::FromArgMatches>::from_arg_matches(&matches);
+    args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
+}
+
+/// Options of `config`.
+#[derive(Debug, ClapArgs)]
+pub struct Config {
+    /// Only say what is wrong with it
+    #[arg(long)]
+    pub check: bool,
+    /// Print where it is looked for
+    #[arg(long, conflicts_with = "check")]
+    pub path: bool,
+    /// Print the scopes that a theme can style
+    #[arg(long, conflicts_with_all = ["check", "path"])]
+    pub scopes: bool,
 }
 
 /// What a screen shows first, and where names come from.
 #[derive(Debug, ClapArgs)]
 pub struct View {
-    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym
-    #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "comm,pid,dso,sym")]
-    pub sort: String,
+    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym [default: comm,pid,dso,sym]
+    #[arg(short = 's', long = "sort", value_name = "KEYS")]
+    pub sort: Option<String>,
     /// Show only samples that match, e.g. 'comm == nginx && !idle'
     #[arg(long = "where", value_name = "FILTER")]
     pub filter: Option<String>,
@@ -99,9 +128,12 @@ pub struct View {
     /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Colours: true, 256, 16 or none [default: from the terminal]
+    /// Colours: true, 256, 16, none, or auto: from the terminal
     #[arg(long, value_name = "DEPTH")]
     pub color: Option<String>,
+    /// The theme, by name; auto: dark or light, as the terminal's background is
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
 }
 
 /// Options of the live screen.

@@ -3,10 +3,11 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::{App, Tab};
-use crate::ui::command::{self, Command, Lookup};
+use crate::ui::command::{self, Command};
 use crate::ui::draw::layout;
+use crate::ui::keymap::Lookup;
 use crate::ui::keys;
-use crate::ui::overlay::{Overlay, Palette, column_menu};
+use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
 use crate::ui::prompt::{Ask, Prompt};
 use crate::ui::screen::Screen;
 
@@ -51,7 +52,7 @@ impl App {
             return;
         }
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
-        match command::lookup(&keys, self.tab.group()) {
+        match self.keymap.lookup(&keys, self.tab.group(), &self.key_facts()) {
             Lookup::Run(command) => {
                 self.chord.clear();
                 self.run(command);
@@ -73,6 +74,7 @@ impl App {
                 if prompt.ask == Ask::EventSearch {
                     self.search_events(prompt.text().trim().to_owned());
                 }
+                self.theme = self.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.theme));
                 if let Some(before) = self.before_search.take() {
                     self.screen = Screen { search: None, height: self.screen.height, ..before };
                 }
@@ -90,6 +92,9 @@ impl App {
         if prompt.ask == Ask::EventSearch {
             self.search_events(prompt.text().trim().to_owned());
         }
+        if let Some(name) = prompt.choice().filter(|_| prompt.ask == Ask::Theme) {
+            self.theme = name.to_owned();
+        }
         if let Some(before) = self.before_search.as_ref().filter(|_| self.tab == Tab::Top) {
             self.screen = Screen { height: self.screen.height, ..before.clone() };
             // An unfinished pattern is shown as a fault by the prompt itself.
@@ -99,7 +104,12 @@ impl App {
     }
 
     pub(super) fn prompt_done(&mut self, prompt: Prompt) {
-        let text = prompt.text().trim().to_owned();
+        let mut text = prompt.text().trim().to_owned();
+        if prompt.ask == Ask::Theme {
+            // What is shown is what was chosen.
+            text = prompt.choice().map_or(text, str::to_owned);
+            self.theme = self.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.theme));
+        }
         if prompt.fault.is_some() {
             self.prompt = Some(prompt);
             return;
@@ -142,6 +152,7 @@ impl App {
             Ask::Range => self.run(Command::Range(given)),
             Ask::Note => self.run(Command::Note(given)),
             Ask::Unit => self.run(Command::Unit(given)),
+            Ask::Theme => self.run(Command::Theme(given)),
         }
     }
 
@@ -182,6 +193,29 @@ impl App {
         self.overlays.push(overlay);
     }
 
+    /// What the palette finds beside commands: functions and tasks on the screen, and the events.
+    pub(super) fn palette(&self) -> Palette {
+        let mut things: Vec<Entry> = Vec::new();
+        let mut seen = hashbrown::HashSet::new();
+        let mut add = |kind: &'static str, name: &str, about: String, command: Command| {
+            let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
+            if usable && seen.insert((kind, name.to_owned())) {
+                things.push(Entry::Thing { kind, name: name.to_owned(), about, command });
+            }
+        };
+        for line in &self.answer.lines {
+            let share = crate::panel::unit::percent(line.own_percent);
+            let pattern = format!("^{}$", regex::escape(&line.sym));
+            add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
+            if let Some(comm) = line.group.comm.as_deref().filter(|_| line.depth == 0) {
+                let filter = format!("comm == \"{comm}\"");
+                add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
+            }
+        }
+        things.extend(self.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())));
+        Palette::over(things)
+    }
+
     /// Returns whether the palette stays.
     pub(super) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
         let matches = palette.matches();
@@ -197,15 +231,29 @@ impl App {
                     self.run(command);
                     return false;
                 }
-                let Some(row) = matches.get(palette.cursor) else {
+                let Some(entry) = matches.get(palette.cursor) else {
                     self.error(command::parse(&typed).err().unwrap_or_default());
                     return true;
                 };
-                if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
-                    self.run(row.command(None));
-                    return false;
+                match entry {
+                    Entry::Command(row) => {
+                        if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
+                            self.run(row.command(None));
+                            return false;
+                        }
+                        palette.input = tui_input::Input::new(format!("{} ", row.name));
+                    }
+                    Entry::Thing { command, .. } => {
+                        self.tab = Tab::Top;
+                        self.run(command.clone());
+                        return false;
+                    }
+                    Entry::Event(event, _) => {
+                        (self.tab, self.event) = (Tab::Top, *event);
+                        self.screen.home();
+                        return false;
+                    }
                 }
-                palette.input = tui_input::Input::new(format!("{} ", row.name));
             }
             _ => {
                 use tui_input::backend::crossterm::EventHandler;

@@ -36,6 +36,7 @@ use super::cpus::CpusScreen;
 use super::draw::layout;
 use super::events::EventsScreen;
 use super::flame::FlameScreen;
+use super::keymap::{Facts, Keymap};
 use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
@@ -123,6 +124,31 @@ pub struct Start {
     pub form: Form,
     pub inlined: bool,
     pub saved: SavedFilters,
+    /// The theme by name, and all that there are.
+    pub theme: String,
+    pub themes: Vec<String>,
+    pub keymap: Keymap,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self {
+            columns: Field::FIRST.to_vec(),
+            children: true,
+            filter: None,
+            limit: 0.0,
+            refresh: Duration::from_secs(1),
+            points: 10.0,
+            invocation: vec!["perfprof-tui".to_owned()],
+            exec: Vec::new(),
+            form: Form::Plain,
+            inlined: true,
+            saved: SavedFilters::new(),
+            theme: String::new(),
+            themes: Vec::new(),
+            keymap: Keymap::default(),
+        }
+    }
 }
 
 /// Which screen is looked at.
@@ -137,6 +163,47 @@ pub enum Tab {
 }
 
 impl Tab {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Top => "Top",
+            Self::Flame => "Flame",
+            Self::Time => "Time",
+            Self::Cpus => "CPUs",
+            Self::Events => "Events",
+            Self::Units => "Units",
+        }
+    }
+
+    /// What the screen is for.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Top => {
+                "The functions that were sampled most. Self is the share in the function itself, Children with what it \
+                 calls. Enter unfolds who called it; the one-key zooms and f narrow what counts, also of the past."
+            }
+            Self::Flame => {
+                "Stacks side by side: as wide as their share of the samples, callees below their callers. Enter zooms, \
+                 Backspace goes back; what is too narrow to be drawn stands together as others."
+            }
+            Self::Time => {
+                "When the samples came: a column for each second, its rows the time inside it. Stripes and blocks are \
+                 bursts. v selects, Enter shows what was selected on every screen, b compares with it."
+            }
+            Self::Cpus => {
+                "What each CPU does by the kernel's own counts, and its softirqs by samples. CPUs that stand out from \
+                 their peers come first; Enter shows the functions behind a cell."
+            }
+            Self::Events => {
+                "What is measured and what it costs, and below it what this machine could measure. Changes hold from now \
+                 on, on all CPUs or on none."
+            }
+            Self::Units => {
+                "Analysis units answer one question each, from the kernel's events: who waits, who wakes whom, which \
+                 calls take how long. Several run at once."
+            }
+        }
+    }
+
     /// The group of commands that work on this screen only.
     pub fn group(self) -> Option<&'static str> {
         match self {
@@ -190,6 +257,11 @@ pub struct App {
     pub strip: bool,
     /// Whether there are colours enough for two rows of a map in one cell.
     pub fine: bool,
+    /// The theme by name, those that there are, and the one before others were looked at.
+    pub theme: String,
+    pub themes: Vec<String>,
+    theme_before: Option<String>,
+    pub keymap: Arc<Keymap>,
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
@@ -260,6 +332,10 @@ impl App {
             ranges: range::Ranges::default(),
             strip: true,
             fine: true,
+            theme: start.theme,
+            themes: start.themes,
+            theme_before: None,
+            keymap: Arc::new(start.keymap),
             baseline: None,
             per: Per::Total,
             age: Age::All,
@@ -343,6 +419,22 @@ impl App {
             Ok(command) => self.run(command),
             Err(error) => self.error(error),
         }
+    }
+
+    /// What conditions of key bindings ask about.
+    pub fn key_facts(&self) -> Facts {
+        Facts {
+            live: self.info.origin == Origin::Live,
+            frozen: self.frozen,
+            filtered: self.filter.is_some() || !self.zooms.is_empty(),
+            comparing: self.baseline.is_some(),
+        }
+    }
+
+    /// Leaves the mouse to the terminal from the start.
+    pub fn leave_mouse(&mut self) {
+        self.mouse = false;
+        self.effects.push(Effect::Mouse(false));
     }
 
     pub fn error(&mut self, text: impl Into<String>) {

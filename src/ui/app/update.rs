@@ -11,7 +11,7 @@ use crate::filter::capture::Subject;
 use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
 use crate::ui::command::Command;
-use crate::ui::overlay::{Overlay, Palette};
+use crate::ui::overlay::Overlay;
 use crate::ui::prompt::{Ask, Prompt};
 
 impl App {
@@ -66,7 +66,7 @@ impl App {
             }
             // The same key closes what is open; with nothing open there is nothing to do.
             Command::StopLoading => {}
-            Command::Palette => self.overlays.push(Overlay::Palette(Palette::default())),
+            Command::Palette => self.overlays.push(Overlay::Palette(self.palette())),
             Command::Columns => self.overlays.push(Overlay::Columns { cursor: 0 }),
             Command::Up => self.screen.step(-1, &answer),
             Command::Down => self.screen.step(1, &answer),
@@ -195,6 +195,19 @@ impl App {
             }
             Command::Suspend => self.effects.push(Effect::Suspend),
             Command::Redraw => self.effects.push(Effect::Redraw),
+            Command::Theme(None) => {
+                let answer = self.answer.clone();
+                self.theme_before = Some(self.theme.clone());
+                let prompt = Prompt::new(Ask::Theme, String::new(), self.fields.clone(), &answer);
+                self.prompt = Some(prompt.with_choices(self.themes.clone(), &answer));
+            }
+            Command::Theme(Some(name)) => match self.themes.contains(&name) {
+                true => {
+                    self.say(format!("theme = \"{name}\" in config.toml keeps it"));
+                    self.theme = name;
+                }
+                false => self.error(format!("no theme is called {name}: there are {}", self.themes.join(", "))),
+            },
             Command::Mouse => {
                 self.mouse = !self.mouse;
                 self.effects.push(Effect::Mouse(self.mouse));

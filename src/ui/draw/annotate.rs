@@ -26,6 +26,7 @@ pub fn room(height: u16) -> usize {
 
 pub fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     Clear.render(area, buffer);
+    buffer.set_style(area, theme.ground);
     title(screen, theme, area, buffer);
     match &screen.listing {
         None => {

@@ -9,7 +9,6 @@ use ratatui::widgets::{Clear, Widget};
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::app::{App, Level, Tab};
-use crate::ui::command;
 use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
 use crate::ui::theme::Theme;
@@ -25,9 +24,12 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(prompt) = &app.prompt {
         return prompt_help(prompt, theme, area, buffer);
     }
+    if !app.chord.is_empty() {
+        return chord_help(app, theme, area, buffer);
+    }
     if let Some((level, text)) = &app.status {
         let style = if *level == Level::Error { theme.error } else { theme.warning };
-        return said(text, style, area, buffer);
+        return said(theme, text, style, area, buffer);
     }
     if app.tab == Tab::Flame {
         if let Some(text) = app.answer.flame.as_ref().and_then(|flame| super::flame::details(app, flame)) {
@@ -48,13 +50,32 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// What may follow the keys of a chord, upwards over as many lines as it takes, in columns.
+fn chord_help(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let list = app.keymap.continuations(&app.chord, app.tab.group(), &app.key_facts());
+    let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
+    let room = usize::from(area.width.saturating_sub(2)).max(1);
+    let columns = (room / widest).clamp(1, list.len().max(1));
+    let lines = list.len().div_ceil(columns).clamp(1, usize::from(area.y) + 1);
+    let above = lines as u16 - 1;
+    let area = Rect { y: area.y - above, height: area.height + above, ..area };
+    Clear.render(area, buffer);
+    buffer.set_style(area, theme.ground);
+    for (i, (key, doc)) in list.iter().enumerate().take(columns * lines) {
+        let (x, y) = (1 + (i / lines * room / columns) as u16, (i % lines) as u16);
+        let x = x + put(buffer, area, x, y, &shown(key), theme.key) + 1;
+        put(buffer, area, x, y, doc, theme.text);
+    }
+}
+
 /// A message, upwards over as many lines as it takes: what to do about an error comes last.
-fn said(text: &str, style: Style, area: Rect, buffer: &mut Buffer) {
+fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer) {
     let mut lines = wrap(text, usize::from(area.width.saturating_sub(2)));
     lines.truncate(MOST_LINES);
     let above = area.y.min(lines.len() as u16 - 1);
     let area = Rect { y: area.y - above, height: area.height + above, ..area };
     Clear.render(area, buffer);
+    buffer.set_style(area, theme.ground);
     for (y, line) in (0..).zip(&lines) {
         put(buffer, area, 1, y, line, style);
     }
@@ -87,7 +108,12 @@ fn line_details(app: &App) -> Option<String> {
 
 fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (i, (option, doc)) in prompt.options.iter().enumerate() {
+    // The chosen one is in sight.
+    let room = usize::from(area.width.saturating_sub(2));
+    let takes = |options: &[(String, String)]| options.iter().map(|(option, _)| width(option) + 2).sum::<usize>();
+    let from = (0..=prompt.chosen)
+        .find(|from| takes(&prompt.options[*from..(prompt.chosen + 1).min(prompt.options.len())]) <= room);
+    for (i, (option, doc)) in prompt.options.iter().enumerate().skip(from.unwrap_or(prompt.chosen)) {
         let style = if i == prompt.chosen { theme.selected } else { theme.key };
         x += put(buffer, area, x, 0, option, style) + 1;
         if i == prompt.chosen && !doc.is_empty() {
@@ -228,11 +254,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         return Some(prompt_line(prompt, theme, area, buffer));
     }
     if !app.chord.is_empty() {
-        let mut x = 1 + put(buffer, area, 1, 0, &format!("{} …", shown(&app.chord)), theme.title) + 2;
-        for (key, doc) in command::continuations(&app.chord) {
-            x += put(buffer, area, x, 0, &shown(key), theme.key) + 1;
-            x += put(buffer, area, x, 0, doc, theme.text) + 2;
-        }
+        put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&app.chord)), theme.title);
         return None;
     }
     let mut x = 1;
@@ -245,7 +267,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Tab::Units => UNIT_KEYS,
     };
     for (name, word) in keys {
-        let Some(key) = command::find(name).and_then(|row| row.keys.first()) else { continue };
+        let Some(key) = app.keymap.key_of(name) else { continue };
         let key = shown(key);
         if usize::from(area.width - x.min(area.width)) < width(&key) + width(word) + 2 {
             break;

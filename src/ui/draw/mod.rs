@@ -28,6 +28,7 @@ use super::theme::Theme;
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    buffer.set_style(area, theme.ground);
     if area.width < layout::MIN.0 || area.height < layout::MIN.1 {
         let text = format!("{}×{} is too small", area.width, area.height);
         put(buffer, area, 0, 0, &text, theme.text);

@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Block, Clear, Widget};
 
-use crate::panel::text::{fit_end, width};
+use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::app::App;
-use crate::ui::command::TABLE;
+use crate::ui::command::{TABLE, layer};
 use crate::ui::keys::shown;
-use crate::ui::overlay::{Overlay, Palette, column_menu};
+use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
 use crate::ui::theme::Theme;
 
 use super::put;
@@ -19,13 +19,15 @@ use super::put;
 /// Draws the topmost overlay. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     match app.overlays.last()? {
-        Overlay::Help { scroll } => list(theme, "help", &help(app, theme), *scroll, area, buffer),
+        Overlay::Help { scroll } => {
+            list(theme, &format!("help: {}", app.tab.name()), &help(app, theme), *scroll, area, buffer)
+        }
         Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
         Overlay::Info { scroll } => list(theme, "info", &super::info::lines(app, theme), *scroll, area, buffer),
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
         Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
         Overlay::Annotate(screen) => super::annotate::draw(screen, theme, area, buffer),
-        Overlay::Palette(palette) => return Some(draw_palette(palette, theme, area, buffer)),
+        Overlay::Palette(palette) => return Some(draw_palette(app, palette, theme, area, buffer)),
     }
     None
 }
@@ -53,6 +55,7 @@ fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer
     let (w, h) = (width.min(area.width), height.min(area.height));
     let rect = Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h };
     Clear.render(rect, buffer);
+    buffer.set_style(rect, theme.ground);
     let block = Block::bordered().title(format!(" {title} ")).title_style(theme.title).border_style(theme.dim);
     let inner = block.inner(rect);
     block.render(rect, buffer);
@@ -79,19 +82,24 @@ fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect,
     }
 }
 
+/// What the screen is for, its own keys, then those that work everywhere.
 fn help(app: &App, theme: &Theme) -> Vec<Styled> {
-    let mut lines: Vec<Styled> = Vec::new();
+    let (about, own) = (app.tab.about(), app.tab.group());
+    let mut lines: Vec<Styled> = wrap(about, usize::from(app.size.0).saturating_sub(8).min(96))
+        .into_iter()
+        .map(|text| vec![(text, theme.text)])
+        .collect();
+    // Keys of other screens do not work here.
+    let here = TABLE.iter().filter(|row| own.is_some() && layer(row) == own);
+    let everywhere = TABLE.iter().filter(|row| layer(row).is_none());
     let mut group = "";
-    for row in TABLE {
+    for row in here.chain(everywhere) {
         if row.group != group {
-            if !group.is_empty() {
-                lines.push(Vec::new());
-            }
             group = row.group;
+            lines.push(Vec::new());
             lines.push(vec![(group.to_owned(), theme.title)]);
         }
-        let keys: Vec<String> =
-            row.keys.iter().map(|k| k.split(' ').map(shown).collect::<Vec<_>>().join(" ")).collect();
+        let keys: Vec<String> = app.keymap.keys_of(row).into_iter().map(shown).collect();
         let argument =
             if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
         lines.push(vec![
@@ -99,6 +107,14 @@ fn help(app: &App, theme: &Theme) -> Vec<Styled> {
             (format!("{:22}", format!(":{}{argument}", row.name)), theme.dim),
             (row.doc.to_owned(), theme.text),
         ]);
+    }
+    let others = app.keymap.own().filter(|(_, _, run)| run.contains(' '));
+    for (i, (where_, keys, run)) in others.enumerate() {
+        if i == 0 {
+            lines.push(Vec::new());
+            lines.push(vec![("Yours".to_owned(), theme.title)]);
+        }
+        lines.push(vec![(format!("{:14}", shown(keys)), theme.key), (format!(":{run}  ({where_})"), theme.text)]);
     }
     lines.push(Vec::new());
     lines.push(vec![("Letters at the right edge".to_owned(), theme.title)]);
@@ -182,24 +198,32 @@ fn columns(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buf
     put(buffer, inner, 1, inner.height.saturating_sub(1), "Space show/hide  ← → move  Esc done", theme.dim);
 }
 
-fn draw_palette(palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+fn draw_palette(app: &App, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
     let matches = palette.matches();
     let inner = frame(theme, "commands", 76, area.height.min(22), area, buffer);
     let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
     put(buffer, inner, start, 0, palette.input.value(), theme.text);
     let rows = usize::from(inner.height.saturating_sub(1));
     let from = (palette.cursor + 1).saturating_sub(rows);
-    for (y, (i, row)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
-        let argument =
-            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
-        let key = row.keys.first().map(|k| k.split(' ').map(shown).collect::<Vec<_>>().join(" ")).unwrap_or_default();
+    for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
         let style = if i == palette.cursor { theme.selected } else { theme.text };
-        let x = 1 + put(buffer, inner, 1, y, &format!("{:24}", format!("{}{argument}", row.name)), style);
-        let x = x + put(buffer, inner, x, y, &format!("{key:8}"), theme.key);
-        put(buffer, inner, x, y, row.doc, theme.dim);
+        let (name, key) = match entry {
+            Entry::Command(row) => {
+                let argument =
+                    if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+                let key = app.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
+                (format!("{}{argument}", row.name), (key, theme.key))
+            }
+            Entry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
+            Entry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
+        };
+        let name = fit(&clean(&name), 24).into_owned();
+        let x = 1 + put(buffer, inner, 1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);
+        let x = x + 1 + put(buffer, inner, x + 1, y, &format!("{:9}", key.0), key.1);
+        put(buffer, inner, x, y, entry.about(), theme.dim);
     }
     if matches.is_empty() {
-        put(buffer, inner, 1, 1, "no such command", theme.error);
+        put(buffer, inner, 1, 1, "nothing is called so", theme.error);
     }
     (inner.x + start + palette.input.visual_cursor() as u16, inner.y)
 }

@@ -1,0 +1,309 @@
+//! Reading `config.toml`. Each fault is told with its line; what is right counts all the same.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::event::fault::nearest;
+use crate::filter::{Filter, Known};
+use crate::panel::top::Field;
+use crate::ui::overlay::COLUMNS;
+use crate::ui::theme::Depth;
+
+use super::{Config, OptionDefault};
+
+/// What stands at the top level.
+const TOP: &[&str] = &["theme", "color", "mouse", "hints", "columns", "options", "keys", "filters", "thresholds"];
+
+struct Reader<'a> {
+    text: &'a str,
+    config: Config,
+}
+
+impl Config {
+    /// Reads a configuration.
+    pub fn parse(text: &str) -> Self {
+        let mut reader = Reader { text, config: Self::default() };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let line = error.span().map_or(1, |span| reader.line(span.start));
+            reader.config.faults.push(format!("{line}: {}", error.message()));
+        }
+        reader.table(table.get_ref());
+        reader.config
+    }
+
+    /// Names the file in what is wrong with it.
+    pub fn at(mut self, path: &str) -> Self {
+        self.faults.iter_mut().for_each(|fault| *fault = format!("{path}:{fault}"));
+        self
+    }
+}
+
+/// The short name of a column, as a table's are listed.
+pub fn column_name(field: Field) -> String {
+    field.column().name.trim_end_matches("_pct").to_owned()
+}
+
+impl Reader<'_> {
+    fn line(&self, offset: usize) -> usize {
+        self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
+    }
+
+    fn fault(&mut self, at: &Spanned<DeValue<'_>>, why: impl std::fmt::Display) {
+        let line = self.line(at.span().start);
+        self.config.faults.push(format!("{line}: {why}"));
+    }
+
+    fn table(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "theme" => self.config.theme = self.string("theme", value),
+                "color" => {
+                    self.config.color = self.string("color", value);
+                    if let Some(Err(why)) = self.config.color.as_deref().map(Depth::parse) {
+                        self.config.color = None;
+                        self.fault(value, why.trim_start_matches("--"));
+                    }
+                }
+                "mouse" => self.config.mouse = self.boolean("mouse", value),
+                "hints" => self.config.hints = self.boolean("hints", value),
+                "columns" => self.columns(value),
+                "options" => self.options(value),
+                "keys" => self.layers(value),
+                "filters" => self.filters(value),
+                "thresholds" => self.thresholds(value),
+                other => {
+                    let near = nearest(other, TOP.iter().copied());
+                    let near = if near.is_empty() { TOP.join(", ") } else { near.join(", ") };
+                    self.fault(value, format!("{other} is nothing that can be configured: {near}?"));
+                }
+            }
+        }
+    }
+
+    fn string(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+        let text = value.get_ref().as_str().map(str::to_owned);
+        if text.is_none() {
+            self.fault(value, format!("{name}: a text in quotes is expected"));
+        }
+        text
+    }
+
+    fn boolean(&mut self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<bool> {
+        let on = value.get_ref().as_bool();
+        if on.is_none() {
+            self.fault(value, format!("{name}: true or false is expected"));
+        }
+        on
+    }
+
+    /// The entries of a table below the top level.
+    fn entries<'t, 'i>(
+        &mut self,
+        name: &str,
+        value: &'t Spanned<DeValue<'i>>,
+    ) -> Vec<(&'t str, &'t Spanned<DeValue<'i>>)> {
+        match value.get_ref().as_table() {
+            Some(table) => table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).collect(),
+            None => {
+                self.fault(value, format!("[{name}]: a table is expected"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn columns(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(list) = value.get_ref().as_array() else {
+            return self.fault(value, "columns: a list of names is expected");
+        };
+        let mut columns: Vec<Field> = Vec::new();
+        for item in list.iter() {
+            let name = item.get_ref().as_str().unwrap_or_default();
+            match COLUMNS.iter().find(|field| column_name(**field) == name) {
+                Some(field) if !columns.contains(field) => columns.push(*field),
+                Some(_) => {}
+                None => {
+                    let names: Vec<String> = COLUMNS.iter().map(|field| column_name(*field)).collect();
+                    self.fault(item, format!("columns: {name} is no column: there are {}", names.join(", ")));
+                }
+            }
+        }
+        if columns.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.config.columns = Some(columns);
+        } else {
+            self.fault(
+                value,
+                "columns: one of cpu, comm, pid, tid, cgroup, trace, dso, sym is needed to tell rows apart",
+            );
+        }
+    }
+
+    fn options(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (name, value) in self.entries("options", value) {
+            match value.get_ref().as_table() {
+                Some(own) => {
+                    for (option, value) in own {
+                        self.option(Some(name), option.get_ref().as_ref(), value);
+                    }
+                }
+                None => self.option(None, name, value),
+            }
+        }
+    }
+
+    fn option(&mut self, command: Option<&str>, name: &str, value: &Spanned<DeValue<'_>>) {
+        let one = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) => Some(number.to_string()),
+            DeValue::Float(number) => Some(number.to_string()),
+            DeValue::Boolean(on) => Some(on.to_string()),
+            _ => None,
+        };
+        let values: Option<Vec<String>> = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(|item| one(item.get_ref())).collect(),
+            other => one(other).map(|value| vec![value]),
+        };
+        let Some(values) = values else {
+            return self.fault(value, format!("{name}: a text, a number, true, false, or a list of them is expected"));
+        };
+        let option = OptionDefault {
+            command: command.map(str::to_owned),
+            name: name.to_owned(),
+            values,
+            line: self.line(value.span().start),
+        };
+        match super::options::check(&option) {
+            Ok(()) => self.config.options.push(option),
+            Err(why) => self.fault(value, why),
+        }
+    }
+
+    fn layers(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (layer, bindings) in self.entries("keys", value) {
+            for (keys, value) in self.entries(&format!("keys.{layer}"), bindings) {
+                let (run, when) = match value.get_ref() {
+                    DeValue::Table(table) => {
+                        let get = |name: &str| {
+                            let found = table.iter().find(|(key, _)| key.get_ref() == name);
+                            found.and_then(|(_, value)| value.get_ref().as_str()).unwrap_or_default()
+                        };
+                        if let Some((odd, _)) =
+                            table.iter().find(|(key, _)| !matches!(key.get_ref().as_ref(), "run" | "when"))
+                        {
+                            self.fault(value, format!("{keys}: run and when are expected, not {}", odd.get_ref()));
+                        }
+                        (get("run"), get("when"))
+                    }
+                    DeValue::String(run) => (run.as_ref(), ""),
+                    _ => {
+                        self.fault(value, format!("{keys}: a command is expected, or {{ run = \"…\", when = \"…\" }}"));
+                        continue;
+                    }
+                };
+                if let Err(why) = self.config.keymap.bind(layer, keys, run, when) {
+                    self.fault(value, why);
+                }
+            }
+        }
+    }
+
+    fn filters(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (name, value) in self.entries("filters", value) {
+            let Some(text) = self.string(name, value) else { continue };
+            match Filter::parse_with(&text, Known::Any) {
+                Ok(_) => drop(self.config.filters.insert(name.to_owned(), text)),
+                Err(fault) => self.fault(value, format!("{name}: {}", fault.line())),
+            }
+        }
+    }
+
+    fn thresholds(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (name, value) in self.entries("thresholds", value) {
+            let number = match value.get_ref() {
+                DeValue::Integer(number) => number.to_string().parse::<f64>().ok(),
+                DeValue::Float(number) => number.to_string().parse::<f64>().ok(),
+                _ => None,
+            };
+            let Some(number) = number.filter(|number| (0.0..=100.0).contains(number)) else {
+                self.fault(value, format!("{name}: a number from 0 to 100 is expected"));
+                continue;
+            };
+            match name {
+                "hot" => self.config.hot = Some(number),
+                "warm" => self.config.warm = Some(number),
+                "cpu" => {
+                    let option = OptionDefault {
+                        command: None,
+                        name: "threshold".to_owned(),
+                        values: vec![number.to_string()],
+                        line: self.line(value.span().start),
+                    };
+                    self.config.options.push(option);
+                }
+                other => self.fault(
+                    value,
+                    format!("{other} is no threshold: there are hot, warm (shares in percent) and cpu (points)"),
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::command::Command;
+    use crate::ui::keymap::{Facts, Lookup};
+
+    #[test]
+    fn all_that_can_be_configured() {
+        let config = Config::parse(
+            "theme = 'nord'\ncolor = '256'\nmouse = false\ncolumns = ['self', 'comm', 'sym']\n\
+             [options]\nfreq = 499\ncall-graph = 'dwarf'\nevent = ['cpu-clock', 'page-faults']\n[options.record]\nquiet = true\n\
+             [keys.all]\nctrl-t = 'time'\n[keys.flame]\nx = { run = 'chains', when = 'live' }\n\
+             [filters]\nweb = 'comm == nginx'\n[thresholds]\nhot = 10\nwarm = 1.5\ncpu = 7\n",
+        );
+        assert!(config.faults.is_empty(), "{:?}", config.faults);
+        assert_eq!(
+            (config.theme.as_deref(), config.mouse, config.hot, config.warm),
+            (Some("nord"), Some(false), Some(10.0), Some(1.5))
+        );
+        assert_eq!(config.columns.as_ref().map(Vec::len), Some(3));
+        let mut options: Vec<(Option<&str>, &str, usize)> =
+            config.options.iter().map(|o| (o.command.as_deref(), o.name.as_str(), o.values.len())).collect();
+        options.sort_unstable();
+        let wanted = [
+            (None, "call-graph", 1),
+            (None, "event", 2),
+            (None, "freq", 1),
+            (None, "threshold", 1),
+            (Some("record"), "quiet", 1),
+        ];
+        assert_eq!(options, wanted);
+        assert_eq!(config.keymap.lookup("ctrl-t", None, &Facts::default()), Lookup::Run(Command::TabTime));
+        assert_eq!(config.filters["web"], "comm == nginx");
+    }
+
+    #[test]
+    fn faults_have_lines_and_what_is_right_counts() {
+        let config = Config::parse(
+            "theme = 'nord'\nthem = 'x'\ncolor = 'many'\n[options]\nfrequency = 1\nfreq = 'x y'\ndelay = 'never'\n\
+             [keys.all]\nz = 'qiut'\n[filters]\nbad = 'comm =='\n[thresholds]\nhot = 200\n",
+        );
+        assert_eq!(config.theme.as_deref(), Some("nord"));
+        let mut lines: Vec<usize> =
+            config.faults.iter().filter_map(|fault| fault.split(':').next()?.parse().ok()).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, [2, 3, 5, 7, 9, 11, 13], "{:?}", config.faults);
+        assert!(config.faults.iter().any(|fault| fault.contains("theme")), "{:?}", config.faults);
+        let broken = Config::parse("theme = 'nord'\n[keys\nx = 1");
+        assert!(broken.faults[0].starts_with("2: "), "{:?}", broken.faults);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(\\[(keys.all|options|filters|thresholds)\\]\n)?([a-z-]{1,8} ?= ?['\"a-z0-9.{}\\[\\], ]{0,20}\n){0,4}") {
+            let _ = Config::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Where configuration lies, and reading a file of it with no more trust than it deserves.
+
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Larger files are no configuration.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The folder of the user's configuration (XDG Base Directory Specification); `None` without a home.
+pub fn folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("perfprof-tui"))
+}
+
+/// A file's text; `None` where there is none. Under sudo the folder may be another user's: what somebody else
+/// could have written does not decide what root runs with.
+pub fn private_file(path: &Path) -> Result<Option<String>, String> {
+    let fail = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    // A FIFO must not hold us up.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut file = match std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fail(&error)),
+    };
+    let meta = file.metadata().map_err(|error| fail(&error))?;
+    let me = rustix::process::geteuid().as_raw();
+    let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let trusted = meta.uid() == me || meta.uid() == 0 || Some(meta.uid()) == invoker;
+    if !trusted || meta.mode() & 0o002 != 0 {
+        return Err(fail(&"left out: it belongs to somebody else, or everybody may write it"));
+    }
+    if !meta.is_file() || meta.len() > MAX_BYTES {
+        return Err(fail(&"left out: it is no file, or larger than 1 MB"));
+    }
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
+    String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
+}

@@ -1,0 +1,81 @@
+//! Defaults of options: what the configuration says takes the place of what is built in, and the command line
+//! comes before both.
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, Command};
+
+use crate::event::fault::nearest;
+
+use super::OptionDefault;
+use crate::cli::args::whole;
+
+/// Options that would keep the program from doing anything else, or that only make sense where they are typed.
+const REFUSED: &[&str] = &["help", "version", "input", "pid", "tid", "uid"];
+
+fn long<'c>(command: &'c Command, name: &str) -> Option<&'c Arg> {
+    command.get_arguments().find(|arg| arg.get_long() == Some(name))
+}
+
+/// Whether an option is there and takes the value; the error says what is wrong.
+pub fn check(option: &OptionDefault) -> Result<(), String> {
+    let name = &option.name;
+    let whole = whole();
+    let command = match &option.command {
+        Some(own) => whole.find_subcommand(own).ok_or_else(|| format!("no command is called {own}"))?.clone(),
+        None => whole.clone(),
+    };
+    let Some(arg) = long(&command, name) else {
+        let near = nearest(name, command.get_arguments().filter_map(Arg::get_long));
+        let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+        return Err(format!("no option is called --{name}{hint}"));
+    };
+    if REFUSED.contains(&name.as_str()) {
+        return Err(format!("--{name} has no default: it belongs on the command line"));
+    }
+    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+    if is_switch && !matches!(option.values.as_slice(), [one] if one == "true" || one == "false") {
+        return Err(format!("--{name}: true or false is expected"));
+    }
+    if option.values.len() > 1 && !matches!(arg.get_action(), ArgAction::Append) {
+        return Err(format!("--{name} takes one value"));
+    }
+    // The parser of the option itself judges the value; what else is missing on such a line is no matter.
+    for value in option.values.iter().filter(|_| !is_switch) {
+        let words = ["perfprof-tui".to_owned(), format!("--{name}={value}")];
+        if let Err(error) = command.clone().no_binary_name(false).try_get_matches_from(words)
+            && matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation)
+        {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            return Err(line);
+        }
+    }
+    Ok(())
+}
+
+/// Puts the configured defaults into a command and those below it.
+pub fn apply(mut command: Command, options: &[OptionDefault]) -> Command {
+    for option in options {
+        command = match &option.command {
+            None => everywhere(command, option),
+            Some(own) => command.mut_subcommand(own, |below| set(below, option)),
+        };
+    }
+    command
+}
+
+/// In a command, and in those below it that have the option and no default of their own for it.
+fn everywhere(command: Command, option: &OptionDefault) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|own| own.get_name().to_owned()).collect();
+    let below = ["open", "record"];
+    let command = set(command, option);
+    names
+        .iter()
+        .filter(|name| below.contains(&name.as_str()))
+        .fold(command, |command, name| command.mut_subcommand(name, |below| set(below, option)))
+}
+
+fn set(command: Command, option: &OptionDefault) -> Command {
+    let Some(id) = long(&command, &option.name).map(|arg| arg.get_id().clone()) else { return command };
+    command.mut_arg(id, |arg| arg.default_values(option.values.clone()))
+}

@@ -1,0 +1,49 @@
+//! Colours and theme of a session: what was asked for, what is configured, what the terminal is.
+
+use std::time::Duration;
+
+use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
+
+use crate::ui::term;
+use crate::ui::theme::{Background, Depth, Themes, suited};
+
+use super::args::View;
+use super::{Usage, config};
+
+/// How long a terminal may take to say what its background is; over a slow link the neutral theme is shown.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// The themes of a session and the name of the first.
+pub struct Looks {
+    pub themes: Themes,
+    pub name: String,
+}
+
+/// Chooses. The terminal must not be in raw mode yet.
+pub fn choose(view: &View) -> anyhow::Result<Looks> {
+    let asked = view.color.as_ref().or(config::get().color.as_ref());
+    let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
+    let depth = depth.unwrap_or_else(Depth::detect);
+    term::own_colors();
+    let themes = config::themes(depth);
+    let asked = view.theme.as_ref().or(config::get().theme.as_ref()).filter(|name| *name != "auto");
+    let name = match asked {
+        Some(name) if themes.get(name).is_some() => name.clone(),
+        Some(name) => {
+            let names: Vec<&str> = themes.names().collect();
+            return Err(Usage(format!("no theme is called {name}: there are auto, {}", names.join(", "))).into());
+        }
+        None => suited(depth, if depth == Depth::None { None } else { background() }).to_owned(),
+    };
+    Ok(Looks { themes, name })
+}
+
+/// What the terminal says of its background (OSC 11).
+fn background() -> Option<Background> {
+    let mut options = QueryOptions::default();
+    options.timeout = PATIENCE;
+    match theme_mode(options).ok()? {
+        ThemeMode::Dark => Some(Background::Dark),
+        ThemeMode::Light => Some(Background::Light),
+    }
+}

@@ -1,0 +1,259 @@
+//! Which keys mean what: the table of commands, and over it what the user has bound.
+
+use super::command::{self, CPUS, Command, EVENTS, FLAME, Row, TABLE, TIME, UNITS};
+use super::keys;
+
+/// Where a binding holds: its name in the configuration, and the group of commands that live there only.
+const LAYERS: &[(&str, Option<&str>)] = &[
+    ("all", None),
+    ("flame", Some(FLAME)),
+    ("time", Some(TIME)),
+    ("cpus", Some(CPUS)),
+    ("events", Some(EVENTS)),
+    ("units", Some(UNITS)),
+];
+
+/// What conditions ask about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    pub live: bool,
+    pub frozen: bool,
+    pub filtered: bool,
+    pub comparing: bool,
+}
+
+/// Names of conditions and what they look at.
+type Fact = (&'static str, fn(&Facts) -> bool);
+const FACTS: &[Fact] = &[
+    ("live", |facts| facts.live),
+    ("recorded", |facts| !facts.live),
+    ("frozen", |facts| facts.frozen),
+    ("filtered", |facts| facts.filtered),
+    ("comparing", |facts| facts.comparing),
+];
+
+/// A binding of the user's; without a command the key means nothing there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Binding {
+    layer: Option<&'static str>,
+    keys: String,
+    /// The command's row and its argument.
+    run: Option<(usize, Option<String>)>,
+    /// Facts by their place in [`FACTS`], and whether each must hold.
+    when: Vec<(usize, bool)>,
+}
+
+impl Binding {
+    fn holds(&self, facts: &Facts) -> bool {
+        self.when.iter().all(|(at, wanted)| FACTS[*at].1(facts) == *wanted)
+    }
+}
+
+/// What a key means, given the keys of an unfinished chord before it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lookup {
+    Run(Command),
+    /// More keys may follow.
+    Prefix,
+    Nothing,
+}
+
+/// The table's keys and the user's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keymap {
+    own: Vec<Binding>,
+}
+
+impl Keymap {
+    /// Binds keys on a layer to a command as it is typed after `:`, under conditions (`live && !frozen`). An empty
+    /// command takes the keys' meaning away. The error says what is wrong with which of them.
+    pub fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
+        let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let found = LAYERS.iter().find(|(name, _)| *name == layer);
+        let (_, group) = found.ok_or_else(|| format!("no layer is called {layer}: there are {}", names()))?;
+        let keys = keys::parse(typed)?;
+        if keys.split(' ').next() == Some("'") || keys == "ctrl-c" || keys == "esc" {
+            return Err(format!("{typed} keeps its meaning"));
+        }
+        let command = match run.trim() {
+            "" => None,
+            text => {
+                command::parse(text)?;
+                let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
+                let row = TABLE.iter().position(|row| row.name == name);
+                row.map(|row| (row, (!argument.is_empty()).then(|| argument.to_owned())))
+            }
+        };
+        let when = conditions(when)?;
+        let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with(' '));
+        let taken = self.own.iter().find(|own| {
+            own.layer == *group && own.run.is_some() && (begins(&own.keys, &keys) || begins(&keys, &own.keys))
+        });
+        if let Some(other) = taken.filter(|_| command.is_some()) {
+            return Err(format!("{typed}: {} is bound, and one begins like the other", other.keys));
+        }
+        self.own.push(Binding { layer: *group, keys, run: command, when });
+        Ok(())
+    }
+
+    /// What keys mean on the screen whose group of commands is `group`.
+    pub fn lookup(&self, typed: &str, group: Option<&str>, facts: &Facts) -> Lookup {
+        let mut prefix = false;
+        let layers: &[Option<&str>] = if group.is_some() { &[group, None] } else { &[None] };
+        for layer in layers {
+            // What was bound last counts.
+            for own in self.own.iter().rev().filter(|own| own.layer == *layer && own.holds(facts)) {
+                if own.keys == typed {
+                    match &own.run {
+                        Some((row, argument)) => return Lookup::Run(TABLE[*row].command(argument.clone())),
+                        None => return Lookup::Nothing,
+                    }
+                }
+                prefix |= own.run.is_some() && continues(&own.keys, typed);
+            }
+            if prefix {
+                return Lookup::Prefix;
+            }
+            for row in TABLE.iter().filter(|row| command::layer(row) == *layer) {
+                for keys in row.keys {
+                    if *keys == typed {
+                        return Lookup::Run(row.command(None));
+                    }
+                    prefix |= continues(keys, typed);
+                }
+            }
+        }
+        if prefix { Lookup::Prefix } else { Lookup::Nothing }
+    }
+
+    /// The keys of a row of the table: the user's first. Those that mean something else by now are left out.
+    pub fn keys_of(&self, row: &Row) -> Vec<&str> {
+        let layer = command::layer(row);
+        let at = TABLE.iter().position(|other| other.name == row.name);
+        let mine =
+            self.own.iter().filter(|own| own.run.as_ref().is_some_and(|(row, arg)| Some(*row) == at && arg.is_none()));
+        let gone =
+            |keys: &str| self.own.iter().any(|own| own.layer == layer && own.keys == keys && own.when.is_empty());
+        let kept = row.keys.iter().copied().filter(|keys| !gone(keys));
+        mine.map(|own| own.keys.as_str()).chain(kept).collect()
+    }
+
+    /// The first key of a command.
+    pub fn key_of(&self, name: &str) -> Option<&str> {
+        self.keys_of(command::find(name)?).first().copied()
+    }
+
+    /// The keys that can end a begun chord, and what they do.
+    pub fn continuations(&self, begun: &str, group: Option<&str>, facts: &Facts) -> Vec<(String, String)> {
+        let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
+        let mut out: Vec<(String, String)> = Vec::new();
+        for own in self.own.iter().rev().filter(|own| (own.layer.is_none() || own.layer == group) && own.holds(facts)) {
+            if let (Some(key), Some((row, argument))) = (rest(&own.keys), &own.run) {
+                let words =
+                    argument.as_ref().map_or(TABLE[*row].doc.to_owned(), |arg| format!("{} {arg}", TABLE[*row].name));
+                out.push((key, words));
+            }
+        }
+        for row in TABLE.iter().filter(|row| command::layer(row).is_none_or(|layer| Some(layer) == group)) {
+            for key in self.keys_of(row).into_iter().filter_map(rest) {
+                if !out.iter().any(|(known, _)| *known == key) {
+                    out.push((key, row.doc.to_owned()));
+                }
+            }
+        }
+        out
+    }
+
+    /// The user's bindings as they are written: layer, keys, command.
+    pub fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
+        self.own.iter().map(|own| {
+            let layer = LAYERS.iter().find(|(_, group)| *group == own.layer).map_or("all", |(name, _)| *name);
+            let run = own.run.as_ref().map_or_else(String::new, |(row, argument)| match argument {
+                Some(argument) => format!("{} {argument}", TABLE[*row].name),
+                None => TABLE[*row].name.to_owned(),
+            });
+            (layer, own.keys.as_str(), run)
+        })
+    }
+}
+
+fn continues(keys: &str, typed: &str) -> bool {
+    keys.strip_prefix(typed).is_some_and(|rest| rest.starts_with(' '))
+}
+
+/// `live && !frozen`.
+fn conditions(text: &str) -> Result<Vec<(usize, bool)>, String> {
+    let one = |word: &str| {
+        let (name, wanted) = word.trim().strip_prefix('!').map_or((word.trim(), true), |name| (name.trim(), false));
+        let at = FACTS.iter().position(|(known, _)| *known == name);
+        let names = || FACTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        at.map(|at| (at, wanted)).ok_or_else(|| format!("no condition is called {name}: there are {}", names()))
+    };
+    if text.trim().is_empty() { Ok(Vec::new()) } else { text.split("&&").map(one).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_FACTS: Facts = Facts { live: false, frozen: false, filtered: false, comparing: false };
+
+    #[test]
+    fn the_users_keys_come_before_the_tables() {
+        let mut map = Keymap::default();
+        map.bind("all", "ctrl-t", "freq 4999", "live && !frozen").expect("bound");
+        map.bind("flame", "i", "", "").expect("taken away");
+        map.bind("all", "g g", "home", "").expect("bound");
+        let live = Facts { live: true, ..NO_FACTS };
+        let frozen = Facts { frozen: true, ..live };
+        assert_eq!(map.lookup("ctrl-t", None, &live), Lookup::Run(Command::Frequency(Some("4999".into()))));
+        assert_eq!(map.lookup("ctrl-t", None, &frozen), Lookup::Nothing);
+        assert_eq!(map.lookup("i", Some(FLAME), &live), Lookup::Nothing);
+        assert_eq!(map.lookup("i", None, &live), Lookup::Run(Command::ShowIdle));
+        // A chord takes the place of the key that it begins with.
+        assert_eq!(map.lookup("g", None, &live), Lookup::Prefix);
+        assert_eq!(map.lookup("g g", None, &live), Lookup::Run(Command::Home));
+        assert_eq!(
+            map.continuations("g", None, &live),
+            [("g".to_owned(), "to the hottest line, and stay there".to_owned())]
+        );
+        assert_eq!(map.key_of("home"), Some("g g"));
+        assert_eq!(map.key_of("flip"), None);
+    }
+
+    #[test]
+    fn the_table_alone() {
+        let map = Keymap::default();
+        assert_eq!(map.lookup("r", None, &NO_FACTS), Lookup::Prefix);
+        assert_eq!(map.lookup("r +", None, &NO_FACTS), Lookup::Run(Command::Faster));
+        assert_eq!(map.lookup("r x", None, &NO_FACTS), Lookup::Nothing);
+        assert_eq!(map.lookup("r", Some(FLAME), &NO_FACTS), Lookup::Run(Command::Leaves));
+        assert_eq!(map.continuations("r", None, &NO_FACTS).len(), 7);
+        for row in TABLE {
+            assert_eq!(map.keys_of(row), row.keys.to_vec(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn faults_say_what_is_wrong() {
+        let fault = |layer: &str, keys: &str, run: &str, when: &str| {
+            Keymap::default().bind(layer, keys, run, when).expect_err("a fault")
+        };
+        assert!(fault("graph", "x", "quit", "").contains("there are all, flame"));
+        assert!(fault("all", "ctrl-alt-shift-x", "quit", "").contains("ctrl-alt-shift-x"));
+        assert!(fault("all", "x", "qiut", "").contains("nearest: quit"));
+        assert!(fault("all", "x", "quit", "alive").contains("there are live"));
+        assert!(fault("all", "ctrl-c", "top", "").contains("keeps its meaning"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_binding_is_taken_or_refused(layer in "(all|flame|[a-z]{0,4})", keys in "[ a-zA-Z0-9+-]{0,12}", run in "[a-z -]{0,10}", when in "[a-z!& ]{0,12}") {
+            let mut map = Keymap::default();
+            if map.bind(&layer, &keys, &run, &when).is_ok() {
+                proptest::prop_assert_eq!(map.own().count(), 1);
+            }
+            let _ = map.lookup(&keys, Some(FLAME), &NO_FACTS);
+        }
+    }
+}

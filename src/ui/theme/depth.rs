@@ -1,0 +1,48 @@
+//! How many colours the terminal shows, from what speaks for it.
+
+use ratatui::style::Color;
+use termprofile::{DetectorSettings, TermProfile};
+
+/// How many colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    None,
+    Ansi16,
+    Ansi256,
+    True,
+}
+
+impl Depth {
+    /// Reads `--color`; `None` for `auto`. The error names what there is.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        Ok(Some(match text {
+            "auto" => return Ok(None),
+            "none" | "never" => Self::None,
+            "16" => Self::Ansi16,
+            "256" => Self::Ansi256,
+            "true" | "always" => Self::True,
+            other => return Err(format!("--color {other}: expected auto, true, 256, 16 or none")),
+        }))
+    }
+
+    /// What the environment says of the terminal (NO_COLOR, COLORTERM, TERM and others).
+    pub fn detect() -> Self {
+        match TermProfile::detect(&std::io::stdout(), DetectorSettings::default()) {
+            TermProfile::TrueColor => Self::True,
+            TermProfile::Ansi256 => Self::Ansi256,
+            TermProfile::Ansi16 => Self::Ansi16,
+            TermProfile::NoColor | TermProfile::NoTty => Self::None,
+        }
+    }
+
+    /// The nearest colour that there is.
+    pub fn adapt(self, color: Color) -> Option<Color> {
+        let profile = match self {
+            Self::None => return None,
+            Self::Ansi16 => TermProfile::Ansi16,
+            Self::Ansi256 => TermProfile::Ansi256,
+            Self::True => TermProfile::TrueColor,
+        };
+        profile.adapt_color(color)
+    }
+}

@@ -1,0 +1,333 @@
+//! What things look like, by meaning. A theme is a TOML file of styles.
+
+mod depth;
+mod file;
+#[cfg(test)]
+mod proof;
+
+use std::collections::BTreeMap;
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::query::diff::Verdict;
+use crate::query::flame::Class;
+use crate::session::DsoKind;
+
+pub use depth::Depth;
+pub use file::{Background, SCOPES, ThemeFile};
+
+/// The themes that come with the program, by name.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("ansi", include_str!("../../../themes/ansi.toml")),
+    ("ansi-light", include_str!("../../../themes/ansi-light.toml")),
+    ("color-blind", include_str!("../../../themes/color-blind.toml")),
+    ("dark", include_str!("../../../themes/dark.toml")),
+    ("dracula", include_str!("../../../themes/dracula.toml")),
+    ("gruvbox", include_str!("../../../themes/gruvbox.toml")),
+    ("high-contrast", include_str!("../../../themes/high-contrast.toml")),
+    ("light", include_str!("../../../themes/light.toml")),
+    ("monochrome", include_str!("../../../themes/monochrome.toml")),
+    ("nord", include_str!("../../../themes/nord.toml")),
+    ("solarized-light", include_str!("../../../themes/solarized-light.toml")),
+];
+
+/// The theme of a terminal of which only this is known; its own palette decides where nothing else does.
+pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {
+    match (depth, background) {
+        (Depth::None, _) => "monochrome",
+        (Depth::Ansi16, Some(Background::Light)) => "ansi-light",
+        (Depth::Ansi16, _) | (_, None) => "ansi",
+        (_, Some(Background::Dark)) => "dark",
+        (_, Some(Background::Light)) => "light",
+    }
+}
+
+/// Styles by meaning; none of them carries a meaning alone.
+#[derive(Clone, Debug)]
+pub struct Theme {
+    /// What the screen is filled with.
+    pub ground: Style,
+    pub title: Style,
+    pub text: Style,
+    pub dim: Style,
+    pub head: Style,
+    pub selected: Style,
+    pub hot: Style,
+    pub warm: Style,
+    pub bar: Style,
+    pub good: Style,
+    pub warning: Style,
+    pub error: Style,
+    pub found: Style,
+    pub key: Style,
+    pub kernel: Style,
+    pub user: Style,
+    pub library: Style,
+    pub jit: Style,
+    pub unknown: Style,
+    pub others: Style,
+    /// Of a comparison: what grew, what shrank, and what is as it was.
+    pub grew: Style,
+    pub shrank: Style,
+    pub same: Style,
+    /// Time off the CPUs.
+    pub cold: Style,
+    /// Cells of maps of time.
+    pub heat: HeatColors,
+    /// Three lightnesses of each class's block, in the order of [`BLOCKS`], then of `same`.
+    shades: Vec<[Style; 3]>,
+    /// Whether there are colours enough for edges inside a cell.
+    pub fine: bool,
+    hot_from: f64,
+    warm_from: f64,
+}
+
+/// Cells of maps of time, from few samples to many; and of those that have samples which are lit.
+#[derive(Clone, Debug, Default)]
+pub struct HeatColors {
+    pub cells: [Color; 7],
+    pub lit: [Color; 7],
+}
+
+/// Scopes of the blocks of a flame graph.
+const BLOCKS: [&str; 8] = [
+    "flame.thread",
+    "flame.kernel",
+    "flame.softirq",
+    "flame.irq",
+    "flame.user",
+    "flame.library",
+    "flame.jit",
+    "flame.unknown",
+];
+
+/// Ramps among the 256 that most terminals have, both rising in lightness.
+const CELLS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
+const LIT: [u8; 7] = [17, 18, 20, 26, 32, 38, 51];
+
+/// A colour, darker or lighter.
+fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
+    match color {
+        Some(Color::Rgb(r, g, b)) => {
+            let one = |c: u8| (f32::from(c) * factor).min(255.0) as u8;
+            Some(Color::Rgb(one(r), one(g), one(b)))
+        }
+        other => other,
+    }
+}
+
+impl Theme {
+    /// A built-in theme by name, at a colour depth; without such a name, one without colours.
+    pub fn built_in(name: &str, depth: Depth) -> Self {
+        let text = BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
+        Self::of(&ThemeFile::parse(text).unwrap_or_default(), depth)
+    }
+
+    /// The sixteen colours of the terminal's own palette.
+    pub fn new(depth: Depth) -> Self {
+        Self::built_in(if depth == Depth::None { "monochrome" } else { "ansi" }, depth)
+    }
+
+    /// A theme with as many colours as there are.
+    pub fn of(file: &ThemeFile, depth: Depth) -> Self {
+        let of = |scope: &str| file.style(scope);
+        let theme = Self {
+            ground: of("text"),
+            title: of("text.title"),
+            text: Style { bg: None, ..of("text") },
+            dim: of("text.dim"),
+            head: of("text.head"),
+            selected: of("select"),
+            hot: of("share.hot"),
+            warm: of("share.warm"),
+            bar: of("bar"),
+            good: of("say.good"),
+            warning: of("say.warning"),
+            error: of("say.error"),
+            found: of("found"),
+            key: of("text.key"),
+            kernel: of("code.kernel"),
+            user: of("code.user"),
+            library: of("code.library"),
+            jit: of("code.jit"),
+            unknown: of("code.unknown"),
+            others: of("flame.others"),
+            grew: of("diff.grew"),
+            shrank: of("diff.shrank"),
+            same: of("diff.same"),
+            cold: of("flame.off-cpu"),
+            heat: HeatColors {
+                cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
+                lit: file.lit.unwrap_or(LIT.map(Color::Indexed)),
+            },
+            shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
+            fine: matches!(depth, Depth::True | Depth::Ansi256),
+            hot_from: Themes::HOT,
+            warm_from: Themes::WARM,
+        };
+        theme.at(depth)
+    }
+
+    fn at(mut self, depth: Depth) -> Self {
+        for style in self.all() {
+            let had_background = style.bg.is_some();
+            (style.fg, style.bg) = (style.fg.and_then(|c| depth.adapt(c)), style.bg.and_then(|c| depth.adapt(c)));
+            if depth == Depth::None && had_background && !style.add_modifier.contains(Modifier::UNDERLINED) {
+                *style = style.underlined();
+            }
+        }
+        for color in self.heat.cells.iter_mut().chain(&mut self.heat.lit) {
+            *color = depth.adapt(*color).unwrap_or(Color::Reset);
+        }
+        if depth == Depth::None {
+            // A background that fills the screen is no mark.
+            self.ground = Style::new();
+            // Bars need to be seen; their signs say which way they go.
+            (self.grew, self.shrank, self.same) = (Style::new().reversed(), Style::new().reversed(), Style::new());
+        }
+        // Whatever a theme forgot: the cursor and what was found are seen.
+        if self.selected == Style::new() || depth == Depth::None {
+            self.selected = Style::new().reversed();
+        }
+        if self.found == Style::new() {
+            self.found = Style::new().underlined();
+        }
+        self
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Style> {
+        let shades = self.shades.iter_mut().flatten();
+        let named = [
+            &mut self.ground,
+            &mut self.title,
+            &mut self.text,
+            &mut self.dim,
+            &mut self.head,
+            &mut self.selected,
+            &mut self.hot,
+            &mut self.warm,
+            &mut self.bar,
+            &mut self.good,
+            &mut self.warning,
+            &mut self.error,
+            &mut self.found,
+            &mut self.key,
+            &mut self.kernel,
+            &mut self.user,
+            &mut self.library,
+            &mut self.jit,
+            &mut self.unknown,
+            &mut self.others,
+            &mut self.grew,
+            &mut self.shrank,
+            &mut self.same,
+            &mut self.cold,
+        ];
+        named.into_iter().chain(shades)
+    }
+
+    /// The style of a flame graph's block; `shade` tells functions of one class apart.
+    pub fn block(&self, class: Class, shade: usize) -> Style {
+        let at = match class {
+            Class::Thread => 0,
+            Class::Kernel => 1,
+            Class::Softirq => 2,
+            Class::Irq => 3,
+            Class::User => 4,
+            Class::Library => 5,
+            Class::Jit => 6,
+            // As what it is inlined into; the letter tells it.
+            Class::Inlined => 4,
+            Class::Unknown => 7,
+        };
+        self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
+    }
+
+    /// The block of a difference, and its text outside of blocks.
+    pub fn verdict(&self, verdict: Verdict) -> (Style, Style) {
+        let block = match verdict {
+            Verdict::Grew | Verdict::New => self.grew,
+            Verdict::Shrank | Verdict::Gone => self.shrank,
+            Verdict::Noise => return (self.same, self.dim),
+        };
+        (block, Style { fg: block.bg, ..Style::new() })
+    }
+
+    /// The style of a compared block where it is as it was.
+    pub fn unchanged(&self, shade: usize) -> Style {
+        self.shades.last().map_or(self.same, |shades| shades[shade % 3])
+    }
+
+    /// The style and letter of a kind of code; the letter says it without colour.
+    pub fn class(&self, kind: DsoKind, path: &str) -> (Style, char) {
+        match kind {
+            DsoKind::Kernel | DsoKind::Module => (self.kernel, 'k'),
+            DsoKind::Bpf => (self.kernel, 'b'),
+            DsoKind::Guest => (self.kernel, 'g'),
+            DsoKind::Vdso => (self.library, 'l'),
+            DsoKind::File if path.contains(".so") => (self.library, 'l'),
+            DsoKind::File => (self.user, 'u'),
+            DsoKind::Anon => (self.jit, 'j'),
+            DsoKind::Unknown | DsoKind::Cut => (self.unknown, '?'),
+        }
+    }
+
+    /// The style of a share.
+    pub fn share(&self, percent: f64) -> Style {
+        match percent {
+            p if p >= self.hot_from => self.hot,
+            p if p >= self.warm_from => self.warm,
+            _ => self.text,
+        }
+    }
+}
+
+/// All themes that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Themes {
+    list: BTreeMap<String, ThemeFile>,
+    pub depth: Depth,
+    hot: f64,
+    warm: f64,
+}
+
+impl Themes {
+    /// Shares in percent from which on rows are hot and warm: perf's.
+    pub const HOT: f64 = 5.0;
+    pub const WARM: f64 = 0.5;
+
+    /// The built-in ones.
+    pub fn built_in(depth: Depth) -> Self {
+        let file = |text: &str| ThemeFile::parse(text).unwrap_or_default();
+        Self {
+            list: BUILT_IN.iter().map(|(name, text)| ((*name).to_owned(), file(text))).collect(),
+            depth,
+            hot: Self::HOT,
+            warm: Self::WARM,
+        }
+    }
+
+    /// Sets from which shares in percent on rows are hot and warm.
+    pub fn set_thresholds(&mut self, hot: Option<f64>, warm: Option<f64>) {
+        (self.hot, self.warm) = (hot.unwrap_or(self.hot), warm.unwrap_or(self.warm));
+    }
+
+    /// Adds one of the user's; it takes the place of a built-in one of its name.
+    pub fn add(&mut self, name: String, file: ThemeFile) {
+        self.list.insert(name, file);
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.keys().map(String::as_str)
+    }
+
+    pub fn get(&self, name: &str) -> Option<Theme> {
+        let theme = self.list.get(name).map(|file| Theme::of(file, self.depth))?;
+        Some(Theme { hot_from: self.hot, warm_from: self.warm, ..theme })
+    }
+}
+
+/// Three lightnesses of a block: they tell functions of one class apart.
+fn shades(style: Style) -> [Style; 3] {
+    [1.0, 0.88, 1.1].map(|factor| Style { bg: scaled(style.bg, factor), ..style })
+}

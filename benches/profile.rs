@@ -155,19 +155,7 @@ fn frames(data: Data<'_>) {
         Field::Key(Key::Dso),
         Field::Key(Key::Sym),
     ];
-    let start = Start {
-        columns: columns.to_vec(),
-        children: true,
-        filter: None,
-        points: 10.0,
-        limit: 0.0,
-        refresh: Duration::from_secs(1),
-        invocation: Vec::new(),
-        exec: Vec::new(),
-        form: perfprof_tui::symbols::Form::Plain,
-        inlined: true,
-        saved: Default::default(),
-    };
+    let start = Start { columns: columns.to_vec(), ..Start::default() };
     let info = Info { host: "bench".into(), n_cpus: 1, ..Info::new(Origin::Recorded) };
     let mut app = App::new(info, start);
     let theme = Theme::new(Depth::True);

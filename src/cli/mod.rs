@@ -8,6 +8,7 @@ pub mod cpus;
 pub mod diff;
 pub mod export;
 mod filters;
+mod generate;
 pub mod input;
 pub mod list;
 pub mod live;
@@ -78,6 +79,8 @@ pub fn main() -> ExitCode {
         Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
         Some(Command::Config(options)) => config::run(options),
+        Some(Command::Completions(options)) => generate::completions(options),
+        Some(Command::Man(options)) => generate::man(options),
     })
 }
 

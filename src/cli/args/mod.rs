@@ -63,6 +63,10 @@ pub enum Command {
     Doctor(Doctor),
     /// Print the effective configuration, or check it
     Config(Config),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Print a manual page, or write them all
+    Man(Man),
 }
 
 /// All that can be typed, units included.
@@ -76,6 +80,24 @@ pub fn live() -> Live {
     let matches = command.get_matches_from(["perfprof-tui"]);
     let args = <Args as clap::FromArgMatches>::from_arg_matches(&matches);
     args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
+}
+
+/// Options of `completions`.
+#[derive(Debug, ClapArgs)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Options of `man`.
+#[derive(Debug, ClapArgs)]
+pub struct Man {
+    /// The command whose page is printed [default: the program's]
+    pub command: Option<String>,
+    /// Write all pages into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub folder: Option<PathBuf>,
 }
 
 /// Options of `config`.

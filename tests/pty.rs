@@ -25,10 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Session {
     fn start(args: &[&str], rows: u16, cols: u16) -> Self {
+        Self::start_in(args, rows, cols, &[])
+    }
+
+    /// The same with more in its environment.
+    fn start_in(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)]) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("pty");
         pty.resize(pty_process::Size::new(rows, cols)).expect("size");
         let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
-        let child = command.args(args).env("TERM", "xterm-256color").env_remove("NO_COLOR").spawn(pts).expect("spawn");
+        let command = command.args(args).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        // Nobody's own configuration counts here.
+        let command = command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
+        let child = command.envs(env.iter().copied()).spawn(pts).expect("spawn");
         let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
         let screen = Arc::new(Mutex::new((parser, Vec::new())));
         let shared = screen.clone();
@@ -353,4 +361,70 @@ fn units_of_a_recording() {
     session.keys("usyscalls\r").wait_for("syscalls needs raw_syscalls:sys_enter");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
+}
+
+/// The demo needs no rights and no kernel: its tour leads to the function.
+#[test]
+fn the_demo_and_its_tour() {
+    let mut session = Session::start(&["demo", "--speed", "20"], 24, 80);
+    session.wait_for("tour 1 of 7").wait_for("TIMER (estimation_timer)");
+    session.keys("!").wait_for("tour 2 of 7").wait_for("[4 CPUs]");
+    session.keys("\r").wait_for("tour 3 of 7").wait_for("estimation_timer");
+    session.keys("\r").wait_for("tour 4 of 7").wait_for("call_timer_fn");
+    session.keys("2").wait_for("tour 5 of 7").wait_for("[2 Flame]");
+    session.keys("3").wait_for("tour 6 of 7").wait_for("[3 Time]");
+    session.keys("1").wait_for("tour 7 of 7");
+    session.keys("\x1b").wait_for("■ file 00:1");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A machine that is recorded now, over the wire; what stands for ssh runs the line here.
+#[test]
+fn another_machine_over_the_wire() {
+    use std::os::unix::fs::PermissionsExt;
+    const NAME: &str = "another_machine_over_the_wire";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let ssh = dir.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n")
+        .expect("written");
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
+    let ssh_path = ssh.to_string_lossy().into_owned();
+    let env = [("PERFPROF_SSH", ssh_path.as_str()), ("PERFPROF_REMOTE", env!("CARGO_BIN_EXE_perfprof-tui"))];
+    let mut session =
+        Session::start_in(&["open", "ssh://root@node-7:2222", "--", "-F", "499", "-e", "cpu-clock"], 24, 110, &env);
+    session.wait_for("ssh://root@node-7:2222").wait_for("● live").wait_for("cpu-clock 499 Hz");
+    session.keys("i").wait_for(" swapper").wait_for("[kernel.kallsyms]");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    let args = std::fs::read_to_string(ssh.with_extension("args")).expect("it ran");
+    assert!(args.starts_with("-p 2222 -T -C -- root@node-7 "), "{args}");
+    assert!(args.contains("record -q -o - --names -F 499 -e cpu-clock"), "{args}");
+}
+
+/// What the configuration says holds on the screen: keys, theme; and what is wrong in it is said on the way.
+#[test]
+fn the_configuration_holds() {
+    let dir = tempfile::tempdir().expect("dir");
+    let folder = dir.path().join("perfprof-tui");
+    std::fs::create_dir_all(folder.join("themes")).expect("made");
+    std::fs::write(folder.join("themes/mine.toml"), "inherits = 'dark'\n[styles]\ntext = { bg = '#102030' }\n")
+        .expect("written");
+    std::fs::write(folder.join("config.toml"), "theme = 'mine'\n[keys.all]\nctrl-t = 'flame'\nx = 'nothing'\n")
+        .expect("written");
+    let config = dir.path().to_string_lossy().into_owned();
+    let file = data("ipvs-cpu32.data");
+    let env = [("XDG_CONFIG_HOME", config.as_str()), ("COLORTERM", "truecolor")];
+    let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
+    session.wait_for("[1 Top]");
+    session.keys("\x14").wait_for("[2 Flame]");
+    session.keys("\x14:theme nord\r").wait_for("config.toml keeps it");
+    session.keys("q");
+    assert!(session.end().success());
+    let bytes = String::from_utf8_lossy(&session.bytes()).into_owned();
+    assert!(bytes.contains("config.toml:4: no command is called nothing"), "told before the screen");
+    assert!(bytes.contains("48;2;16;32;48") && bytes.contains("48;2;46;52;64"), "both themes were painted");
 }

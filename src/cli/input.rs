@@ -4,18 +4,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context;
+
 use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
 use crate::filter::{Filter, Known, equals};
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
-use crate::source::{Info, Source, recording};
+use crate::source::{Control, Info, Source, recording};
 use crate::symbols::Form;
+use crate::symbols::given::Given;
 use crate::symbols::resolver::Options;
 
-use super::Usage;
 use super::args::{Recording, Which};
 use super::output::complain;
+use super::{Usage, remote};
 
 /// An opened recording, not read yet.
 pub struct Opened {
@@ -34,19 +37,27 @@ impl Recording {
     }
 }
 
-/// A source with files that it needs.
-struct Kept {
+/// A source with what it needs until its end: files, processes.
+struct Kept<T> {
     source: Box<dyn Source>,
-    _dir: tempfile::TempDir,
+    _kept: T,
 }
 
-impl Source for Kept {
+impl<T: Send> Source for Kept<T> {
     fn info(&self) -> &Info {
         self.source.info()
     }
 
     fn next(&mut self, batch: &mut crate::source::Batch) -> Result<crate::source::Step, crate::source::SourceError> {
         self.source.next(batch)
+    }
+
+    fn given(&self) -> Option<Arc<Given>> {
+        self.source.given()
+    }
+
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        self.source.control(control)
     }
 }
 
@@ -59,25 +70,42 @@ pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
 
 /// The same for those who own the screen; what the user should know comes back.
 pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
-    let paths = args.paths();
-    let source = recording::open(&paths)?;
+    let mut paths = args.paths();
+    let remotes = remote::start(&mut paths, &args.there)?;
+    let source: Box<dyn Source> = match remotes.as_slice() {
+        [] => recording::open(&paths)?,
+        [first, ..] => {
+            let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
+            let source =
+                recording::open_as(&paths, Some(name)).with_context(|| format!("{} sent no recording", first.name))?;
+            Box::new(Kept { source, _kept: remotes })
+        }
+    };
     let unpacked = args.names.archive.as_deref().map(unpack).transpose()?;
     // With --symfs the user has said where names come from; what perf left in the home does not count.
     let home =
         std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.names.symfs.is_none());
     let caches =
         unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
-    let (symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
+    let (mut symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
+    symbols.given = source.given();
     let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
 }
 
 impl Opened {
+    /// A stream that brings its names along.
+    pub fn of_stream(source: Box<dyn Source>) -> Self {
+        let symbols =
+            Options { live: false, same_kernel: false, kallsyms: None, given: source.given(), ..Options::live() };
+        Self { source, symbols, name: String::new(), _unpacked: None }
+    }
+
     /// The source alone; unpacked files stay until it is dropped.
     pub fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            Some(dir) => Box::new(Kept { source: self.source, _dir: dir }),
+            Some(dir) => Box::new(Kept { source: self.source, _kept: dir }),
         }
     }
 

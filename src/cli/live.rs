@@ -30,7 +30,7 @@ use crate::ui::{App, Effect, Start, run as interface, term};
 use super::Usage;
 use super::args::units::UnitArgs;
 use super::args::{Args, Command, Live, Names, Open, View};
-use super::input::{self, filter_of};
+use super::input::{self, Opened, filter_of};
 use super::outer::Outer;
 use super::output::complain;
 use super::recorder;
@@ -82,11 +82,33 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     if !std::io::stdout().is_terminal() || !from_stdin && !std::io::stdin().is_terminal() {
         need_terminal("report")?;
     }
+    args.recording.there = std::mem::take(&mut args.there);
     let opened = input::open(&args.recording, args.view.no_demangle)?;
+    let recording = (!opened.source.info().flows && !from_stdin).then(|| args.recording.paths());
+    let files =
+        Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone(), unit: None };
+    show(opened, &args.view, start, files)
+}
+
+/// The screen on a stream, which `kept` is needed for; with the tour, if wanted.
+pub fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
+    let start = Start { tour, ..start(view, Duration::from_secs(1))? };
+    let files = Files { recording: None, baseline: view.baseline.clone(), names: Names::default(), unit: None };
+    let code = show(opened, view, start, files);
+    drop(kept);
+    code
+}
+
+fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::Result<u8> {
+    // What goes on for ever is kept as a live session is.
+    let flows = opened.source.info().flows;
+    if flows {
+        start.refresh = Duration::from_secs(1);
+    }
     let options = Options {
-        no_inline: args.view.no_inline,
+        no_inline: view.no_inline,
         symbols: opened.symbols.clone(),
-        memory: usize::MAX,
+        memory: if flows { recorder::kept(&args::live().keeping)?.memory } else { usize::MAX },
         keep: None,
         watched: None,
         own_pid: None,
@@ -94,10 +116,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
         refresh: start.refresh,
         per_sample: None,
     };
-    let recording = (!from_stdin).then(|| args.recording.paths());
-    let files =
-        Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone(), unit: None };
-    session(opened.source, options, &args.view, start, None, files)
+    session(opened.source, options, view, start, None, files)
 }
 
 /// A unit's screen on the running machine.
@@ -138,7 +157,7 @@ pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<
     self::open(open)
 }
 
-fn need_terminal(instead: &str) -> anyhow::Result<()> {
+pub(super) fn need_terminal(instead: &str) -> anyhow::Result<()> {
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         return Ok(());
     }

@@ -5,6 +5,7 @@ pub mod annotate;
 pub mod args;
 pub mod config;
 pub mod cpus;
+pub mod demo;
 pub mod diff;
 pub mod export;
 mod filters;
@@ -18,6 +19,7 @@ mod output;
 pub mod probe;
 pub mod record;
 mod recorder;
+mod remote;
 pub mod report;
 pub mod script;
 pub mod setup;
@@ -78,6 +80,7 @@ pub fn main() -> ExitCode {
         Some(Command::Probe(options)) => probe::run(options),
         Some(Command::Stat(options)) => stat::run(options),
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
+        Some(Command::Demo(options)) => demo::run(options),
         Some(Command::Config(options)) => config::run(options),
         Some(Command::Completions(options)) => generate::completions(options),
         Some(Command::Man(options)) => generate::man(options),

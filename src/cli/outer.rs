@@ -84,7 +84,7 @@ impl Driver for Outer {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let work = move || {
-            let recording = Recording { files: vec![path.clone()], input: None, names };
+            let recording = Recording::from_files(vec![path.clone()], names);
             let read = || -> anyhow::Result<Loaded> {
                 let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
                 let wants = Wants { traces: true, ..Wants::default() };
@@ -115,7 +115,7 @@ impl Driver for Outer {
         let work = move || {
             let read = || -> anyhow::Result<Loaded> {
                 let unit = (spec.make)(&settings).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
-                let recording = Recording { files, input: None, names };
+                let recording = Recording::from_files(files, names);
                 let (mut opened, _) = input::open_silently(&recording, no_demangle)?;
                 offline::load_unit(&mut *opened.source, opened.symbols, spec, unit).map_err(anyhow::Error::msg)
             };

@@ -1,6 +1,7 @@
 //! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
 
 use std::fs::File;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +11,23 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::event::tracepoint;
 use crate::export::side::SideWriter;
+use crate::export::tables::TableWriter;
 use crate::kernel::attr::TYPE_TRACEPOINT;
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
 use crate::perfdata::features;
+use crate::perfdata::features::Section;
+use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
 use crate::source::{Batch, Control, Info, Source, Step};
 
-use super::args::{Record, Sampling};
+use crate::symbols::resolver::Options;
+
+use super::args::Record;
 use super::output::complain;
 use super::{recorder, setup, watch};
 
@@ -36,9 +42,8 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    keep_old(&args.output);
-    let file = create(&args.output).with_context(|| format!("{} cannot be written", args.output.display()))?;
-    let mut recorder = Recorder::start(file, &info, &args.sampling, source.command_pid())
+    let out = Out::open(&args, &info).with_context(|| format!("{} cannot be written", args.output.display()))?;
+    let mut recorder = Recorder::start(out, &info, &args, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -78,9 +83,66 @@ struct Summary {
     bytes: u64,
 }
 
+/// Where records go: a file, or a stream to standard output.
+enum Out {
+    File(Writer),
+    Stream(StreamWriter),
+}
+
+impl Out {
+    fn open(args: &Record, info: &Info) -> anyhow::Result<Self> {
+        if args.output.as_os_str() == "-" {
+            if std::io::stdout().is_terminal() {
+                anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
+            }
+            let mut sections = described(info)?;
+            sections.extend(features::clock());
+            let out = Box::new(std::io::BufWriter::with_capacity(1 << 16, std::io::stdout()));
+            return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
+        }
+        keep_old(&args.output);
+        Ok(Self::File(Writer::start(create(&args.output)?, &info.events)?))
+    }
+
+    fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::File(writer) => writer.records(bytes),
+            Self::Stream(writer) => writer.records(bytes),
+        }
+    }
+
+    fn finish_round(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::File(writer) => writer.finish_round(),
+            Self::Stream(writer) => writer.finish_round(),
+        }
+    }
+}
+
+/// What describes the machine and the events.
+fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
+    let cmdline: Vec<String> = std::env::args().collect();
+    let mut sections = features::machine(&cmdline);
+    sections.push(features::event_desc(&info.events));
+    let tracepoints: Vec<(String, String)> = info
+        .events
+        .iter()
+        .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
+        .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
+        .collect();
+    if !tracepoints.is_empty() {
+        let data = tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?;
+        sections.push((features::bit::TRACING_DATA, data));
+    }
+    Ok(sections)
+}
+
 /// Writes batches as they come.
 struct Recorder {
-    writer: Writer,
+    writer: Out,
+    /// Tables of functions that go with a stream.
+    tables: Option<TableWriter>,
+    beside: Vec<u8>,
     own_pid: Option<i32>,
     samples: u64,
     lost: u64,
@@ -88,8 +150,8 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(file: File, info: &Info, sampling: &Sampling, command: Option<i32>) -> anyhow::Result<Self> {
-        let mut writer = Writer::start(file, &info.events)?;
+    fn start(mut writer: Out, info: &Info, args: &Record, command: Option<i32>) -> anyhow::Result<Self> {
+        let sampling = &args.sampling;
         let layout = info.events[0].layout();
         let mut session = Session::new(Origin::Live);
         session.data_maps = info.events.iter().any(|event| event.attr.stack_user > 0);
@@ -114,7 +176,9 @@ impl Recorder {
         SideWriter::new(&session.dsos, &session.log, layout).until(u64::MAX, &mut out);
         writer.records(&out)?;
         let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
-        Ok(Self { writer, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
+        let names = args.names && matches!(writer, Out::Stream(_));
+        let tables = names.then(|| TableWriter::new(session, Options::of_user(), layout));
+        Ok(Self { writer, tables, beside: Vec::new(), own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
     }
 
     fn record(&mut self, source: &mut LiveSource, stop: &AtomicBool) -> anyhow::Result<String> {
@@ -136,6 +200,12 @@ impl Recorder {
 
     /// Writes records, leaving our own samples out: unbroken runs between them go as they are.
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if let Some(tables) = &mut self.tables {
+            // Before the samples that need them.
+            self.beside.clear();
+            tables.follow(bytes, &mut self.beside)?;
+            self.writer.records(&self.beside)?;
+        }
         let (mut at, mut run) = (0, 0);
         while let Some(header) = Header::read(&bytes[at..]) {
             let size = usize::from(header.size).max(HEADER);
@@ -164,24 +234,15 @@ impl Recorder {
     }
 
     fn finish(self, info: &Info) -> anyhow::Result<Summary> {
-        let cmdline: Vec<String> = std::env::args().collect();
-        let mut sections = features::machine(&cmdline);
-        sections.push(features::event_desc(&info.events));
-        sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
-        sections.extend(features::clock());
-        let tracepoints: Vec<(String, String)> = info
-            .events
-            .iter()
-            .filter(|e| e.attr.kind == TYPE_TRACEPOINT)
-            .filter_map(|e| e.name.split_once(':').map(|(s, n)| (s.to_owned(), n.to_owned())))
-            .collect();
-        if !tracepoints.is_empty() {
-            sections.push((
-                features::bit::TRACING_DATA,
-                tracepoint::root().and_then(|root| tracepoint::tracing_data(&root, &tracepoints))?,
-            ));
-        }
-        let bytes = self.writer.finish(sections)?;
+        let bytes = match self.writer {
+            Out::Stream(writer) => writer.written(),
+            Out::File(writer) => {
+                let mut sections = described(info)?;
+                sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
+                sections.extend(features::clock());
+                writer.finish(sections)?
+            }
+        };
         Ok(Summary { samples: self.samples, lost: self.lost, bytes })
     }
 }

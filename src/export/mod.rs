@@ -9,3 +9,4 @@ pub mod pprof;
 pub mod side;
 pub mod speedscope;
 pub mod svg;
+pub mod tables;

@@ -5,6 +5,7 @@ pub mod bytes;
 pub mod features;
 pub mod info;
 pub mod read;
+pub mod stream;
 pub mod swap;
 pub mod write;
 

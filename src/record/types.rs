@@ -31,6 +31,9 @@ pub const EVENT_UPDATE: u32 = 78;
 pub const HEADER_FEATURE: u32 = 80;
 pub const COMPRESSED: u32 = 81;
 pub const COMPRESSED2: u32 = 83;
+/// Our own, far from where perf's grow to: a piece of a table of functions, in streams that only this program
+/// reads.
+pub const TABLE: u32 = 0x7066_7401;
 
 /// All types with their names, without the common prefix (`enum perf_event_type` and
 /// `enum perf_user_event_type`).
@@ -78,6 +81,7 @@ pub const NAMES: &[(u32, &str)] = &[
     (82, "FINISHED_INIT"),
     (COMPRESSED2, "COMPRESSED2"),
     (84, "BPF_METADATA"),
+    (TABLE, "TABLE"),
 ];
 
 /// A type's name; `None` for one that nobody here knows.

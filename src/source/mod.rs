@@ -11,6 +11,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
+use crate::symbols::given::Given;
 
 use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, Run};
@@ -49,6 +50,8 @@ pub struct Info {
     /// For each input its events, and which of `events` each is; empty for a single input with
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
+    /// Whether it comes while it is recorded, by a pipe.
+    pub flows: bool,
 }
 
 impl Info {
@@ -72,6 +75,7 @@ impl Info {
             tracing: Vec::new(),
             build_ids: Vec::new(),
             inputs: Vec::new(),
+            flows: false,
         }
     }
 }
@@ -369,6 +373,11 @@ pub trait Source: Send {
 
     /// What is sampled now, where controls can change it.
     fn facts(&self) -> Option<Changed> {
+        None
+    }
+
+    /// Tables of functions that come with the records.
+    fn given(&self) -> Option<Arc<Given>> {
         None
     }
 

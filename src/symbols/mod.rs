@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod code;
 pub mod demangle;
 pub mod elf;
+pub mod given;
 pub mod image;
 pub mod jit;
 pub mod jitdump;

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
 use super::demangle::{Form, demangle};
+use super::given::{self, Given};
 use super::image::{Functions, Image};
 use super::jit::Jit;
 use super::kallsyms::Kallsyms;
@@ -47,6 +48,8 @@ pub struct Options {
     pub servers: Vec<String>,
     /// Bytes that tables of functions may hold; those that are not used give way.
     pub budget: usize,
+    /// Tables that came with the stream that is read.
+    pub given: Option<Arc<Given>>,
 }
 
 /// Files that are held at once, each a mapping of ours.
@@ -85,6 +88,7 @@ impl Options {
             debuginfod: Vec::new(),
             servers: Vec::new(),
             budget: BUDGET,
+            given: None,
         }
     }
 }
@@ -281,6 +285,9 @@ impl Resolver {
     }
 
     fn load_kernel(&mut self, dso: &Dso) -> Loaded {
+        if let Some((table, text)) = self.options.given.as_ref().and_then(|given| given.table(given::KERNEL)) {
+            return moved(table, text, dso);
+        }
         if let Some(path) = self.options.vmlinux.clone() {
             let image = places::plain(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
             match image.and_then(|bytes| elf::kernel(&bytes).map_err(|e| e.to_string())) {
@@ -311,6 +318,10 @@ impl Resolver {
     }
 
     fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
+        if let Some((table, _)) = self.options.given.as_ref().and_then(|given| given.table(&dso.path)) {
+            let key = dso.build_id.map_or(Key::Dso(dso.id), Key::Id);
+            return Ok((key, Loaded::new(vec![table]), "the machine that was recorded".to_owned()));
+        }
         let image = Image::open(dso, &self.options)?;
         let key = image.build_id.map_or(Key::Dso(dso.id), Key::Id);
         let functions = image.functions();

@@ -18,6 +18,7 @@ pub mod screen;
 pub mod term;
 pub mod theme;
 pub mod time;
+pub mod tour;
 pub mod units;
 
 pub use app::{App, Effect, Start};

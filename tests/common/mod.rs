@@ -12,7 +12,10 @@ use std::process::{Command, Output};
 
 /// The program under test.
 pub fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_perfprof-tui"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
+    // Nobody's own configuration counts here.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command
 }
 
 /// A file under tests/data.

@@ -61,6 +61,8 @@ pub enum Command {
     List(List),
     /// Say what this machine and this user can and cannot measure, and what changes it
     Doctor(Doctor),
+    /// Play a real incident, recorded once, with a short tour: no rights are needed
+    Demo(Demo),
     /// Print the effective configuration, or check it
     Config(Config),
     /// Print the completions of a shell
@@ -80,6 +82,19 @@ pub fn live() -> Live {
     let matches = command.get_matches_from(["perfprof-tui"]);
     let args = <Args as clap::FromArgMatches>::from_arg_matches(&matches);
     args.unwrap_or_else(|_| Args::parse_from(["perfprof-tui"])).live
+}
+
+/// Options of `demo`.
+#[derive(Debug, ClapArgs)]
+pub struct Demo {
+    #[command(flatten)]
+    pub view: View,
+    /// How many times as fast as it was
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Without the tour
+    #[arg(long)]
+    pub no_tour: bool,
 }
 
 /// Options of `completions`.
@@ -190,6 +205,9 @@ pub struct Open {
     pub together: bool,
     #[command(flatten)]
     pub view: View,
+    /// Of ssh://HOST: options of `record` there, after --
+    #[arg(last = true, value_name = "OPTIONS")]
+    pub there: Vec<String>,
 }
 
 impl Open {
@@ -215,9 +233,13 @@ pub struct Record {
     pub sampling: Sampling,
     #[command(flatten)]
     pub keeping: Keeping,
-    /// The file to write; one that is there becomes FILE.old
+    /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
+    /// `perfprof-tui open -` and `perf report -i -` read while it is written
     #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
     pub output: PathBuf,
+    /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
+    #[arg(long)]
+    pub names: bool,
     /// Say nothing at the end
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -230,7 +252,8 @@ pub struct Record {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
-    /// gzip or zstd; several files of one recording together; - for standard input
+    /// gzip or zstd; several files of one recording together; - for standard input; ssh://[USER@]HOST[:PORT]
+    /// for a machine that is recorded now, over the wire
     #[arg(required_unless_present = "input", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The recording, in perf's spelling
@@ -238,6 +261,9 @@ pub struct Recording {
     pub input: Option<PathBuf>,
     #[command(flatten)]
     pub names: Names,
+    /// Options of `record` on other machines.
+    #[arg(skip)]
+    pub there: Vec<String>,
 }
 
 /// Where the names of a recording come from.
@@ -262,14 +288,14 @@ pub struct Names {
 
 impl From<Names> for Recording {
     fn from(names: Names) -> Self {
-        Self { files: Vec::new(), input: None, names }
+        Self { files: Vec::new(), input: None, names, there: Vec::new() }
     }
 }
 
 impl Recording {
     /// Some files.
     pub fn from_files(files: Vec<PathBuf>, names: Names) -> Self {
-        Self { files, input: None, names }
+        Self { files, input: None, names, there: Vec::new() }
     }
 }
 

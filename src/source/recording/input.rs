@@ -2,6 +2,8 @@
 //! taken out of it: the head of a pipe, compressed and swapped records, payloads outside records,
 //! damage.
 
+use std::sync::Arc;
+
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use crate::perfdata::bytes::Bytes;
@@ -10,6 +12,7 @@ use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, number
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{BuildId, HEADER, Header, types};
+use crate::symbols::given::Given;
 
 use super::reader::{Filled, PIECE, Reader};
 
@@ -36,6 +39,8 @@ pub enum Found {
 /// A stream of records being read.
 pub struct Input {
     pub rec: Recording,
+    /// Tables of functions that come with the records.
+    pub given: Arc<Given>,
     reader: Reader,
     /// Bytes that were read and not stepped over yet.
     carry: Vec<u8>,
@@ -63,6 +68,7 @@ impl Input {
     pub fn new(rec: Recording, reader: Reader) -> Self {
         let mut input = Self {
             rec,
+            given: Arc::default(),
             reader,
             carry: Vec::new(),
             skip: 0,
@@ -86,6 +92,11 @@ impl Input {
         let layouts = self.rec.events.iter().map(|e| (e.layout(), e.ids.clone()));
         self.swapper = self.rec.big.then(|| Swapper::new(layouts));
         self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
+    }
+
+    /// Whether its bytes come as somebody writes them.
+    pub fn flows(&self) -> bool {
+        matches!(self.reader, Reader::Pipe { .. })
     }
 
     /// Bytes behind us, and in all (0 when unknown).
@@ -358,6 +369,7 @@ impl Input {
                 }
             }
             types::AUXTRACE => payload = b.u64().unwrap_or(0),
+            types::TABLE => self.given.record(&body),
             _ => self.decompress(header.kind, &body, beside),
         }
         self.carry.drain(..size);
@@ -454,6 +466,7 @@ fn is_special(kind: u32) -> bool {
             | types::BUILD_ID
             | types::TRACING_DATA
             | types::AUXTRACE
+            | types::TABLE
             | types::COMPRESSED
             | types::COMPRESSED2
     )

@@ -4,6 +4,8 @@ pub mod input;
 pub mod open;
 pub mod reader;
 
+use std::sync::Arc;
+
 use crate::event::names;
 use crate::kernel::attr::sample;
 use crate::perfdata::features::bit;
@@ -11,11 +13,12 @@ use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
 use crate::session::Origin;
 use crate::session::marks::{self, TimeMark};
+use crate::symbols::given::Given;
 
 use super::{Batch, Control, Info, Source, SourceError, Step};
 use input::{Beside, Found, Input};
 
-pub use open::open;
+pub use open::{open, open_as};
 
 /// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
 pub struct RecordingSource {
@@ -93,6 +96,7 @@ fn describe(
         tracing: rec.features.get(bit::TRACING_DATA).map(<[u8]>::to_vec).unwrap_or_default(),
         build_ids: std::mem::take(&mut beside.build_ids),
         inputs: inputs_events,
+        flows: inputs.iter().any(Input::flows),
         events,
     }
 }
@@ -120,6 +124,10 @@ impl Source for RecordingSource {
             }
             _ => Err("this is a recording: what was measured cannot be changed".to_owned()),
         }
+    }
+
+    fn given(&self) -> Option<Arc<Given>> {
+        self.inputs.first().map(|input| input.given.clone())
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {

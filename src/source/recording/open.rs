@@ -21,6 +21,11 @@ const ENOUGH: usize = 512;
 /// Opens one recording: a file, a directory, `-` for standard input, or several files of one
 /// recording, such as those of `--switch-output`.
 pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
+    open_as(paths, None)
+}
+
+/// The same under a name that is not the files'.
+pub fn open_as(paths: &[PathBuf], name: Option<String>) -> Result<Box<dyn Source>, SourceError> {
     let mut inputs = Vec::new();
     for path in paths {
         let wrap = |error: ReadError| SourceError::File { path: path.display().to_string(), error };
@@ -32,12 +37,12 @@ pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
             Kind::Text(source) => return Ok(source),
         }
     }
-    let name = match paths {
+    let name = name.unwrap_or_else(|| match paths {
         [one] if one.as_os_str() == "-" => "standard input".to_owned(),
         [one] => one.display().to_string(),
         [first, .., last] => format!("{} to {}", first.display(), last.display()),
         [] => String::new(),
-    };
+    });
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }

@@ -25,7 +25,8 @@ impl App {
     pub(super) fn flame_spec(&self) -> FlameSpec {
         let area = self.flame_area();
         // While samples come in, frames keep their places: by name.
-        let by_weight = self.info.origin == Origin::Recorded || self.frozen || self.answer.ended.is_some();
+        let by_weight =
+            self.info.origin == Origin::Recorded && !self.info.flows || self.frozen || self.answer.ended.is_some();
         // Some rows more than fit, so that the cursor finds what it moves to.
         self.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
     }

@@ -41,6 +41,7 @@ use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
 use super::time::TimeScreen;
+use super::tour::Tour;
 use super::units::UnitsScreen;
 
 pub use versus::Mark;
@@ -128,6 +129,8 @@ pub struct Start {
     pub theme: String,
     pub themes: Vec<String>,
     pub keymap: Keymap,
+    /// Whether a tour is given.
+    pub tour: bool,
 }
 
 impl Default for Start {
@@ -147,6 +150,7 @@ impl Default for Start {
             theme: String::new(),
             themes: Vec::new(),
             keymap: Keymap::default(),
+            tour: false,
         }
     }
 }
@@ -262,6 +266,7 @@ pub struct App {
     pub themes: Vec<String>,
     theme_before: Option<String>,
     pub keymap: Arc<Keymap>,
+    pub tour: Option<Tour>,
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
@@ -336,6 +341,7 @@ impl App {
             themes: start.themes,
             theme_before: None,
             keymap: Arc::new(start.keymap),
+            tour: start.tour.then(Tour::default),
             baseline: None,
             per: Per::Total,
             age: Age::All,
@@ -397,7 +403,7 @@ impl App {
         if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);
         }
-        let loaded = self.info.origin == Origin::Live || answer.ended.is_some();
+        let loaded = self.info.origin == Origin::Live || self.info.flows || answer.ended.is_some();
         // A range may be a share of what there is in the end.
         let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
         if answer.question.generation == self.asked.generation

@@ -17,6 +17,13 @@ use crate::ui::prompt::{Ask, Prompt};
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: Command) {
+        if let Some(tour) = &mut self.tour {
+            if command == Command::StopLoading {
+                self.tour = None;
+                return;
+            }
+            tour.ran(&command);
+        }
         if self.tab == Tab::Flame && self.run_flame(&command) {
             return self.ask(false);
         }

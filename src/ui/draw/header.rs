@@ -69,6 +69,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
             add(format!("‖ frozen {time} +{}", thousands(since)), theme.warning, 9);
         }
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
+        (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 9),
         (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
     }
     add(samples(app), theme.text, 10);

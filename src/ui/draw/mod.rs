@@ -15,6 +15,7 @@ pub mod panels;
 pub mod strip;
 pub mod table;
 pub mod time;
+mod tour;
 pub mod units;
 
 use ratatui::buffer::Buffer;
@@ -49,6 +50,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);
+    tour::draw(app, theme, places.table, buffer);
     let over = overlays::draw(app, theme, places.table, buffer);
     over.or(cursor)
 }

@@ -1,0 +1,107 @@
+//! Recordings of other machines while they are made: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there, as
+//! whoever ssh lets in, and reads what it writes.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+
+use super::Usage;
+
+/// What runs on the other machine and what brings its words here; ended when it is dropped.
+#[derive(Debug)]
+pub struct Remote {
+    child: Child,
+    /// As the user named it.
+    pub name: String,
+    /// Keeps the pipe's place among our descriptors.
+    _stream: OwnedFd,
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // ssh's end closes the pipe of the recorder, which ends it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The host of an address such as `ssh://root@node-7:2222`: what ssh takes, and the port.
+fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
+    let rest = path.to_str()?.strip_prefix("ssh://")?;
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !port.contains(']') => (host, Some(port)),
+        _ => (rest, None),
+    };
+    let host = host.trim_end_matches('/');
+    let name = host.rsplit('@').next().unwrap_or_default();
+    // A host that began with a dash would be an option to ssh.
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%@".contains(c);
+    if name.is_empty() || host.starts_with('-') || !host.chars().all(plain) {
+        return Some(Err(format!("{}: expected ssh://[USER@]HOST[:PORT]", path.display())));
+    }
+    Some(match port.map(|port| port.trim_end_matches('/').parse()).transpose() {
+        Ok(port) => Ok((host.to_owned(), port)),
+        Err(_) => Err(format!("{}: the port is no number", path.display())),
+    })
+}
+
+/// A word as a shell on the other side takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Starts recorders where paths are addresses, and puts where they are read in their place. `options` are those of
+/// `record` there.
+pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
+    let mut out = Vec::new();
+    for path in paths {
+        let Some(address) = address(path) else { continue };
+        let (host, port) = address.map_err(Usage)?;
+        // As git has GIT_SSH: another program that takes ssh's arguments.
+        let ssh = std::env::var_os("PERFPROF_SSH").unwrap_or_else(|| "ssh".into());
+        let there = std::env::var("PERFPROF_REMOTE").unwrap_or_else(|_| "perfprof-tui".to_owned());
+        let mut line = format!("{there} record -q -o - --names");
+        for option in options {
+            line.push(' ');
+            line.push_str(&quoted(option));
+        }
+        let mut command = Command::new(&ssh);
+        command.args(port.map(|port| ["-p".to_owned(), port.to_string()]).into_iter().flatten());
+        command.arg("-T").arg("-C").arg("--").arg(&host).arg(line);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.with_context(|| format!("{} cannot be started", ssh.display()))?;
+        let stdout = child.stdout.take().context("no pipe to ssh")?;
+        let stream = OwnedFd::from(stdout);
+        let name = path.display().to_string();
+        *path = PathBuf::from(format!("/proc/self/fd/{}", stream.as_raw_fd()));
+        out.push(Remote { child, name, _stream: stream });
+    }
+    if out.is_empty() && !options.is_empty() {
+        return Err(Usage("options after -- are for `record` on ssh://HOST".to_owned()).into());
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let of = |text: &str| address(Path::new(text));
+        assert_eq!(of("ssh://node-7"), Some(Ok(("node-7".into(), None))));
+        assert_eq!(of("ssh://root@10.0.0.7:2222/"), Some(Ok(("root@10.0.0.7".into(), Some(2222)))));
+        assert!(of("perf.data").is_none());
+        for bad in ["ssh://", "ssh://-oProxyCommand=x", "ssh://a b", "ssh://h:port", "ssh://root@", "ssh://a;b"] {
+            assert!(of(bad).is_some_and(|address| address.is_err()), "{bad}");
+        }
+        assert_eq!((quoted("-F"), quoted("a b'c")), ("-F".to_owned(), "'a b'\\''c'".to_owned()));
+    }
+}

@@ -1,0 +1,85 @@
+//! Writes recordings as a stream: what perf calls pipe mode (tools/perf/Documentation/perf.data-file-format.txt),
+//! for those who read while it is written.
+
+use std::io::{self, Write};
+
+use crate::record::kinds::{HEADER, types};
+
+use super::features::{Section, bit};
+use super::read::PIPE_HEADER;
+use super::{EventDesc, MAGIC};
+
+/// A stream under way.
+pub struct StreamWriter {
+    out: Box<dyn Write + Send>,
+    written: u64,
+}
+
+impl std::fmt::Debug for StreamWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamWriter").field("written", &self.written).finish_non_exhaustive()
+    }
+}
+
+impl StreamWriter {
+    /// Starts a stream of these events, with what describes their machine.
+    pub fn start(mut out: Box<dyn Write + Send>, events: &[EventDesc], sections: &[Section]) -> io::Result<Self> {
+        let mut head = Vec::new();
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&PIPE_HEADER.to_le_bytes());
+        for event in events {
+            let mut body = event.attr.encode().to_vec();
+            event.ids.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
+            record(&mut head, types::HEADER_ATTR, &body);
+        }
+        for (section, bytes) in sections.iter().filter(|(section, _)| *section != bit::TRACING_DATA) {
+            let mut body = u64::from(*section).to_le_bytes().to_vec();
+            body.extend_from_slice(bytes);
+            record(&mut head, types::HEADER_FEATURE, &body);
+        }
+        for (_, bytes) in sections.iter().filter(|(section, _)| *section == bit::TRACING_DATA) {
+            // The payload follows its record.
+            let padded = bytes.len().next_multiple_of(8);
+            let mut announced = Vec::new();
+            announced.extend_from_slice(&types::TRACING_DATA.to_le_bytes());
+            announced.extend_from_slice(&0u16.to_le_bytes());
+            announced.extend_from_slice(&12u16.to_le_bytes());
+            announced.extend_from_slice(&(padded as u32).to_le_bytes());
+            head.extend_from_slice(&announced);
+            head.extend_from_slice(bytes);
+            head.resize(head.len() + padded - bytes.len(), 0);
+        }
+        out.write_all(&head)?;
+        out.flush()?;
+        Ok(Self { out, written: head.len() as u64 })
+    }
+
+    /// Appends whole records.
+    pub fn records(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.written += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    /// Marks the end of a round, and sends what there is.
+    pub fn finish_round(&mut self) -> io::Result<()> {
+        let mut mark = Vec::with_capacity(HEADER);
+        record(&mut mark, types::FINISHED_ROUND, &[]);
+        self.records(&mark)?;
+        self.out.flush()
+    }
+
+    /// Bytes so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+/// Appends a record; one that is larger than a record may be is left out.
+fn record(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
+    let Ok(size) = u16::try_from(HEADER + body.len().next_multiple_of(8)) else { return };
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&0u16.to_le_bytes());
+    out.extend_from_slice(&size.to_le_bytes());
+    out.extend_from_slice(body);
+    out.resize(out.len() + body.len().next_multiple_of(8) - body.len(), 0);
+}

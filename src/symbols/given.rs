@@ -1,0 +1,202 @@
+//! Tables of functions that come with a stream from another machine, whose files are not here: one record kind of
+//! our own, that holds a table in pieces.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use super::table::{Binding, Builder, Raw, SymbolTable};
+use crate::record::kinds::{HEADER, types};
+
+/// Bytes of a piece's payload; a record's size has 16 bits.
+const PIECE: usize = 48 << 10;
+/// A table that unpacks to more is not taken.
+const MAX_TABLE: usize = 64 << 20;
+/// All tables of a stream, packed.
+const MAX_ALL: usize = 512 << 20;
+/// Under this name the kernel's functions come.
+pub const KERNEL: &str = "[kernel]";
+
+/// A file's functions before they are made a table: packed entries of start, end and name.
+#[derive(Debug, Default)]
+pub struct Packed {
+    plain: Vec<u8>,
+}
+
+impl Packed {
+    /// Takes a table's functions in.
+    pub fn add(&mut self, table: &SymbolTable) {
+        for symbol in table.iter() {
+            let name = &symbol.name[..symbol.name.len().min(usize::from(u16::MAX))];
+            self.plain.extend_from_slice(&symbol.start.to_le_bytes());
+            self.plain.extend_from_slice(&symbol.end.saturating_sub(symbol.start).to_le_bytes());
+            self.plain.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            self.plain.extend_from_slice(name);
+        }
+    }
+
+    /// Writes it as records. `text` is where the kernel's text begins, 0 for other files.
+    pub fn encode(&self, path: &str, text: u64, out: &mut Vec<u8>) -> std::io::Result<()> {
+        if self.plain.len() > MAX_TABLE {
+            return Ok(());
+        }
+        let mut whole = Vec::with_capacity(self.plain.len() / 4 + path.len() + 16);
+        whole.extend_from_slice(&text.to_le_bytes());
+        whole.extend_from_slice(&(path.len() as u32).to_le_bytes());
+        whole.extend_from_slice(path.as_bytes());
+        whole.append(&mut zstd::bulk::compress(&self.plain, 3)?);
+        let pieces = whole.chunks(PIECE).count();
+        for (i, piece) in whole.chunks(PIECE).enumerate() {
+            let padded = piece.len().next_multiple_of(8);
+            out.extend_from_slice(&types::TABLE.to_le_bytes());
+            out.extend_from_slice(&0u16.to_le_bytes());
+            out.extend_from_slice(&((HEADER + 8 + padded) as u16).to_le_bytes());
+            out.extend_from_slice(&u32::from(i + 1 < pieces).to_le_bytes());
+            out.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+            out.extend_from_slice(piece);
+            out.resize(out.len() + padded - piece.len(), 0);
+        }
+        Ok(())
+    }
+}
+
+/// A table as it came.
+#[derive(Debug)]
+struct Came {
+    text: u64,
+    packed: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Pieces of a table that is not whole yet.
+    pieces: Vec<u8>,
+    tables: HashMap<String, Came>,
+    bytes: usize,
+}
+
+/// The tables of a stream, filled while it is read and asked by those who name addresses.
+#[derive(Debug, Default)]
+pub struct Given {
+    state: Mutex<State>,
+}
+
+impl Given {
+    /// Takes the body of a record in; what makes no sense is left out.
+    pub fn record(&self, body: &[u8]) {
+        let Ok(mut state) = self.state.lock() else { return };
+        let Some((more, len)) = body.first_chunk::<8>().map(|head| {
+            let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            (word(0) != 0, word(4) as usize)
+        }) else {
+            return;
+        };
+        let Some(piece) = body.get(8..8 + len.min(PIECE)) else { return };
+        if state.bytes + state.pieces.len() + piece.len() > MAX_ALL {
+            state.pieces.clear();
+            return;
+        }
+        state.pieces.extend_from_slice(piece);
+        if more {
+            return;
+        }
+        let whole = std::mem::take(&mut state.pieces);
+        if let Some((path, came)) = Came::read(&whole) {
+            state.bytes += came.packed.len();
+            state.tables.insert(path, came);
+        }
+    }
+
+    /// Whether any came.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().map_or(true, |state| state.tables.is_empty())
+    }
+
+    /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
+    pub fn table(&self, path: &str) -> Option<(SymbolTable, Option<u64>)> {
+        let state = self.state.lock().ok()?;
+        let came = state.tables.get(path)?;
+        let plain = zstd::bulk::decompress(&came.packed, MAX_TABLE).ok()?;
+        let mut builder = Builder::default();
+        let mut rest = plain.as_slice();
+        while let Some((head, after)) = rest.split_first_chunk::<18>() {
+            let word = |at: usize| head.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes);
+            let len = usize::from(u16::from_le_bytes([head[16], head[17]]));
+            let Some((name, after)) = after.split_at_checked(len) else { break };
+            builder.push(Raw { start: word(0), size: word(8), name, binding: Binding::Global });
+            rest = after;
+        }
+        Some((builder.finish(), (came.text != 0).then_some(came.text)))
+    }
+}
+
+impl Came {
+    fn read(whole: &[u8]) -> Option<(String, Self)> {
+        let (head, rest) = whole.split_first_chunk::<12>()?;
+        let text = u64::from_le_bytes(*head.first_chunk()?);
+        let len = u32::from_le_bytes(*head.last_chunk()?) as usize;
+        let (path, packed) = rest.split_at_checked(len)?;
+        let path = std::str::from_utf8(path).ok()?.to_owned();
+        Some((path, Self { text, packed: packed.to_vec() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::kinds::split;
+
+    fn table(names: &[(u64, u64, &str)]) -> SymbolTable {
+        let mut builder = Builder::default();
+        for (start, size, name) in names {
+            builder.push(Raw { start: *start, size: *size, name: name.as_bytes(), binding: Binding::Global });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn tables_come_through_whole() {
+        // Names that do not pack, so that there are several pieces.
+        let names: Vec<(u64, u64, String)> =
+            (0..9000u64).map(|i| (i * 64, 40, format!("f{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))).collect();
+        let names: Vec<(u64, u64, &str)> = names.iter().map(|(a, s, n)| (*a, *s, n.as_str())).collect();
+        let mut packed = Packed::default();
+        packed.add(&table(&names));
+        let mut out = Vec::new();
+        packed.encode("/usr/bin/x", 0, &mut out).expect("packed");
+        let mut kernel = Packed::default();
+        kernel.add(&table(&[(0xffff_ffff_8100_0000, 16, "start_kernel")]));
+        kernel.encode(KERNEL, 0xffff_ffff_8100_0000, &mut out).expect("packed");
+        let given = Given::default();
+        let (mut rest, mut records) = (out.as_slice(), 0);
+        while let Ok(Some((header, body, _))) = split(rest) {
+            assert_eq!(header.kind, types::TABLE);
+            given.record(body);
+            rest = &rest[usize::from(header.size)..];
+            records += 1;
+        }
+        assert!(rest.is_empty() && records > 2, "{records}");
+        let (found, text) = given.table("/usr/bin/x").expect("there");
+        assert_eq!((found.len(), text), (9000, None));
+        let symbol = found.find(64 * 77 + 39).expect("inside");
+        assert_eq!((symbol.start, symbol.end, symbol.name), (64 * 77, 64 * 77 + 40, names[77].2.as_bytes()));
+        assert!(found.find(64 * 77 + 41).is_none());
+        assert_eq!(given.table(KERNEL).expect("there").1, Some(0xffff_ffff_8100_0000));
+        assert!(given.table("/usr/bin/y").is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn damaged_tables_harm_nobody(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), flip in 0usize..200) {
+            let given = Given::default();
+            given.record(&bytes);
+            let mut packed = Packed::default();
+            packed.add(&table(&[(1, 2, "a"), (3, 4, "b")]));
+            let mut out = Vec::new();
+            packed.encode("/x", 0, &mut out).expect("packed");
+            let at = flip % out.len();
+            out[at] ^= 0x55;
+            given.record(out.get(HEADER..).unwrap_or_default());
+            let _ = given.table("/x");
+        }
+    }
+}

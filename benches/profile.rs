@@ -11,7 +11,7 @@ use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
 use perfprof_tui::query::heat::{By, HeatSpec};
-use perfprof_tui::query::{Answer, Data, Fold, Key, Question, Top, TopSpec, lines};
+use perfprof_tui::query::{Answer, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
@@ -123,7 +123,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
     let took = time(3, || {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
         fold.update(data, 0..u64::MAX);
-        let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
+        let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
         lines_out = lines::lines(data, &top, &question).len();
     });
     println!(
@@ -137,7 +137,7 @@ fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
     let mut fold = Fold::new(0, None, false);
     fold.update(data, 0..u64::MAX);
-    let top = Top::build(data, &fold, &question.top, lines::MAX_ROWS);
+    let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
     let lines = lines::lines(data, &top, &question);
     let answer = Answer {
         total: fold.total(),

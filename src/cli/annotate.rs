@@ -7,7 +7,7 @@ use crate::filter::Known;
 use crate::panel::annotate as print;
 use crate::profile::SymId;
 use crate::query::annotate::{self, Target};
-use crate::query::{Fold, Key, Top, TopSpec};
+use crate::query::{Fold, Keep, Key, Top, TopSpec};
 use crate::report::annotate::json;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Options, Resolver, code};
@@ -54,7 +54,7 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
 fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<Target> {
     let data = loaded.data();
     let spec = TopSpec { keys: vec![Key::Dso, Key::Sym], children: false, ..TopSpec::default() };
-    let top = Top::build(data, fold, &spec, usize::MAX);
+    let top = Top::build(data, fold, &spec, Keep::First(usize::MAX));
     let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
     let named: Vec<Target> =
         rows.filter_map(|sym| Some(Target { function: sym.function.clone()?, dso: sym.dso_name.clone() })).collect();

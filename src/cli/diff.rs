@@ -14,7 +14,7 @@ use crate::panel::unit::{percent, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::perfdata::write::Atomic;
 use crate::query::diff::{DiffRow, Per, Side, diff};
-use crate::query::{Fold, Key, Order, Top, TopSpec};
+use crate::query::{Fold, Keep, Key, Order, Top, TopSpec};
 
 use super::Usage;
 use super::args::{Diff, DiffFormat, PerArg, Recording};
@@ -101,7 +101,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
     let mut fold = Fold::new(event, filter, keys.contains(&Key::Cpu));
     fold.update(loaded.data(), 0..u64::MAX);
     let spec = TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, reversed: false };
-    let top = Top::build(loaded.data(), &fold, &spec, usize::MAX);
+    let top = Top::build(loaded.data(), &fold, &spec, Keep::First(usize::MAX));
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
     let key = |row: &crate::query::Row| -> Vec<String> {
         keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()

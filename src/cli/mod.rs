@@ -17,6 +17,7 @@ mod looks;
 pub mod outer;
 mod output;
 pub mod probe;
+mod push;
 pub mod record;
 mod recorder;
 mod remote;

@@ -29,10 +29,13 @@ use crate::symbols::resolver::Options;
 
 use super::args::Record;
 use super::output::complain;
-use super::{recorder, setup, watch};
+use super::{push, recorder, setup, watch};
 
 /// `perfprof-tui record`.
 pub fn run(mut args: Record) -> anyhow::Result<u8> {
+    if args.push.is_some() {
+        return push::run(&args);
+    }
     let kept = recorder::kept(&args.keeping)?;
     if kept.watched.is_some() {
         return watch::run(&mut args, kept);

@@ -11,7 +11,7 @@ use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::chains::Tree;
 use crate::query::lines::CHAIN_LIMIT;
-use crate::query::{Direction, Fold, Key, Order, Top, TopSpec};
+use crate::query::{Direction, Fold, Keep, Key, Order, Top, TopSpec};
 use crate::report::{doctor as checks, json};
 
 use super::Usage;
@@ -174,7 +174,7 @@ pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize
 fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
     let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
     fold.update(loaded.data(), 0..u64::MAX);
-    let mut top = Top::build(loaded.data(), &fold, spec, usize::MAX);
+    let mut top = Top::build(loaded.data(), &fold, spec, Keep::First(usize::MAX));
     let total = top.total;
     if percent > 0.0 {
         top.rows.retain(|row| row.children.percent_of(&total) >= percent);

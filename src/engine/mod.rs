@@ -22,6 +22,7 @@ pub mod moment;
 pub mod offcpu;
 pub mod offline;
 pub mod pairs;
+pub mod slices;
 pub mod softirqs;
 pub mod symbolizer;
 mod told;
@@ -32,7 +33,7 @@ pub mod view;
 pub mod watch;
 pub mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -60,7 +61,9 @@ pub use units::UnitAnswer;
 pub use watch::Watched;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
-const QUEUE: usize = 16;
+const QUEUE: usize = 256;
+/// Bytes of records in them. A long answer is waited for with them instead of with the rings.
+const MAX_WAITING: usize = 32 << 20;
 
 /// How a session is run.
 #[derive(Clone, Debug)]
@@ -175,6 +178,7 @@ impl Engine {
         let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let queue_full = Arc::new(AtomicU64::new(0));
+        let waiting = Arc::new(AtomicUsize::new(0));
         let symbolizer = symbolizer::spawn(options.symbols.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {
             Some(cache) if !options.symbols.servers.is_empty() => {
@@ -205,6 +209,7 @@ impl Engine {
                 symbolizer,
                 fetcher,
                 queue_full: queue_full.clone(),
+                waiting: waiting.clone(),
             },
         );
         let feeder = Feeder {
@@ -214,6 +219,7 @@ impl Engine {
             controls: control_rx,
             stop: stop.clone(),
             queue_full,
+            waiting,
         };
         let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         if let (Some(watched), Some(host)) = (watched, &host) {
@@ -358,6 +364,8 @@ struct Feeder {
     controls: Receiver<Control>,
     stop: Arc<AtomicBool>,
     queue_full: Arc<AtomicU64>,
+    /// Bytes of records that the worker has not taken in yet.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// What the source's thread sends.
@@ -411,6 +419,17 @@ impl Feeder {
     /// Hands over, waiting while the queue is full: records then stay in the rings, where the
     /// kernel counts what does not fit.
     fn deliver(&mut self, feed: Feed) -> bool {
+        let bytes = match &feed {
+            Feed::Batch(batch) => batch.bytes.len(),
+            Feed::End(_) => 0,
+        };
+        if self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
+            self.queue_full.fetch_add(1, Ordering::Relaxed);
+        }
+        while self.waiting.load(Ordering::Relaxed) > MAX_WAITING && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
         match self.batches.try_send(feed) {
             Ok(()) => true,
             Err(TrySendError::Full(feed)) => {

@@ -13,7 +13,7 @@ use crate::query::flame::{Edit, FlameTree, Stacks};
 use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
 use crate::query::judge::Judge;
 use crate::query::versus::{self, Place, Table, Versus};
-use crate::query::{Age, Baseline, Data, Fold, Key, Question, Top, TopSpec, lines};
+use crate::query::{Age, Baseline, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
 
 use super::offline::Loaded;
 
@@ -277,15 +277,19 @@ impl Work<'_> {
 
     fn table(&self) -> Shown {
         let Some(old) = &self.old else {
-            return Shown { top: Top::build(self.data, self.fold, &self.question.top, lines::MAX_ROWS), versus: None };
+            return Shown {
+                top: Top::build(self.data, self.fold, &self.question.top, Keep::First(lines::MAX_ROWS)),
+                versus: None,
+            };
         };
         let mut spec: TopSpec = self.question.top.clone();
         if old.baseline.other {
             // Another run has other processes.
             spec.keys.retain(|key| !matches!(key, Key::Pid | Key::Tid));
         }
-        let top = Top::build(self.data, self.fold, &spec, usize::MAX);
-        let then = Top::build(old.stacks.data, old.stacks.fold, &spec, usize::MAX);
+        let top = Top::build(self.data, self.fold, &spec, Keep::All { sorted: lines::MAX_ROWS });
+        // Its rows are looked up by what they are; what is gone stands in order.
+        let then = Top::build(old.stacks.data, old.stacks.fold, &spec, Keep::All { sorted: lines::MAX_ROWS });
         let new = Table { data: self.data, top: &top, side: old.new };
         let was = Table { data: old.stacks.data, top: &then, side: old.stacks.side };
         let rows = versus::compare(new, was, &spec, old.baseline.per);

@@ -31,7 +31,7 @@ use crate::session::Session;
 pub use answer::{Answer, EventInfo, Line, Mark, Progress};
 pub use fold::Fold;
 pub use question::{Age, Baseline, ChainMode, Direction, Key, Order, Question, TopSpec};
-pub use top::{Row, Top};
+pub use top::{Keep, Row, Top};
 
 /// What every projection reads.
 #[derive(Clone, Copy, Debug)]

@@ -84,14 +84,23 @@ pub struct Top {
     pub(super) first: Vec<bool>,
 }
 
+/// Which rows are kept, and how many of them are in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The first ones, in order.
+    First(usize),
+    /// All of them, the first of which are in order.
+    All { sorted: usize },
+}
+
 /// Bits of the Bloom filter for a label.
 pub fn path_bit(label: u32) -> u64 {
     1 << (label.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl Top {
-    /// Projects a fold into sorted rows, of which the first `keep` are kept.
-    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: usize) -> Self {
+    /// Projects a fold into rows.
+    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: Keep) -> Self {
         let mode = LabelMode::of(&spec.keys);
         let (groups, ranges, sites) = group(data, fold, &spec.keys);
         let labels = node_labels(data, mode);
@@ -121,7 +130,7 @@ impl Top {
         (sym != u32::MAX).then(|| data.profile.frames.sym(SymId(sym)))
     }
 
-    fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: usize) {
+    fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: Keep) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
         let symbol = |r: &Row| self.symbol(data, r.label);
@@ -158,11 +167,16 @@ impl Top {
             by.then_with(|| ties(a, b))
         };
         // A screen shows the first rows of very many: those are picked before they are sorted.
-        if keep < rows.len() {
-            rows.select_nth_unstable_by(keep, order);
-            rows.truncate(keep);
+        let first = match keep {
+            Keep::First(n) | Keep::All { sorted: n } => n.min(rows.len()),
+        };
+        if 0 < first && first < rows.len() {
+            rows.select_nth_unstable_by(first, order);
         }
-        rows.sort_unstable_by(order);
+        if let Keep::First(n) = keep {
+            rows.truncate(n);
+        }
+        rows[..first].sort_unstable_by(order);
         for row in &mut rows {
             row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
         }

@@ -9,6 +9,7 @@ use crate::profile::{Acc, Sym};
 
 use super::Data;
 use super::diff::{Per, Side, Verdict, verdict};
+use super::lines::MAX_ROWS;
 use super::question::{Order, TopSpec};
 use super::top::{Row, Top};
 
@@ -36,7 +37,7 @@ impl Versus {
 }
 
 /// A row of either side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Index into the new table's rows.
     New(u32),
@@ -44,7 +45,8 @@ pub enum Place {
     Gone(u32),
 }
 
-/// Both tables' rows in the order of the new one; ordered by difference, the largest first.
+/// Both tables' rows in the order of the new one; ordered by difference, the largest first. Only as many as are
+/// ever shown are in order.
 pub fn compare(new: Table<'_>, old: Table<'_>, spec: &TopSpec, per: Per) -> Vec<(Place, Versus)> {
     let weight = |row: &Row| if spec.order == Order::Children { row.children } else { row.own };
     let mut left: FxHashMap<u64, VecDeque<u32>> = FxHashMap::default();
@@ -70,10 +72,15 @@ pub fn compare(new: Table<'_>, old: Table<'_>, spec: &TopSpec, per: Per) -> Vec<
         (!then.is_zero()).then(|| (Place::Gone(i), versus(then, Acc::default())))
     }));
     if spec.order == Order::Delta {
-        out.sort_by(|(_, a), (_, b)| {
+        let order = |(at_a, a): &(Place, Versus), (at_b, b): &(Place, Versus)| {
             let by = b.delta().abs().total_cmp(&a.delta().abs());
-            if spec.reversed { by.reverse() } else { by }
-        });
+            (if spec.reversed { by.reverse() } else { by }).then_with(|| at_a.cmp(at_b))
+        };
+        if MAX_ROWS < out.len() {
+            out.select_nth_unstable_by(MAX_ROWS, order);
+        }
+        let shown = MAX_ROWS.min(out.len());
+        out[..shown].sort_unstable_by(order);
     }
     out
 }
@@ -91,7 +98,7 @@ fn key(table: &Table<'_>, row: &Row) -> u64 {
 mod tests {
     use super::*;
     use crate::profile::{Frame, NodeId, Profile, Site};
-    use crate::query::{Fold, Key};
+    use crate::query::{Fold, Keep, Key};
     use crate::session::{MapId, Origin, Session};
 
     /// A session with a sample of each function, one letter each.
@@ -118,7 +125,7 @@ mod tests {
             let data = Data { session, profile, events: &names, start: 0 };
             let mut fold = Fold::new(0, None, false);
             fold.update(data, 0..u64::MAX);
-            let top = Top::build(data, &fold, &spec, usize::MAX);
+            let top = Top::build(data, &fold, &spec, Keep::First(usize::MAX));
             (fold, top)
         };
         let ((fold, old), (fold_now, new)) = (data(&then), data(&now));

@@ -240,12 +240,36 @@ pub struct Record {
     /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
     #[arg(long)]
     pub names: bool,
+    /// Send profiles of each interval to a store of continuous profiles instead of writing a file
+    #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
+    pub push: Option<String>,
+    /// What the store is
+    #[arg(long, value_enum, default_value = "pyroscope", requires = "push")]
+    pub push_to: StoreArg,
+    /// The name of the application there
+    #[arg(long, value_name = "NAME", default_value = "perfprof", requires = "push")]
+    pub push_name: String,
+    /// A label, NAME=VALUE; may be repeated. The host's name is one
+    #[arg(long = "push-label", value_name = "LABEL", action = ArgAction::Append, requires = "push")]
+    pub push_labels: Vec<String>,
+    /// Seconds that a profile is of
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "push")]
+    pub push_interval: f64,
     /// Say nothing at the end
     #[arg(short = 'q', long)]
     pub quiet: bool,
     /// A command to run and record; without one recording ends with Ctrl-C
     #[arg(last = true, value_name = "CMD")]
     pub cmd: Vec<OsString>,
+}
+
+/// Stores of continuous profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StoreArg {
+    /// Grafana Pyroscope
+    Pyroscope,
+    /// Parca
+    Parca,
 }
 
 /// What is opened, and where its names come from.

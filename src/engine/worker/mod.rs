@@ -5,7 +5,7 @@ mod names;
 mod units;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -56,6 +56,8 @@ pub struct Links {
     /// Fetches debug files, where there are servers for them.
     pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
     pub queue_full: Arc<AtomicU64>,
+    /// Bytes of records on their way.
+    pub waiting: Arc<AtomicUsize>,
 }
 
 /// The owner of the profile.
@@ -82,6 +84,8 @@ pub struct Worker {
     live: bool,
     started: u64,
     next_publish: u64,
+    /// Until when records come before questions: answering takes half of the time at most.
+    breath_until: u64,
     fresh_data: bool,
     fresh_question: bool,
     names: names::Names,
@@ -135,6 +139,7 @@ impl Worker {
             live: info.origin == crate::session::Origin::Live,
             started: now,
             next_publish: now,
+            breath_until: 0,
             fresh_data: true,
             fresh_question: true,
             names: names::Names::default(),
@@ -189,6 +194,7 @@ impl Worker {
     }
 
     fn batch(&mut self, mut batch: crate::source::Batch) {
+        self.links.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
         self.count_expected();
         let had = self.ingest.core().profile.end();
         self.progress = batch.progress.or(self.progress);
@@ -269,7 +275,8 @@ impl Worker {
                 }
                 self.question = question;
                 self.fresh_question = true;
-                self.next_publish = self.next_publish.min(monotonic_ns() + 1_000_000);
+                // One who types fast gets the answer to the last question; records come in between.
+                self.next_publish = self.next_publish.min((monotonic_ns() + 1_000_000).max(self.breath_until));
             }
             Request::Control(control) => {
                 if let (Control::CallGraph(_), Some(chains)) = (&control, &mut self.ingest.core_mut().chains) {
@@ -374,6 +381,7 @@ impl Worker {
             self.options.refresh.as_nanos() as u64
         };
         self.next_publish = now + interval.max(took * DUTY).max(MIN_INTERVAL_NS);
+        self.breath_until = now + 2 * took;
         if self.fresh_data
             && let Some(trace) = &self.ingest.core().softirqs
         {

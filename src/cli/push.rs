@@ -1,0 +1,360 @@
+//! `record --push URL`: profiles of each interval go to a store of continuous profiles, over HTTP, by curl: it knows
+//! the machine's certificates and proxies, and a store that hangs hangs nothing of ours.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use base64::Engine as _;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::engine::slices::Slices;
+use crate::export::pprof;
+use crate::kernel::spawn::Output;
+use crate::kernel::wall_ns;
+use crate::panel::unit::{bytes, thousands};
+use crate::source::{Batch, Control, Rate, Source, Step};
+use crate::symbols::resolver::Options;
+
+use super::args::{Record, StoreArg};
+use super::output::complain;
+use super::{Usage, setup};
+
+/// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
+const SPOOL: usize = 64 << 20;
+/// The first pause after a failure; it doubles up to the longest.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long the last profiles may take when all is over.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A profile on its way: gzipped pprof and the seconds since 1970 that it is of.
+#[derive(Clone, Debug)]
+struct Parcel {
+    pprof: Vec<u8>,
+    from: u64,
+    until: u64,
+}
+
+/// Where profiles go, and under which name.
+#[derive(Clone, Debug)]
+struct Store {
+    url: String,
+    kind: StoreArg,
+    name: String,
+    labels: Vec<(String, String)>,
+    rate: u64,
+}
+
+/// What came of sending one.
+#[derive(Debug, PartialEq, Eq)]
+enum Sent {
+    Yes,
+    /// It may work later.
+    Later(String),
+    /// It never will.
+    Never(String),
+}
+
+/// Samples and pushes until a signal comes or the command ends.
+pub fn run(args: &Record) -> anyhow::Result<u8> {
+    let store = Store::of(args)?;
+    let interval = Duration::try_from_secs_f64(args.push_interval).ok().filter(|i| *i >= Duration::from_secs(1));
+    let interval =
+        interval.ok_or_else(|| Usage(format!("--push-interval {}: expected 1 second or more", args.push_interval)))?;
+    let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    setup::warn(started.warning.as_ref());
+    let mut source = started.source;
+    let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
+    let mut slices = Slices::new(source.info(), own_pid, Options::of_user());
+    let period = source.info().events.first().map_or(0, |event| match Rate::of(&event.attr) {
+        Rate::Period(period) => period,
+        Rate::Frequency(_) => 0,
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let (sender, parcels) = bounded::<Parcel>(64);
+    let quiet = args.quiet;
+    let post = std::thread::Builder::new().name("push".to_owned()).spawn(move || deliver(&store, &parcels, quiet))?;
+    let (mut batch, mut began, mut due) = (Batch::default(), wall_ns(), Instant::now() + interval);
+    let ended = loop {
+        if stop.load(Ordering::Relaxed) {
+            let _ = source.control(&Control::Stop);
+        }
+        let step = source.next(&mut batch)?;
+        batch.notes.iter().for_each(|note| complain(note));
+        slices.feed(&mut batch);
+        batch.clear();
+        let over = matches!(step, Step::End(_));
+        if over {
+            slices.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
+        }
+        if over || Instant::now() >= due {
+            due += interval;
+            began = cut(&mut slices, period, began, &sender)?;
+        }
+        if let Step::End(why) = step {
+            break why;
+        }
+    };
+    drop(sender);
+    let sent = post.join().unwrap_or_default();
+    let lost = slices.counts().1;
+    if !quiet {
+        complain(&format!("{ended}; {sent}, lost {} samples", thousands(lost)));
+    }
+    Ok(u8::from(sent.failed > 0))
+}
+
+/// Hands the slice over and begins the next one; when that is.
+fn cut(slices: &mut Slices, period: u64, began: u64, sender: &Sender<Parcel>) -> anyhow::Result<u64> {
+    let now = wall_ns();
+    if slices.counts().0 > 0 {
+        let mut pprof = Vec::new();
+        pprof::write(slices.data(), 0, None, period, &mut pprof)?;
+        slices.next();
+        // Whoever empties the queue never waits long: what cannot be sent waits with it.
+        let _ = sender.send(Parcel { pprof, from: began / 1_000_000_000, until: now.div_ceil(1_000_000_000) });
+    }
+    Ok(now)
+}
+
+/// How it went.
+#[derive(Debug, Default)]
+struct Summary {
+    sent: u64,
+    failed: u64,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} profiles pushed, {} not", self.sent, self.failed)
+    }
+}
+
+/// Sends what comes; what cannot be sent is tried again, later and later.
+fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
+    let mut summary = Summary::default();
+    let mut spool: VecDeque<Parcel> = VecDeque::new();
+    let (mut pause, mut again, mut told) = (PAUSE, Instant::now(), String::new());
+    let mut open = true;
+    let mut deadline = None;
+    while open || !spool.is_empty() {
+        let wait = if spool.is_empty() { LONGEST } else { again.saturating_duration_since(Instant::now()) };
+        if open {
+            match parcels.recv_timeout(wait) {
+                Ok(parcel) => summary.failed += keep(&mut spool, parcel),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    open = false;
+                    deadline = Some(Instant::now() + FAREWELL);
+                }
+            }
+        } else {
+            std::thread::sleep(wait.min(FAREWELL));
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+        while let Some(parcel) = spool.front().filter(|_| Instant::now() >= again || !open) {
+            let failed = match send(store, parcel) {
+                Sent::Yes => {
+                    if !told.is_empty() && !quiet {
+                        complain(&format!("{} takes profiles again", store.url));
+                    }
+                    (pause, told) = (PAUSE, String::new());
+                    summary.sent += 1;
+                    spool.pop_front();
+                    continue;
+                }
+                Sent::Never(why) => {
+                    summary.failed += 1;
+                    spool.pop_front();
+                    why
+                }
+                Sent::Later(why) => {
+                    again = Instant::now() + pause;
+                    pause = (pause * 2).min(LONGEST);
+                    why
+                }
+            };
+            if told != failed {
+                complain(&format!("{}: {failed}; {} profiles wait", store.url, spool.len()));
+                told = failed;
+            }
+            break;
+        }
+    }
+    summary.failed += spool.len() as u64;
+    summary
+}
+
+/// Puts a profile to those that wait; how many had to give way to it.
+fn keep(spool: &mut VecDeque<Parcel>, parcel: Parcel) -> u64 {
+    spool.push_back(parcel);
+    let mut held: usize = spool.iter().map(|parcel| parcel.pprof.len()).sum();
+    let mut gone = 0;
+    while held > SPOOL && spool.len() > 1 {
+        held -= spool.pop_front().map_or(0, |parcel| parcel.pprof.len());
+        gone += 1;
+    }
+    if gone > 0 {
+        complain(&format!("{gone} profiles that waited are given up: more than {} wait", bytes(SPOOL as u64)));
+    }
+    gone
+}
+
+impl Store {
+    fn of(args: &Record) -> anyhow::Result<Self> {
+        let url = args.push.clone().unwrap_or_default();
+        let proper =
+            ["http://", "https://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+        if !proper || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(Usage(format!("--push {url}: expected http://HOST:PORT or https://…")).into());
+        }
+        let label = |text: &String| {
+            let (key, value) = text.split_once('=').unwrap_or_default();
+            let proper = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            match !key.is_empty() && key.chars().all(proper) {
+                true => Ok((key.to_owned(), value.to_owned())),
+                false => Err(Usage(format!(
+                    "--push-label {text}: expected NAME=VALUE, with letters, digits and _ in the name"
+                ))),
+            }
+        };
+        let mut labels = args.push_labels.iter().map(label).collect::<Result<Vec<_>, _>>()?;
+        if !labels.iter().any(|(key, _)| key == "host") {
+            labels.insert(0, ("host".to_owned(), rustix::system::uname().nodename().to_string_lossy().into_owned()));
+        }
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            kind: args.push_to,
+            name: args.push_name.clone(),
+            labels,
+            rate: args.sampling.freq.parse().unwrap_or(0),
+        })
+    }
+
+    /// The address that a profile is posted to.
+    fn address(&self, parcel: &Parcel) -> String {
+        match self.kind {
+            // Grafana Pyroscope, "Server HTTP API", POST /ingest.
+            StoreArg::Pyroscope => {
+                let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
+                format!(
+                    "{}/ingest?name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
+                    self.url, parcel.from, parcel.until, self.rate
+                )
+            }
+            // Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
+            StoreArg::Parca => format!("{}/profiles/writeraw", self.url),
+        }
+    }
+
+    /// The body of Parca's WriteRaw as JSON.
+    fn raw_series(&self, parcel: &Parcel) -> String {
+        let own = [("__name__".to_owned(), "process_cpu".to_owned()), ("job".to_owned(), self.name.clone())];
+        let labels: Vec<serde_json::Value> = own
+            .iter()
+            .chain(&self.labels)
+            .map(|(name, value)| serde_json::json!({ "name": name, "value": value }))
+            .collect();
+        let profile = base64::engine::general_purpose::STANDARD.encode(&parcel.pprof);
+        let series = serde_json::json!([{ "labels": { "labels": labels }, "samples": [{ "rawProfile": profile }] }]);
+        serde_json::json!({ "series": series, "normalized": false }).to_string()
+    }
+}
+
+/// Percent-encoding (RFC 3986, section 2.1).
+fn escaped(text: &str) -> String {
+    let one = |b: u8| match b {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+fn send(store: &Store, parcel: &Parcel) -> Sent {
+    match post(store, parcel) {
+        Ok(code) => judge(code),
+        Err(why) => Sent::Later(format!("{why:#}")),
+    }
+}
+
+/// What a status code means for what was sent (RFC 9110, section 15).
+fn judge(code: u16) -> Sent {
+    match code {
+        200..300 => Sent::Yes,
+        408 | 425 | 429 | 500..600 => Sent::Later(format!("it answers {code}")),
+        _ => Sent::Never(format!("it does not take this: it answers {code}")),
+    }
+}
+
+fn post(store: &Store, parcel: &Parcel) -> anyhow::Result<u16> {
+    let mut body = tempfile::NamedTempFile::new()?;
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--proto", "=http,https", "--connect-timeout", "5", "--max-time", "30"]);
+    command.args(["--output", "/dev/null", "--write-out", "%{http_code}"]);
+    match store.kind {
+        StoreArg::Pyroscope => {
+            body.write_all(&parcel.pprof)?;
+            command.arg("--form").arg(format!("profile=@{};type=application/octet-stream", body.path().display()));
+        }
+        StoreArg::Parca => {
+            body.write_all(store.raw_series(parcel).as_bytes())?;
+            command.args(["--header", "Content-Type: application/json", "--data-binary"]);
+            command.arg(format!("@{}", body.path().display()));
+        }
+    }
+    body.flush()?;
+    command.arg("--").arg(store.address(parcel)).stdin(Stdio::null()).stderr(Stdio::piped());
+    let output = command.output().context("curl cannot be run, which pushes profiles")?;
+    let code = String::from_utf8_lossy(&output.stdout).trim().parse::<u16>().unwrap_or(0);
+    if !output.status.success() || code == 0 {
+        anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_answers() {
+        let store = Store {
+            url: "http://store:4040".into(),
+            kind: StoreArg::Pyroscope,
+            name: "web cpu".into(),
+            labels: vec![("host".into(), "node-7".into())],
+            rate: 99,
+        };
+        let parcel = Parcel { pprof: vec![1, 2], from: 100, until: 110 };
+        let address = store.address(&parcel);
+        assert!(
+            address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
+            "{address}"
+        );
+        let body = Store { kind: StoreArg::Parca, ..store }.raw_series(&parcel);
+        let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(json["series"][0]["samples"][0]["rawProfile"], "AQI=");
+        assert_eq!((judge(204), judge(400)), (Sent::Yes, Sent::Never("it does not take this: it answers 400".into())));
+        assert!(matches!(judge(503), Sent::Later(_)) && matches!(judge(429), Sent::Later(_)));
+    }
+
+    #[test]
+    fn the_spool_is_bounded_and_the_oldest_give_way() {
+        let mut spool = VecDeque::new();
+        let parcel = |from| Parcel { pprof: vec![0; SPOOL / 2], from, until: from };
+        let gone: u64 = (0..5).map(|from| keep(&mut spool, parcel(from))).sum();
+        assert_eq!((gone, spool.front().map(|p| p.from), spool.len()), (3, Some(3), 2));
+    }
+}

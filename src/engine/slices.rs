@@ -1,0 +1,51 @@
+//! A session without a screen, cut into slices: the samples of each interval, named, and then forgotten.
+
+use crate::query::Data;
+use crate::source::{Batch, Info};
+use crate::symbols::Resolver;
+use crate::symbols::resolver::Options;
+
+use super::Wants;
+use super::ingest::Ingest;
+use super::offline::name_all;
+
+/// The running slice.
+#[derive(Debug)]
+pub struct Slices {
+    ingest: Ingest,
+    resolver: Resolver,
+    events: Vec<String>,
+}
+
+impl Slices {
+    /// Of a source that says this of itself; samples of `own_pid` are left out.
+    pub fn new(info: &Info, own_pid: Option<i32>, symbols: Options) -> Self {
+        let mut ingest = Ingest::new(info, own_pid, Wants::default());
+        ingest.complete_chains(symbols.clone());
+        let events = info.events.iter().map(|event| event.name.clone()).collect();
+        Self { ingest, resolver: Resolver::new(symbols), events }
+    }
+
+    pub fn feed(&mut self, batch: &mut Batch) {
+        self.ingest.feed(batch);
+    }
+
+    /// Samples of the slice so far, and those that were lost since the start.
+    pub fn counts(&self) -> (u64, u64) {
+        let profile = &self.ingest.core().profile;
+        (profile.len() as u64, profile.ledger.lost)
+    }
+
+    /// What queries read of the slice, with all names that can be had.
+    pub fn data(&mut self) -> Data<'_> {
+        // What has no name is seen by that; why is of no use to somebody far away.
+        name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());
+        let core = self.ingest.core();
+        Data { session: &core.session, profile: &core.profile, events: &self.events, start: core.start }
+    }
+
+    /// Begins the next slice.
+    pub fn next(&mut self) {
+        self.ingest.core_mut().profile.clear();
+    }
+}

@@ -39,3 +39,27 @@ pub fn private_file(path: &Path) -> Result<Option<String>, String> {
     file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
     String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_what_nobody_else_could_have_written_is_read() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("config.toml");
+        assert_eq!(private_file(&path), Ok(None));
+        std::fs::write(&path, "theme = 'dark'").expect("written");
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+        mode(0o644);
+        assert_eq!(private_file(&path).as_ref().map(Option::as_deref), Ok(Some("theme = 'dark'")));
+        mode(0o666);
+        assert!(private_file(&path).is_err_and(|why| why.contains("everybody may write")));
+        std::fs::remove_file(&path).expect("gone");
+        // A FIFO without a writer would hold a careless reader for ever.
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
+            .expect("made");
+        assert!(private_file(&path).is_err_and(|why| why.contains("no file")));
+    }
+}

@@ -108,15 +108,7 @@ impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
     pub fn start(mut config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
-        let by_task = config.target.is_tasks()
-            || (config.command.is_some()
-                && config.target == Target::System
-                && config.cpus.is_none()
-                && !rights.system_wide());
-        let mut target = config.target;
-        if let Some(held) = config.command.as_ref().filter(|_| by_task) {
-            target = Target::Processes(vec![held.pid()]);
-        }
+        let target = config.target;
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, config.chains));
         let common = Common {
             rate: config.rate,

@@ -1,0 +1,108 @@
+//! What each level of rights may measure, tried as an ordinary user: the rows of the README's table that can be made
+//! here. Run by root, who takes the rights away; the level of the kernel is put back at the end.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{allowed, skipped};
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// The kernel's level as it was, put back when this is dropped.
+struct Level(String);
+
+impl Level {
+    fn take() -> Option<Self> {
+        let before = std::fs::read_to_string(PARANOID).ok()?;
+        std::fs::write(PARANOID, before.trim()).ok()?;
+        Some(Self(before))
+    }
+
+    fn set(&self, level: i32) {
+        std::fs::write(PARANOID, level.to_string()).expect("set");
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        let _ = std::fs::write(PARANOID, self.0.trim());
+    }
+}
+
+/// The program as the user nobody with these capabilities.
+fn as_nobody(program: &Path, home: &Path, caps: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    if !caps.is_empty() {
+        let list: String = caps.split(',').map(|cap| format!(",+{cap}")).collect();
+        command.args([format!("--inh-caps=-all{list}"), format!("--ambient-caps=-all{list}")]);
+    }
+    command.arg(program).env("HOME", home).env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// How many samples of a recording match.
+fn count(program: &Path, file: &Path, filter: &str) -> u64 {
+    let mut report = Command::new(program);
+    let output = report.arg("report").arg(file).args(["--where", filter, "--format", "json"]).output().expect("ran");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    json["events"][0]["samples"].as_u64().expect("a count")
+}
+
+#[test]
+fn each_level_sees_what_the_readme_says() {
+    const NAME: &str = "each_level_sees_what_the_readme_says";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can take rights away");
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skipped(NAME, "there is no setpriv (util-linux)");
+    }
+    let Some(level) = Level::take() else { return skipped(NAME, "kernel.perf_event_paranoid cannot be set") };
+    let dir = tempfile::tempdir().expect("dir");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("opened");
+    let program = dir.path().join("perfprof-tui");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    // (capabilities, level): the whole machine, the kernel's part of one's own commands.
+    let rows = [("", 0, true, true), ("", 1, false, true), ("", 2, false, false), ("perfmon", 2, true, true)];
+    for (caps, paranoid, machine, kernel) in rows {
+        level.set(paranoid);
+        let row = format!("capabilities {caps:?}, level {paranoid}");
+        let file = dir.path().join(format!("own-{paranoid}-{}.data", caps.len()));
+        let mut own = as_nobody(&program, dir.path(), caps);
+        own.args(["record", "-e", "cpu-clock", "-F", "999", "-o"]).arg(&file);
+        let output =
+            own.args(["--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=400000"]).output().expect("ran");
+        assert!(output.status.success(), "{row}: {}", text(&output));
+        assert!(count(&program, &file, "user") > 0, "{row}: nobody sees its own commands");
+        let seen = count(&program, &file, "kernel");
+        assert_eq!(seen > 0, kernel, "{row}: {seen} samples of the kernel\n{}", text(&output));
+        if !kernel {
+            assert!(text(&output).contains("kernel"), "{row}: that is said: {}", text(&output));
+        }
+        let mut wide = as_nobody(&program, dir.path(), caps);
+        wide.args(["record", "-a", "-e", "cpu-clock", "-F", "99", "-o"]).arg(dir.path().join("all.data"));
+        let output = wide.args(["--", "sleep", "0.2"]).output().expect("ran");
+        assert_eq!(output.status.success(), machine, "{row}: {}", text(&output));
+        if !machine {
+            let said = text(&output);
+            assert!(said.contains("perf_event_paranoid") && said.contains("cap_perfmon"), "{row}: {said}");
+        }
+        let _ = std::fs::remove_file(dir.path().join("all.data"));
+    }
+    // Tracepoints need their formats, which tracefs shows to root alone unless it is mounted otherwise.
+    let traced =
+        as_nobody(&program, dir.path(), "perfmon").args(["stat", "-e", "sched:sched_switch", "--", "true"]).output();
+    let said = text(&traced.expect("ran"));
+    if !Path::new("/sys/kernel/tracing/events").exists() || said.is_empty() {
+        return;
+    }
+    assert!(said.contains("tracefs") || said.contains("tracing"), "{said}");
+}

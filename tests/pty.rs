@@ -428,3 +428,34 @@ fn the_configuration_holds() {
     assert!(bytes.contains("config.toml:4: no command is called nothing"), "told before the screen");
     assert!(bytes.contains("48;2;16;32;48") && bytes.contains("48;2;46;52;64"), "both themes were painted");
 }
+
+/// The terminal changes its size again and again while every screen is drawn; what was laid out for one size is never
+/// drawn into another.
+#[test]
+fn a_storm_of_resizes_is_survived() {
+    let file = data("ipvs-cpu32.data");
+    let mut session = Session::start(&["open", &file.to_string_lossy()], 50, 160);
+    session.wait_for("■ file").wait_for("[1 Top]");
+    for i in 0..400u16 {
+        let (rows, cols) = (4 + i.wrapping_mul(37) % 57, 10 + i.wrapping_mul(91) % 190);
+        session.pty.resize(pty_process::Size::new(rows, cols)).expect("size");
+        if i % 3 == 0 {
+            session
+                .keys(["1", "2", "3", "4", "5", "7", "?", "\x1b", "f", "\x1b", ":", "\x1b"][usize::from(i / 3 % 12)]);
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(i % 5)));
+    }
+    session.screen.lock().expect("lock").0.screen_mut().set_size(cells(30), cells(100));
+    session.pty.resize(pty_process::Size::new(30, 100)).expect("size");
+    // Whatever was left open is closed; an Esc that is followed at once would be the beginning of another key.
+    let start = Instant::now();
+    while !session.text().contains("[1 Top]") {
+        session.keys("\x1b");
+        std::thread::sleep(Duration::from_millis(100));
+        session.keys("1");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(start.elapsed() < PATIENCE, "{}", session.text());
+    }
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}

@@ -315,3 +315,16 @@ fn a_function_annotated() {
     let none = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("a<esc>");
     assert!(none.text().contains("Symbol"));
 }
+
+/// The terminal may have another size already when a frame is drawn that was laid out for the one before.
+#[test]
+fn a_frame_of_another_size_is_survived() {
+    for tab in ["1", "2", "3", "4", "5", "7", "1<ret>", "f", ":"] {
+        for (laid_out, drawn) in [((160, 50), (80, 29)), ((200, 60), (20, 6)), ((30, 8), (120, 40)), ((80, 24), (1, 1))]
+        {
+            let harness = incident(laid_out.0, laid_out.1).keys(tab);
+            let theme = perfprof_tui::ui::theme::Theme::new(perfprof_tui::ui::theme::Depth::True);
+            let _ = perfprof_tui::ui::run::render(&harness.app, &theme, drawn.0, drawn.1);
+        }
+    }
+}

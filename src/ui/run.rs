@@ -197,14 +197,24 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
     Ok(true)
 }
 
-fn frame(app: &App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
+fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
+    let mut drawn = (0, 0);
     screen.draw(|frame| {
         let area = frame.area();
+        drawn = (area.width, area.height);
         let cursor = draw::draw(app, theme, area, frame.buffer_mut());
         if let Some((x, y)) = cursor {
             frame.set_cursor_position(Position { x, y });
         }
     })?;
+    // The terminal tells of its new size a little later than it has it.
+    if drawn != app.size {
+        app.resize(drawn.0, drawn.1);
+        screen.draw(|frame| {
+            let area = frame.area();
+            let _ = draw::draw(app, theme, area, frame.buffer_mut());
+        })?;
+    }
     Ok(())
 }
 

@@ -93,7 +93,7 @@ pub fn plan(app: &App, size: (u16, u16)) -> Plan {
     // Two headings stand above the lines.
     let room = usize::from(table.height.saturating_sub(2 + words));
     let all = EventsScreen::own(&app.answer.events).count();
-    let own = all.min((room / 2).max(1));
+    let own = all.min((room / 2).max(1)).min(room);
     Plan { figures: figures(table.width), own, listed: room - own, words }
 }
 

@@ -35,6 +35,10 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         put(buffer, area, 0, 0, &text, theme.text);
         return None;
     }
+    // What was laid out for one size does not fit into another: the terminal may have changed in between.
+    if (area.width, area.height) != app.size {
+        return None;
+    }
     let places = layout::places(app, area);
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);

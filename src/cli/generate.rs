@@ -43,7 +43,12 @@ pub fn man(args: Man) -> anyhow::Result<u8> {
 /// A page in roff.
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let mut out = Vec::new();
-    let titled = command.clone().name(name.to_owned()).bin_name(name.replacen("perfprof-tui-", "perfprof-tui ", 1));
+    let version = env!("CARGO_PKG_VERSION");
+    let titled = command.clone().version(version).name(name.to_owned()).bin_name(name.replacen(
+        "perfprof-tui-",
+        "perfprof-tui ",
+        1,
+    ));
     clap_mangen::Man::new(titled).manual("User Commands").render(&mut out)?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }

@@ -276,7 +276,7 @@ pub enum StoreArg {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
-    /// gzip or zstd; several files of one recording together; - for standard input; ssh://[USER@]HOST[:PORT]
+    /// gzip or zstd; several files of one recording together; - for standard input; ssh://HOST or ssh://USER@HOST:PORT
     /// for a machine that is recorded now, over the wire
     #[arg(required_unless_present = "input", value_name = "FILE")]
     pub files: Vec<PathBuf>,

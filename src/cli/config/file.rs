@@ -12,7 +12,7 @@ use crate::ui::theme::Depth;
 use super::{Config, OptionDefault};
 
 /// What stands at the top level.
-const TOP: &[&str] = &["theme", "color", "mouse", "hints", "columns", "options", "keys", "filters", "thresholds"];
+const TOP: &[&str] = &["theme", "color", "mouse", "columns", "options", "keys", "filters", "thresholds"];
 
 struct Reader<'a> {
     text: &'a str,
@@ -66,7 +66,6 @@ impl Reader<'_> {
                     }
                 }
                 "mouse" => self.config.mouse = self.boolean("mouse", value),
-                "hints" => self.config.hints = self.boolean("hints", value),
                 "columns" => self.columns(value),
                 "options" => self.options(value),
                 "keys" => self.layers(value),

@@ -37,8 +37,6 @@ pub struct Config {
     pub theme: Option<String>,
     pub color: Option<String>,
     pub mouse: Option<bool>,
-    /// Whether lines for newcomers are shown.
-    pub hints: Option<bool>,
     pub columns: Option<Vec<Field>>,
     /// From which share on, in percent, rows are hot and warm.
     pub hot: Option<f64>,

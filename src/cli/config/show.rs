@@ -54,7 +54,6 @@ fn text(config: &Config) -> String {
     line(config.theme.is_some(), format!("theme = {}", quoted(config.theme.as_deref().unwrap_or("auto"))));
     line(config.color.is_some(), format!("color = {}", quoted(config.color.as_deref().unwrap_or("auto"))));
     line(config.mouse.is_some(), format!("mouse = {}", config.mouse.unwrap_or(true)));
-    line(config.hints.is_some(), format!("hints = {}", config.hints.unwrap_or(true)));
     let columns: Vec<String> =
         config.columns.as_deref().unwrap_or(Field::FIRST).iter().map(|field| quoted(&column_name(*field))).collect();
     line(config.columns.is_some(), format!("columns = [{}]", columns.join(", ")));

@@ -33,10 +33,9 @@ impl Session {
         let (pty, pts) = pty_process::blocking::open().expect("pty");
         pty.resize(pty_process::Size::new(rows, cols)).expect("size");
         let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
-        let command = command.args(args).env("TERM", "xterm-256color").env_remove("NO_COLOR");
-        // Nobody's own configuration counts here.
-        let command = command.env("XDG_CONFIG_HOME", "/nonexistent").env("XDG_STATE_HOME", "/nonexistent");
-        let child = command.envs(env.iter().copied()).spawn(pts).expect("spawn");
+        // Nobody's own environment or configuration counts here; CI is what a service would add.
+        let command = command.args(args).env_clear().envs(common::environment()).env("TERM", "xterm-256color");
+        let child = command.env("CI", "true").envs(env.iter().copied()).spawn(pts).expect("spawn");
         let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
         let screen = Arc::new(Mutex::new((parser, Vec::new())));
         let shared = screen.clone();
@@ -458,4 +457,21 @@ fn a_storm_of_resizes_is_survived() {
     }
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
+}
+
+/// A theme that is configured and not there is said, and does not keep the program from working.
+#[test]
+fn a_wrong_configuration_stops_nobody() {
+    let dir = tempfile::tempdir().expect("dir");
+    let folder = dir.path().join("perfprof-tui");
+    std::fs::create_dir_all(&folder).expect("made");
+    std::fs::write(folder.join("config.toml"), "theme = 'nowhere'\n").expect("written");
+    let config = dir.path().to_string_lossy().into_owned();
+    let file = data("ipvs-cpu32.data");
+    let env = [("XDG_CONFIG_HOME", config.as_str())];
+    let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
+    session.wait_for("[1 Top]").wait_for("■ file");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    assert!(String::from_utf8_lossy(&session.bytes()).contains("no theme is called nowhere"));
 }

@@ -8,6 +8,7 @@ use crate::ui::term;
 use crate::ui::theme::{Background, Depth, Themes, suited};
 
 use super::args::View;
+use super::output::complain;
 use super::{Usage, config};
 
 /// How long a terminal may take to say what its background is; over a slow link the neutral theme is shown.
@@ -26,13 +27,19 @@ pub fn choose(view: &View) -> anyhow::Result<Looks> {
     let depth = depth.unwrap_or_else(Depth::detect);
     term::own_colors();
     let themes = config::themes(depth);
-    let asked = view.theme.as_ref().or(config::get().theme.as_ref()).filter(|name| *name != "auto");
-    let name = match asked {
-        Some(name) if themes.get(name).is_some() => name.clone(),
-        Some(name) => {
-            let names: Vec<&str> = themes.names().collect();
-            return Err(Usage(format!("no theme is called {name}: there are auto, {}", names.join(", "))).into());
+    let names = || themes.names().collect::<Vec<_>>().join(", ");
+    let none = |name: &str| format!("no theme is called {name}: there are auto, {}", names());
+    // What is typed must be right; a configuration never keeps the program from working.
+    let configured = config::get().theme.as_ref().filter(|name| {
+        let known = *name == "auto" || themes.get(name).is_some();
+        if !known && view.theme.is_none() {
+            complain(&format!("config.toml: theme: {}", none(name)));
         }
+        known
+    });
+    let name = match view.theme.as_ref().or(configured).filter(|name| *name != "auto") {
+        Some(name) if themes.get(name).is_some() => name.clone(),
+        Some(name) => return Err(Usage(none(name)).into()),
         None => suited(depth, if depth == Depth::None { None } else { background() }).to_owned(),
     };
     Ok(Looks { themes, name })

@@ -1,5 +1,6 @@
 //! A short tour through an incident: what is to be seen, and the key that goes on.
 
+use super::app::Tab;
 use super::command::Command;
 
 /// A step: what it says, and whether a command is the one that it waits for.
@@ -7,7 +8,7 @@ pub struct Step {
     pub text: &'static str,
     /// The command whose key is shown.
     pub name: &'static str,
-    done: fn(&Command) -> bool,
+    done: fn(&Command, Tab) -> bool,
 }
 
 impl std::fmt::Debug for Step {
@@ -19,46 +20,47 @@ impl std::fmt::Debug for Step {
 /// The tour of the demo's incident.
 pub const STEPS: &[Step] = &[
     Step {
-        text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. The red \
-               line above says what stands out. Its key goes there:",
+        text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
+               some seconds the third line says what stands out. Its key goes there:",
         name: "finding",
-        done: |command| matches!(command, Command::Finding),
+        // Before the first findings nothing is there to go to.
+        done: |command, tab| matches!(command, Command::Finding) && tab == Tab::Cpus,
     },
     Step {
         text: "The CPUs, those that stand out first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
                The functions behind that cell:",
         name: "cpu-enter",
-        done: |command| matches!(command, Command::CpuEnter),
+        done: |command, _| matches!(command, Command::CpuEnter),
     },
     Step {
         text: "Only the TIMER softirqs of CPU 32 count now, on every screen; Backspace takes it back. The hottest function is \
                under the cursor. Unfold it:",
         name: "toggle",
-        done: |command| matches!(command, Command::Toggle | Command::ExpandRow | Command::ExpandAll),
+        done: |command, _| matches!(command, Command::Toggle | Command::ExpandRow | Command::ExpandAll),
     },
     Step {
         text: "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS sums up its \
                statistics, all of them in one timer, on one CPU. The same as a picture:",
         name: "flame",
-        done: |command| matches!(command, Command::TabFlame),
+        done: |command, _| matches!(command, Command::TabFlame),
     },
     Step {
         text: "As wide as their share, callees below callers; the letter tells kernel, softirq, user. Enter would zoom. And \
                when did it happen?",
         name: "time",
-        done: |command| matches!(command, Command::TabTime),
+        done: |command, _| matches!(command, Command::TabTime),
     },
     Step {
         text: "A column is a second, its rows the time inside it: stripes are bursts. v selects a part, Enter shows that part \
                on every screen, b compares with it. Now the way back:",
         name: "back",
-        done: |command| matches!(command, Command::Back | Command::TabTop),
+        done: |command, _| matches!(command, Command::Back | Command::TabTop),
     },
     Step {
         text: "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \
                perf.data file as the proof. On a machine of yours: sudo perfprof-tui. This leaves the tour:",
         name: "stop",
-        done: |_| false,
+        done: |_, _| false,
     },
 ];
 
@@ -78,10 +80,26 @@ impl Tour {
         (self.at + 1, STEPS.len())
     }
 
-    /// A command was run.
-    pub fn ran(&mut self, command: &Command) {
-        if self.step().is_some_and(|step| (step.done)(command)) {
+    /// A command was run, and led to this screen.
+    pub fn ran(&mut self, command: &Command, tab: Tab) {
+        if self.step().is_some_and(|step| (step.done)(command, tab)) {
             self.at += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_done_when_it_led_somewhere() {
+        let mut tour = Tour::default();
+        tour.ran(&Command::Finding, Tab::Top);
+        assert_eq!(tour.place().0, 1, "nothing stood out yet");
+        tour.ran(&Command::Finding, Tab::Cpus);
+        tour.ran(&Command::Toggle, Tab::Cpus);
+        assert_eq!(tour.place().0, 2);
+        assert!(STEPS.iter().all(|step| crate::ui::command::find(step.name).is_some()));
     }
 }

@@ -13,9 +13,16 @@ use std::process::{Command, Output};
 /// The program under test.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
-    // Nobody's own configuration counts here.
-    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env_clear().envs(environment());
     command
+}
+
+/// What of the environment a program under test keeps: what finds its tools; and no configuration of anybody's.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    let kept = ["PATH", "HOME", "TMPDIR", "LANG"].iter();
+    let kept = kept.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let none = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name.to_owned(), "/nonexistent".to_owned()));
+    kept.chain(none)
 }
 
 /// A file under tests/data.

@@ -165,12 +165,7 @@ impl Reader<'_> {
         let Some(values) = values else {
             return self.fault(value, format!("{name}: a text, a number, true, false, or a list of them is expected"));
         };
-        let option = OptionDefault {
-            command: command.map(str::to_owned),
-            name: name.to_owned(),
-            values,
-            line: self.line(value.span().start),
-        };
+        let option = OptionDefault { command: command.map(str::to_owned), name: name.to_owned(), values };
         match super::options::check(&option) {
             Ok(()) => self.config.options.push(option),
             Err(why) => self.fault(value, why),
@@ -231,12 +226,8 @@ impl Reader<'_> {
                 "hot" => self.config.hot = Some(number),
                 "warm" => self.config.warm = Some(number),
                 "cpu" => {
-                    let option = OptionDefault {
-                        command: None,
-                        name: "threshold".to_owned(),
-                        values: vec![number.to_string()],
-                        line: self.line(value.span().start),
-                    };
+                    let option =
+                        OptionDefault { command: None, name: "threshold".to_owned(), values: vec![number.to_string()] };
                     self.config.options.push(option);
                 }
                 other => self.fault(

@@ -28,7 +28,6 @@ pub struct OptionDefault {
     /// The option's long name.
     pub name: String,
     pub values: Vec<String>,
-    pub line: usize,
 }
 
 /// What is configured.

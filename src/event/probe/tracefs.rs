@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use super::Probe;
 
@@ -70,20 +71,39 @@ pub fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     })
 }
 
-/// Takes probes away that match; returns those that are gone. One that is in use stays, and is an
+/// How often a probe in use is tried again, and after how long: a process that another thread forks holds the events'
+/// descriptors until it runs its program.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(25);
+
+/// Takes probes away that match; returns those that are gone. Those that stay in use stay, and the first one is the
 /// error.
 pub fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known>, String> {
     let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
+    let mut failed = None;
     let mut gone = Vec::new();
     for probe in known.into_iter().filter(matches) {
-        let line = format!("-:{}/{}", probe.group, probe.name);
-        write(&root.join(probe.file), &line).map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => format!("{} is in use", probe.event()),
-            _ => format!("{}: {error}", probe.event()),
-        })?;
-        gone.push(probe);
+        match remove_one(root, &probe) {
+            Ok(()) => gone.push(probe),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
-    Ok(gone)
+    failed.map_or(Ok(gone), Err)
+}
+
+fn remove_one(root: &Path, probe: &Known) -> Result<(), String> {
+    let line = format!("-:{}/{}", probe.group, probe.name);
+    for tries in 1.. {
+        match write(&root.join(probe.file), &line) {
+            Ok(()) => break,
+            Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
+                return Err(format!("{}: {error}", probe.event()));
+            }
+            Err(_) if tries == TRIES => return Err(format!("{} is in use", probe.event())),
+            Err(_) => std::thread::sleep(BETWEEN),
+        }
+    }
+    Ok(())
 }
 
 /// One whole line, added to what is there: opening the file for writing alone would clear it.

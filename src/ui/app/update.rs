@@ -17,13 +17,17 @@ use crate::ui::prompt::{Ask, Prompt};
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: Command) {
-        if let Some(tour) = &mut self.tour {
-            if command == Command::StopLoading {
-                self.tour = None;
-                return;
-            }
-            tour.ran(&command);
+        let Some(mut tour) = self.tour else { return self.carry_out_command(command) };
+        if command == Command::StopLoading {
+            self.tour = None;
+            return;
         }
+        self.carry_out_command(command.clone());
+        tour.ran(&command, self.tab);
+        self.tour = Some(tour);
+    }
+
+    fn carry_out_command(&mut self, command: Command) {
         if self.tab == Tab::Flame && self.run_flame(&command) {
             return self.ask(false);
         }

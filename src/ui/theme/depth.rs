@@ -1,7 +1,7 @@
 //! How many colours the terminal shows, from what speaks for it.
 
 use ratatui::style::Color;
-use termprofile::{DetectorSettings, TermProfile};
+use termprofile::{DetectorSettings, TermProfile, TermVars};
 
 /// How many colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,11 @@ impl Depth {
 
     /// What the environment says of the terminal (NO_COLOR, COLORTERM, TERM and others).
     pub fn detect() -> Self {
-        match TermProfile::detect(&std::io::stdout(), DetectorSettings::default()) {
+        let mut vars = TermVars::from_env(&std::io::stdout(), DetectorSettings::default());
+        // Those of CI services are about logs, and decide before TERM does; a terminal is at hand here.
+        let special = std::mem::take(&mut vars.special);
+        vars.special.google_cloud_shell = special.google_cloud_shell;
+        match TermProfile::detect_with_vars(vars) {
             TermProfile::TrueColor => Self::True,
             TermProfile::Ansi256 => Self::Ansi256,
             TermProfile::Ansi16 => Self::Ansi16,

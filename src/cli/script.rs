@@ -21,6 +21,7 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
     let opened = input::open(&args.recording, args.no_demangle)?;
     let loaded = opened.load(Wants {
         traces: true,
+        addresses: true,
         inline: args.inline,
         lines: fields.as_ref().is_some_and(Fields::wants_lines),
         ..Wants::default()

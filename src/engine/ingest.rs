@@ -41,11 +41,21 @@ pub struct Wants {
     pub lines: bool,
     /// Its events are for analysis units alone: nothing of them is kept.
     pub units_only: bool,
+    /// The addresses that each process had are shown: frames are not shared with processes that had others.
+    pub addresses: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { chains: true, traces: false, fields: true, inline: false, lines: false, units_only: false }
+        Self {
+            chains: true,
+            traces: false,
+            fields: true,
+            inline: false,
+            lines: false,
+            units_only: false,
+            addresses: false,
+        }
     }
 }
 
@@ -166,6 +176,7 @@ impl Ingest {
             }
             core.find_pairs(&info.tracing);
         }
+        core.session.dsos.share = !wants.addresses;
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }

@@ -46,6 +46,7 @@ impl Slices {
 
     /// Begins the next slice.
     pub fn next(&mut self) {
-        self.ingest.core_mut().profile.clear();
+        let core = self.ingest.core_mut();
+        core.profile.clear(&mut core.session);
     }
 }

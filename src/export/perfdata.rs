@@ -14,7 +14,8 @@ use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
 use crate::record::kinds::{BuildId, FileId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
-use crate::session::{Dso, DsoId, DsoKind, marks};
+use crate::session::layouts::Layouts;
+use crate::session::{Dso, DsoId, DsoKind, MapId, marks};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf;
 use crate::symbols::places::Places;
@@ -47,7 +48,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
     let mut side =
         SideWriter::new(&moment.dsos, &moment.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
-    let mut stacks = Stacks { moment, chains: HashMap::new() };
+    let mut stacks = Stacks { moment, chains: HashMap::new(), shared: moment.dsos.shared_maps(), words: Vec::new() };
     let mut losses = moment.losses.all().filter(|loss| range.contains(&loss.time)).peekable();
     let (mut first, mut last, mut samples) = (u64::MAX, 0, 0);
     for chunk in &moment.chunks {
@@ -64,7 +65,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
             let Some(desc) = places.get(event).and_then(|place| events.get((*place)?)) else { continue };
-            stacks.sample(desc, chunk, i, &mut out);
+            stacks.sample(desc, chunk, i, &mut side.layouts, &mut out);
             if out.len() >= FLUSH {
                 writer.records(&out)?;
                 out.clear();
@@ -122,21 +123,41 @@ fn has_cgroups(moment: &Moment) -> bool {
     moment.tasks.iter().any(|task| task.cgroup != 0)
 }
 
-/// Call chains of the trie as raw words, each made once.
+/// A call chain as raw words, markers included.
+#[derive(Default)]
+struct Chain {
+    mode: u16,
+    /// The leaf's address, and its mapping where that stands for others.
+    ip: u64,
+    leaf: Option<MapId>,
+    words: Vec<u8>,
+    /// Words whose mappings stand for others, too.
+    shared: Vec<(u32, MapId)>,
+}
+
+/// Call chains of the trie, each made once.
 struct Stacks<'a> {
     moment: &'a Moment,
-    chains: HashMap<NodeId, (u16, u64, Vec<u8>)>,
+    chains: HashMap<NodeId, Chain>,
+    /// Which mappings stand for others.
+    shared: Vec<bool>,
+    words: Vec<u8>,
 }
 
 impl Stacks<'_> {
-    fn sample(&mut self, desc: &EventDesc, chunk: &Chunk, row: usize, out: &mut Vec<u8>) {
+    fn sample(&mut self, desc: &EventDesc, chunk: &Chunk, row: usize, layouts: &mut Layouts<'_>, out: &mut Vec<u8>) {
         let (time, cpu, weight) = (chunk.time[row], chunk.cpu[row], chunk.weight[row]);
         let site = self.moment.sites.get(SiteId(chunk.site[row]));
         let task = &self.moment.tasks[site.task.0 as usize];
-        let moment = self.moment;
-        let (mode, ip, chain) = self.chains.entry(site.stack).or_insert_with(|| chain(moment, site.stack));
+        let (moment, shared, words) = (self.moment, &self.shared, &mut self.words);
+        let chain = self.chains.entry(site.stack).or_insert_with(|| chain(moment, shared, site.stack));
+        if chain.mode == misc::USER {
+            layouts.ran(task.pid);
+        }
+        let ip = chain.leaf.map_or(chain.ip, |map| layouts.address(task.pid, map, chain.ip));
         let with_chain = desc.attr.sample_type & sample::CALLCHAIN != 0;
-        encode(out, types::SAMPLE, *mode, |out| {
+        let words = if with_chain { chain.words_of(task.pid, layouts, words) } else { &[] };
+        encode(out, types::SAMPLE, chain.mode, |out| {
             out.extend(desc.ids[0].to_le_bytes());
             out.extend(ip.to_le_bytes());
             out.extend(task.pid.to_le_bytes());
@@ -145,8 +166,8 @@ impl Stacks<'_> {
             out.extend(u64::from(cpu).to_le_bytes());
             out.extend(weight.to_le_bytes());
             if with_chain {
-                out.extend((chain.len() as u64 / 8).to_le_bytes());
-                out.extend_from_slice(chain);
+                out.extend((words.len() as u64 / 8).to_le_bytes());
+                out.extend_from_slice(words);
             }
             if desc.attr.sample_type & sample::RAW != 0 {
                 // Size and bytes together are whole words, as the kernel has it.
@@ -163,14 +184,29 @@ impl Stacks<'_> {
     }
 }
 
-/// CPU mode, leaf address and words of a stack, markers included.
-fn chain(moment: &Moment, stack: NodeId) -> (u16, u64, Vec<u8>) {
-    let mut words = Vec::new();
-    let (mut mode, mut ip) = (misc::KERNEL, 0);
+impl Chain {
+    /// The words with the addresses that a process had.
+    fn words_of<'w>(&'w self, pid: i32, layouts: &mut Layouts<'_>, own: &'w mut Vec<u8>) -> &'w [u8] {
+        if self.shared.is_empty() {
+            return &self.words;
+        }
+        own.clear();
+        own.extend_from_slice(&self.words);
+        for (at, map) in &self.shared {
+            let word = &mut own[*at as usize * 8..][..8];
+            let ip = word.try_into().map_or(0, u64::from_le_bytes);
+            word.copy_from_slice(&layouts.address(pid, *map, ip).to_le_bytes());
+        }
+        own
+    }
+}
+
+fn chain(moment: &Moment, shared: &[bool], stack: NodeId) -> Chain {
+    let mut chain = Chain { mode: misc::KERNEL, ..Chain::default() };
     let mut context = 0;
     for (depth, frame) in moment.trie.walk(stack).enumerate() {
         let frame = moment.frames.get(frame);
-        if frame.map == crate::session::MapId::CUT {
+        if frame.map == MapId::CUT {
             // perf throws a chain away that has a marker which it does not know.
             continue;
         }
@@ -179,16 +215,20 @@ fn chain(moment: &Moment, stack: NodeId) -> (u16, u64, Vec<u8>) {
             kind if kind.is_kernel() => (CONTEXT_KERNEL, misc::KERNEL),
             _ => (CONTEXT_USER, misc::USER),
         };
+        let is_shared = shared[frame.map.0 as usize];
         if depth == 0 {
-            (mode, ip) = (cpumode, frame.ip);
+            (chain.mode, chain.ip, chain.leaf) = (cpumode, frame.ip, is_shared.then_some(frame.map));
         }
         if marker != context {
-            words.extend(marker.to_le_bytes());
+            chain.words.extend(marker.to_le_bytes());
             context = marker;
         }
-        words.extend(frame.ip.to_le_bytes());
+        if is_shared {
+            chain.shared.push((chain.words.len() as u32 / 8, frame.map));
+        }
+        chain.words.extend(frame.ip.to_le_bytes());
     }
-    (mode, ip, words)
+    chain
 }
 
 fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u64, u64)) -> Vec<Section> {

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use crate::record::kinds::{Mmap, encode_cgroup, encode_comm, encode_task};
 use crate::record::{Layout, SampleId};
+use crate::session::layouts::Layouts;
+use crate::session::log::Fork;
 use crate::session::{Dsos, MapId, Side, SideLog};
 
 /// Writes history as records, in order of time.
@@ -13,19 +15,22 @@ pub struct SideWriter<'a> {
     entries: Vec<&'a (u64, Side)>,
     next: usize,
     known: HashSet<i32>,
+    /// Where processes had what, as far as has been written.
+    pub layouts: Layouts<'a>,
 }
 
 impl<'a> SideWriter<'a> {
     pub fn new(dsos: &'a Dsos, log: &'a SideLog, layout: Layout) -> Self {
         let mut entries: Vec<_> = log.entries().iter().collect();
         entries.sort_by_key(|(time, _)| *time);
-        Self { dsos, layout, entries, next: 0, known: HashSet::new() }
+        Self { dsos, layout, entries, next: 0, known: HashSet::new(), layouts: Layouts::new(dsos) }
     }
 
     /// Appends the records up to a time.
     pub fn until(&mut self, time: u64, out: &mut Vec<u8>) {
         while let Some((at, side)) = self.entries.get(self.next).filter(|(at, _)| *at <= time) {
             self.next += 1;
+            self.layouts.follow(side);
             self.write(*at, side, out);
         }
     }
@@ -40,7 +45,8 @@ impl<'a> SideWriter<'a> {
             Side::Comm { pid, tid, exec, comm } => {
                 encode_comm(out, *pid, *tid, *exec, comm.as_bytes(), &trailer(*pid, *tid));
             }
-            Side::Fork { task, inherited } => {
+            Side::Fork(fork) => {
+                let Fork { task, inherited } = &**fork;
                 let trailer = trailer(task.pid, task.tid);
                 encode_task(out, false, task, &trailer);
                 // The parent's own history may have been dropped; then the reader has nothing to

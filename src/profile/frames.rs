@@ -146,6 +146,11 @@ impl Frames {
         self.list[id.0 as usize]
     }
 
+    /// The mapping of each.
+    pub fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
+        self.list.iter().map(|frame| frame.map)
+    }
+
     pub fn len(&self) -> usize {
         self.list.len()
     }

@@ -10,8 +10,9 @@
 //!   frames                     mapping, ip → symbol     the symbol arrives later
 //! ```
 //!
-//! One thread owns it. Frames keep the raw address and its mapping, so a snapshot can be written
-//! from here exactly, and merging by function is done when a question is answered.
+//! One thread owns it. Frames keep the raw address and its mapping, in terms that processes with other addresses share,
+//! and the session knows the way back: so a snapshot can be written from here exactly. Merging by function is done when
+//! a question is answered.
 
 pub mod columns;
 pub mod frames;
@@ -205,7 +206,8 @@ impl Profile {
                 CONTEXT_CUT => MapId::CUT,
                 _ => MapId::UNKNOWN,
             };
-            let frame = self.frames.intern(Frame { map, caller: word.caller, ip: word.ip });
+            let (map, ip) = session.dsos.shared(map, word.ip);
+            let frame = self.frames.intern(Frame { map, caller: word.caller, ip });
             node = self.trie.child(node, frame);
             last.words.push((*word, node));
         }
@@ -309,16 +311,16 @@ impl Profile {
     }
 
     /// Forgets all samples and the stacks that only they had.
-    pub fn clear(&mut self) {
+    pub fn clear(&mut self, session: &mut Session) {
         self.evicted = self.end();
         self.sealed.clear();
         self.raw_bytes = 0;
         self.current = Chunk::default();
-        self.compact();
+        self.compact(session);
     }
 
-    /// Renumbers stacks and sites to those that the kept samples still have.
-    pub fn compact(&mut self) {
+    /// Renumbers stacks, sites and tasks to those that the kept samples still have.
+    pub fn compact(&mut self, session: &mut Session) {
         let mut sites = Sites::default();
         let mut trie = Trie::default();
         let mut frames = Frames::default();
@@ -327,6 +329,7 @@ impl Profile {
         let mut new_frame = vec![u32::MAX; self.frames.len()];
         new_node[0] = 0;
         sites.take_traces(&self.sites);
+        let old_tasks = session.renew_tasks();
         let mut path = Vec::new();
         let (old_sites, old_trie, old_frames) = (&self.sites, &self.trie, &self.frames);
         let mut move_stack = |old: NodeId| -> NodeId {
@@ -353,7 +356,8 @@ impl Profile {
             if new_site[slot] == u32::MAX {
                 let site = old_sites.get(old);
                 let stack = move_stack(site.stack);
-                new_site[slot] = sites.intern(Site { task: site.task, stack, trace: site.trace }).0;
+                let task = session.keep_task(&old_tasks[site.task.0 as usize]);
+                new_site[slot] = sites.intern(Site { task, stack, trace: site.trace }).0;
             }
             SiteId(new_site[slot])
         };
@@ -363,6 +367,7 @@ impl Profile {
         self.current.renumber(&mut renumber);
         frames.finish_taking(old_frames);
         (self.sites, self.trie, self.frames) = (sites, trie, frames);
+        session.forget_unused(self.frames.maps());
         self.memory = Memory::default();
         self.last.clear();
         self.epoch += 1;
@@ -503,7 +508,7 @@ mod tests {
         let evicted = p.evict().expect("one sealed");
         assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));
         assert_eq!(p.ledger.evicted, CHUNK as u64);
-        p.compact();
+        p.compact(&mut s);
         assert_eq!((p.sites.len(), p.trie.len(), p.frames.len(), p.frames.n_syms()), (1, 3, 2, 2));
         let names: Vec<String> =
             p.frames.syms().iter().map(|sym| p.frames.sym(SymId(*sym)).name().into_owned()).collect();
@@ -514,7 +519,7 @@ mod tests {
         add(&mut p, &mut s, 100_000, &[CONTEXT_USER, 0x7, 0x20]);
         assert_eq!(p.sites.len(), 1);
         assert!(p.evict().is_none());
-        p.clear();
+        p.clear(&mut s);
         assert_eq!((p.len(), p.sites.len(), p.trie.len()), (0, 0, 1));
         assert_eq!(p.first(), p.end());
     }

@@ -6,24 +6,12 @@ use hashbrown::HashMap;
 
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
+use super::maps::{Map, MapId, Maps};
+use super::space::Space;
+
 /// Index into [`Dsos`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DsoId(pub u32);
-
-/// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MapId(pub u32);
-
-impl MapId {
-    /// Addresses that no mapping is known for.
-    pub const UNKNOWN: Self = Self(0);
-    /// Kernel addresses outside modules.
-    pub const KERNEL: Self = Self(1);
-    /// Guest addresses, seen from the host.
-    pub const GUEST: Self = Self(2);
-    /// What would come before a stack that was copied in part.
-    pub const CUT: Self = Self(3);
-}
 
 /// What kind of code a DSO holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,29 +58,14 @@ pub struct Dso {
     pub dump: Option<Arc<[u8]>>,
 }
 
-/// A mapping of a DSO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Map {
-    pub start: u64,
-    pub len: u64,
-    pub pgoff: u64,
-    pub dso: DsoId,
-}
-
-impl Map {
-    /// The address inside the DSO: a file offset for files, the address itself for the kernel.
-    pub fn to_dso(&self, ip: u64) -> u64 {
-        ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
-    }
-}
-
 /// The table of DSOs and mappings of a session.
 #[derive(Clone, Debug)]
 pub struct Dsos {
     list: Vec<Dso>,
     ids: HashMap<(Arc<[u8]>, FileId), DsoId>,
-    maps: Vec<Map>,
-    map_ids: HashMap<Map, MapId>,
+    pub(super) maps: Maps,
+    /// Whether processes that have the same part of a file share what stands for it.
+    pub share: bool,
     /// Build ids by path, from a recording's table.
     build_ids: HashMap<Arc<[u8]>, BuildId>,
     /// jitdump files by the process that has one mapped.
@@ -104,14 +77,14 @@ impl Default for Dsos {
         let mut dsos = Self {
             list: Vec::new(),
             ids: HashMap::new(),
-            maps: Vec::new(),
-            map_ids: HashMap::new(),
+            maps: Maps::default(),
+            share: false,
             build_ids: HashMap::new(),
             dumps: HashMap::new(),
         };
         for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
-            dsos.map_id(Map { start: 0, len: u64::MAX, pgoff: 0, dso });
+            dsos.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true);
         }
         dsos.list[0].kind = DsoKind::Unknown;
         dsos.list[2].kind = DsoKind::Guest;
@@ -130,15 +103,34 @@ impl Dsos {
     }
 
     pub fn map_of(&self, id: MapId) -> Map {
-        self.maps[id.0 as usize]
+        self.maps.get(id)
     }
 
     pub fn of_map(&self, id: MapId) -> &Dso {
         self.get(self.map_of(id).dso)
     }
 
-    /// The id of what a mapping record describes.
-    pub(super) fn map(&mut self, map: &Mmap<'_>) -> MapId {
+    /// The mapping that stands for one, as it has the same part of the same file.
+    pub fn stand_in(&self, id: MapId) -> MapId {
+        self.maps.stand_in(id)
+    }
+
+    /// What a process has at an address, in terms that all processes share.
+    pub fn shared(&self, id: MapId, ip: u64) -> (MapId, u64) {
+        let shared = self.maps.stand_in(id);
+        if shared == id {
+            return (id, ip);
+        }
+        (shared, ip.wrapping_sub(self.map_of(id).start).wrapping_add(self.map_of(shared).start))
+    }
+
+    /// Which mappings stand for others, by id.
+    pub fn shared_maps(&self) -> Vec<bool> {
+        self.maps.shared()
+    }
+
+    /// The id of what a mapping record describes, in the space of its process.
+    pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&Space>) -> MapId {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));
         let (name, pgoff) = match map.name {
@@ -160,7 +152,10 @@ impl Dsos {
         if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
             self.list[dso.0 as usize].text = Some(map.pgoff);
         }
-        self.map_id(Map { start: map.start, len: map.len, pgoff, dso })
+        let share = self.share && map.pid > 0;
+        self.maps.id(Map { start: map.start, len: map.len, pgoff, dso }, |maps, first| {
+            !share || space.is_some_and(|space| space.maps().any(|own| maps.stand_in(own) == first))
+        })
     }
 
     /// A process that writes a jitdump file maps it, so that its recording has the name.
@@ -194,15 +189,6 @@ impl Dsos {
         let id = self.intern(if kind.is_kernel() { -1 } else { 1 }, path.as_bytes(), FileId::None, None);
         self.list[id.0 as usize].kind = kind;
         self.list[id.0 as usize].clone()
-    }
-
-    fn map_id(&mut self, map: Map) -> MapId {
-        let next = MapId(self.maps.len() as u32);
-        let id = *self.map_ids.entry(map).or_insert(next);
-        if id == next {
-            self.maps.push(map);
-        }
-        id
     }
 
     fn intern(&mut self, pid: i32, name: &[u8], file: FileId, via: Option<(i32, u64, u64)>) -> DsoId {
@@ -317,7 +303,7 @@ mod tests {
             (-1, "/lib/modules/6.1/kernel/net/nf-tables.ko.xz", "[nf_tables]", DsoKind::Module),
             (-1, "bpf_prog_6deef7357e7b4530_x", "bpf_prog_6deef7357e7b4530_x", DsoKind::Bpf),
         ] {
-            let id = dsos.map(&map(pid, name));
+            let id = dsos.map(&map(pid, name), None);
             let dso = dsos.of_map(id);
             assert_eq!((&*dso.short, dso.kind), (short, kind));
         }
@@ -326,10 +312,10 @@ mod tests {
     #[test]
     fn equal_mappings_are_one_and_offsets_are_the_files() {
         let mut dsos = Dsos::default();
-        let a = dsos.map(&map(1, "/bin/a"));
-        assert_eq!(a, dsos.map(&map(2, "/bin/a")));
+        let a = dsos.map(&map(1, "/bin/a"), None);
+        assert_eq!(a, dsos.map(&map(2, "/bin/a"), None));
         assert_eq!(dsos.map_of(a).to_dso(0x4010), 0x210);
-        let kernel = dsos.map(&map(-1, "[kernel.kallsyms]_text"));
+        let kernel = dsos.map(&map(-1, "[kernel.kallsyms]_text"), None);
         assert_eq!(dsos.map_of(kernel).to_dso(0x4010), 0x4010);
         assert_eq!(dsos.of_map(MapId::UNKNOWN).kind, DsoKind::Unknown);
         assert_eq!(dsos.of_map(MapId::KERNEL).kind, DsoKind::Kernel);

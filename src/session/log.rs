@@ -24,11 +24,8 @@ pub enum Side {
         exec: bool,
         comm: Arc<str>,
     },
-    /// A new thread; for a new process, with the mappings that it took over.
-    Fork {
-        task: Task,
-        inherited: Space,
-    },
+    /// Apart, as it is large and seldom.
+    Fork(Box<Fork>),
     Exit(Task),
     Cgroup {
         id: u64,
@@ -36,12 +33,20 @@ pub enum Side {
     },
 }
 
+/// A new thread; for a new process, with the mappings that it took over.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    pub task: Task,
+    pub inherited: Space,
+}
+
 impl Side {
     /// The process that this is about.
     pub fn pid(&self) -> i32 {
         match self {
             Self::Map { pid, .. } | Self::Comm { pid, .. } => *pid,
-            Self::Fork { task, .. } | Self::Exit(task) => task.pid,
+            Self::Fork(fork) => fork.task.pid,
+            Self::Exit(task) => task.pid,
             Self::Cgroup { .. } => 0,
         }
     }
@@ -51,11 +56,13 @@ impl Side {
 #[derive(Clone, Debug, Default)]
 pub struct SideLog {
     entries: Vec<(u64, Side)>,
+    forks: usize,
     trimmed_at: usize,
 }
 
 impl SideLog {
     pub fn push(&mut self, time: u64, side: Side) {
+        self.forks += usize::from(matches!(side, Side::Fork(_)));
         self.entries.push((time, side));
     }
 
@@ -65,7 +72,18 @@ impl SideLog {
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.entries.capacity() * size_of::<(u64, Side)>()
+        self.entries.capacity() * size_of::<(u64, Side)>() + self.forks * size_of::<Fork>()
+    }
+
+    /// Calls `each` for the mappings that it tells of.
+    pub fn each_map(&self, mut each: impl FnMut(MapId)) {
+        for (_, side) in &self.entries {
+            match side {
+                Side::Map { map, .. } => each(*map),
+                Side::Fork(fork) => fork.inherited.maps().chain(fork.inherited.before()).for_each(&mut each),
+                _ => {}
+            }
+        }
     }
 
     /// Whether it has doubled since it was last trimmed, and trimming is worth its time.
@@ -75,6 +93,9 @@ impl SideLog {
 
     pub fn retain(&mut self, keep: impl Fn(i32) -> bool) {
         self.entries.retain(|(_, side)| keep(side.pid()));
+        self.forks = self.entries.iter().filter(|(_, side)| matches!(side, Side::Fork(_))).count();
+        // What it grew to in a storm is given back after it.
+        self.entries.shrink_to(2 * self.entries.len());
         self.trimmed_at = self.entries.len();
     }
 }

@@ -2,8 +2,10 @@
 //! and, on a live system, from /proc for what was there before us.
 
 pub mod dso;
+pub mod layouts;
 pub mod log;
 pub mod machine;
+pub mod maps;
 pub mod marks;
 pub mod space;
 
@@ -17,8 +19,10 @@ use crate::kernel::procfs;
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 
-pub use dso::{Dso, DsoId, DsoKind, Dsos, MapId};
+pub use dso::{Dso, DsoId, DsoKind, Dsos};
+use log::Fork;
 pub use log::{Side, SideLog};
+pub use maps::MapId;
 pub use marks::TimeMark;
 use space::Space;
 
@@ -150,7 +154,7 @@ impl Session {
         if map.prot & 4 == 0 || map.len == 0 {
             return;
         }
-        let id = self.dsos.map(map);
+        let id = self.dsos.map(map, self.spaces.get(&map.pid));
         self.log.push(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
         self.generation += 1;
         let space = if map.pid == -1 {
@@ -187,7 +191,7 @@ impl Session {
             inherited = self.spaces.get(&task.ppid).cloned().unwrap_or_default();
             self.spaces.insert(task.pid, inherited.clone());
         }
-        self.log.push(time, Side::Fork { task: *task, inherited });
+        self.log.push(time, Side::Fork(Box::new(Fork { task: *task, inherited })));
         self.threads.insert(task.tid, Thread::new(comm));
     }
 
@@ -233,7 +237,7 @@ impl Session {
         }
         if live && tid != pid {
             let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
-            self.log.push(0, Side::Fork { task, inherited: Space::default() });
+            self.log.push(0, Side::Fork(Box::new(Fork { task, inherited: Space::default() })));
         }
         if live {
             self.log.push(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
@@ -261,7 +265,7 @@ impl Session {
                 flags: m.flags,
                 name: &m.name,
             };
-            let id = self.dsos.map(&map);
+            let id = self.dsos.map(&map, Some(&space));
             self.log.push(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
             space.insert(m.start, m.end, id, self.generation);
         }
@@ -385,6 +389,32 @@ impl Session {
     /// Generation of the kernel's mappings (modules and BPF programs come and go).
     pub fn kernel_generation(&self) -> u32 {
         self.kernel.generation()
+    }
+
+    /// Begins the table of tasks anew and gives the old one: those that are still wanted are taken over by
+    /// [`Self::keep_task`].
+    pub fn renew_tasks(&mut self) -> Vec<Task> {
+        self.task_ids.clear();
+        self.threads.values_mut().for_each(|thread| thread.task = None);
+        std::mem::take(&mut self.tasks)
+    }
+
+    /// Takes a task of the old table over.
+    pub fn keep_task(&mut self, task: &Task) -> TaskId {
+        self.task_id(task.clone())
+    }
+
+    /// Forgets mappings and names that nothing has any more, but for `used`.
+    pub fn forget_unused(&mut self, used: impl Iterator<Item = MapId>) {
+        let mut is_used = self.dsos.maps.none_used();
+        let mut mark = |map: MapId| is_used[map.0 as usize] = true;
+        used.for_each(&mut mark);
+        for space in self.spaces.values().chain([&self.kernel]) {
+            space.maps().chain(space.before()).for_each(&mut mark);
+        }
+        self.log.each_map(&mut mark);
+        self.dsos.maps.forget_others(is_used);
+        self.names.retain(|name, ()| Arc::strong_count(name) > 1);
     }
 
     /// Forgets side-band history that no kept sample can need: that of processes which have ended

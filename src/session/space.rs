@@ -57,6 +57,11 @@ impl Space {
         self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
     }
 
+    /// The mappings that an exec under way has replaced.
+    pub fn before(&self) -> impl Iterator<Item = MapId> + '_ {
+        self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
+    }
+
     pub fn insert(&mut self, start: u64, end: u64, map: MapId, generation: u32) {
         self.generation = generation;
         let entries = Arc::make_mut(&mut self.entries);

@@ -71,7 +71,8 @@ impl Worker {
     }
 
     fn compact(&mut self) {
-        self.ingest.core_mut().profile.compact();
+        let core = self.ingest.core_mut();
+        core.profile.compact(&mut core.session);
         self.gone = 0;
     }
 

@@ -349,7 +349,7 @@ impl Worker {
         let core = self.ingest.core_mut();
         let now = core.units.now();
         core.units.reset(now);
-        core.profile.clear();
+        core.profile.clear(&mut core.session);
         self.counted_upto = core.profile.end();
         self.events.clear();
         self.expected = 0.0;

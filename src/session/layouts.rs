@@ -1,0 +1,67 @@
+//! Where each process had what it ran, worked out again from the history of a session: the way back from frames that
+//! processes share to the addresses that each of them had.
+
+use rustc_hash::FxHashMap;
+
+use super::dso::Dsos;
+use super::space::Space;
+use super::{MapId, Side};
+
+/// The address spaces of a history, as far as it has been followed.
+#[derive(Debug)]
+pub struct Layouts<'a> {
+    dsos: &'a Dsos,
+    spaces: FxHashMap<i32, Space>,
+    generation: u32,
+    /// By process: what is to be added to addresses of a mapping that stands for its own.
+    moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
+}
+
+impl<'a> Layouts<'a> {
+    pub fn new(dsos: &'a Dsos) -> Self {
+        Self { dsos, spaces: FxHashMap::default(), generation: 0, moved: FxHashMap::default() }
+    }
+
+    /// Follows one fact, as [`super::Session::apply`] did.
+    pub fn follow(&mut self, side: &Side) {
+        self.generation += 1;
+        match side {
+            Side::Map { pid, map, .. } => {
+                let at = self.dsos.map_of(*map);
+                let space = self.spaces.entry(*pid).or_default();
+                space.insert(at.start, at.start.saturating_add(at.len), *map, self.generation);
+            }
+            Side::Comm { pid, exec: true, .. } => {
+                let space = Space::after_exec(self.spaces.get(pid), self.generation);
+                self.spaces.insert(*pid, space);
+            }
+            Side::Fork(fork) if fork.task.pid != fork.task.ppid => {
+                self.spaces.insert(fork.task.pid, fork.inherited.clone());
+            }
+            _ => return,
+        }
+        self.moved.remove(&side.pid());
+    }
+
+    /// A process was seen running its own code, so that an exec of it is over.
+    pub fn ran(&mut self, pid: i32) {
+        if let Some(space) = self.spaces.get_mut(&pid).filter(|space| space.is_in_exec()) {
+            self.generation += 1;
+            space.settle(self.generation);
+            self.moved.remove(&pid);
+        }
+    }
+
+    /// The address that a process had for one of a frame; the frame's own where nothing tells.
+    pub fn address(&mut self, pid: i32, map: MapId, ip: u64) -> u64 {
+        let Some(space) = self.spaces.get(&pid) else { return ip };
+        let dsos = self.dsos;
+        let moved = self.moved.entry(pid).or_insert_with(|| {
+            let start = |map: MapId| dsos.map_of(map).start;
+            let of = |own: MapId| (dsos.stand_in(own), start(own).wrapping_sub(start(dsos.stand_in(own))));
+            // Until an exec is over what runs is what it replaces.
+            space.maps().chain(space.before()).map(of).collect()
+        });
+        ip.wrapping_add(moved.get(&map).copied().unwrap_or(0))
+    }
+}

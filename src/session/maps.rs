@@ -1,0 +1,146 @@
+//! The distinct mappings of a session, and which of them are the same part of the same file.
+
+use hashbrown::HashMap;
+
+use super::dso::DsoId;
+
+/// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapId(pub u32);
+
+impl MapId {
+    /// Addresses that no mapping is known for.
+    pub const UNKNOWN: Self = Self(0);
+    /// Kernel addresses outside modules.
+    pub const KERNEL: Self = Self(1);
+    /// Guest addresses, seen from the host.
+    pub const GUEST: Self = Self(2);
+    /// What would come before a stack that was copied in part.
+    pub const CUT: Self = Self(3);
+    /// How many of them are always there.
+    const FIXED: usize = 4;
+}
+
+/// A mapping of a DSO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Map {
+    pub start: u64,
+    pub len: u64,
+    pub pgoff: u64,
+    pub dso: DsoId,
+}
+
+impl Map {
+    /// The address inside the DSO: a file offset for files, the address itself for the kernel.
+    pub fn to_dso(&self, ip: u64) -> u64 {
+        ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
+    }
+
+    /// What is mapped, wherever it is.
+    fn part(&self) -> (DsoId, u64, u64) {
+        (self.dso, self.pgoff, self.len)
+    }
+}
+
+/// The table of mappings. Where addresses are made random, each process has its own; the first one of a part of a
+/// file stands for the others, so that what runs there is the same to all who count it.
+#[derive(Clone, Debug, Default)]
+pub struct Maps {
+    list: Vec<Map>,
+    ids: HashMap<Map, MapId>,
+    /// For each mapping the one that stands for it.
+    stand_in: Vec<MapId>,
+    by_part: HashMap<(DsoId, u64, u64), MapId>,
+    /// Ids whose mappings nobody had any more.
+    free: Vec<MapId>,
+}
+
+impl Maps {
+    /// The id of a mapping. `alone` is asked, once for each, whether another one may not stand for it: because its
+    /// process has that part elsewhere as well, and the two could not be told apart again.
+    pub fn id(&mut self, map: Map, alone: impl FnOnce(&Self, MapId) -> bool) -> MapId {
+        if let Some(id) = self.ids.get(&map) {
+            return *id;
+        }
+        let next = MapId(self.list.len() as u32);
+        let id = self.free.pop().unwrap_or(next);
+        let first = self.by_part.get(&map.part()).copied().filter(|first| !alone(self, *first));
+        let stand_in = first.unwrap_or(id);
+        if id == next {
+            self.list.push(map);
+            self.stand_in.push(stand_in);
+        } else {
+            (self.list[id.0 as usize], self.stand_in[id.0 as usize]) = (map, stand_in);
+        }
+        self.ids.insert(map, id);
+        self.by_part.entry(map.part()).or_insert(id);
+        id
+    }
+
+    pub fn get(&self, id: MapId) -> Map {
+        self.list[id.0 as usize]
+    }
+
+    pub fn stand_in(&self, id: MapId) -> MapId {
+        self.stand_in[id.0 as usize]
+    }
+
+    /// For each id whether it is among `used`, to be filled in.
+    pub fn none_used(&self) -> Vec<bool> {
+        vec![false; self.list.len()]
+    }
+
+    /// Which mappings stand for others.
+    pub fn shared(&self) -> Vec<bool> {
+        let mut shared = vec![false; self.list.len()];
+        for (id, stand_in) in self.stand_in.iter().enumerate() {
+            shared[stand_in.0 as usize] |= stand_in.0 as usize != id;
+        }
+        shared
+    }
+
+    /// Gives the ids of mappings that are not `used` to those that come; what stands for a used one stays.
+    pub fn forget_others(&mut self, mut used: Vec<bool>) {
+        used.iter_mut().take(MapId::FIXED).for_each(|used| *used = true);
+        for id in 0..self.list.len() {
+            if used[id] {
+                used[self.stand_in[id].0 as usize] = true;
+            }
+        }
+        self.ids.retain(|_, id| used[id.0 as usize]);
+        self.by_part.retain(|_, id| used[id.0 as usize]);
+        self.free = (0..self.list.len() as u32).filter(|id| !used[*id as usize]).map(MapId).collect();
+        // A free one stands for itself, so that it keeps no other.
+        self.free.iter().for_each(|id| self.stand_in[id.0 as usize] = *id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, pgoff: u64) -> Map {
+        Map { start, len: 0x1000, pgoff, dso: DsoId(9) }
+    }
+
+    #[test]
+    fn one_stands_for_all_of_a_part_while_any_is_used() {
+        let mut maps = Maps::default();
+        for i in 0..MapId::FIXED as u64 {
+            maps.id(map(i, (i + 1) << 32), |_, _| false);
+        }
+        let [a, b] = [0x1000, 0x5000].map(|start| maps.id(map(start, 0), |_, _| false));
+        let other = maps.id(map(0x7000, 0x1000), |_, _| false);
+        let twice = maps.id(map(0x9000, 0), |_, first| first == a);
+        assert_eq!([a, b, other, twice].map(|id| maps.stand_in(id)), [a, a, other, twice]);
+        assert_eq!(maps.shared().iter().filter(|shared| **shared).count(), 1);
+        let mut used = maps.none_used();
+        used[b.0 as usize] = true;
+        maps.forget_others(used);
+        // What stands for a used one is there; the places of the others are taken again.
+        assert_eq!((maps.get(a), maps.stand_in(b)), (map(0x1000, 0), a));
+        let [new, newer] = [0xb000, 0xc000].map(|start| maps.id(map(start, 0x1000), |_, _| false));
+        assert_eq!((maps.none_used().len(), maps.stand_in(new), maps.stand_in(newer)), (MapId::FIXED + 4, new, new));
+        assert!([other, twice].contains(&new) && [other, twice].contains(&newer));
+    }
+}

@@ -20,6 +20,9 @@ fn cells(n: u16) -> std::num::NonZero<u16> {
     std::num::NonZero::new(n).expect("not empty")
 }
 
+/// What a terminal tells of its attributes; it knows nothing of backgrounds.
+const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
+
 /// How long a screen may take to show something; generous, as nothing waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -30,6 +33,11 @@ impl Session {
 
     /// The same with more in its environment.
     fn start_in(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)]) -> Self {
+        Self::start_as(args, rows, cols, env, ATTRIBUTES)
+    }
+
+    /// The same in a terminal that tells this when it is asked for its attributes.
+    fn start_as(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
         let (pty, pts) = pty_process::blocking::open().expect("pty");
         pty.resize(pty_process::Size::new(rows, cols)).expect("size");
         let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
@@ -42,7 +50,13 @@ impl Session {
         let mut reader = std::fs::File::from(std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().expect("dup"));
         std::thread::spawn(move || {
             let mut buffer = [0; 8192];
+            let mut answered = false;
             while let Ok(n) = reader.read(&mut buffer) {
+                // As a terminal does that is asked for its attributes.
+                if !answered && memchr::memmem::find(&buffer[..n], b"\x1b[c").is_some() {
+                    answered = true;
+                    let _ = reader.write_all(answer);
+                }
                 let mut screen = shared.lock().expect("lock");
                 screen.0.process(&buffer[..n]);
                 screen.1.extend_from_slice(&buffer[..n]);
@@ -474,4 +488,51 @@ fn a_wrong_configuration_stops_nobody() {
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
     assert!(String::from_utf8_lossy(&session.bytes()).contains("no theme is called nowhere"));
+}
+
+/// Nobody reads what is written for a while: frames are left out, not queued, and the newest is what comes then.
+#[test]
+fn a_terminal_that_lags_gets_fewer_frames() {
+    let file = data("ipvs-cpu32.data");
+    let mut session = Session::start(&["open", &file.to_string_lossy()], 60, 200);
+    session.wait_for("■ file").wait_for("[1 Top]");
+    session.keys(":bytes\r").wait_for("screen ");
+    // The reader waits for the lock; the kernel's buffer of the terminal is a few kilobytes.
+    let screen = session.screen.clone();
+    let held = screen.lock().expect("lock");
+    for i in 0..400 {
+        session.pty.write_all(if i % 2 == 0 { b"2" } else { b"1" }).expect("written");
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    session.pty.write_all(b"4").expect("written");
+    let before = held.1.len();
+    drop(held);
+    session.wait_for("[4 CPUs]").wait_for("slow link");
+    let took = session.bytes().len() - before;
+    assert!(took < 400 * 1000, "{took} bytes were queued");
+    session.keys(":slow\r").wait_for("frames as they come");
+    assert!(!session.text().contains("slow link"));
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A terminal whose answers come late, as over a slow link: they are no keys, the theme follows, and frames are marked.
+#[test]
+fn late_answers_are_no_keys() {
+    let file = data("ipvs-cpu32.data");
+    let env = [("COLORTERM", "truecolor")];
+    let mut session = Session::start_as(&["open", &file.to_string_lossy()], 24, 100, &env, b"");
+    session.wait_for("■ file").wait_for("[1 Top]");
+    session.keys("\x1b]11;rgb:ffff/ffff/ffff\x1b\\2\x1b[?2026;2$y\x1b[?62;4c").wait_for("[2 Flame]");
+    // A colour of the light theme, and the beginning of a frame.
+    for what in ["48;2;217;135;54", "\x1b[?2026h"] {
+        let start = Instant::now();
+        while !String::from_utf8_lossy(&session.bytes()).contains(what) {
+            assert!(start.elapsed() < PATIENCE, "no {what:?} came");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert!(!session.text().contains("rgb"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
 }

@@ -35,7 +35,7 @@ use super::outer::Outer;
 use super::output::complain;
 use super::recorder;
 use super::report::keys_of;
-use super::{args, config, looks, setup, units};
+use super::{args, config, looks, setup, units, welcome};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
@@ -193,6 +193,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         inlined: !view.no_inline,
         saved: super::filters::read(),
         keymap: config::get().keymap.clone(),
+        slow: view.slow,
         ..Start::default()
     })
 }
@@ -246,7 +247,9 @@ fn session(
     if config::get().mouse == Some(false) {
         app.leave_mouse();
     }
-    if let Some(text) = warning.or_else(|| engine.info().states.iter().find_map(|s| s.note.clone())) {
+    let note = || engine.info().states.iter().find_map(|s| s.note.clone());
+    let hint = || welcome::hint().filter(|_| app.tour.is_none()).map(str::to_owned);
+    if let Some(text) = warning.or_else(note).or_else(hint) {
         app.say(text);
     }
     term::restore_on_panic();

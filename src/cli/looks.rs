@@ -1,26 +1,19 @@
 //! Colours and theme of a session: what was asked for, what is configured, what the terminal is.
 
-use std::time::Duration;
-
-use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
-
 use crate::ui::term;
-use crate::ui::theme::{Background, Depth, Themes, suited};
+use crate::ui::theme::{Depth, Themes};
 
 use super::args::View;
 use super::output::complain;
 use super::{Usage, config};
 
-/// How long a terminal may take to say what its background is; over a slow link the neutral theme is shown.
-const PATIENCE: Duration = Duration::from_millis(150);
-
-/// The themes of a session and the name of the first.
+/// The themes of a session and the name of the first: `auto` for what suits the terminal.
 pub struct Looks {
     pub themes: Themes,
     pub name: String,
 }
 
-/// Chooses. The terminal must not be in raw mode yet.
+/// Chooses.
 pub fn choose(view: &View) -> anyhow::Result<Looks> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
@@ -40,17 +33,7 @@ pub fn choose(view: &View) -> anyhow::Result<Looks> {
     let name = match view.theme.as_ref().or(configured).filter(|name| *name != "auto") {
         Some(name) if themes.get(name).is_some() => name.clone(),
         Some(name) => return Err(Usage(none(name)).into()),
-        None => suited(depth, if depth == Depth::None { None } else { background() }).to_owned(),
+        None => "auto".to_owned(),
     };
     Ok(Looks { themes, name })
-}
-
-/// What the terminal says of its background (OSC 11).
-fn background() -> Option<Background> {
-    let mut options = QueryOptions::default();
-    options.timeout = PATIENCE;
-    match theme_mode(options).ok()? {
-        ThemeMode::Dark => Some(Background::Dark),
-        ThemeMode::Light => Some(Background::Light),
-    }
 }

@@ -28,6 +28,7 @@ pub mod stat;
 pub mod symbols;
 pub mod units;
 mod watch;
+mod welcome;
 
 use std::process::ExitCode;
 

@@ -139,6 +139,8 @@ pub enum Command {
     CopyCommand,
     Suspend,
     Theme(Option<String>),
+    Slow,
+    Bytes,
     Redraw,
     Mouse,
     TabUnits,
@@ -360,6 +362,8 @@ table! {
         "help" ["?", "h", "f1"] => Help: "this help";
         "palette" [":"] => Palette: "find and run any command";
         "theme": "name" [] => Theme: "other colours; each is shown while it is chosen";
+        "slow" [] => Slow: "two frames a second at most, for slow links, or as many as there are";
+        "bytes" [] => Bytes: "show how many bytes a second the screen takes";
         "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
         "redraw" ["ctrl-l"] => Redraw: "draw the screen anew";
         "suspend" ["ctrl-z"] => Suspend: "stop the program until fg";

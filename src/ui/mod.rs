@@ -3,6 +3,7 @@
 
 pub mod annotate;
 pub mod app;
+pub mod ask;
 pub mod command;
 pub mod complete;
 pub mod cpus;
@@ -12,6 +13,7 @@ pub mod flame;
 pub mod keymap;
 pub mod keys;
 pub mod overlay;
+pub mod pace;
 pub mod prompt;
 pub mod run;
 pub mod screen;

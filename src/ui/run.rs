@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use crossterm::event::Event as Input;
@@ -13,9 +14,11 @@ use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
 
 use super::app::{App, Effect, SavedFilters};
+use super::ask::{Asked, Told};
 use super::draw;
+use super::pace::Pace;
 use super::term::{self, Screen};
-use super::theme::{Theme, Themes};
+use super::theme::{Theme, Themes, suited};
 
 /// What happens outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +55,13 @@ pub trait Driver {
     fn suspend(&mut self);
 }
 
+/// How long a terminal may take to answer before the first frame is shown; what it tells later counts then.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How long answers are told from keys.
+const LATEST: Duration = Duration::from_secs(1);
+/// Between two looks at what was typed meanwhile.
+const LISTEN: Duration = Duration::from_millis(20);
+
 /// Runs the interface until it is left. The terminal must be ours.
 pub fn run(
     app: &mut App,
@@ -61,12 +71,18 @@ pub fn run(
     driver: &mut dyn Driver,
 ) -> io::Result<()> {
     let mut screen = term::screen()?;
-    let inputs = read_inputs()?;
     let size = screen.size()?;
     app.resize(size.width, size.height);
+    let by_itself = app.theme == "auto";
+    let mut asked = Asked::ask();
+    let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
+    told(app, themes, by_itself, asked.as_ref().map(Asked::told).unwrap_or_default());
+    asked.iter_mut().flat_map(Asked::typed).for_each(|input| app.input(&input));
+    let (inputs, late) = read_inputs(asked.filter(|_| !all))?;
     let mut dirty = true;
     let mut theme = Theme::new(themes.depth);
     let mut shown = String::new();
+    let mut pace = Pace::start();
     loop {
         if !effects(app, &mut screen, engine, driver)? {
             return Ok(());
@@ -76,8 +92,11 @@ pub fn run(
             app.fine = theme.fine;
             shown.clone_from(&app.theme);
         }
-        if std::mem::take(&mut dirty) {
+        if dirty && pace.may_draw(app) {
+            dirty = false;
+            let began = Instant::now();
             frame(app, &theme, &mut screen)?;
+            pace.drew(app, began);
         }
         crossbeam_channel::select! {
             recv(inputs) -> input => match input {
@@ -92,6 +111,10 @@ pub fn run(
                 Ok(Outside::Stop) | Err(_) => return Ok(()),
                 Ok(what) => take_outside(app, &mut screen, what)?,
             },
+            recv(late) -> what => if let Ok(what) = what {
+                told(app, themes, by_itself, what);
+            },
+            default(pace.wait(app, dirty)) => {}
         }
         // Whatever else waits is taken in before the next frame.
         while let Ok(input) = inputs.try_recv() {
@@ -104,16 +127,37 @@ pub fn run(
     }
 }
 
-fn read_inputs() -> io::Result<Receiver<Input>> {
+/// Takes in what the terminal told of itself.
+fn told(app: &mut App, themes: &Themes, by_itself: bool, told: Told) {
+    term::mark_frames(told.whole_frames);
+    let before = suited(themes.depth, None);
+    if by_itself && (app.theme == "auto" || app.theme == before) {
+        app.theme = suited(themes.depth, told.background).to_owned();
+    }
+}
+
+/// What the user does, and what a terminal tells late that was asked.
+fn read_inputs(asked: Option<Asked>) -> io::Result<(Receiver<Input>, Receiver<Told>)> {
     let (sender, inputs) = unbounded();
+    let (tell, late) = unbounded();
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        if let Some(mut asked) = asked {
+            let until = Instant::now() + LATEST;
+            while !asked.listen(LISTEN) && Instant::now() < until {
+                asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
+            }
+            asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
+            let _ = tell.send(asked.told());
+        }
+        // Kept, as a channel without senders would be ready all the time.
+        let _tell = tell;
         while let Ok(input) = crossterm::event::read() {
             if sender.send(input).is_err() {
                 return;
             }
         }
     })?;
-    Ok(inputs)
+    Ok((inputs, late))
 }
 
 fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {

@@ -10,11 +10,29 @@ use ratatui::Terminal;
 use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
 /// Whether the terminal is ours at the moment.
 static OURS: AtomicBool = AtomicBool::new(false);
 /// Bytes written to the terminal so far.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the terminal shows a frame only when all of it is there.
+static WHOLE_FRAMES: AtomicBool = AtomicBool::new(false);
+
+/// Has each frame marked at its beginning and its end (synchronized output), for a terminal that said it knows that.
+pub fn mark_frames(on: bool) {
+    WHOLE_FRAMES.store(on, Ordering::Relaxed);
+}
+
+/// Whether the terminal takes more at this moment. One that lags is given fewer frames, not a queue of them.
+pub fn is_ready() -> bool {
+    let out = io::stdout();
+    let mut fds = [PollFd::new(&out, PollFlags::OUT)];
+    // A terminal that cannot be asked is written to.
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_or(true, |n| n > 0)
+}
 
 /// Bytes written to the terminal so far.
 pub fn written() -> u64 {
@@ -89,6 +107,10 @@ impl Write for FrameWriter {
     fn flush(&mut self) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());
+        }
+        if WHOLE_FRAMES.load(Ordering::Relaxed) {
+            self.bytes.splice(..0, *b"\x1b[?2026h");
+            self.bytes.extend(b"\x1b[?2026l");
         }
         let result = write_all(&self.bytes);
         self.bytes.clear();

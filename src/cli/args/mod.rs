@@ -168,6 +168,9 @@ pub struct View {
     /// Colours: true, 256, 16, none, or auto: from the terminal
     #[arg(long, value_name = "DEPTH")]
     pub color: Option<String>,
+    /// For slow links: two frames a second at most (found by itself when the terminal lags)
+    #[arg(long)]
+    pub slow: bool,
     /// The theme, by name; auto: dark or light, as the terminal's background is
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,

@@ -131,6 +131,8 @@ pub struct Start {
     pub keymap: Keymap,
     /// Whether a tour is given.
     pub tour: bool,
+    /// Whether the link to the terminal is slow.
+    pub slow: bool,
 }
 
 impl Default for Start {
@@ -151,6 +153,7 @@ impl Default for Start {
             themes: Vec::new(),
             keymap: Keymap::default(),
             tour: false,
+            slow: false,
         }
     }
 }
@@ -267,6 +270,10 @@ pub struct App {
     theme_before: Option<String>,
     pub keymap: Arc<Keymap>,
     pub tour: Option<Tour>,
+    /// Whether the link to the terminal is slow: then there are two frames a second at most.
+    pub slow: bool,
+    /// What is written to the terminal, while that is shown.
+    pub bytes_a_second: Option<f64>,
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
@@ -342,6 +349,8 @@ impl App {
             theme_before: None,
             keymap: Arc::new(start.keymap),
             tour: start.tour.then(Tour::default),
+            slow: start.slow,
+            bytes_a_second: None,
             baseline: None,
             per: Per::Total,
             age: Age::All,

@@ -219,6 +219,13 @@ impl App {
                 }
                 false => self.error(format!("no theme is called {name}: there are {}", self.themes.join(", "))),
             },
+            Command::Slow => {
+                self.slow = !self.slow;
+                self.say(if self.slow { "two frames a second at most" } else { "frames as they come" });
+            }
+            Command::Bytes => {
+                self.bytes_a_second = if self.bytes_a_second.is_some() { None } else { Some(0.0) };
+            }
             Command::Mouse => {
                 self.mouse = !self.mouse;
                 self.effects.push(Effect::Mouse(self.mouse));

@@ -82,6 +82,12 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 9);
+    if app.slow {
+        add("slow link".to_owned(), theme.warning, 5);
+    }
+    if let Some(rate) = app.bytes_a_second {
+        add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);
+    }
     if app.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
         add(format!("self {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, 4);

@@ -2,125 +2,11 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::process::{Child, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use common::data;
-
-/// A running program with its screen.
-struct Session {
-    pty: pty_process::blocking::Pty,
-    child: Child,
-    screen: Arc<Mutex<(vt100::Parser, Vec<u8>)>>,
-}
-
-fn cells(n: u16) -> std::num::NonZero<u16> {
-    std::num::NonZero::new(n).expect("not empty")
-}
-
-/// What a terminal tells of its attributes; it knows nothing of backgrounds.
-const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
-
-/// How long a screen may take to show something; generous, as nothing waits for it to pass.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-impl Session {
-    fn start(args: &[&str], rows: u16, cols: u16) -> Self {
-        Self::start_in(args, rows, cols, &[])
-    }
-
-    /// The same with more in its environment.
-    fn start_in(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)]) -> Self {
-        Self::start_as(args, rows, cols, env, ATTRIBUTES)
-    }
-
-    /// The same in a terminal that tells this when it is asked for its attributes.
-    fn start_as(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
-        let (pty, pts) = pty_process::blocking::open().expect("pty");
-        pty.resize(pty_process::Size::new(rows, cols)).expect("size");
-        let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
-        // Nobody's own environment or configuration counts here; CI is what a service would add.
-        let command = command.args(args).env_clear().envs(common::environment()).env("TERM", "xterm-256color");
-        let child = command.env("CI", "true").envs(env.iter().copied()).spawn(pts).expect("spawn");
-        let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
-        let screen = Arc::new(Mutex::new((parser, Vec::new())));
-        let shared = screen.clone();
-        let mut reader = std::fs::File::from(std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().expect("dup"));
-        std::thread::spawn(move || {
-            let mut buffer = [0; 8192];
-            let mut answered = false;
-            while let Ok(n) = reader.read(&mut buffer) {
-                // As a terminal does that is asked for its attributes.
-                if !answered && memchr::memmem::find(&buffer[..n], b"\x1b[c").is_some() {
-                    answered = true;
-                    let _ = reader.write_all(answer);
-                }
-                let mut screen = shared.lock().expect("lock");
-                screen.0.process(&buffer[..n]);
-                screen.1.extend_from_slice(&buffer[..n]);
-                if n == 0 {
-                    return;
-                }
-            }
-        });
-        Self { pty, child, screen }
-    }
-
-    fn text(&self) -> String {
-        self.screen.lock().expect("lock").0.screen().contents()
-    }
-
-    /// All bytes that the program has written.
-    fn bytes(&self) -> Vec<u8> {
-        self.screen.lock().expect("lock").1.clone()
-    }
-
-    fn wait_for(&self, what: &str) -> &Self {
-        let start = Instant::now();
-        while !self.text().contains(what) {
-            assert!(start.elapsed() < PATIENCE, "no {what:?} on\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self
-    }
-
-    fn keys(&mut self, keys: &str) -> &mut Self {
-        self.pty.write_all(keys.as_bytes()).expect("write");
-        self
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("wait") {
-                std::thread::sleep(Duration::from_millis(50));
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn is_restored(&self) -> bool {
-        let bytes = self.bytes();
-        let contains = |needle: &[u8]| memchr::memmem::rfind(&bytes, needle);
-        contains(b"\x1b[?1049l") > contains(b"\x1b[?1049h") && contains(b"\x1b[?25h").is_some()
-    }
-
-    fn signal(&self, name: &str) {
-        let status = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
-        assert!(status.expect("kill").success());
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use common::session::{PATIENCE, Session, cells};
 
 fn open(rows: u16, cols: u16) -> Session {
     let file = data("ipvs-cpu32.data");
@@ -533,6 +419,17 @@ fn late_answers_are_no_keys() {
         }
     }
     assert!(!session.text().contains("rgb"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// The terminal is not asked where its cursor is: it need not answer, and keys are read meanwhile.
+#[test]
+fn the_screen_is_drawn_anew() {
+    let mut session = open(24, 100);
+    let before = session.bytes().len();
+    session.keys("\x0c2").wait_for("[2 Flame]");
+    assert!(session.bytes().len() > before + 1000 && !session.bytes()[before..].ends_with(b"\x1b[6n"));
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

@@ -101,6 +101,10 @@ fn code(result: anyhow::Result<u8>) -> ExitCode {
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&format!("{error:#}"));
+            let no_files = |e: &std::io::Error| matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+            if error.chain().filter_map(|cause| cause.downcast_ref()).any(no_files) {
+                output::complain("no more files can be open: raise the limit with ulimit -n");
+            }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::analysis::trigger::{Trigger, nanoseconds};
 use crate::engine::{Moment, Watched};
+use crate::kernel::limits;
 use crate::panel::unit;
 
 use super::Usage;
@@ -17,6 +18,18 @@ use super::setup;
 
 /// How snapshots of triggers are named, before the time.
 const PREFIX: &str = "perfprof-trigger-";
+
+/// The least that samples may use, and what they may where nothing limits memory.
+const LEAST: usize = 16 << 20;
+const USUAL: usize = 512 << 20;
+/// What names, rings and the screen take beside them.
+const REST: u64 = 96 << 20;
+
+/// What samples may use where memory is limited: answers and snapshots take a multiple of it for a while.
+fn usual(limit: Option<u64>) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 4);
+    usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
+}
 
 /// What is kept.
 pub struct Kept {
@@ -40,8 +53,13 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
     let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
         Usage(format!("{option} {value}: expected {expected}")).into()
     };
-    let memory = setup::size(&args.memory).filter(|b| *b >= 16 << 20);
-    let memory = memory.ok_or_else(|| usage("--memory", &args.memory, "a size of 16M or more"))?;
+    let memory = match &args.memory {
+        None => usual(limits::memory_limit()),
+        Some(text) => {
+            let size = setup::size(text).filter(|b| *b >= LEAST);
+            size.ok_or_else(|| usage("--memory", text, "a size of 16M or more"))?
+        }
+    };
     let keep = match args.keep.as_str() {
         "all" => None,
         text => {
@@ -142,7 +160,7 @@ mod tests {
         let kept =
             parsed(&["--trigger", "lost > 0", "--trigger-dir", &below, "--trigger-span", "10s"]).expect("parsed");
         let watched = kept.watched.expect("watched");
-        assert_eq!((kept.memory, kept.keep), (512 << 20, Some(600_000_000_000)));
+        assert_eq!((kept.memory, kept.keep), (usual(limits::memory_limit()), Some(600_000_000_000)));
         assert_eq!((watched.before, watched.after, watched.pause), (10_000_000_000, 5_000_000_000, 60_000_000_000));
         assert!(Path::new(&below).is_dir());
         assert_eq!(parsed(&["--keep", "all"]).expect("parsed").keep, None);
@@ -156,6 +174,12 @@ mod tests {
             let fault = parsed(words).err().expect(why);
             assert!(fault.contains(why), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_kept() {
+        assert_eq!([None, Some(64 << 30)].map(usual), [USUAL; 2]);
+        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(Some(limit)) >> 20), [232, 40, 16]);
     }
 
     #[test]

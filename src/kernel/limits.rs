@@ -1,5 +1,7 @@
 //! What this user and this machine allow: capabilities, sysctls, descriptor and memory limits.
 
+use std::path::Path;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::procfs;
@@ -69,6 +71,34 @@ impl Rights {
     }
 }
 
+/// The most memory that the cgroups of this process allow, in bytes (cgroups(7)); `None` where none of them limits it.
+pub fn memory_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    limit_of(&groups, Path::new("/sys/fs/cgroup"))
+}
+
+fn limit_of(groups: &str, root: &Path) -> Option<u64> {
+    let one = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let (tree, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        // Those above limit it, too; in a container the path may not be there, and the root is its own.
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(tree.join(path.strip_prefix("/").ok()?).join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        Path::new(path).ancestors().filter_map(read).min()
+    };
+    groups.lines().filter_map(one).min().filter(|limit| *limit < NO_LIMIT)
+}
+
+/// What the kernel writes for none is the greatest number of whole pages.
+const NO_LIMIT: u64 = 1 << 60;
+
 /// Raises the soft limit of open files to the hard one. Returns (soft now, hard).
 pub fn raise_files() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
@@ -98,6 +128,24 @@ mod tests {
             blocked: None,
             lockdown: String::new(),
         }
+    }
+
+    #[test]
+    fn the_tightest_cgroup_limits_memory() {
+        let dir = tempfile::tempdir().expect("dir");
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        let limit = |groups: &str| limit_of(groups, dir.path());
+        write("a/memory.max", "268435456\n");
+        write("a/b/memory.max", "max\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!((limit("0::/a/b\n"), limit("0::/\n")), (Some(268_435_456), None));
+        assert_eq!((limit("4:cpu:/a\n3:memory:/gone\n"), limit("")), (None, None));
+        write("memory/x/memory.limit_in_bytes", "1000\n");
+        assert_eq!(limit("4:hugetlb,memory:/x\n0::/a\n"), Some(1000));
     }
 
     #[test]

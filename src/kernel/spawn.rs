@@ -56,7 +56,10 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let mut pid = [0; 4];
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => Ok(Held { pid: i32::from_le_bytes(pid), gate, spawning }),
-        _ => Err(io::Error::other("the child ended before it started")),
+        _ => match spawning.join() {
+            Ok(Err(error)) => Err(error),
+            _ => Err(io::Error::other("the child ended before it started")),
+        },
     }
 }
 

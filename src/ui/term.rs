@@ -118,10 +118,12 @@ impl Write for FrameWriter {
     }
 }
 
-/// crossterm's backend, silent when a frame changes nothing.
+/// crossterm's backend, silent when a frame changes nothing. The terminal is never asked where its cursor is: the
+/// answer would have to get past the thread that reads keys, and a terminal need not give one.
 #[derive(Debug)]
 pub struct QuietBackend {
     inner: CrosstermBackend<FrameWriter>,
+    cursor: Position,
     cursor_shown: bool,
 }
 
@@ -131,7 +133,7 @@ pub type Screen = Terminal<QuietBackend>;
 /// A terminal on standard output.
 pub fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
-    Terminal::new(QuietBackend { inner, cursor_shown: false })
+    Terminal::new(QuietBackend { inner, cursor: Position::ORIGIN, cursor_shown: false })
 }
 
 impl Backend for QuietBackend {
@@ -152,11 +154,12 @@ impl Backend for QuietBackend {
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
-        self.inner.get_cursor_position()
+        Ok(self.cursor)
     }
 
     fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
-        self.inner.set_cursor_position(position)
+        self.cursor = position.into();
+        self.inner.set_cursor_position(self.cursor)
     }
 
     fn clear(&mut self) -> io::Result<()> {

@@ -4,6 +4,7 @@
 pub mod flood;
 pub mod harness;
 pub mod scenes;
+pub mod session;
 pub mod stage;
 
 use std::collections::BTreeMap;

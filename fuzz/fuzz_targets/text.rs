@@ -1,0 +1,26 @@
+//! What perf script prints, folded stacks, and range expressions: any text is read to its end and folded again.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use libfuzzer_sys::fuzz_target;
+use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::export::folded;
+use perfprof_tui::query::range;
+use perfprof_tui::source::text::{self, TextSource};
+use perfprof_tui::symbols::resolver::Options;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = range::parse(text, 10, 1_000_000);
+    }
+    let Some(format) = text::sniff(bytes) else { return };
+    let reader = Box::new(Cursor::new(bytes.to_vec()));
+    let Ok(mut source) = TextSource::new("text".into(), format, reader, bytes.len() as u64) else { return };
+    let options = Options { live: false, kallsyms: None, ..Options::live() };
+    let Ok(loaded) = offline::load(&mut source, options, Wants { traces: true, ..Wants::default() }) else { return };
+    for event in 0..loaded.event_names.len().min(4) {
+        let _ = folded::write(loaded.data(), event, None, true, &mut std::io::sink());
+    }
+});

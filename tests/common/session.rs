@@ -1,0 +1,128 @@
+//! The program in a pseudo-terminal: keys go in, the screen is read as a terminal would show it.
+
+use std::io::{Read, Write};
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A running program with its screen.
+pub struct Session {
+    pub pty: pty_process::blocking::Pty,
+    pub child: Child,
+    pub screen: Arc<Mutex<(vt100::Parser, Vec<u8>)>>,
+}
+
+pub fn cells(n: u16) -> std::num::NonZero<u16> {
+    std::num::NonZero::new(n).expect("not empty")
+}
+
+/// What a terminal tells of its attributes; it knows nothing of backgrounds.
+pub const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
+
+/// How long a screen may take to show something; generous, as nothing waits for it to pass.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Session {
+    pub fn start(args: &[&str], rows: u16, cols: u16) -> Self {
+        Self::start_in(args, rows, cols, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_in(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)]) -> Self {
+        Self::start_as(args, rows, cols, env, ATTRIBUTES)
+    }
+
+    /// The same in a terminal that tells this when it is asked for its attributes.
+    pub fn start_as(args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
+        Self::spawn(env!("CARGO_BIN_EXE_perfprof-tui"), args, rows, cols, env, answer)
+    }
+
+    /// Another program that becomes it.
+    pub fn start_program(program: &str, args: &[&str], rows: u16, cols: u16) -> Self {
+        Self::spawn(program, args, rows, cols, &[], ATTRIBUTES)
+    }
+
+    fn spawn(program: &str, args: &[&str], rows: u16, cols: u16, env: &[(&str, &str)], answer: &'static [u8]) -> Self {
+        let (pty, pts) = pty_process::blocking::open().expect("pty");
+        pty.resize(pty_process::Size::new(rows, cols)).expect("size");
+        let command = pty_process::blocking::Command::new(program);
+        // Nobody's own environment or configuration counts here; CI is what a service would add.
+        let command = command.args(args).env_clear().envs(super::environment()).env("TERM", "xterm-256color");
+        let child = command.env("CI", "true").envs(env.iter().copied()).spawn(pts).expect("spawn");
+        let parser = vt100::Parser::new(cells(rows), cells(cols), 0);
+        let screen = Arc::new(Mutex::new((parser, Vec::new())));
+        let shared = screen.clone();
+        let mut reader = std::fs::File::from(std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().expect("dup"));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 8192];
+            let mut answered = false;
+            while let Ok(n) = reader.read(&mut buffer) {
+                // As a terminal does that is asked for its attributes.
+                if !answered && memchr::memmem::find(&buffer[..n], b"\x1b[c").is_some() {
+                    answered = true;
+                    let _ = reader.write_all(answer);
+                }
+                let mut screen = shared.lock().expect("lock");
+                screen.0.process(&buffer[..n]);
+                screen.1.extend_from_slice(&buffer[..n]);
+                if n == 0 {
+                    return;
+                }
+            }
+        });
+        Self { pty, child, screen }
+    }
+
+    pub fn text(&self) -> String {
+        self.screen.lock().expect("lock").0.screen().contents()
+    }
+
+    /// All bytes that the program has written.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.screen.lock().expect("lock").1.clone()
+    }
+
+    pub fn wait_for(&self, what: &str) -> &Self {
+        let start = Instant::now();
+        while !self.text().contains(what) {
+            assert!(start.elapsed() < PATIENCE, "no {what:?} on\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self
+    }
+
+    pub fn keys(&mut self, keys: &str) -> &mut Self {
+        self.pty.write_all(keys.as_bytes()).expect("write");
+        self
+    }
+
+    pub fn end(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                std::thread::sleep(Duration::from_millis(50));
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub fn is_restored(&self) -> bool {
+        let bytes = self.bytes();
+        let contains = |needle: &[u8]| memchr::memmem::rfind(&bytes, needle);
+        contains(b"\x1b[?1049l") > contains(b"\x1b[?1049h") && contains(b"\x1b[?25h").is_some()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let status = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

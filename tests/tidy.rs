@@ -141,3 +141,63 @@ fn the_readme_has_a_page_for_each_unit() {
         example.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }).collect();
     assert!(readme.contains(&indented), "README.md does not show src/analysis/forks.rs as it is");
 }
+
+/// Licences that may go into one binary under ours. MPL-2.0 and CDDL-1.0 ask for the source of their own files alone.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "BSL-1.0",
+    "NCSA",
+    "Unlicense",
+    "Unicode-3.0",
+    "Unicode-DFS-2016",
+    "MPL-2.0",
+    "CDDL-1.0",
+    "WTFPL",
+    "bzip2-1.0.6",
+];
+
+/// An SPDX expression without nested brackets; of what is joined by OR one is enough.
+fn is_free(expression: &str) -> bool {
+    let one = |part: &str| {
+        let part = part.trim_matches(|c| matches!(c, '(' | ')'));
+        part.replace('/', " OR ").split(" OR ").any(|licence| LICENCES.contains(&licence.trim()))
+    };
+    expression.split(" AND ").all(one)
+}
+
+#[test]
+fn dependencies_are_published_and_free() {
+    let mut command = std::process::Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["metadata", "--format-version", "1", "--offline", "--locked"]);
+    let output = command.args(["--filter-platform", "x86_64-unknown-linux-gnu"]).output().expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let (packages, nodes) = (list(&metadata["packages"]), list(&metadata["resolve"]["nodes"]));
+    // What is built into the program; tests may use more.
+    let mut open = vec![metadata["resolve"]["root"].clone()];
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(id) = open.pop() {
+        if !seen.insert(id.as_str().expect("an id").to_owned()) {
+            continue;
+        }
+        let node = nodes.iter().find(|node| node["id"] == id).expect("a node");
+        let counts = |dep: &serde_json::Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev");
+        open.extend(list(&node["deps"]).iter().filter(|dep| counts(dep)).map(|dep| dep["pkg"].clone()));
+    }
+    assert!(seen.len() > 50);
+    for package in packages.iter().filter(|package| seen.contains(package["id"].as_str().expect("an id"))) {
+        let (name, licence) = (&package["name"], package["license"].as_str().unwrap_or("none"));
+        assert!(is_free(licence), "{name}: {licence}");
+        let source = package["source"].as_str().unwrap_or("registry+");
+        assert!(source.starts_with("registry+"), "{name}: {source}");
+    }
+    assert!(is_free("(MIT OR GPL-2.0-only) AND NCSA") && !is_free("MIT AND GPL-2.0-only") && !is_free("none"));
+}

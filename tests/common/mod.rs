@@ -3,6 +3,7 @@
 
 pub mod flood;
 pub mod harness;
+pub mod picture;
 pub mod scenes;
 pub mod session;
 pub mod stage;

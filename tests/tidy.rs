@@ -201,3 +201,26 @@ fn dependencies_are_published_and_free() {
     }
     assert!(is_free("(MIT OR GPL-2.0-only) AND NCSA") && !is_free("MIT AND GPL-2.0-only") && !is_free("none"));
 }
+
+/// Every command line that the README shows is one that the program takes.
+#[test]
+fn the_readmes_command_lines_are_taken() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README");
+    let shown = readme.lines().filter_map(|line| line.strip_prefix("    "));
+    let shown = shown.filter_map(|line| line.trim_start_matches("$ ").strip_prefix("perfprof-tui "));
+    let recipes = readme.split('`').filter_map(|code| code.strip_prefix("perfprof-tui "));
+    // Those with an ellipsis or brackets say what there is, and are no command lines.
+    let whole = |line: &&str| !line.contains(['…', '[', '\n', '|']) || line.contains("'");
+    let lines: Vec<&str> = shown.chain(recipes).filter(whole).filter(|line| !line.contains('…')).collect();
+    assert!(lines.len() > 40, "{lines:?}");
+    for line in lines {
+        let line = line.split(" | ").next().unwrap_or(line);
+        let mut shell = std::process::Command::new("sh");
+        let words = shell.arg("-c").arg(format!("printf '%s\\0' {}", line.replace("SHELL", "bash").replace("UNIT", "rundelay"))).output().expect("sh").stdout;
+        let words = String::from_utf8(words).expect("text");
+        let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0'));
+        if let Err(error) = perfprof_tui::cli::args::whole().try_get_matches_from(words) {
+            assert!(!error.use_stderr(), "{line}: {error}");
+        }
+    }
+}

@@ -216,7 +216,12 @@ fn the_readmes_command_lines_are_taken() {
     for line in lines {
         let line = line.split(" | ").next().unwrap_or(line);
         let mut shell = std::process::Command::new("sh");
-        let words = shell.arg("-c").arg(format!("printf '%s\\0' {}", line.replace("SHELL", "bash").replace("UNIT", "rundelay"))).output().expect("sh").stdout;
+        let words = shell
+            .arg("-c")
+            .arg(format!("printf '%s\\0' {}", line.replace("SHELL", "bash").replace("UNIT", "rundelay")))
+            .output()
+            .expect("sh")
+            .stdout;
         let words = String::from_utf8(words).expect("text");
         let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0'));
         if let Err(error) = perfprof_tui::cli::args::whole().try_get_matches_from(words) {

@@ -195,6 +195,9 @@ impl std::fmt::Debug for Lines {
     }
 }
 
+/// Bytes that the process may grow by while files are parsed; samples that come meanwhile count, too.
+const BUDGET: u64 = 256 << 20;
+
 impl Lines {
     pub fn new(options: Options) -> Self {
         Self { options, files: FxHashMap::default(), before: procfs::own_rss(), asked: 0 }
@@ -234,7 +237,7 @@ impl Lines {
 
     /// What was parsed is parsed again when it is needed; that is better than to hold it all.
     fn keep_budget(&mut self) {
-        let over = |before: u64| procfs::own_rss().saturating_sub(before) > self.options.budget as u64;
+        let over = |before: u64| procfs::own_rss().saturating_sub(before) > BUDGET;
         if over(self.before) {
             for file in self.files.values().flatten() {
                 file.parsed.borrow_owner().main.rest();

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::analysis::registry::UNITS;
-use crate::panel::text::{clean, fit_end, width, wrap};
+use crate::panel::text::{clean, fit_end, width};
 use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Panel};
 use crate::query::blocks::{Flame, layout};
@@ -184,8 +184,7 @@ fn none(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let room = usize::from(area.width.saturating_sub(20));
     for (spec, y) in UNITS.iter().zip(1..area.height) {
         put(buffer, area, 2, y, spec.name, theme.key);
-        let about = wrap(spec.about, room).into_iter().next().unwrap_or_default();
-        put(buffer, area, 18, y, &about, theme.dim);
+        put(buffer, area, 18, y, &fit_end(spec.about, room), theme.dim);
     }
 }
 

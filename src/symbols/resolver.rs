@@ -181,7 +181,7 @@ impl Resolver {
         self.problems.retain(|(of, _)| *of != dso.id);
     }
 
-    /// The function at an address of a DSO (as [`crate::session::dso::Map::to_dso`] gives it).
+    /// The function at an address of a DSO (as [`crate::session::maps::Map::to_dso`] gives it).
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
         self.asked += 1;
         let form = self.options.form;

@@ -34,7 +34,7 @@ pub struct Outer {
 
 impl Driver for Outer {
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
-        let path = path.or_else(|| self.name.clone()).unwrap_or_else(snapshot_name);
+        let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
         let (reply, moments) = crossbeam_channel::bounded(1);
         let recording = self.recording.clone();
         if recording.is_none() {
@@ -151,13 +151,20 @@ pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> R
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
 }
 
-fn snapshot_name() -> PathBuf {
-    PathBuf::from(format!("perfprof-{}.data", stamp()))
+/// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
+pub(super) fn free_name(dir: &Path, prefix: &str) -> PathBuf {
+    free_name_at(dir, prefix, crate::kernel::wall_ns() / 1_000_000_000)
 }
 
-/// Now as `20261121-054200`, in UTC so that names sort.
-pub(super) fn stamp() -> String {
-    let seconds = crate::kernel::wall_ns() / 1_000_000_000;
+fn free_name_at(dir: &Path, prefix: &str, seconds: u64) -> PathBuf {
+    let stamp = stamp(seconds);
+    let name = |n: usize| if n == 0 { format!("{prefix}{stamp}.data") } else { format!("{prefix}{stamp}-{n}.data") };
+    let mut paths = (0..1000).map(|n| dir.join(name(n)));
+    paths.find(|path| !path.exists()).unwrap_or_else(|| dir.join(name(1000)))
+}
+
+/// A second since 1970 as `20261121-054200`, in UTC so that names sort.
+fn stamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (y, m, d) = civil(days as i64);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -181,6 +188,16 @@ fn civil(days: i64) -> (i64, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_snapshot_takes_the_place_of_another() {
+        let dir = tempfile::tempdir().expect("dir");
+        let first = free_name_at(dir.path(), "p-", 1_795_000_000);
+        assert!(first.ends_with("p-20261118-110640.data"), "{}", first.display());
+        std::fs::write(&first, b"x").expect("written");
+        // The clock was set back, or it is the same second.
+        assert!(free_name_at(dir.path(), "p-", 1_795_000_000).ends_with("p-20261118-110640-1.data"));
+    }
 
     #[test]
     fn days_of_the_calendar() {

@@ -83,7 +83,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
     let (sender, parcels) = bounded::<Parcel>(64);
     let quiet = args.quiet;
     let post = std::thread::Builder::new().name("push".to_owned()).spawn(move || deliver(&store, &parcels, quiet))?;
-    let (mut batch, mut began, mut due) = (Batch::default(), wall_ns(), Instant::now() + interval);
+    let (mut batch, mut began, mut due) = (Batch::default(), Instant::now(), Instant::now() + interval);
     let ended = loop {
         if stop.load(Ordering::Relaxed) {
             let _ = source.control(&Control::Stop);
@@ -114,16 +114,23 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
 }
 
 /// Hands the slice over and begins the next one; when that is.
-fn cut(slices: &mut Slices, period: u64, began: u64, sender: &Sender<Parcel>) -> anyhow::Result<u64> {
-    let now = wall_ns();
+fn cut(slices: &mut Slices, period: u64, began: Instant, sender: &Sender<Parcel>) -> anyhow::Result<Instant> {
+    let now = Instant::now();
     if slices.counts().0 > 0 {
         let mut pprof = Vec::new();
         pprof::write(slices.data(), 0, None, period, &mut pprof)?;
         slices.next();
         // Whoever empties the queue never waits long: what cannot be sent waits with it.
-        let _ = sender.send(Parcel { pprof, from: began / 1_000_000_000, until: now.div_ceil(1_000_000_000) });
+        let (from, until) = span(wall_ns(), now.duration_since(began));
+        let _ = sender.send(Parcel { pprof, from, until });
     }
     Ok(now)
+}
+
+/// Seconds since 1970 between which a slice is that has just ended: the clock may have been set since it began.
+fn span(wall_ns: u64, took: Duration) -> (u64, u64) {
+    let began = wall_ns.saturating_sub(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    (began / 1_000_000_000, wall_ns.div_ceil(1_000_000_000))
 }
 
 /// How it went.
@@ -327,6 +334,12 @@ fn post(store: &Store, parcel: &Parcel) -> anyhow::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_is_as_long_as_it_took() {
+        assert_eq!(span(1_000_500_000_000, Duration::from_secs(10)), (990, 1001));
+        assert_eq!(span(5_000_000_000, Duration::from_secs(10)), (0, 5));
+    }
 
     #[test]
     fn addresses_and_answers() {

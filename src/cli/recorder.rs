@@ -13,7 +13,7 @@ use crate::panel::unit;
 
 use super::Usage;
 use super::args::Keeping;
-use super::outer::{save, stamp};
+use super::outer::{free_name, save};
 use super::setup;
 
 /// How snapshots of triggers are named, before the time.
@@ -116,11 +116,7 @@ impl Shelf {
 
     /// A name that is not taken: two triggers may fire within a second.
     fn free_name(&self) -> PathBuf {
-        let name = |n: usize| {
-            if n == 0 { format!("{PREFIX}{}.data", stamp()) } else { format!("{PREFIX}{}-{n}.data", stamp()) }
-        };
-        let mut paths = (0..1000).map(|n| self.dir.join(name(n)));
-        paths.find(|path| !path.exists()).unwrap_or_else(|| self.dir.join(name(1000)))
+        free_name(&self.dir, PREFIX)
     }
 }
 

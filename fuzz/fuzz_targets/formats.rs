@@ -7,6 +7,20 @@ use perfprof_tui::event::format::{Format, Formats};
 use perfprof_tui::event::print::Printer;
 use perfprof_tui::kernel::btf::Btf;
 
+/// Fields of the kinds that print formats name: `REC->number`, `__get_str(text)` and the like.
+const FIELDS: &str = "name: one
+ID: 7
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int number;\toffset:8;\tsize:4;\tsigned:1;
+\tfield:unsigned long flags;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:char comm[16];\toffset:24;\tsize:16;\tsigned:0;
+\tfield:__data_loc char[] text;\toffset:40;\tsize:4;\tsigned:0;
+\tfield:u8 address[6];\toffset:44;\tsize:6;\tsigned:0;
+
+print fmt: \"\"
+";
+
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let big = kind & 0x80 != 0;
@@ -22,7 +36,10 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         1 => {
-            let _ = Printer::parse(&head);
+            let printer = Printer::parse(&head);
+            if let Some(format) = Format::parse("s", FIELDS, big) {
+                let _ = printer.print(&format, raw);
+            }
         }
         2 => {
             let formats = Formats::parse(bytes);

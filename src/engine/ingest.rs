@@ -540,9 +540,8 @@ impl Core {
             self.profile.ledger.own += 1;
             return;
         }
-        if header.misc & misc::CPUMODE_MASK == misc::USER {
-            self.session.ran(sample.pid);
-        }
+        let user_mode = header.misc & misc::CPUMODE_MASK == misc::USER;
+        self.session.seen(sample.pid, sample.time, user_mode, sample.chain);
         let trace = self.trace(event, &sample);
         self.count(time, event);
         if !self.wants.chains {

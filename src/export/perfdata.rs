@@ -151,9 +151,6 @@ impl Stacks<'_> {
         let task = &self.moment.tasks[site.task.0 as usize];
         let (moment, shared, words) = (self.moment, &self.shared, &mut self.words);
         let chain = self.chains.entry(site.stack).or_insert_with(|| chain(moment, shared, site.stack));
-        if chain.mode == misc::USER {
-            layouts.ran(task.pid);
-        }
         let ip = chain.leaf.map_or(chain.ip, |map| layouts.address(task.pid, map, chain.ip));
         let with_chain = desc.attr.sample_type & sample::CALLCHAIN != 0;
         let words = if with_chain { chain.words_of(task.pid, layouts, words) } else { &[] };

@@ -63,6 +63,7 @@ impl<'a> SideWriter<'a> {
             Side::Exit(task) => {
                 encode_task(out, true, task, &trailer(task.pid, task.tid));
             }
+            Side::Ran { .. } => {}
         }
         self.known.insert(side.pid());
     }

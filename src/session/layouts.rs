@@ -38,18 +38,13 @@ impl<'a> Layouts<'a> {
             Side::Fork(fork) if fork.task.pid != fork.task.ppid => {
                 self.spaces.insert(fork.task.pid, fork.inherited.clone());
             }
+            Side::Ran { pid } => {
+                let Some(space) = self.spaces.get_mut(pid) else { return };
+                space.settle(self.generation);
+            }
             _ => return,
         }
         self.moved.remove(&side.pid());
-    }
-
-    /// A process was seen running its own code, so that an exec of it is over.
-    pub fn ran(&mut self, pid: i32) {
-        if let Some(space) = self.spaces.get_mut(&pid).filter(|space| space.is_in_exec()) {
-            self.generation += 1;
-            space.settle(self.generation);
-            self.moved.remove(&pid);
-        }
     }
 
     /// The address that a process had for one of a frame; the frame's own where nothing tells.

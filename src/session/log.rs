@@ -31,6 +31,10 @@ pub enum Side {
         id: u64,
         path: Arc<str>,
     },
+    /// An exec of the process is over: the new program was seen.
+    Ran {
+        pid: i32,
+    },
 }
 
 /// A new thread; for a new process, with the mappings that it took over.
@@ -44,7 +48,7 @@ impl Side {
     /// The process that this is about.
     pub fn pid(&self) -> i32 {
         match self {
-            Self::Map { pid, .. } | Self::Comm { pid, .. } => *pid,
+            Self::Map { pid, .. } | Self::Comm { pid, .. } | Self::Ran { pid } => *pid,
             Self::Fork(fork) => fork.task.pid,
             Self::Exit(task) => task.pid,
             Self::Cgroup { .. } => 0,

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use crate::kernel::procfs;
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
+use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, words};
 
 pub use dso::{Dso, DsoId, DsoKind, Dsos};
 use log::Fork;
@@ -279,15 +280,18 @@ impl Session {
         self.threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
     }
 
-    /// A process was seen running its own code, so that an exec of it is over.
-    pub fn ran(&mut self, pid: i32) {
+    /// A process was seen at a time, in user mode or in a system call that `chain` tells of. What it runs may prove
+    /// that an exec of it is over.
+    pub fn seen(&mut self, pid: i32, time: u64, user_mode: bool, chain: &[u8]) {
         if self.in_exec == 0 {
             return;
         }
-        if let Some(space) = self.spaces.get_mut(&pid).filter(|s| s.is_in_exec()) {
+        let proves = |space: &Space| user_mode || user_address(chain).is_some_and(|ip| space.is_new(ip));
+        if let Some(space) = self.spaces.get_mut(&pid).filter(|s| s.is_in_exec() && proves(s)) {
             self.generation += 1;
             self.in_exec -= 1;
             space.settle(self.generation);
+            self.log.push(time, Side::Ran { pid });
         }
     }
 
@@ -425,6 +429,12 @@ impl Session {
     }
 }
 
+/// The first user address of a raw call chain.
+fn user_address(chain: &[u8]) -> Option<u64> {
+    let mut words = words(chain).skip_while(|word| *word != CONTEXT_USER);
+    words.nth(1).filter(|ip| *ip < CONTEXT_MAX)
+}
+
 /// perf's name for a thread whose name never came: a colon and the tid.
 fn unnamed(tid: i32) -> Arc<str> {
     format!(":{tid}").into()
@@ -465,7 +475,7 @@ mod tests {
         assert_eq!(&*s.tasks()[before.0 as usize].comm, "sh");
         s.apply(&Record::Comm { pid: 2, tid: 2, exec: true, name: b"ls" }, 6);
         assert_eq!(dso(&s, 2, 0x1800), "sh", "the system call was made by the old program");
-        s.ran(2);
+        s.seen(2, 6, true, &[]);
         assert_eq!(dso(&s, 2, 0x1800), "[unknown]");
         s.apply(&map(2, 0x4000, 0x1000, "/bin/ls"), 6);
         assert_eq!(dso(&s, 2, 0x4000), "ls");

@@ -43,6 +43,11 @@ impl Space {
         self.generation = generation;
     }
 
+    /// Whether what lies at an address came with the exec that is under way.
+    pub fn is_new(&self, ip: u64) -> bool {
+        find(&self.entries, ip).is_some() && self.before.as_ref().is_none_or(|before| find(before, ip).is_none())
+    }
+
     pub fn generation(&self) -> u32 {
         self.generation
     }

@@ -23,8 +23,15 @@ pub fn program() -> Command {
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let kept = ["PATH", "HOME", "TMPDIR", "LANG"].iter();
     let kept = kept.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    let none = ["XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name.to_owned(), "/nonexistent".to_owned()));
-    kept.chain(none)
+    kept.chain([("XDG_CONFIG_HOME".to_owned(), "/nonexistent".to_owned()), ("XDG_STATE_HOME".to_owned(), welcomed())])
+}
+
+/// A state folder of somebody who is not here for the first time.
+fn welcomed() -> String {
+    let state = Path::new(env!("CARGO_TARGET_TMPDIR")).join("state");
+    let folder = state.join("perfprof-tui");
+    std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join("welcomed"), "")).expect("state");
+    state.to_string_lossy().into_owned()
 }
 
 /// A file under tests/data.

@@ -93,17 +93,16 @@ pub fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known
 
 fn remove_one(root: &Path, probe: &Known) -> Result<(), String> {
     let line = format!("-:{}/{}", probe.group, probe.name);
-    for tries in 1.. {
+    for _ in 0..TRIES {
         match write(&root.join(probe.file), &line) {
-            Ok(()) => break,
+            Ok(()) => return Ok(()),
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
                 return Err(format!("{}: {error}", probe.event()));
             }
-            Err(_) if tries == TRIES => return Err(format!("{} is in use", probe.event())),
             Err(_) => std::thread::sleep(BETWEEN),
         }
     }
-    Ok(())
+    Err(format!("{} is in use", probe.event()))
 }
 
 /// One whole line, added to what is there: opening the file for writing alone would clear it.

@@ -83,7 +83,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 9);
     if app.slow {
-        add("slow link".to_owned(), theme.warning, 5);
+        add("slow link".to_owned(), theme.warning, 8);
     }
     if let Some(rate) = app.bytes_a_second {
         add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);

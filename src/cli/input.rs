@@ -11,6 +11,7 @@ use crate::engine::offline::{self, Loaded};
 use crate::filter::{Filter, Known, equals};
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
+use crate::record::kinds::BuildId;
 use crate::source::{Control, Info, Source, recording};
 use crate::symbols::Form;
 use crate::symbols::given::Given;
@@ -18,6 +19,7 @@ use crate::symbols::resolver::Options;
 
 use super::args::{Recording, Which};
 use super::output::complain;
+use super::remote::Remote;
 use super::{Usage, remote};
 
 /// An opened recording, not read yet.
@@ -40,19 +42,39 @@ impl Recording {
 /// A source with what it needs until its end: files, processes.
 struct Kept<T> {
     source: Box<dyn Source>,
-    _kept: T,
+    kept: T,
 }
 
-impl<T: Send> Source for Kept<T> {
+/// How long is waited for what a recorder that failed has to say.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Something that is kept, and may have something to say.
+trait Keeps: Send {
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Keeps for tempfile::TempDir {}
+
+impl Keeps for Vec<Remote> {
+    fn notes(&self) -> Vec<String> {
+        self.iter().flat_map(Remote::complaints).collect()
+    }
+}
+
+impl<T: Keeps> Source for Kept<T> {
     fn info(&self) -> &Info {
         self.source.info()
     }
 
     fn next(&mut self, batch: &mut crate::source::Batch) -> Result<crate::source::Step, crate::source::SourceError> {
-        self.source.next(batch)
+        let step = self.source.next(batch);
+        batch.notes.extend(self.kept.notes());
+        step
     }
 
-    fn given(&self) -> Option<Arc<Given>> {
+    fn given(&self) -> Vec<Arc<Given>> {
         self.source.given()
     }
 
@@ -72,13 +94,21 @@ pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
 pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     let mut paths = args.paths();
     let remotes = remote::start(&mut paths, &args.there)?;
+    let names_are_needed = remotes.len() < paths.len();
     let source: Box<dyn Source> = match remotes.as_slice() {
         [] => recording::open(&paths)?,
         [first, ..] => {
             let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
-            let source =
-                recording::open_as(&paths, Some(name)).with_context(|| format!("{} sent no recording", first.name))?;
-            Box::new(Kept { source, _kept: remotes })
+            let mut hosts = vec![None; paths.len()];
+            remotes.iter().for_each(|remote| hosts[remote.at] = Some(remote.host.clone()));
+            let source = recording::open_as(&paths, Some(name), &hosts);
+            let source = source.with_context(|| {
+                // Its last words come with its end.
+                std::thread::sleep(LAST_WORDS);
+                let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
+                format!("{} sent no recording: {}", first.name, said.join("; ")).trim_end_matches(": ").to_owned()
+            })?;
+            Box::new(Kept { source, kept: remotes })
         }
     };
     let unpacked = args.names.archive.as_deref().map(unpack).transpose()?;
@@ -88,6 +118,8 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
     let caches =
         unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
     let (mut symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
+    // What is recorded for us brings its names along.
+    let complaint = complaint.filter(|_| names_are_needed);
     symbols.given = source.given();
     let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
     Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
@@ -105,7 +137,7 @@ impl Opened {
     pub fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            Some(dir) => Box::new(Kept { source: self.source, _kept: dir }),
+            Some(dir) => Box::new(Kept { source: self.source, kept: dir }),
         }
     }
 
@@ -120,34 +152,50 @@ impl Opened {
 /// Where the names of a recording come from. The running kernel's names serve only when it is the
 /// kernel that was recorded.
 fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (Options, Option<String>) {
-    let uname = rustix::system::uname();
-    let same_host = uname.nodename().to_string_lossy() == info.host;
-    let recorded = info.build_ids.iter().find(|(kernel, _, path)| *kernel && path.starts_with("[kernel.kallsyms]"));
-    let same_kernel = match recorded {
-        Some((_, id, _)) => kernel_build_id() == Some(*id),
-        None => same_host && uname.release().to_string_lossy() == info.kernel,
-    };
-    let own = same_kernel.then(|| "/proc/kallsyms".into());
+    let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
+    let kernel_id = info.build_ids.iter().find(is_kernel).map(|(_, id, _)| *id);
+    let same_kernel = is_own(&info.host, &info.kernel, kernel_id);
+    let others = info.hosts.iter().skip(1);
+    let own: Vec<bool> =
+        [same_kernel].into_iter().chain(others.map(|host| is_own(&host.name, &host.kernel, host.kernel_id))).collect();
+    let kallsyms = own.contains(&true).then(|| "/proc/kallsyms".into());
     let is_text = info.inputs.is_empty();
+    let named = args.names.kallsyms.is_some() || args.names.vmlinux.is_some();
     let mut complaint = None;
-    if own.is_none() && args.names.kallsyms.is_none() && args.names.vmlinux.is_none() && !is_text {
-        let host = if info.host.is_empty() { "an unnamed machine" } else { &info.host };
+    if own.contains(&false) && !named && !is_text {
+        let first = (if info.host.is_empty() { "an unnamed machine" } else { &info.host }, info.kernel.as_str());
+        let all = [first].into_iter().chain(info.hosts.iter().skip(1).map(|host| (&*host.name, host.kernel.as_str())));
+        let strangers: Vec<String> =
+            all.zip(&own).filter(|(_, own)| !**own).map(|((host, kernel), _)| format!("{host} {kernel}")).collect();
         complaint = Some(format!(
-            "recorded on {host} {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
-            info.kernel
+            "recorded on {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
+            strangers.join(", ")
         ));
     }
+    // What the user gives is believed of all machines.
+    let strangers = if named { Vec::new() } else { (0..own.len()).filter(|i| !own[*i]).map(|i| i as u16).collect() };
     let options = Options {
         form: if no_demangle { Form::Raw } else { Form::Plain },
         live: false,
-        same_kernel: same_kernel && args.names.symfs.is_none(),
+        same_kernel: own.contains(&true) && args.names.symfs.is_none(),
+        strangers,
         symfs: args.names.symfs.clone(),
-        kallsyms: args.names.kallsyms.clone().or(own),
+        kallsyms: args.names.kallsyms.clone().or(kallsyms),
         vmlinux: args.names.vmlinux.clone(),
         caches,
         ..Options::of_user()
     };
     (options, complaint)
+}
+
+/// Whether a recorded kernel is the one that runs here: by its build id, or where that is not known by its release
+/// and the machine's name.
+fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
+    let uname = rustix::system::uname();
+    match id {
+        Some(id) => kernel_build_id() == Some(id),
+        None => uname.nodename().to_string_lossy() == host && uname.release().to_string_lossy() == kernel,
+    }
 }
 
 /// Unpacks a tarball of `perf archive` into a directory of our own. Names that lead out of it are

@@ -87,7 +87,9 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     }
     args.recording.there = std::mem::take(&mut args.there);
     let opened = input::open(&args.recording, args.view.no_demangle)?;
-    let recording = (!opened.source.info().flows && !from_stdin).then(|| args.recording.paths());
+    // Of several machines each has a snapshot of its own, made from what is held.
+    let info = opened.source.info();
+    let recording = (!info.flows && !from_stdin && !info.is_of_many()).then(|| args.recording.paths());
     let files =
         Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone(), unit: None };
     show(opened, &args.view, start, files)
@@ -101,6 +103,8 @@ pub fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Resu
     drop(kept);
     code
 }
+
+const CLOCKS: &str = "their clocks cannot be compared: the recordings are laid so that they begin together (l)";
 
 fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::Result<u8> {
     // What goes on for ever is kept as a live session is.
@@ -119,7 +123,9 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
         refresh: start.refresh,
         per_sample: None,
     };
-    session(opened.source, options, view, start, None, files)
+    let apart = opened.source.info().hosts.iter().any(|host| host.shift.is_none());
+    let warning = apart.then(|| CLOCKS.to_owned());
+    session(opened.source, options, view, start, warning, files)
 }
 
 /// A unit's screen on the running machine.
@@ -232,7 +238,7 @@ fn session(
     source: Box<dyn Source>,
     options: Options,
     view: &View,
-    start: Start,
+    mut start: Start,
     warning: Option<String>,
     files: Files,
 ) -> anyhow::Result<u8> {
@@ -242,6 +248,10 @@ fn session(
     }
     let (outside_tx, outside) = unbounded();
     watch_signals(outside_tx.clone())?;
+    if source.info().is_of_many() && view.sort.is_none() {
+        let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
+        start.columns.insert(at, Field::Key(Key::Host));
+    }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
     app.fine = matches!(looks.themes.depth, Depth::True | Depth::Ansi256);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use crate::analysis::frame::{Settings, Spec};
+use crate::engine::units::SEVERAL_HOSTS;
 use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
 use crate::export::perfdata;
 use crate::kernel::tty;
@@ -108,7 +109,10 @@ impl Driver for Outer {
         let (outside, requests) = (self.outside.clone(), engine.requests());
         let (names, no_demangle) = (self.names.clone(), self.no_demangle);
         let Some(files) = self.recording.clone() else {
-            let why = "a recording that came by a pipe cannot be read again for a unit: give it as a file";
+            let why = match engine.info().is_of_many() {
+                true => SEVERAL_HOSTS,
+                false => "a recording that came by a pipe cannot be read again for a unit: give it as a file",
+            };
             let _ = self.outside.send(Outside::Saved(Err(why.to_owned())));
             return;
         };
@@ -145,10 +149,29 @@ impl Driver for Outer {
 
 pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
-    let written = perfdata::save(moment, path, &cmdline, range);
-    let written = written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
-    let samples = unit::thousands(written.samples as u64);
-    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
+    let (mut samples, mut bytes, mut names) = (0, 0, Vec::new());
+    for (host, own) in moment.hosts.iter().enumerate() {
+        // A recording is of one machine.
+        let path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
+        let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
+        let written =
+            written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
+        samples += written.samples;
+        bytes += written.bytes;
+        names.push(path.display().to_string());
+    }
+    let samples = unit::thousands(samples as u64);
+    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
+}
+
+/// `x.data` as `x-HOST.data`. A host's name came from elsewhere: nothing of it leads to another folder.
+fn name_with_host(path: &Path, host: &str) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let host: String = host.chars().take(64).map(plain).collect();
+    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, extension) = (part(path.file_stem()), part(path.extension()));
+    let dot = if extension.is_empty() { "" } else { "." };
+    path.with_file_name(format!("{stem}-{host}{dot}{extension}"))
 }
 
 /// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
@@ -197,6 +220,13 @@ mod tests {
         std::fs::write(&first, b"x").expect("written");
         // The clock was set back, or it is the same second.
         assert!(free_name_at(dir.path(), "p-", 1_795_000_000).ends_with("p-20261118-110640-1.data"));
+    }
+
+    #[test]
+    fn hosts_have_snapshots_of_their_own() {
+        let name = |path: &str, host| name_with_host(Path::new(path), host).display().to_string();
+        assert_eq!(name("/tmp/a.b.data", "web-1.lan"), "/tmp/a.b-web-1.lan.data");
+        assert_eq!(name("x", "../etc/passwd"), "x-.._etc_passwd");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Recordings of other machines while they are made: `ssh://[USER@]HOST[:PORT]` runs `perfprof-tui record` there, as
 //! whoever ssh lets in, and reads what it writes.
 
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use anyhow::Context;
+use crossbeam_channel::{Receiver, bounded};
 
 use super::Usage;
 
@@ -13,10 +15,43 @@ use super::Usage;
 #[derive(Debug)]
 pub struct Remote {
     child: Child,
-    /// As the user named it.
+    /// As the user named it, and its machine alone.
     pub name: String,
+    pub host: String,
+    /// Which of the paths it is.
+    pub at: usize,
     /// Keeps the pipe's place among our descriptors.
     _stream: OwnedFd,
+    /// What ssh and the recorder there complain of: the terminal is the screen's.
+    said: Receiver<String>,
+}
+
+impl Remote {
+    /// The complaints since the last call, with the machine that they are of.
+    pub fn complaints(&self) -> impl Iterator<Item = String> + '_ {
+        self.said.try_iter().map(|line| format!("{}: {line}", self.host))
+    }
+}
+
+/// Lines and bytes of complaints that are held until they are asked for.
+const LINES: usize = 64;
+const LINE: u64 = 500;
+
+/// Reads complaints to their end, so that nobody waits for them to be read.
+fn listen(stderr: ChildStderr) -> std::io::Result<Receiver<String>> {
+    let (tell, said) = bounded(LINES);
+    let read = move || {
+        let mut lines = BufReader::new(stderr);
+        loop {
+            let mut line = Vec::new();
+            match lines.by_ref().take(LINE).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => return,
+                Ok(_) => drop(tell.try_send(String::from_utf8_lossy(&line).trim_end().to_owned())),
+            }
+        }
+    };
+    std::thread::Builder::new().name("complaints".to_owned()).spawn(read)?;
+    Ok(said)
 }
 
 impl Drop for Remote {
@@ -61,7 +96,7 @@ fn quoted(word: &str) -> String {
 /// `record` there.
 pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
     let mut out = Vec::new();
-    for path in paths {
+    for (at, path) in paths.iter_mut().enumerate() {
         let Some(address) = address(path) else { continue };
         let (host, port) = address.map_err(Usage)?;
         // As git has GIT_SSH: another program that takes ssh's arguments.
@@ -75,13 +110,15 @@ pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Re
         let mut command = Command::new(&ssh);
         command.args(port.map(|port| ["-p".to_owned(), port.to_string()]).into_iter().flatten());
         command.arg("-T").arg("-C").arg("--").arg(&host).arg(line);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.with_context(|| format!("{} cannot be started", ssh.display()))?;
         let stdout = child.stdout.take().context("no pipe to ssh")?;
+        let said = listen(child.stderr.take().context("no pipe to ssh")?)?;
         let stream = OwnedFd::from(stdout);
         let name = path.display().to_string();
         *path = PathBuf::from(format!("/proc/self/fd/{}", stream.as_raw_fd()));
-        out.push(Remote { child, name, _stream: stream });
+        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
+        out.push(Remote { child, name, host, at, _stream: stream, said });
     }
     if out.is_empty() && !options.is_empty() {
         return Err(Usage("options after -- are for `record` on ssh://HOST".to_owned()).into());

@@ -52,6 +52,9 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         // perf's choice for such recordings, too: their addresses say little.
         keys = vec![Key::Comm, Key::Trace];
     }
+    if args.sort == "comm,dso,sym" && info.is_of_many() {
+        keys.insert(0, Key::Host);
+    }
     let children = !args.no_children && info.chains;
     let chains = direction(args.call_graph.as_deref(), children)?;
     let wants = Wants {

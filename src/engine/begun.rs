@@ -10,7 +10,7 @@ use crate::profile::SiteId;
 const MAX: usize = 1 << 20;
 
 /// Beginnings by what their ends are known by.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Begun<K> {
     open: FxHashMap<K, (u64, SiteId)>,
     /// The profile's epoch that the sites are of: those of another one mean nothing any more.

@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::event::EventState;
 use crate::event::format::Formats;
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
-use crate::profile::{FrameId, Loss, NodeId, Profile, Timeline, TraceId};
+use crate::profile::{Loss, Profile, Timeline, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, marks};
-use crate::source::{Batch, Info, NamedFrame, NamedSample};
+use crate::source::{Batch, Info};
 
 use super::chains::Chains;
 use super::decode::Decoder;
+use super::hosts::{Clocks, Hosts};
+use super::named::Texts;
 use super::offcpu::OffCpu;
-use super::pairs::{self, Pairing};
+use super::pairs::Pairing;
 use super::softirqs::SoftirqTrace;
 use super::tracepoints;
 use super::units::{UnitAnswer, Units};
@@ -68,6 +69,7 @@ pub struct Ingest {
     spare: Vec<Vec<u8>>,
     rounds: Vec<Round>,
     recorded: bool,
+    clocks: Clocks,
 }
 
 /// How far an input of a recording can be trusted to be complete: at a FINISHED_ROUND, up to the
@@ -90,29 +92,28 @@ pub struct Core {
     /// Moments that were marked, in order of time.
     pub marks: Vec<TimeMark>,
     /// The first of them whose samples stand for time.
-    clock: Option<u16>,
+    pub(super) clock: Option<u16>,
     /// While one event takes over from another: the times between which samples of an id count.
     cuts: FxHashMap<u64, Range<u64>>,
     /// When that is long over.
     cuts_until: u64,
-    decoders: Vec<Decoder>,
+    pub(super) decoders: Vec<Decoder>,
+    pub(super) hosts: Hosts,
     own_pid: Option<i32>,
-    wants: Wants,
-    formats: Formats,
+    pub(super) wants: Wants,
+    pub(super) formats: Formats,
     /// Time off the CPUs, where switches are recorded.
     pub off_cpu: Option<OffCpu>,
     /// What takes how long, from pairs of tracepoints.
-    pairs: Vec<Pairing>,
+    pub(super) pairs: Vec<Pairing>,
     /// Time in softirqs, where their tracepoints are recorded.
     pub softirqs: Option<SoftirqTrace>,
-    /// The frame of each named frame of a text.
-    named: Vec<FrameId>,
+    /// What is known of a text's names.
+    pub(super) texts: Texts,
     /// Analysis units.
     pub units: Units,
     /// Completes call chains, where that is wanted.
     pub chains: Option<Chains>,
-    /// The last stack of a text: the profile's epoch then, its frames root first and their nodes.
-    last_named: (u64, Vec<(u32, NodeId)>),
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
     /// Samples lost in each second; shorter when the newest seconds lost none.
@@ -155,16 +156,16 @@ impl Ingest {
             off_cpu: if wants.units_only { None } else { OffCpu::new(info) },
             pairs: Vec::new(),
             softirqs: if wants.units_only { None } else { SoftirqTrace::new(info) },
-            named: Vec::new(),
+            texts: Texts::default(),
             units: Units::default(),
             chains: None,
-            last_named: (0, Vec::new()),
             rates: Vec::new(),
             lost_rates: Vec::new(),
             start: info.start,
             machine: info.machine.clone(),
             kinds: FxHashMap::default(),
             decoders,
+            hosts: Hosts::default(),
         };
         if wants.units_only {
             let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
@@ -177,6 +178,9 @@ impl Ingest {
             core.find_pairs(&info.tracing);
         }
         core.session.dsos.share = !wants.addresses;
+        core.session.name_hosts(&info.host_names());
+        core.profile.frames.merge_by_name(info.is_of_many());
+        core.divide(info);
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -186,6 +190,7 @@ impl Ingest {
             spare: Vec::new(),
             rounds: vec![Round::default(); core.decoders.len()],
             core,
+            clocks: Clocks::new(info),
             recorded: info.origin == Origin::Recorded,
         }
     }
@@ -248,6 +253,7 @@ impl Ingest {
     fn index(&mut self, input: usize, bytes: &[u8]) {
         self.index.clear();
         let (decoder, round) = (&self.core.decoders[input], &mut self.rounds[input]);
+        let clocks = &mut self.clocks;
         let mut at = 0;
         loop {
             let (header, body) = match split(&bytes[at..]) {
@@ -259,7 +265,7 @@ impl Ingest {
                 }
             };
             if header.kind < types::USER_START {
-                let time = decoder.time(header, body);
+                let time = clocks.common(input, decoder.time(header, body));
                 round.newest = round.newest.max(time);
                 self.index.push((time, at));
             } else {
@@ -288,6 +294,7 @@ impl Core {
             self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
             self.cuts_until = handover.at + HANDOVER_NS;
         }
+        self.turn_to(usize::from(batch.input));
         for (kernel, id, path) in batch.build_ids.drain(..) {
             self.session.dsos.learn_build_id(kernel, &path, id);
         }
@@ -302,55 +309,6 @@ impl Core {
         let events = self.decoders.first().map_or(&[][..], |first| &first.events);
         self.units.count(&batch.cpu_counts, events);
         batch.cpu_counts.clear();
-    }
-
-    /// Makes room for an event that came up.
-    fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
-        let at = self.events.len() as u16;
-        let state = states.get(self.slots().len());
-        if let Some(first) = self.decoders.first_mut() {
-            first.add(at, &event);
-        }
-        self.events.push(event);
-        if state.map_or(self.wants.units_only, |state| state.for_units) {
-            self.units.set_quiet(at, true);
-        } else {
-            self.keep_event(at);
-        }
-        self.bind_units(at);
-    }
-
-    /// Events that were there for units alone may be the user's now, and the other way round.
-    fn follow_states(&mut self, states: &[EventState]) {
-        for (slot, state) in states.iter().enumerate() {
-            let Some(event) = self.slots().get(slot).copied() else { return };
-            if self.units.is_quiet(event) != state.for_units {
-                self.units.set_quiet(event, state.for_units);
-                if !state.for_units {
-                    self.keep_event(event);
-                }
-            }
-        }
-    }
-
-    /// Learns what an event's samples are to be kept with.
-    fn keep_event(&mut self, at: u16) {
-        let is_clock = self.events[usize::from(at)].is_clock();
-        self.clock = self.clock.or(is_clock.then_some(at));
-        self.learn_format(usize::from(at));
-        let live = self.session.origin();
-        if live == Origin::Live && self.off_cpu.is_none() {
-            self.off_cpu = OffCpu::among(&self.events, &[], live);
-            if self.off_cpu.is_some() {
-                self.derive(super::offcpu::NAME);
-            }
-        }
-        if live == Origin::Live {
-            self.find_pairs(&[]);
-        }
-        if live == Origin::Live && self.softirqs.is_none() {
-            self.softirqs = SoftirqTrace::among(&self.events, &[], live);
-        }
     }
 
     /// Gives an event to the units that want it.
@@ -375,38 +333,6 @@ impl Core {
         (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
     }
 
-    /// Makes an event of each pair of tracepoints that came up.
-    fn find_pairs(&mut self, tracing: &[u8]) {
-        let found = pairs::among(&self.events, tracing, self.session.origin(), &self.pairs);
-        found.iter().for_each(|pairing| self.derive(&pairing.name));
-        self.pairs.extend(found);
-    }
-
-    /// Makes an event that is made of others; its samples say how long something took.
-    fn derive(&mut self, name: &str) {
-        self.profile.set_durations(self.events.len() as u16);
-        self.events.push(EventDesc::derived(name));
-    }
-
-    /// Makes the fields of a tracepoint known to the profile.
-    fn learn_format(&mut self, event: usize) {
-        // The scheduler's statistics count their delay as their period (`__perf_count` in
-        // include/trace/events/sched.h).
-        if self.events[event].name.starts_with("sched:sched_stat_") {
-            self.profile.set_durations(event as u16);
-        }
-        let Some(desc) = self.events.get(event).filter(|_| self.wants.fields) else { return };
-        let known = self.formats.by_id.get(&desc.attr.config).filter(|_| desc.attr.sample_type & sample::RAW != 0);
-        let format = match (known, self.session.origin()) {
-            (Some(format), _) => Some(format.clone()),
-            (None, Origin::Live) => tracepoints::of_this_machine(plain(&desc.name)),
-            (None, Origin::Recorded) => None,
-        };
-        if let Some(format) = format {
-            self.profile.set_format(event as u16, Arc::new(format));
-        }
-    }
-
     /// The event whose samples tell what each CPU does; `None` when there is none of that kind.
     pub fn clock(&self) -> Option<usize> {
         self.clock.map(usize::from)
@@ -417,43 +343,8 @@ impl Core {
         self.decoders.first().map_or(&[], |d| &d.events)
     }
 
-    fn name(&mut self, name: &NamedFrame) {
-        let dso = self.session.dsos.named(&name.dso, name.kind);
-        let frame = self.profile.frames.intern_named(self.named.len() as u64);
-        match name.ip {
-            Some(ip) => self.profile.frames.set_unknown(frame, &dso, ip),
-            None => self.profile.frames.set_named(frame, &dso, name.name.clone()),
-        }
-        self.named.push(frame);
-    }
-
-    fn named_sample(&mut self, sample: &NamedSample, frames: &[u32]) {
-        let task = self.session.named_task(sample.pid, sample.tid, &sample.comm);
-        let stack = self.named_stack(frames);
-        let site = self.profile.sites.intern(crate::profile::Site { task, stack, trace: TraceId::default() });
-        self.count(sample.time, sample.event);
-        self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
-    }
-
-    /// The stack of named frames, leaf first, from where it leaves the one before it.
-    fn named_stack(&mut self, frames: &[u32]) -> NodeId {
-        let last = &mut self.last_named;
-        if last.0 != self.profile.epoch() {
-            *last = (self.profile.epoch(), Vec::new());
-        }
-        let same = last.1.iter().zip(frames.iter().rev()).take_while(|((a, _), b)| a == *b).count();
-        last.1.truncate(same);
-        let mut node = last.1.last().map_or(NodeId::ROOT, |(_, node)| *node);
-        for id in frames.iter().rev().skip(same) {
-            let Some(frame) = self.named.get(*id as usize) else { continue };
-            node = self.profile.trie.child(node, *frame);
-            last.1.push((*id, node));
-        }
-        node
-    }
-
     /// Counts a sample for the ledger and the rate.
-    fn count(&mut self, time: u64, event: u16) {
+    pub(super) fn count(&mut self, time: u64, event: u16) {
         if self.start == 0 {
             self.start = time;
         }
@@ -466,6 +357,7 @@ impl Core {
     /// Applies one record.
     pub fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
+        self.turn_to(input);
         if header.kind == types::SAMPLE {
             return self.sample(input, time, header, body);
         }
@@ -519,6 +411,7 @@ impl Core {
             self.profile.ledger.malformed += 1;
             return;
         };
+        sample.time = time;
         if self.units.takes(event) {
             if self.start == 0 {
                 self.start = time;

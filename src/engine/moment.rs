@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
-use crate::profile::{Chunk, Frames, Ledger, Losses, Sites, Trie};
+use crate::profile::{Chunk, Frames, Ledger, Losses, SiteId, Sites, Trie};
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
@@ -16,17 +16,26 @@ pub struct Moment {
     pub sites: Sites,
     pub tasks: Vec<Task>,
     pub dsos: Dsos,
-    pub log: SideLog,
+    /// The machines that samples are of, by the number that tasks have.
+    pub hosts: Vec<HostMoment>,
     pub events: Vec<EventDesc>,
     pub ledger: Ledger,
     /// Whether times are of this machine's CLOCK_MONOTONIC.
     pub live: bool,
-    /// Header features that describe the recorded machine; none when live.
-    pub machine: Vec<(u8, Vec<u8>)>,
     /// For each event whether what its tracepoint said is kept.
     pub has_raw: Vec<bool>,
     pub marks: Vec<TimeMark>,
     pub losses: Losses,
+}
+
+/// What is a machine's own.
+#[derive(Clone, Debug)]
+pub struct HostMoment {
+    /// As the user named it, or as it calls itself.
+    pub name: Arc<str>,
+    pub log: SideLog,
+    /// Header features that describe it, of a recording; none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl super::ingest::Core {
@@ -39,15 +48,23 @@ impl super::ingest::Core {
             sites: self.profile.sites.clone(),
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
-            log: self.session.log.clone(),
+            hosts: self.hosts_of_moment(),
             has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
             events: self.events.clone(),
             ledger: self.profile.ledger.clone(),
-            machine: self.machine.clone(),
             marks: self.marks.clone(),
             losses: self.profile.losses.clone(),
             live: self.session.origin() == crate::session::Origin::Live,
         }
+    }
+
+    fn hosts_of_moment(&self) -> Vec<HostMoment> {
+        let one = |(at, name): (usize, &Arc<str>)| HostMoment {
+            name: name.clone(),
+            log: self.session.log(at as u16).clone(),
+            machine: self.machine_of(at),
+        };
+        self.session.hosts().enumerate().map(one).collect()
     }
 }
 
@@ -55,6 +72,14 @@ impl Moment {
     /// How many samples it holds.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|c| c.len()).sum()
+    }
+
+    /// Which machine a sample is of.
+    pub fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
+        if self.hosts.len() < 2 {
+            return 0;
+        }
+        self.tasks[self.sites.get(SiteId(chunk.site[row])).task.0 as usize].host
     }
 
     pub fn is_empty(&self) -> bool {

@@ -14,7 +14,7 @@ pub const NAME: &str = "off-cpu";
 const SWITCH: &str = "sched:sched_switch";
 
 /// Who is off the CPUs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct OffCpu {
     /// The event of the switches, and the one that is made of them.
     switch: u16,

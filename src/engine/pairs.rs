@@ -35,7 +35,7 @@ const PAIRS: &[(&str, &str, Key, &str)] = &[
 ];
 
 /// Two events, and one that is made of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pairing {
     begin: u16,
     end: u16,

@@ -19,6 +19,8 @@ use crate::record::{Record, Sample};
 use crate::session::Session;
 use crate::source::{CpuCount, Shared};
 
+/// Why there are no units of several machines.
+pub const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
 /// More units at once are of no use to anybody.
 const MAX_UNITS: usize = 16;
 
@@ -61,6 +63,8 @@ struct Running {
 /// All units of a session.
 #[derive(Debug, Default)]
 pub struct Units {
+    /// Records are of several machines, whose threads and CPUs have the same numbers.
+    pub several_hosts: bool,
     list: Vec<Running>,
     /// By event, the units that want it: (place in the list, role).
     routes: Vec<Vec<(usize, usize)>>,
@@ -83,6 +87,9 @@ pub struct Units {
 impl Units {
     /// Starts a unit at a time of the session's clock. Its events are bound as they come.
     pub fn start(&mut self, spec: &'static Spec, unit: Box<dyn Unit>, now: u64) -> Result<u64, String> {
+        if self.several_hosts {
+            return Err(SEVERAL_HOSTS.to_owned());
+        }
         if self.list.len() >= MAX_UNITS {
             return Err(format!("{MAX_UNITS} units run already: x on their screen ends one"));
         }

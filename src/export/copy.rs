@@ -28,6 +28,8 @@ pub enum CopyError {
     Source(#[from] SourceError),
     #[error("it carries names instead of addresses, which perf.data cannot hold; --to folded can")]
     NoAddresses,
+    #[error("its files are of several machines, and a perf.data file is of one; --to pprof can hold them")]
+    Hosts,
     #[error("its files use one id for different events, so they cannot become one file")]
     Ids,
 }
@@ -76,6 +78,9 @@ pub fn copy(
 fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     if info.inputs.is_empty() {
         return Err(CopyError::NoAddresses);
+    }
+    if info.is_of_many() {
+        return Err(CopyError::Hosts);
     }
     let mut events = info.events.clone();
     events.iter_mut().for_each(|e| e.ids.clear());

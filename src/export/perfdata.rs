@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
-use crate::engine::Moment;
+use crate::engine::{HostMoment, Moment};
 use crate::event::tracepoint;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
@@ -33,8 +33,20 @@ pub struct Written {
 const FLUSH: usize = 1 << 18;
 
 /// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
-/// complete.
+/// complete. Of several machines it is the first one's: a recording is of one.
 pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<Written> {
+    save_host(moment, 0, path, cmdline, range)
+}
+
+/// The same of one of its machines, by its number.
+pub fn save_host(
+    moment: &Moment,
+    host: u16,
+    path: &Path,
+    cmdline: &[String],
+    range: Option<(u64, u64)>,
+) -> io::Result<Written> {
+    let Some(own) = moment.hosts.get(usize::from(host)) else { return Err(io::ErrorKind::NotFound.into()) };
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
     // What is made of other samples is made anew by whoever reads them.
@@ -45,8 +57,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
     }
     let (atomic, file) = Atomic::create(path)?;
     let mut writer = Writer::start(file, &events)?;
-    let mut side =
-        SideWriter::new(&moment.dsos, &moment.log, events.first().map(EventDesc::layout).unwrap_or_default());
+    let mut side = SideWriter::new(&moment.dsos, &own.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
     let mut stacks = Stacks { moment, chains: HashMap::new(), shared: moment.dsos.shared_maps(), words: Vec::new() };
     let mut losses = moment.losses.all().filter(|loss| range.contains(&loss.time)).peekable();
@@ -54,7 +65,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
     for chunk in &moment.chunks {
         for i in 0..chunk.len() {
             let time = chunk.time[i];
-            if !range.contains(&time) {
+            if !range.contains(&time) || moment.host_of(chunk, i) != host {
                 continue;
             }
             samples += 1;
@@ -75,7 +86,7 @@ pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64
     losses.for_each(|loss| lost(loss, &events, &mut out));
     side.until(u64::MAX, &mut out);
     writer.records(&out)?;
-    let sections = sections(moment, &events, cmdline, (first.min(last), last));
+    let sections = sections(moment, own, &events, cmdline, (first.min(last), last));
     let bytes = writer.finish(sections)?;
     atomic.commit()?;
     Ok(Written { samples, bytes })
@@ -228,8 +239,14 @@ fn chain(moment: &Moment, shared: &[bool], stack: NodeId) -> Chain {
     chain
 }
 
-fn sections(moment: &Moment, events: &[EventDesc], cmdline: &[String], span: (u64, u64)) -> Vec<Section> {
-    let mut sections = if moment.live { features::machine(cmdline) } else { moment.machine.clone() };
+fn sections(
+    moment: &Moment,
+    own: &HostMoment,
+    events: &[EventDesc],
+    cmdline: &[String],
+    span: (u64, u64),
+) -> Vec<Section> {
+    let mut sections = if moment.live { features::machine(cmdline) } else { own.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
     sections.retain(|(bit, _)| *bit != marks::FEATURE);

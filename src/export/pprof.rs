@@ -228,16 +228,20 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: 
     if let Some((first, last)) = data.profile.span() {
         b.out.duration_nanos = last.saturating_sub(first) as i64;
     }
-    let keys = ["comm", "pid", "tid"].map(|key| b.string(key));
+    let keys = ["comm", "pid", "tid", "host"].map(|key| b.string(key));
+    let several = data.session.hosts().len() > 1;
     for (_, site, acc) in fold.sites() {
         let site = data.profile.sites.all()[site as usize];
         let task = &data.session.tasks()[site.task.0 as usize];
         let comm = b.string(&task.comm);
-        let label = vec![
+        let mut label = vec![
             Label { key: keys[0], text: comm, number: 0 },
             Label { key: keys[1], text: 0, number: task.pid.into() },
             Label { key: keys[2], text: 0, number: task.tid.into() },
         ];
+        if several {
+            label.push(Label { key: keys[3], text: b.string(&data.session.host(task)), number: 0 });
+        }
         let location = data.profile.trie.walk(site.stack).map(|frame| b.location(frame)).collect();
         let Acc { samples, period } = acc;
         b.out.sample.push(Sample { location, value: vec![samples as i64, period as i64], label });

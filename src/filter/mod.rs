@@ -22,6 +22,7 @@ pub use complete::{Expect, expected};
 /// What a clause looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
+    Host,
     Comm,
     Pid,
     Tid,
@@ -97,6 +98,7 @@ pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Period, "period", Kind::Number, "what the sample stands for: nanoseconds, or hits"),
     (Field::Context, "context", Kind::Text, "task, softirq, irq or idle, by the call chain"),
     (Field::Softirq, "softirq", Kind::Text, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…"),
+    (Field::Host, "host", Kind::Text, "machine, where recordings of several are together"),
     (Field::User, "user", Kind::Flag, "sampled in user code"),
     (Field::Kernel, "kernel", Kind::Flag, "sampled in the kernel"),
     (Field::Idle, "idle", Kind::Flag, "the idle task's idle loop"),

@@ -114,6 +114,8 @@ pub struct Frames {
     again: usize,
     /// Whether inlined functions are no frames of their own.
     hide_inlined: bool,
+    /// Whether functions of the same name and file name are one, wherever they begin.
+    by_name: bool,
 }
 
 /// What the name of an inlined function ends with, as in perf's call chains.
@@ -238,10 +240,16 @@ impl Frames {
         }
     }
 
+    /// Takes functions of the same name and file name as one: each machine has its own kernel and its own files.
+    pub fn merge_by_name(&mut self, on: bool) {
+        self.by_name = on;
+    }
+
     fn named(&mut self, dso: &Dso, start: u64, name: Arc<str>) -> SymId {
         let label = self.label(dso);
         let next = self.syms.len() as u32;
-        let id = *self.sym_ids.entry((label, start, name.clone())).or_insert(SymId(next));
+        let key = if self.by_name { 0 } else { start };
+        let id = *self.sym_ids.entry((label, key, name.clone())).or_insert(SymId(next));
         if id.0 == next {
             self.push(dso, label, start, Some(name), State::Known);
         }
@@ -383,7 +391,7 @@ impl Frames {
     /// had a name are asked for again.
     pub(super) fn finish_taking(&mut self, old: &Self) {
         let mut new_id = vec![NONE; old.syms.len()];
-        self.hide_inlined = old.hide_inlined;
+        (self.hide_inlined, self.by_name) = (old.hide_inlined, old.by_name);
         let inlined = self.inlined.values_mut().flatten();
         for sym in self.sym.iter_mut().filter(|sym| **sym != NONE).chain(inlined) {
             let slot = &mut new_id[*sym as usize];

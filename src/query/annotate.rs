@@ -75,6 +75,9 @@ fn hits_of(data: Data<'_>, fold: &Fold, syms: &[bool]) -> Hits {
     let profile = data.profile;
     let mut at: std::collections::BTreeMap<u64, Acc> = std::collections::BTreeMap::new();
     let mut own = Acc::default();
+    // One function of several machines has its addresses on the one that is shown.
+    let first = syms.iter().position(|is| *is).map(|sym| profile.frames.sym(SymId(sym as u32)).dso);
+    let host = first.map_or(0, |dso| data.session.dsos.get(dso).host);
     for (_, site, acc) in fold.sites() {
         let stack = profile.sites.all()[site as usize].stack;
         if stack == NodeId::ROOT {
@@ -83,6 +86,9 @@ fn hits_of(data: Data<'_>, fold: &Fold, syms: &[bool]) -> Hits {
         let frame = profile.trie.frame(stack);
         if syms.get(profile.frames.sym_of(frame).0 as usize).copied().unwrap_or(false) {
             let one = profile.frames.get(frame);
+            if data.session.dsos.of_map(one.map).host != host {
+                continue;
+            }
             *at.entry(data.session.dsos.map_of(one.map).to_dso(one.ip)).or_default() += acc;
             own += acc;
         }

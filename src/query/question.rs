@@ -14,6 +14,8 @@ use super::heat::HeatSpec;
 /// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
+    /// The machine, where recordings of several are together.
+    Host,
     Cpu,
     Comm,
     Pid,
@@ -28,6 +30,7 @@ pub enum Key {
 impl Key {
     /// All keys with the spellings that perf accepts, ours first, and the column's title.
     pub const ALL: &'static [(Self, &'static [&'static str], &'static str)] = &[
+        (Self::Host, &["host"], "Host"),
         (Self::Cpu, &["cpu"], "CPU"),
         (Self::Comm, &["comm"], "Comm"),
         (Self::Pid, &["pid", "tgid"], "PID"),

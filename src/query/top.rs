@@ -15,6 +15,7 @@ use super::rows;
 /// The part of a row's identity that is about the task: only the chosen keys are set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Group {
+    pub host: Option<Arc<str>>,
     pub cpu: Option<u16>,
     pub comm: Option<Arc<str>>,
     pub pid: Option<i32>,
@@ -140,7 +141,7 @@ impl Top {
         };
         let group = |r: &Row| {
             let g = &self.groups[r.group as usize];
-            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref(), g.cgroup.as_deref())
+            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref(), g.cgroup.as_deref(), g.host.as_deref())
         };
         let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| by_name(a, b));
         let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
@@ -158,6 +159,7 @@ impl Top {
                     symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(|| heavy(a, b))
                 }
                 Order::By(Key::Cgroup) => group(a).5.cmp(&group(b).5).then_with(|| heavy(a, b)),
+                Order::By(Key::Host) => group(a).6.cmp(&group(b).6).then_with(|| heavy(a, b)),
                 Order::By(Key::Trace) => group(a).4.cmp(&group(b).4).then_with(|| heavy(a, b)),
                 Order::By(Key::Sym) => {
                     symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(|| heavy(a, b))
@@ -200,6 +202,7 @@ fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
         let id = *of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let group = Group {
+                host: has(Key::Host).then(|| data.session.host(task)),
                 cpu: has(Key::Cpu).then_some(cpu),
                 comm: has(Key::Comm).then(|| task.comm.clone()),
                 pid: has(Key::Pid).then_some(task.pid),

@@ -17,6 +17,7 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
     let mut out = Map::new();
     for key in keys {
         let value = match key {
+            Key::Host => json!(group.host.as_deref()),
             Key::Cpu => json!(group.cpu),
             Key::Comm => json!(group.comm.as_deref()),
             Key::Pid => json!(group.pid),

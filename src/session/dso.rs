@@ -40,6 +40,8 @@ impl DsoKind {
 #[derive(Clone, Debug)]
 pub struct Dso {
     pub id: DsoId,
+    /// Which of the session's hosts has it.
+    pub host: u16,
     /// The full name, as the mapping process spelled it.
     pub path: Arc<str>,
     /// The same, byte for byte, for opening the file.
@@ -62,14 +64,16 @@ pub struct Dso {
 #[derive(Clone, Debug)]
 pub struct Dsos {
     list: Vec<Dso>,
-    ids: HashMap<(Arc<[u8]>, FileId), DsoId>,
+    ids: HashMap<(u16, Arc<[u8]>, FileId), DsoId>,
+    /// The host that is told of: the same path is another file on another one.
+    pub(super) host: u16,
     pub(super) maps: Maps,
     /// Whether processes that have the same part of a file share what stands for it.
     pub share: bool,
     /// Build ids by path, from a recording's table.
-    build_ids: HashMap<Arc<[u8]>, BuildId>,
+    build_ids: HashMap<(u16, Arc<[u8]>), BuildId>,
     /// jitdump files by the process that has one mapped.
-    dumps: HashMap<i32, Arc<[u8]>>,
+    dumps: HashMap<(u16, i32), Arc<[u8]>>,
 }
 
 impl Default for Dsos {
@@ -77,6 +81,7 @@ impl Default for Dsos {
         let mut dsos = Self {
             list: Vec::new(),
             ids: HashMap::new(),
+            host: 0,
             maps: Maps::default(),
             share: false,
             build_ids: HashMap::new(),
@@ -129,6 +134,14 @@ impl Dsos {
         self.maps.shared()
     }
 
+    /// What holds the kernel addresses of a host outside modules.
+    pub(super) fn kernel_of(&mut self, host: u16) -> MapId {
+        let told = std::mem::replace(&mut self.host, host);
+        let dso = self.intern(-1, b"[kernel.kallsyms]", FileId::None, None);
+        self.host = told;
+        self.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true)
+    }
+
     /// The id of what a mapping record describes, in the space of its process.
     pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&Space>) -> MapId {
         let end = map.start.saturating_add(map.len);
@@ -163,11 +176,12 @@ impl Dsos {
         if is_jitdump(&self.list[dso.0 as usize].raw_path) {
             let path = self.list[dso.0 as usize].raw_path.clone();
             let anon = format!("/tmp/perf-{pid}.map");
-            let mut same = self.list.iter_mut().filter(|d| *d.path == *anon);
+            let host = self.host;
+            let mut same = self.list.iter_mut().filter(|d| d.host == host && *d.path == *anon);
             same.by_ref().for_each(|d| d.dump = Some(path.clone()));
-            self.dumps.insert(pid, path);
+            self.dumps.insert((host, pid), path);
         } else if self.list[dso.0 as usize].kind == DsoKind::Anon && self.list[dso.0 as usize].dump.is_none() {
-            self.list[dso.0 as usize].dump = self.dumps.get(&pid).cloned();
+            self.list[dso.0 as usize].dump = self.dumps.get(&(self.host, pid)).cloned();
         }
     }
 
@@ -178,10 +192,10 @@ impl Dsos {
         } else {
             path.as_bytes().into()
         };
-        for dso in self.list.iter_mut().filter(|d| d.raw_path == path && d.build_id.is_none()) {
-            dso.build_id = Some(id);
-        }
-        self.build_ids.insert(path, id);
+        let host = self.host;
+        let same = |dso: &&mut Dso| dso.host == host && dso.raw_path == path && dso.build_id.is_none();
+        self.list.iter_mut().filter(same).for_each(|dso| dso.build_id = Some(id));
+        self.build_ids.insert((host, path), id);
     }
 
     /// A DSO that a text names.
@@ -195,16 +209,17 @@ impl Dsos {
         let file = if name.starts_with(b"[") { FileId::None } else { file };
         let raw_path: Arc<[u8]> = name.into();
         let next = DsoId(self.list.len() as u32);
-        let id = *self.ids.entry((raw_path.clone(), file)).or_insert(next);
+        let id = *self.ids.entry((self.host, raw_path.clone(), file)).or_insert(next);
         if id == next {
             let path: Arc<str> = String::from_utf8_lossy(name).into();
             let short = module_name(pid, &path).unwrap_or_else(|| short_name(&path));
             let build_id = match file {
                 FileId::BuildId(id) => Some(id),
-                _ => self.build_ids.get(&raw_path).copied(),
+                _ => self.build_ids.get(&(self.host, raw_path.clone())).copied(),
             };
             self.list.push(Dso {
                 id,
+                host: self.host,
                 short,
                 kind: kind_of(pid, &path),
                 path,

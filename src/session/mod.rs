@@ -2,18 +2,18 @@
 //! and, on a live system, from /proc for what was there before us.
 
 pub mod dso;
+mod host;
 pub mod layouts;
 pub mod log;
 pub mod machine;
 pub mod maps;
 pub mod marks;
 pub mod space;
+mod tasks;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use rustc_hash::FxHashMap;
 
 use crate::kernel::procfs;
 use crate::record::Record;
@@ -21,25 +21,14 @@ use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, words};
 
 pub use dso::{Dso, DsoId, DsoKind, Dsos};
+use host::{Host, Thread};
 use log::Fork;
 pub use log::{Side, SideLog};
 pub use maps::MapId;
 pub use marks::TimeMark;
 use space::Space;
-
-/// A thread under one name; a thread that renames itself is two tasks. Index into [`Session::tasks`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(pub u32);
-
-/// Who a sample belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Task {
-    pub pid: i32,
-    pub tid: i32,
-    pub comm: Arc<str>,
-    /// The id of its cgroup; 0 when it is not known.
-    pub cgroup: u64,
-}
+use tasks::Tasks;
+pub use tasks::{Task, TaskId};
 
 /// Whether processes that were there before the first record can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,69 +37,96 @@ pub enum Origin {
     Recorded,
 }
 
-#[derive(Debug)]
-struct Thread {
-    comm: Arc<str>,
-    /// The task that it is now, and in which cgroup.
-    task: Option<(u64, TaskId)>,
-    exited: bool,
-}
-
-impl Thread {
-    fn new(comm: Arc<str>) -> Self {
-        Self { comm, task: None, exited: false }
-    }
-}
-
 /// The threads of a running process.
 pub fn threads_of(pid: i32) -> Vec<i32> {
     procfs::threads(pid)
 }
 
-/// How long a thread that has ended is remembered.
-const LINGER_NS: u64 = 2_000_000_000;
-
-/// All threads, processes and mappings of one session.
+/// All threads, processes and mappings of one session, by the machine that they are of.
 #[derive(Debug)]
 pub struct Session {
     origin: Origin,
     /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
     pub data_maps: bool,
     pub dsos: Dsos,
-    tasks: Vec<Task>,
-    task_ids: HashMap<Task, TaskId>,
-    threads: FxHashMap<i32, Thread>,
-    spaces: FxHashMap<i32, Space>,
-    kernel: Space,
+    tasks: Tasks,
+    hosts: Vec<Host>,
+    /// The one that records are of now.
+    at: usize,
     generation: u32,
-    /// Spaces that may still be inside an exec; 0 saves looking.
-    in_exec: usize,
-    /// Threads that have ended, oldest first.
-    leaving: VecDeque<(u64, TaskRecord)>,
     names: HashMap<Arc<str>, ()>,
-    /// Paths of cgroups by id.
-    cgroups: FxHashMap<u64, Arc<str>>,
-    pub log: SideLog,
 }
 
 impl Session {
+    /// A session of one machine.
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
             data_maps: false,
             dsos: Dsos::default(),
-            tasks: Vec::new(),
-            task_ids: HashMap::new(),
-            threads: FxHashMap::default(),
-            spaces: FxHashMap::default(),
-            kernel: Space::default(),
+            tasks: Tasks::default(),
+            hosts: vec![Host::new("".into(), MapId::KERNEL, 0)],
+            at: 0,
             generation: 0,
-            in_exec: 0,
-            leaving: VecDeque::new(),
             names: HashMap::new(),
-            cgroups: FxHashMap::default(),
-            log: SideLog::default(),
         }
+    }
+
+    /// Gives its machines their names; more than one are counted side by side.
+    pub fn name_hosts(&mut self, names: &[Arc<str>]) {
+        for (at, name) in names.iter().enumerate().take(usize::from(u16::MAX)) {
+            match self.hosts.get_mut(at) {
+                Some(host) => host.name = name.clone(),
+                None => {
+                    self.generation += 1;
+                    let kernel_text = self.dsos.kernel_of(at as u16);
+                    self.hosts.push(Host::new(name.clone(), kernel_text, self.generation));
+                }
+            }
+        }
+    }
+
+    /// The names of its machines. A task's host is one of them.
+    pub fn hosts(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        self.hosts.iter().map(|host| &host.name)
+    }
+
+    /// The name of the machine that a task runs on.
+    pub fn host(&self, task: &Task) -> Arc<str> {
+        self.hosts.get(usize::from(task.host)).map(|host| host.name.clone()).unwrap_or_default()
+    }
+
+    /// From now on what is told and asked is of this machine.
+    pub fn turn_to(&mut self, host: u16) {
+        self.at = usize::from(host).min(self.hosts.len() - 1);
+        self.dsos.host = host;
+    }
+
+    /// The history of a machine.
+    pub fn log(&self, host: u16) -> &SideLog {
+        &self.hosts[usize::from(host).min(self.hosts.len() - 1)].log
+    }
+
+    /// Bytes that the history has.
+    pub fn log_memory(&self) -> usize {
+        self.hosts.iter().map(|host| host.log.memory()).sum()
+    }
+
+    /// Whether it is worth its time to trim the history.
+    pub fn log_is_ripe(&self) -> bool {
+        self.hosts.iter().any(|host| host.log.is_ripe())
+    }
+
+    fn here(&self) -> &Host {
+        &self.hosts[self.at]
+    }
+
+    fn here_mut(&mut self) -> &mut Host {
+        &mut self.hosts[self.at]
+    }
+
+    fn note(&mut self, time: u64, side: Side) {
+        self.here_mut().log.push(time, side);
     }
 
     pub fn origin(&self) -> Origin {
@@ -118,7 +134,7 @@ impl Session {
     }
 
     pub fn tasks(&self) -> &[Task] {
-        &self.tasks
+        self.tasks.all()
     }
 
     /// Follows one side-band record.
@@ -130,8 +146,8 @@ impl Session {
             Record::Exit(task) => self.exit(task, time),
             Record::Cgroup { id, path } => {
                 let path = self.intern(path);
-                self.log.push(time, Side::Cgroup { id: *id, path: path.clone() });
-                self.cgroups.insert(*id, path);
+                self.note(time, Side::Cgroup { id: *id, path: path.clone() });
+                self.here_mut().cgroups.insert(*id, path);
             }
             Record::Ksymbol { addr, len, unregister: false, name } => {
                 let map = Mmap {
@@ -155,14 +171,14 @@ impl Session {
         if map.prot & 4 == 0 || map.len == 0 {
             return;
         }
-        let id = self.dsos.map(map, self.spaces.get(&map.pid));
-        self.log.push(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
+        let id = self.dsos.map(map, self.hosts[self.at].spaces.get(&map.pid));
+        self.note(time, Side::Map { pid: map.pid, tid: map.tid, map: id, prot: map.prot, flags: map.flags });
         self.generation += 1;
         let space = if map.pid == -1 {
-            &mut self.kernel
+            &mut self.hosts[self.at].kernel
         } else {
             self.thread(map.tid, map.pid);
-            self.spaces.entry(map.pid).or_default()
+            self.hosts[self.at].spaces.entry(map.pid).or_default()
         };
         space.insert(map.start, map.start.saturating_add(map.len), id, self.generation);
     }
@@ -171,47 +187,35 @@ impl Session {
         let comm = self.intern(name);
         if exec {
             self.generation += 1;
-            let space = Space::after_exec(self.spaces.get(&pid), self.generation);
-            self.in_exec += usize::from(space.is_in_exec());
-            self.spaces.insert(pid, space);
+            let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
+            self.here_mut().in_exec += usize::from(space.is_in_exec());
+            self.here_mut().spaces.insert(pid, space);
         }
-        self.log.push(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
-        self.threads.insert(tid, Thread::new(comm));
+        self.note(time, Side::Comm { pid, tid, exec, comm: comm.clone() });
+        self.here_mut().threads.insert(tid, Thread::new(comm));
     }
 
     fn fork(&mut self, task: &TaskRecord, time: u64) {
-        let parent = if self.threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
-            self.threads.get(&task.ptid).map(|t| t.comm.clone())
+        let parent = if self.here().threads.contains_key(&task.ptid) || self.origin == Origin::Recorded {
+            self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         } else {
             self.adopt(task.ptid, task.ppid);
-            self.threads.get(&task.ptid).map(|t| t.comm.clone())
+            self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         };
         let comm = parent.unwrap_or_else(|| unnamed(task.tid));
         let mut inherited = Space::default();
         if task.pid != task.ppid {
-            inherited = self.spaces.get(&task.ppid).cloned().unwrap_or_default();
-            self.spaces.insert(task.pid, inherited.clone());
+            inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();
+            self.here_mut().spaces.insert(task.pid, inherited.clone());
         }
-        self.log.push(time, Side::Fork(Box::new(Fork { task: *task, inherited })));
-        self.threads.insert(task.tid, Thread::new(comm));
+        self.note(time, Side::Fork(Box::new(Fork { task: *task, inherited })));
+        self.here_mut().threads.insert(task.tid, Thread::new(comm));
     }
 
     fn exit(&mut self, task: &TaskRecord, time: u64) {
-        self.log.push(time, Side::Exit(*task));
-        // The kernel tears a thread's memory down after this record, and that is sampled too.
-        self.leaving.push_back((time, *task));
-        while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
-            let Some((_, gone)) = self.leaving.pop_front() else { break };
-            if self.threads.get(&gone.tid).is_some_and(|t| t.exited) {
-                self.threads.remove(&gone.tid);
-            }
-            if gone.pid == gone.tid && !self.threads.contains_key(&gone.pid) {
-                self.spaces.remove(&gone.pid);
-            }
-        }
-        if let Some(thread) = self.threads.get_mut(&task.tid) {
-            thread.exited = true;
-        }
+        let here = &mut self.hosts[self.at];
+        here.log.push(time, Side::Exit(*task));
+        here.leave(task, time);
     }
 
     fn intern(&mut self, name: &[u8]) -> Arc<str> {
@@ -227,29 +231,29 @@ impl Session {
     /// Takes up a thread that was there before the first record.
     fn adopt(&mut self, tid: i32, pid: i32) {
         if tid == 0 {
-            self.threads.insert(0, Thread::new(Arc::from("swapper")));
+            self.here_mut().threads.insert(0, Thread::new(Arc::from("swapper")));
             return;
         }
         let live = self.origin == Origin::Live;
         let name = if live { procfs::comm(pid, tid) } else { None };
         let comm = name.map_or_else(|| unnamed(tid), |n| self.intern(&n));
-        if live && !self.spaces.contains_key(&pid) {
+        if live && !self.here().spaces.contains_key(&pid) {
             self.adopt_space(pid, &comm);
         }
         if live && tid != pid {
             let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time: 0 };
-            self.log.push(0, Side::Fork(Box::new(Fork { task, inherited: Space::default() })));
+            self.note(0, Side::Fork(Box::new(Fork { task, inherited: Space::default() })));
         }
         if live {
-            self.log.push(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
+            self.note(0, Side::Comm { pid, tid, exec: false, comm: comm.clone() });
         }
-        self.threads.insert(tid, Thread::new(comm));
+        self.here_mut().threads.insert(tid, Thread::new(comm));
     }
 
     fn adopt_space(&mut self, pid: i32, comm: &Arc<str>) {
         self.generation += 1;
         let mut space = Space::empty(self.generation);
-        self.log.push(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
+        self.note(0, Side::Comm { pid, tid: pid, exec: false, comm: comm.clone() });
         for m in if self.data_maps { procfs::maps(pid) } else { procfs::exec_maps(pid) } {
             let file = match m.inode {
                 0 => FileId::None,
@@ -267,31 +271,32 @@ impl Session {
                 name: &m.name,
             };
             let id = self.dsos.map(&map, Some(&space));
-            self.log.push(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
+            self.note(0, Side::Map { pid, tid: pid, map: id, prot: m.prot, flags: m.flags });
             space.insert(m.start, m.end, id, self.generation);
         }
-        self.spaces.insert(pid, space);
+        self.here_mut().spaces.insert(pid, space);
     }
 
     fn thread(&mut self, tid: i32, pid: i32) -> &mut Thread {
-        if !self.threads.contains_key(&tid) {
+        if !self.here().threads.contains_key(&tid) {
             self.adopt(tid, pid);
         }
-        self.threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
+        self.here_mut().threads.entry(tid).or_insert_with(|| Thread::new(unnamed(tid)))
     }
 
     /// A process was seen at a time, in user mode or in a system call that `chain` tells of. What it runs may prove
     /// that an exec of it is over.
     pub fn seen(&mut self, pid: i32, time: u64, user_mode: bool, chain: &[u8]) {
-        if self.in_exec == 0 {
+        let here = &mut self.hosts[self.at];
+        if here.in_exec == 0 {
             return;
         }
         let proves = |space: &Space| user_mode || user_address(chain).is_some_and(|ip| space.is_new(ip));
-        if let Some(space) = self.spaces.get_mut(&pid).filter(|s| s.is_in_exec() && proves(s)) {
+        if let Some(space) = here.spaces.get_mut(&pid).filter(|s| s.is_in_exec() && proves(s)) {
             self.generation += 1;
-            self.in_exec -= 1;
             space.settle(self.generation);
-            self.log.push(time, Side::Ran { pid });
+            here.in_exec -= 1;
+            here.log.push(time, Side::Ran { pid });
         }
     }
 
@@ -306,41 +311,33 @@ impl Session {
         if let Some((_, id)) = thread.task.filter(|(known, _)| *known == cgroup) {
             return id;
         }
-        let task = Task { pid, tid, comm: thread.comm.clone(), cgroup };
-        let id = self.task_id(task);
-        if let Some(thread) = self.threads.get_mut(&tid) {
+        let comm = thread.comm.clone();
+        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, cgroup });
+        if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
-        }
-        id
-    }
-
-    fn task_id(&mut self, task: Task) -> TaskId {
-        let next = TaskId(self.tasks.len() as u32);
-        let id = *self.task_ids.entry(task.clone()).or_insert(next);
-        if id == next {
-            self.tasks.push(task);
         }
         id
     }
 
     /// The path of a task's cgroup; empty when it is not known.
     pub fn cgroup(&self, task: &Task) -> Arc<str> {
-        self.cgroups.get(&task.cgroup).cloned().unwrap_or_default()
+        let host = self.hosts.get(usize::from(task.host));
+        host.and_then(|host| host.cgroups.get(&task.cgroup)).cloned().unwrap_or_default()
     }
 
     /// Whether samples told cgroups.
     pub fn has_cgroups(&self) -> bool {
-        !self.cgroups.is_empty()
+        self.hosts.iter().any(|host| !host.cgroups.is_empty())
     }
 
     /// A thread that a text names.
     pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
-        self.task_id(Task { pid, tid, comm: comm.clone(), cgroup: 0 })
+        self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), cgroup: 0 })
     }
 
     /// What a thread is called now; live, one that no record told of is asked for in /proc.
     pub fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
-        if let Some(thread) = self.threads.get(&tid) {
+        if let Some(thread) = self.here().threads.get(&tid) {
             return Some(thread.comm.clone());
         }
         let found = (self.origin == Origin::Live && tid > 0).then(|| procfs::comm(tid, tid)).flatten()?;
@@ -377,35 +374,35 @@ impl Session {
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {
-        self.spaces.get(&pid).map_or(0, Space::generation)
+        self.here().spaces.get(&pid).map_or(0, Space::generation)
     }
 
     /// The mapping that holds a user address of a process.
     pub fn user_map(&self, pid: i32, ip: u64) -> MapId {
-        self.spaces.get(&pid).and_then(|s| s.find(ip)).unwrap_or(MapId::UNKNOWN)
+        self.here().spaces.get(&pid).and_then(|s| s.find(ip)).unwrap_or(MapId::UNKNOWN)
     }
 
     /// The mapping that holds a kernel address.
     pub fn kernel_map(&self, ip: u64) -> MapId {
-        self.kernel.find(ip).unwrap_or(MapId::KERNEL)
+        self.here().kernel.find(ip).unwrap_or(self.here().kernel_text)
     }
 
     /// Generation of the kernel's mappings (modules and BPF programs come and go).
     pub fn kernel_generation(&self) -> u32 {
-        self.kernel.generation()
+        self.here().kernel.generation()
     }
 
     /// Begins the table of tasks anew and gives the old one: those that are still wanted are taken over by
     /// [`Self::keep_task`].
     pub fn renew_tasks(&mut self) -> Vec<Task> {
-        self.task_ids.clear();
-        self.threads.values_mut().for_each(|thread| thread.task = None);
-        std::mem::take(&mut self.tasks)
+        let threads = self.hosts.iter_mut().flat_map(|host| host.threads.values_mut());
+        threads.for_each(|thread| thread.task = None);
+        self.tasks.renew()
     }
 
     /// Takes a task of the old table over.
     pub fn keep_task(&mut self, task: &Task) -> TaskId {
-        self.task_id(task.clone())
+        self.tasks.id(task.clone())
     }
 
     /// Forgets mappings and names that nothing has any more, but for `used`.
@@ -413,19 +410,18 @@ impl Session {
         let mut is_used = self.dsos.maps.none_used();
         let mut mark = |map: MapId| is_used[map.0 as usize] = true;
         used.for_each(&mut mark);
-        for space in self.spaces.values().chain([&self.kernel]) {
-            space.maps().chain(space.before()).for_each(&mut mark);
-        }
-        self.log.each_map(&mut mark);
+        self.hosts.iter().for_each(|host| host.each_map(&mut mark));
         self.dsos.maps.forget_others(is_used);
         self.names.retain(|name, ()| Arc::strong_count(name) > 1);
     }
 
-    /// Forgets side-band history that no kept sample can need: that of processes which have ended
-    /// and are not in `kept`.
-    pub fn trim_log(&mut self, kept: &dyn Fn(i32) -> bool) {
-        let spaces = &self.spaces;
-        self.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(pid));
+    /// Forgets side-band history that no kept sample can need: that of processes, by host and id, which have
+    /// ended and are not in `kept`.
+    pub fn trim_log(&mut self, kept: &dyn Fn(u16, i32) -> bool) {
+        for (at, host) in self.hosts.iter_mut().enumerate() {
+            let spaces = &host.spaces;
+            host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(at as u16, pid));
+        }
     }
 }
 
@@ -485,7 +481,7 @@ mod tests {
         s.apply(&Record::Exit(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 9 }), 9);
         assert_eq!(s.task(2, 2), after, "memory is torn down after the exit, by the same task");
         let other = TaskRecord { pid: 3, ppid: 1, tid: 3, ptid: 1, time: 9 };
-        s.apply(&Record::Exit(other), 9 + LINGER_NS + 1);
+        s.apply(&Record::Exit(other), 9 + host::LINGER_NS + 1);
         assert_eq!(dso(&s, 2, 0x4000), "[unknown]");
     }
 

@@ -50,8 +50,25 @@ pub struct Info {
     /// For each input its events, and which of `events` each is; empty for a single input with
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
+    /// The machines that its inputs are of, and which of them each input is; empty where all are of one.
+    pub hosts: Vec<Host>,
+    pub host_of: Vec<u16>,
     /// Whether it comes while it is recorded, by a pipe.
     pub flows: bool,
+}
+
+/// One of several machines whose records come together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// As the user named it, or as it calls itself.
+    pub name: Arc<str>,
+    pub kernel: String,
+    pub kernel_id: Option<BuildId>,
+    /// What is to be added to its times to get those of the first machine, in nanoseconds. `None`, of all of them,
+    /// where clocks cannot be compared: each one's records are then laid where the first ones began.
+    pub shift: Option<i64>,
+    /// As [`Info::machine`].
+    pub machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl Info {
@@ -75,12 +92,27 @@ impl Info {
             tracing: Vec::new(),
             build_ids: Vec::new(),
             inputs: Vec::new(),
+            hosts: Vec::new(),
+            host_of: Vec::new(),
             flows: false,
         }
     }
 }
 
 impl Info {
+    /// The names of its machines, one at least.
+    pub fn host_names(&self) -> Vec<Arc<str>> {
+        match self.hosts.as_slice() {
+            [] => vec![self.host.as_str().into()],
+            hosts => hosts.iter().map(|host| host.name.clone()).collect(),
+        }
+    }
+
+    /// Whether its records are of several machines.
+    pub fn is_of_many(&self) -> bool {
+        self.hosts.len() > 1
+    }
+
     /// Whether samples say which CPU they are of.
     pub fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
@@ -98,9 +130,9 @@ impl Info {
     }
 
     /// The clock's rate in Hz, which is how many samples a busy CPU gives a second; 0 for a fixed period,
-    /// and when the clock rests or is only let through in part.
+    /// when the clock rests or is only let through in part, and of several machines.
     pub fn clock_rate(&self) -> u64 {
-        let Some(at) = self.clock() else { return 0 };
+        let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return 0 };
         match self.states.get(at) {
             Some(state) if state.is_whole() => state.rate.hz(),
             Some(_) => 0,
@@ -110,7 +142,7 @@ impl Info {
 
     /// Whether the clock's samples are of all that a CPU does, so that their shares are shares of its time.
     pub fn has_whole_cpus(&self) -> bool {
-        let Some(at) = self.clock() else { return false };
+        let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return false };
         let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
         let attr = &self.events[at].attr;
         let chosen = self.origin == Origin::Live && !self.target.is_empty();
@@ -376,9 +408,9 @@ pub trait Source: Send {
         None
     }
 
-    /// Tables of functions that come with the records.
-    fn given(&self) -> Option<Arc<Given>> {
-        None
+    /// Tables of functions that come with the records, by host.
+    fn given(&self) -> Vec<Arc<Given>> {
+        Vec::new()
     }
 
     /// Changes the source; the words say what was done, or why it cannot be.

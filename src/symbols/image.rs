@@ -55,7 +55,7 @@ impl Image {
             return Ok(image.with_debug(&places));
         }
         let bytes = if vdso {
-            if !options.same_kernel {
+            if !options.is_own_kernel(dso) {
                 return Err("the vDSO of the recorded machine is not here".into());
             }
             Bytes::from(places::vdso().map_err(|e| e.to_string())?)

@@ -48,8 +48,10 @@ pub struct Options {
     pub servers: Vec<String>,
     /// Bytes that tables of functions may hold; those that are not used give way.
     pub budget: usize,
-    /// Tables that came with the stream that is read.
-    pub given: Option<Arc<Given>>,
+    /// Tables that came with the streams that are read, by host.
+    pub given: Vec<Arc<Given>>,
+    /// Hosts whose kernel is neither the one that runs here nor that of `kallsyms` and `vmlinux`.
+    pub strangers: Vec<u16>,
 }
 
 /// Files that are held at once, each a mapping of ours.
@@ -58,6 +60,16 @@ pub const MAX_FILES: usize = 4096;
 const BUDGET: usize = 256 << 20;
 
 impl Options {
+    /// The tables that came with the stream that tells of a DSO.
+    fn given(&self, dso: &Dso) -> Option<&Given> {
+        self.given.get(usize::from(dso.host)).map(|given| &**given)
+    }
+
+    /// Whether the kernel that runs here is the one that a DSO was profiled under.
+    pub fn is_own_kernel(&self, dso: &Dso) -> bool {
+        self.same_kernel && !self.strangers.contains(&dso.host)
+    }
+
     /// For the running machine, with the caches that this user's debuginfod client fills
     /// (debuginfod_find_debuginfo(3)).
     pub fn of_user() -> Self {
@@ -88,7 +100,8 @@ impl Options {
             debuginfod: Vec::new(),
             servers: Vec::new(),
             budget: BUDGET,
-            given: None,
+            given: Vec::new(),
+            strangers: Vec::new(),
         }
     }
 }
@@ -135,7 +148,8 @@ enum Key {
 #[derive(Debug)]
 pub struct Resolver {
     options: Options,
-    kernel: Option<Loaded>,
+    /// The kernel of each host.
+    kernels: FxHashMap<u16, Loaded>,
     /// What each DSO's file was found to be; `None` for one without names.
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, Loaded>,
@@ -151,7 +165,7 @@ impl Resolver {
     pub fn new(options: Options) -> Self {
         Self {
             options,
-            kernel: None,
+            kernels: FxHashMap::default(),
             keys: FxHashMap::default(),
             files: FxHashMap::default(),
             jits: FxHashMap::default(),
@@ -166,14 +180,14 @@ impl Resolver {
     pub fn set_form(&mut self, form: Form) {
         if self.options.form != form {
             self.options.form = form;
-            self.files.values_mut().chain(&mut self.kernel).for_each(|loaded| loaded.shown.clear());
+            self.files.values_mut().chain(self.kernels.values_mut()).for_each(|loaded| loaded.shown.clear());
         }
     }
 
     /// Looks for the names of a DSO anew: more is known of it.
     pub fn forget(&mut self, dso: &Dso) {
         if dso.kind.is_kernel() {
-            self.kernel = None;
+            self.kernels.remove(&dso.host);
         }
         if let Some(Some(key)) = self.keys.remove(&dso.id) {
             self.files.remove(&key);
@@ -221,10 +235,11 @@ impl Resolver {
     }
 
     fn kernel(&mut self, dso: &Dso) -> &mut Loaded {
-        if self.kernel.is_none() {
-            self.kernel = Some(self.load_kernel(dso));
+        if !self.kernels.contains_key(&dso.host) {
+            let loaded = self.load_kernel(dso);
+            self.kernels.insert(dso.host, loaded);
         }
-        self.kernel.get_or_insert_with(|| Loaded::new(Vec::new()))
+        self.kernels.entry(dso.host).or_insert_with(|| Loaded::new(Vec::new()))
     }
 
     fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
@@ -285,10 +300,11 @@ impl Resolver {
     }
 
     fn load_kernel(&mut self, dso: &Dso) -> Loaded {
-        if let Some((table, text)) = self.options.given.as_ref().and_then(|given| given.table(given::KERNEL)) {
+        if let Some((table, text)) = self.options.given(dso).and_then(|given| given.table(given::KERNEL)) {
             return moved(table, text, dso);
         }
-        if let Some(path) = self.options.vmlinux.clone() {
+        let is_stranger = self.options.strangers.contains(&dso.host);
+        if let Some(path) = self.options.vmlinux.clone().filter(|_| !is_stranger) {
             let image = places::plain(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
             match image.and_then(|bytes| elf::kernel(&bytes).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
@@ -299,7 +315,7 @@ impl Resolver {
             }
         }
         let cached = || places::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
-        let path = self.options.kallsyms.clone().or_else(cached);
+        let path = self.options.kallsyms.clone().filter(|_| !is_stranger).or_else(cached);
         match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
                 self.problems.push((
@@ -318,7 +334,7 @@ impl Resolver {
     }
 
     fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
-        if let Some((table, _)) = self.options.given.as_ref().and_then(|given| given.table(&dso.path)) {
+        if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), Key::Id);
             return Ok((key, Loaded::new(vec![table]), "the machine that was recorded".to_owned()));
         }

@@ -31,12 +31,14 @@ pub enum Command {
     ZoomSymbol,
     ZoomCpu(Option<String>),
     ZoomKernel,
+    ZoomHost,
     ZoomCgroup,
     ExcludeThread,
     ExcludeProcess,
     ExcludeComm,
     ExcludeDso,
     ExcludeSymbol,
+    ExcludeHost,
     ExcludeCgroup,
     ExcludeKernel,
     ShowIdle,
@@ -236,12 +238,14 @@ table! {
         "zoom-cpu": "cpus" ["Q"] => ZoomCpu: "only some CPUs";
         "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
         "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
+        "zoom-host" ["@"] => ZoomHost: "only this row's host";
         "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
         "not-process" ["- b"] => ExcludeProcess: "leave this row's process out";
         "not-comm" ["- c"] => ExcludeComm: "leave this row's comm out";
         "not-dso" ["- d"] => ExcludeDso: "leave this row's DSO out";
         "not-symbol" ["- y"] => ExcludeSymbol: "leave stacks through this row's function out";
         "not-cgroup" ["- O"] => ExcludeCgroup: "leave this row's cgroup out";
+        "not-host" ["- @"] => ExcludeHost: "leave this row's host out";
         "not-kernel" ["- k"] => ExcludeKernel: "leave the kernel out";
         "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
     }

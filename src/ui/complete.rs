@@ -79,6 +79,7 @@ fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
             Field::Comm => line.group.comm.as_deref().map(str::to_owned),
             Field::Pid => line.group.pid.map(|v| v.to_string()),
             Field::Tid => line.group.tid.map(|v| v.to_string()),
+            Field::Host => line.group.host.as_deref().map(str::to_owned),
             Field::Cgroup => line.group.cgroup.as_deref().map(str::to_owned),
             Field::Cpu => line.group.cpu.map(|v| v.to_string()),
             Field::Dso => Some(line.dso.to_string()),

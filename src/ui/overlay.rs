@@ -105,6 +105,7 @@ pub const COLUMNS: &[Field] = &[
     Field::SelfTime,
     Field::Samples,
     Field::Period,
+    Field::Key(Key::Host),
     Field::Key(Key::Cpu),
     Field::Key(Key::Comm),
     Field::Key(Key::Pid),

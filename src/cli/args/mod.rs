@@ -203,7 +203,7 @@ pub struct Open {
     /// Begin with the samples of these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub cpus: Option<String>,
-    /// Two files are pieces of one recording, not an old one and a new one to compare
+    /// Two files are pieces of one recording or of two machines, not an old one and a new one to compare
     #[arg(long)]
     pub together: bool,
     #[command(flatten)]
@@ -217,7 +217,14 @@ impl Open {
     /// Of two files that are no pieces of one recording, takes the first away: what to compare with.
     pub fn old(&mut self) -> Option<PathBuf> {
         let [old, new] = self.recording.files.as_slice() else { return None };
-        if self.together || self.view.baseline.is_some() || (stem(old).is_some() && stem(old) == stem(new)) {
+        // What is recorded now is no older than anything.
+        let runs = |path: &PathBuf| path.to_str().is_some_and(|text| text.starts_with("ssh://") || text == "-");
+        if self.together
+            || runs(old)
+            || runs(new)
+            || self.view.baseline.is_some()
+            || (stem(old).is_some() && stem(old) == stem(new))
+        {
             return None;
         }
         Some(self.recording.files.remove(0))
@@ -279,8 +286,8 @@ pub enum StoreArg {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
-    /// gzip or zstd; several files of one recording together; - for standard input; ssh://HOST or ssh://USER@HOST:PORT
-    /// for a machine that is recorded now, over the wire
+    /// gzip or zstd; several files of one recording or of several machines together; - for standard input; ssh://HOST
+    /// or ssh://USER@HOST:PORT for a machine that is recorded now, over the wire
     #[arg(required_unless_present = "input", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The recording, in perf's spelling

@@ -34,7 +34,7 @@ pub fn run(args: args::Demo) -> anyhow::Result<u8> {
         let _ = play(&stream, speed, write);
     })?;
     let path = format!("/proc/self/fd/{}", read.as_raw_fd()).into();
-    let source = recording::open_as(&[path], Some("demo".to_owned()))?;
+    let source = recording::open_as(&[path], Some("demo".to_owned()), &[])?;
     let opened = Opened::of_stream(source);
     super::live::flow(opened, &args.view, !args.no_tour, read)
 }

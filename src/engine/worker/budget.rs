@@ -1,12 +1,16 @@
 //! How much of the past is kept: by time, by memory, and what dropping leaves behind.
 
+use std::collections::HashSet;
+
+use crate::profile::Site;
+
 use super::Worker;
 
 impl Worker {
     /// Gives up what is older than is to be kept, and the oldest samples when the budget is reached, with the
     /// stacks that only they had.
     pub(super) fn keep_budget(&mut self) {
-        if self.ingest.core().session.log.is_ripe() {
+        if self.ingest.core().session.log_is_ripe() {
             self.trim_log();
         }
         self.drop_old();
@@ -37,7 +41,7 @@ impl Worker {
     }
 
     fn used(&self) -> usize {
-        self.ingest.core().profile.memory() + self.ingest.core().session.log.memory()
+        self.ingest.core().profile.memory() + self.ingest.core().session.log_memory()
     }
 
     /// Drops chunks that are older, as a whole, than samples are kept.
@@ -78,8 +82,9 @@ impl Worker {
 
     fn trim_log(&mut self) {
         let core = self.ingest.core_mut();
-        let kept: std::collections::HashSet<i32> =
-            core.profile.sites.all().iter().map(|s| core.session.tasks()[s.task.0 as usize].pid).collect();
-        core.session.trim_log(&|pid| kept.contains(&pid));
+        let tasks = core.session.tasks();
+        let process = |site: &Site| (tasks[site.task.0 as usize].host, tasks[site.task.0 as usize].pid);
+        let kept: HashSet<(u16, i32)> = core.profile.sites.all().iter().map(process).collect();
+        core.session.trim_log(&|host, pid| kept.contains(&(host, pid)));
     }
 }

@@ -59,7 +59,8 @@ pub struct Input {
     cut: bool,
     /// Nothing came of what is here: more must be read, however much that is.
     stuck: bool,
-    /// The time of the newest sample, near enough to choose between inputs.
+    /// The times of the first and the newest sample, near enough to choose between inputs.
+    pub oldest: u64,
     pub newest: u64,
     time_offset: Option<usize>,
 }
@@ -80,6 +81,7 @@ impl Input {
             damage: None,
             cut: false,
             stuck: false,
+            oldest: 0,
             newest: 0,
             time_offset: None,
         };
@@ -249,6 +251,7 @@ impl Input {
                 && let Some(time) = self.time_offset.and_then(|at| self.carry[used + HEADER..].get(at..at + 8))
             {
                 self.newest = u64::from_le_bytes(time.try_into().unwrap_or_default());
+                self.oldest = if self.oldest == 0 { self.newest } else { self.oldest };
             }
             used += size;
         }

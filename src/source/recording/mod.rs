@@ -1,9 +1,11 @@
 //! Recordings: perf.data files, directories, streams, and several files of one recording together.
 
+mod hosts;
 pub mod input;
 pub mod open;
 pub mod reader;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::event::names;
@@ -11,6 +13,7 @@ use crate::kernel::attr::sample;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::Recording;
 use crate::perfdata::{EventDesc, info};
+use crate::record::kinds::BuildId;
 use crate::session::Origin;
 use crate::session::marks::{self, TimeMark};
 use crate::symbols::given::Given;
@@ -20,19 +23,24 @@ use input::{Beside, Found, Input};
 
 pub use open::{open, open_as};
 
+type BuildIds = Vec<(bool, BuildId, String)>;
+
 /// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
 pub struct RecordingSource {
     name: String,
     inputs: Vec<Input>,
     done: Vec<bool>,
     info: Info,
+    /// Build ids of inputs of other machines than the first, until their first records.
+    late_ids: HashMap<usize, BuildIds>,
     beside: Beside,
     stopped: bool,
 }
 
 impl RecordingSource {
-    /// Puts inputs together: equal events of several files become one.
-    pub fn new(name: String, mut inputs: Vec<Input>) -> Self {
+    /// Puts inputs together, each of a machine of this name: equal events become one.
+    pub fn new(name: String, mut inputs: Vec<Input>, named: &[String]) -> Self {
+        let (hosts, host_of) = hosts::of(&inputs, named);
         let mut beside = Beside::default();
         let mut events: Vec<EventDesc> = Vec::new();
         let mut places = Vec::new();
@@ -45,7 +53,9 @@ impl RecordingSource {
             for e in &input.rec.events {
                 // Two equal events of one recording are two.
                 let same = |(i, known): (usize, &EventDesc)| {
-                    known.name == e.name && known.attr == e.attr && !place.contains(&(i as u16))
+                    let same = known.name == e.name && known.attr == e.attr;
+                    let alike = same || hosts.len() > 1 && hosts::is_alike(known, e);
+                    alike && !place.contains(&(i as u16))
                 };
                 let at = events.iter().enumerate().position(same).unwrap_or(events.len());
                 if at == events.len() {
@@ -55,10 +65,16 @@ impl RecordingSource {
             }
             places.push((place, input.rec.events.clone()));
             beside.notes.append(&mut input.rec.warnings);
-            beside.build_ids.extend(input.rec.features.build_ids(input.rec.big));
         }
-        let info = describe(&name, &inputs, events, places, &mut beside);
-        Self { name, done: vec![false; inputs.len()], inputs, info, beside, stopped: false }
+        let ids = |input: &Input| input.rec.features.build_ids(input.rec.big);
+        let is_first = |i: &usize| host_of.get(*i).is_none_or(|host| *host == 0);
+        let (first, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(is_first);
+        beside.build_ids.extend(first.iter().flat_map(|i| ids(&inputs[*i])));
+        let late_ids = others.iter().map(|i| (*i, ids(&inputs[*i]))).collect();
+        beside.notes.extend(hosts::note(&hosts));
+        let mut info = describe(&name, &inputs, events, places, &mut beside);
+        (info.hosts, info.host_of) = (hosts, host_of);
+        Self { name, done: vec![false; inputs.len()], inputs, info, late_ids, beside, stopped: false }
     }
 
     fn progress(&self) -> (u64, u64) {
@@ -82,6 +98,8 @@ fn describe(
     Info {
         origin: Origin::Recorded,
         host: text(bit::HOSTNAME),
+        hosts: Vec::new(),
+        host_of: Vec::new(),
         kernel: text(bit::OSRELEASE),
         arch: text(bit::ARCH),
         states: Vec::new(),
@@ -126,8 +144,9 @@ impl Source for RecordingSource {
         }
     }
 
-    fn given(&self) -> Option<Arc<Given>> {
-        self.inputs.first().map(|input| input.given.clone())
+    fn given(&self) -> Vec<Arc<Given>> {
+        let first_of = |host: usize| self.info.host_of.iter().position(|of| usize::from(*of) == host).unwrap_or(0);
+        (0..self.info.hosts.len().max(1)).map(|host| self.inputs[first_of(host)].given.clone()).collect()
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
@@ -135,7 +154,9 @@ impl Source for RecordingSource {
             batch.complete_until = Some(u64::MAX);
             return Ok(Step::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
         }
-        let behind = (0..self.inputs.len()).filter(|i| !self.done[*i]).min_by_key(|i| self.inputs[*i].newest);
+        let behind = (0..self.inputs.len())
+            .filter(|i| !self.done[*i])
+            .min_by_key(|i| hosts::reached(&self.info, &self.inputs, *i));
         let Some(i) = behind else {
             batch.complete_until = Some(u64::MAX);
             return Ok(Step::End(format!("end of {}", self.name)));
@@ -146,6 +167,7 @@ impl Source for RecordingSource {
             batch.input_done = true;
         }
         batch.notes.append(&mut self.beside.notes);
+        batch.build_ids.extend(self.late_ids.remove(&i).into_iter().flatten());
         batch.build_ids.append(&mut self.beside.build_ids);
         batch.progress = Some(self.progress());
         Ok(Step::More)

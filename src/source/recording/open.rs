@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
 use crate::source::text::{self, TextSource};
 use crate::source::{Source, SourceError};
@@ -18,19 +19,28 @@ const HEAD: usize = 64 << 10;
 /// A pipe that has brought so much is known well enough.
 const ENOUGH: usize = 512;
 
-/// Opens one recording: a file, a directory, `-` for standard input, or several files of one
-/// recording, such as those of `--switch-output`.
+/// Opens one recording: a file, a directory, `-` for standard input; several files of one recording, such as
+/// those of `--switch-output`; or recordings of several machines.
 pub fn open(paths: &[PathBuf]) -> Result<Box<dyn Source>, SourceError> {
-    open_as(paths, None)
+    open_as(paths, None, &[])
 }
 
-/// The same under a name that is not the files'.
-pub fn open_as(paths: &[PathBuf], name: Option<String>) -> Result<Box<dyn Source>, SourceError> {
-    let mut inputs = Vec::new();
-    for path in paths {
+/// The same under a name that is not the files', with the names of machines by path where they are known.
+pub fn open_as(
+    paths: &[PathBuf],
+    name: Option<String>,
+    hosts: &[Option<String>],
+) -> Result<Box<dyn Source>, SourceError> {
+    let (mut inputs, mut named) = (Vec::new(), Vec::new());
+    for (i, path) in paths.iter().enumerate() {
         let wrap = |error: ReadError| SourceError::File { path: path.display().to_string(), error };
         match open_one(path).map_err(wrap)? {
-            Kind::Records(more) => inputs.extend(more),
+            Kind::Records(more) => {
+                let own = || more.first().and_then(|input| input.rec.features.text(bit::HOSTNAME, input.rec.big));
+                let host = hosts.get(i).cloned().flatten().or_else(own).unwrap_or_default();
+                named.extend(more.iter().map(|_| host.clone()));
+                inputs.extend(more);
+            }
             Kind::Text(_) if paths.len() > 1 => {
                 return Err(wrap(ReadError::Holds("samples that could be put together with other files (it is text)")));
             }
@@ -46,7 +56,7 @@ pub fn open_as(paths: &[PathBuf], name: Option<String>) -> Result<Box<dyn Source
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    Ok(Box::new(RecordingSource::new(name, inputs)))
+    Ok(Box::new(RecordingSource::new(name, inputs, &named)))
 }
 
 enum Kind {

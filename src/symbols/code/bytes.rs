@@ -69,7 +69,7 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, S
 
 /// From the image with symbols, or from the running kernel.
 fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
-    if let Some(path) = &options.vmlinux {
+    if let Some(path) = options.vmlinux.as_ref().filter(|_| !options.strangers.contains(&dso.host)) {
         let image =
             places::plain(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;
         let file = elf::parse(&image).map_err(|e| e.to_string())?;
@@ -86,7 +86,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code,
         }
         return Ok(Code { bytes, address: start, machine: machine(&file)?, segments: Segments::default() });
     }
-    if !options.same_kernel {
+    if !options.is_own_kernel(dso) {
         return Err("the code of the recorded kernel needs --vmlinux FILE".to_owned());
     }
     from_kcore(start, end)

@@ -101,6 +101,7 @@ impl App {
             | Command::ZoomComm
             | Command::ZoomDso
             | Command::ZoomSymbol
+            | Command::ZoomHost
             | Command::ZoomCgroup
             | Command::ZoomKernel => self.zoom(&command, false),
             Command::ExcludeThread => self.zoom(&Command::ZoomThread, true),
@@ -108,6 +109,7 @@ impl App {
             Command::ExcludeComm => self.zoom(&Command::ZoomComm, true),
             Command::ExcludeDso => self.zoom(&Command::ZoomDso, true),
             Command::ExcludeSymbol => self.zoom(&Command::ZoomSymbol, true),
+            Command::ExcludeHost => self.zoom(&Command::ZoomHost, true),
             Command::ExcludeCgroup => self.zoom(&Command::ZoomCgroup, true),
             Command::ExcludeKernel => self.zoom(&Command::ZoomKernel, true),
             Command::ZoomCpu(text) => self.zoom_cpu(text),

@@ -23,6 +23,10 @@ use super::put;
 pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, area: Rect, buffer: &mut Buffer) {
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(app.cpus.column, cpu), theme.text)];
+    if app.info.is_of_many() {
+        let name = app.info.host_names().swap_remove(0);
+        lines.push((format!("CPU {cpu} of all machines together: f host == {name} shows one"), theme.dim));
+    }
     // The first one stands at the top of the screen already.
     let first = app.findings.first();
     lines.extend(app.findings_of(cpu).map(|f| match first {

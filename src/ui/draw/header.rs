@@ -45,8 +45,10 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         }
     };
     add("perfprof-tui".into(), theme.title, 1);
-    add(app.info.host.clone(), theme.text, 5);
-    add(app.info.kernel.clone(), theme.dim, 2);
+    // Of several machines their names say more than those of the files.
+    let several = app.info.is_of_many();
+    add(hosts(app), theme.text, if several { 8 } else { 5 });
+    add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 2);
     let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
     let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
     let recorded = || app.info.events.get(app.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
@@ -56,7 +58,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(cpus, theme.text, 8);
-    add(target(app).to_owned(), theme.text, 8);
+    add(if several { String::new() } else { target(app).to_owned() }, theme.text, 8);
     if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
         add(format!("capture: {filter}"), theme.warning, 8);
     }
@@ -93,6 +95,12 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         add(format!("self {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, 4);
     }
     out
+}
+
+/// The machine's name, or those of some, or how many they are.
+fn hosts(app: &App) -> String {
+    let names = app.info.host_names();
+    if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
 /// How often the event that is shown is sampled, or was recorded; empty when nobody knows.

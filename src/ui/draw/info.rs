@@ -23,6 +23,14 @@ pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
         }
     };
     row("recording", &app.info.target);
+    for host in &app.info.hosts {
+        let clock = match host.shift {
+            Some(0) => String::new(),
+            Some(ns) => format!(", its clock {:+.6} s beside the first one's", -(ns as f64) / 1e9),
+            None => ", its clock unknown: laid where the first recording begins".to_owned(),
+        };
+        row("host", &format!("{} {}{clock}", host.name, host.kernel));
+    }
     if app.info.facts.is_empty() {
         row("host", &app.info.host);
         row("kernel", &app.info.kernel);

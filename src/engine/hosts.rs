@@ -1,0 +1,98 @@
+//! Records of several machines: their clocks made one, and what is followed on each of them by itself.
+
+use crate::perfdata::features::bit;
+use crate::source::{Host, Info};
+
+use super::ingest::Core;
+use super::offcpu::OffCpu;
+use super::pairs::Pairing;
+
+/// Times of every input in those of the first machine.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    /// By input: which machine it is of.
+    host_of: Vec<u16>,
+    /// By machine: what is to be added, once it is known.
+    shifts: Vec<Option<i64>>,
+    /// Where those are laid whose clocks nobody knows: the first time that came.
+    first: Option<u64>,
+}
+
+impl Clocks {
+    pub fn new(info: &Info) -> Self {
+        let shifts = info.hosts.iter().map(|host| host.shift).collect::<Vec<_>>();
+        Self { host_of: info.host_of.clone(), shifts, first: None }
+    }
+
+    /// A record's time in the clock of all; 0, which stands for before the session, stays what it is.
+    pub fn common(&mut self, input: usize, time: u64) -> u64 {
+        let Some(host) = self.host_of.get(input).map(|host| usize::from(*host)).filter(|_| time > 0) else {
+            return time;
+        };
+        let first = *self.first.get_or_insert(time);
+        let shift = *self.shifts[host].get_or_insert(first.wrapping_sub(time) as i64);
+        time.saturating_add_signed(shift)
+    }
+}
+
+type Features = Vec<(u8, Vec<u8>)>;
+
+/// What is followed by thread and by CPU, for the machines that are not turned to.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    host_of: Vec<u16>,
+    at: u16,
+    /// Header features that describe each.
+    machines: Vec<Features>,
+    aside: Vec<(Option<OffCpu>, Vec<Pairing>)>,
+}
+
+fn machines(info: &Info) -> Vec<Features> {
+    let is_clock = |feature: &&(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
+    let clock: Features = info.machine.iter().filter(is_clock).cloned().collect();
+    let of = |host: &Host| host.machine.iter().filter(|f| !is_clock(f)).chain(&clock).cloned().collect();
+    info.hosts.iter().map(of).collect()
+}
+
+impl Core {
+    /// Has each machine's threads and CPUs followed by themselves.
+    pub(super) fn divide(&mut self, info: &Info) {
+        if info.is_of_many() {
+            let aside = vec![(self.off_cpu.clone(), self.pairs.clone()); info.hosts.len()];
+            self.hosts = Hosts { host_of: info.host_of.clone(), at: 0, machines: machines(info), aside };
+            // It is counted by CPU number, which several machines have.
+            self.softirqs = None;
+            self.units.several_hosts = true;
+        }
+    }
+
+    /// Header features that describe a machine, as if its times had always been those of the first one.
+    pub(super) fn machine_of(&self, host: usize) -> Features {
+        self.hosts.machines.get(host).unwrap_or(&self.machine).clone()
+    }
+
+    /// What comes now is of this input.
+    pub(super) fn turn_to(&mut self, input: usize) {
+        let hosts = &mut self.hosts;
+        let Some(host) = hosts.host_of.get(input).copied().filter(|host| *host != hosts.at) else { return };
+        let here = (self.off_cpu.take(), std::mem::take(&mut self.pairs));
+        hosts.aside[usize::from(hosts.at)] = here;
+        (self.off_cpu, self.pairs) = std::mem::take(&mut hosts.aside[usize::from(host)]);
+        hosts.at = host;
+        self.session.turn_to(host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_made_one() {
+        let clocks = |shifts: &[Option<i64>]| Clocks { host_of: vec![0, 1, 0], shifts: shifts.to_vec(), first: None };
+        let mut known = clocks(&[Some(0), Some(-500)]);
+        assert_eq!([(0, 1000), (1, 1500), (2, 7), (1, 0)].map(|(i, t)| known.common(i, t)), [1000, 1000, 7, 0]);
+        let mut unknown = clocks(&[None, None]);
+        assert_eq!([(1, 0), (1, 90), (0, 5000), (2, 5010)].map(|(i, t)| unknown.common(i, t)), [0, 90, 90, 100]);
+    }
+}

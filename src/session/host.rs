@@ -1,0 +1,90 @@
+//! What a session knows of one machine: its threads, address spaces, kernel and cgroups, and their history.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::record::kinds::Task as TaskRecord;
+
+use super::space::Space;
+use super::{MapId, SideLog, TaskId};
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub comm: Arc<str>,
+    /// The task that it is now, and in which cgroup.
+    pub task: Option<(u64, TaskId)>,
+    pub exited: bool,
+}
+
+impl Thread {
+    pub fn new(comm: Arc<str>) -> Self {
+        Self { comm, task: None, exited: false }
+    }
+}
+
+/// How long a thread that has ended is remembered.
+pub(super) const LINGER_NS: u64 = 2_000_000_000;
+
+/// One machine. Process ids, addresses and cgroup ids mean something there only.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub name: Arc<str>,
+    pub threads: FxHashMap<i32, Thread>,
+    pub spaces: FxHashMap<i32, Space>,
+    pub kernel: Space,
+    /// What holds kernel addresses outside modules.
+    pub kernel_text: MapId,
+    /// Spaces that may still be inside an exec; 0 saves looking.
+    pub in_exec: usize,
+    /// Threads that have ended, oldest first.
+    leaving: VecDeque<(u64, TaskRecord)>,
+    /// Paths of cgroups by id.
+    pub cgroups: FxHashMap<u64, Arc<str>>,
+    pub log: SideLog,
+}
+
+impl Host {
+    /// A machine that nothing is known of; `generation` tells its kernel from those of others.
+    pub fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
+        Self {
+            name,
+            threads: FxHashMap::default(),
+            spaces: FxHashMap::default(),
+            kernel: Space::empty(generation),
+            kernel_text,
+            in_exec: 0,
+            leaving: VecDeque::new(),
+            cgroups: FxHashMap::default(),
+            log: SideLog::default(),
+        }
+    }
+
+    /// A thread has ended; those that did so long before are forgotten.
+    pub fn leave(&mut self, task: &TaskRecord, time: u64) {
+        // The kernel tears a thread's memory down after this record, and that is sampled too.
+        self.leaving.push_back((time, *task));
+        while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
+            let Some((_, gone)) = self.leaving.pop_front() else { break };
+            if self.threads.get(&gone.tid).is_some_and(|t| t.exited) {
+                self.threads.remove(&gone.tid);
+            }
+            if gone.pid == gone.tid && !self.threads.contains_key(&gone.pid) {
+                self.spaces.remove(&gone.pid);
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&task.tid) {
+            thread.exited = true;
+        }
+    }
+
+    /// Calls `each` for the mappings that it has, or that its history tells of.
+    pub fn each_map(&self, mut each: impl FnMut(MapId)) {
+        each(self.kernel_text);
+        for space in self.spaces.values().chain([&self.kernel]) {
+            space.maps().chain(space.before()).for_each(&mut each);
+        }
+        self.log.each_map(each);
+    }
+}

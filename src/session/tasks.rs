@@ -1,0 +1,49 @@
+//! The table of tasks: who samples belong to.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+/// A thread under one name; a thread that renames itself is two tasks. Index into [`Tasks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u32);
+
+/// Who a sample belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Which of the session's hosts it runs on.
+    pub host: u16,
+    pub pid: i32,
+    pub tid: i32,
+    pub comm: Arc<str>,
+    /// The id of its cgroup; 0 when it is not known.
+    pub cgroup: u64,
+}
+
+/// Distinct tasks, each once.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    list: Vec<Task>,
+    ids: HashMap<Task, TaskId>,
+}
+
+impl Tasks {
+    pub fn all(&self) -> &[Task] {
+        &self.list
+    }
+
+    pub fn id(&mut self, task: Task) -> TaskId {
+        let next = TaskId(self.list.len() as u32);
+        let id = *self.ids.entry(task.clone()).or_insert(next);
+        if id == next {
+            self.list.push(task);
+        }
+        id
+    }
+
+    /// Begins anew, and gives those that there were.
+    pub fn renew(&mut self) -> Vec<Task> {
+        self.ids.clear();
+        std::mem::take(&mut self.list)
+    }
+}

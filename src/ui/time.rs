@@ -18,6 +18,8 @@ pub struct TimeScreen {
     pub by: By,
     /// Nanoseconds of a column.
     pub length: u64,
+    /// Whether that was chosen, by the user or for all that a recording has.
+    pub chosen: bool,
     /// The first column of the page; the newest columns while `None`.
     pub page: Option<u64>,
     /// That of the newest sample while it was not moved.
@@ -39,6 +41,7 @@ impl Default for TimeScreen {
         Self {
             by: By::Offset,
             length: SECOND,
+            chosen: false,
             page: None,
             cursor: None,
             anchor: None,
@@ -127,7 +130,7 @@ impl TimeScreen {
     pub fn zoom(&mut self, step: isize, at: u64, columns: usize) {
         let here = LENGTHS.iter().position(|length| *length >= self.length).unwrap_or(LENGTHS.len() - 1);
         let next = here.saturating_add_signed(step).min(LENGTHS.len() - 1);
-        self.length = LENGTHS[next];
+        (self.length, self.chosen) = (LENGTHS[next], true);
         if self.cursor.is_none() && self.page.is_none() {
             return;
         }
@@ -143,9 +146,28 @@ pub fn fitting(ns: u64, columns: usize) -> u64 {
     LENGTHS.iter().find(fits).copied().unwrap_or(LENGTHS[LENGTHS.len() - 1])
 }
 
+/// Columns for a whole recording with rows that are offsets into them: seconds, or less where there are few.
+pub fn usual(ns: u64) -> u64 {
+    if ns >= FEW * SECOND {
+        return SECOND;
+    }
+    let enough = |length: &&u64| ns / **length >= MAP;
+    LENGTHS.iter().rev().find(enough).copied().unwrap_or(LENGTHS[0])
+}
+
+/// Seconds that tell something side by side, and columns that make a map where there are fewer.
+const FEW: u64 = 3;
+const MAP: u64 = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_recordings_have_short_columns() {
+        assert_eq!([12 * SECOND, 3 * SECOND].map(usual), [SECOND; 2]);
+        assert_eq!([2 * SECOND, 200_000_000, 0].map(usual), [200_000_000, 20_000_000, LENGTHS[0]]);
+    }
 
     fn heat(by: By) -> Heat {
         Heat { by, first: 10, columns: 5, rows: 4, length: SECOND, until: 12 * SECOND, ..Heat::default() }

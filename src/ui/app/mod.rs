@@ -40,7 +40,7 @@ use super::keymap::{Facts, Keymap};
 use super::overlay::Overlay;
 use super::prompt::Prompt;
 use super::screen::Screen;
-use super::time::TimeScreen;
+use super::time::{TimeScreen, usual};
 use super::tour::Tour;
 use super::units::UnitsScreen;
 
@@ -405,6 +405,9 @@ impl App {
             let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
             self.fields = Arc::new(tracepoints::fields(&self.info, &names));
         }
+        if answer.ended.is_some() && !std::mem::replace(&mut self.time.chosen, true) {
+            self.time.length = usual(answer.elapsed_ns);
+        }
         self.look_for_findings();
         self.screen.height = layout::table_height(self);
         self.follow_heat();
@@ -458,6 +461,12 @@ impl App {
 
     pub fn say(&mut self, text: impl Into<String>) {
         self.status = Some((Level::Info, text.into()));
+    }
+
+    /// Whether samples of a recording do not say when they were taken.
+    pub fn is_timeless(&self) -> bool {
+        let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
+        self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
     }
 
     /// The line under the cursor.

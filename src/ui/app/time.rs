@@ -7,7 +7,7 @@ use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
 use crate::ui::command::Command;
 use crate::ui::draw::time as drawn;
 use crate::ui::prompt::Ask;
-use crate::ui::time::{Spot, fitting};
+use crate::ui::time::{Spot, fitting, usual};
 
 use super::{App, Tab};
 
@@ -124,7 +124,8 @@ impl App {
         let columns = drawn::room(self, self.size).0;
         self.time.length = match (&self.answer.ended, next) {
             (Some(_), by) if by != By::Offset => fitting(self.answer.elapsed_ns, columns),
-            _ => SECOND,
+            (Some(_), _) => usual(self.answer.elapsed_ns),
+            (None, _) => SECOND,
         };
     }
 

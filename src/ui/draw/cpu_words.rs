@@ -24,8 +24,10 @@ pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, ar
     let Some(cpu) = cpu else { return };
     let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(app.cpus.column, cpu), theme.text)];
     if app.info.is_of_many() {
-        let name = app.info.host_names().swap_remove(0);
-        lines.push((format!("CPU {cpu} of all machines together: f host == {name} shows one"), theme.dim));
+        lines.push((
+            format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
+            theme.dim,
+        ));
     }
     // The first one stands at the top of the screen already.
     let first = app.findings.first();

@@ -18,7 +18,7 @@ use crate::ui::app::App;
 use crate::ui::flame::LEGEND;
 use crate::ui::theme::Theme;
 
-use super::put;
+use super::{put, table};
 
 /// Where the graph itself stands in the screen's area: a line above, a line below.
 pub fn graph(area: Rect) -> Rect {
@@ -35,8 +35,11 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     legend(app, &flame, theme, area, buffer);
     let place = graph(area);
     if flame.blocks.is_empty() {
-        let text = if flame.total.is_zero() { "no samples" } else { "nothing is left: u takes the last change back" };
-        put(buffer, place, 1, 1, text, theme.dim);
+        if flame.total.is_zero() {
+            table::empty(app, theme, place, buffer);
+        } else {
+            put(buffer, place, 1, 1, "nothing is left: u takes the last change back", theme.dim);
+        }
         return;
     }
     let selected = app.flame.index(&flame);
@@ -62,7 +65,11 @@ fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = app.flame.words();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
-    let right = format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.new.samples));
+    let right = if flame.total.is_zero() {
+        String::new()
+    } else {
+        format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.new.samples))
+    };
     let room = usize::from(area.width).saturating_sub(width(&right) + 4);
     // The end of a path says more than its beginning.
     let mut text = path.join(" › ");

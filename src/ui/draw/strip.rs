@@ -25,6 +25,10 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if area.height == 0 || room < 10 {
         return;
     }
+    if app.is_timeless() {
+        put(buffer, area, 1, 0, "these samples do not say when they were taken", theme.dim);
+        return;
+    }
     let x = 1 + put(buffer, area, 1, 0, "00:00 ", theme.dim);
     let grows = app.answer.ended.is_none();
     let parts = app.answer.timeline.parts(app.answer.elapsed_ns, usize::from(room), grows);

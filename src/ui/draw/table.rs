@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
+use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::query::Key;
 use crate::query::answer::{Line, Mark};
@@ -55,7 +56,7 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
 }
 
 /// What stands where no rows are: why, and what to do.
-fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(super) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &app.answer;
     let lines: Vec<String> = if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
         let hint = if app.filter.is_some() || !app.zooms.is_empty() {
@@ -64,7 +65,11 @@ fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             "i shows idle CPUs"
         };
         vec![
-            format!("None of {} samples passes: {}", answer.unfiltered.samples, app.whole_filter().unwrap_or_default()),
+            format!(
+                "None of {} samples passes: {}",
+                thousands(answer.unfiltered.samples),
+                app.whole_filter().unwrap_or_default()
+            ),
             hint.to_owned(),
         ]
     } else if answer.ended.is_some() {

@@ -118,9 +118,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 /// Why there is no map.
 fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
-    let untold = !app.info.has_times() || app.answer.start == 0 && heat.until == 0;
-    let timeless = app.info.origin == Origin::Recorded && app.answer.unfiltered.samples > 0 && untold;
-    if timeless {
+    if app.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
     }
     if app.answer.unfiltered.samples == 0 {
@@ -220,7 +218,10 @@ fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer)
 /// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
 /// underlined.
 fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
-    let step = u64::from((10 / wide.max(1)).max(1));
+    // A blank stands between two, however long the last one is.
+    let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
+    let wide_enough = (longest + 1).div_ceil(wide.max(1));
+    let step = u64::from((10 / wide.max(1)).max(wide_enough));
     for column in (0..heat.columns).filter(|column| (heat.first + *column as u64).is_multiple_of(step)) {
         let text = time(heat.column_time(column), heat.length);
         let x = slot_of(app, heat, column) * wide;

@@ -143,6 +143,11 @@ fn the_flame_graph_turned_zoomed_searched_and_edited() {
     let before = flame().text();
     assert_eq!(flame().keys("<right><down><ret>u").text(), before, "undo leads back");
     assert_eq!(flame().keys("rr").text(), before);
+    // The cursor is on a comm, which is no function: there is nothing around it, but it can be left out.
+    assert!(flame().keys("o").text().contains("the cursor is on no function"));
+    assert!(flame().keys("w^timer<ret>").text().contains("[around ^timer]"));
+    let without = flame().keys("x").text();
+    assert!(without.contains("without burn") && without.contains("# swapper  99.8 %"), "{without}");
 }
 
 /// Two recordings of the same program: rows and frames beside what they were.
@@ -163,8 +168,8 @@ fn a_recording_against_another() {
 fn a_view_against_another_and_its_command_line() {
     let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
     assert!(harness.text().contains("against all sample"), "{}", harness.text());
-    harness = harness.keys("B2M").keys(":command-line<ret>");
-    let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge burn'";
+    harness = harness.keys("B2<down>M").keys(":command-line<ret>");
+    let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge [burn]'";
     assert!(harness.saved.iter().any(|effect| effect.contains(said)), "{:?}", harness.saved);
     harness = harness.keys("1:write /nowhere/x<ret>Y");
     assert!(harness.saved.iter().any(|e| e.starts_with("Write(\"/nowhere/x\"") && e.contains("Symbol")));

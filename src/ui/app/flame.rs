@@ -5,9 +5,9 @@ use ratatui::layout::Rect;
 
 use super::{App, Zoom};
 use crate::filter::equals;
-use crate::query::blocks::{FlameSpec, Way};
+use crate::query::blocks::{Block, FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
-use crate::query::flame::Edit;
+use crate::query::flame::{Class, Edit};
 use crate::session::Origin;
 use crate::ui::command::Command;
 use crate::ui::draw::{flame as drawn, layout};
@@ -54,13 +54,13 @@ impl App {
                 place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
                 place.zoom.clear();
             }),
-            Command::Around(None) => match self.flame_name() {
+            Command::Around(None) => match self.flame_function() {
                 Some(name) => self.flame_around(exactly(&name)),
                 None => self.ask_for(Ask::Around, String::new()),
             },
             Command::Around(Some(text)) => self.flame_around(text.clone()),
             Command::MarkAll => {
-                let name = self.flame_name().map(|n| exactly(&n));
+                let name = self.flame_frame().map(|block| exactly(&block.name));
                 self.flame.find = if self.flame.find == name { None } else { name };
             }
             Command::Search(None) => self.ask_for(Ask::Search, self.flame.find.clone().unwrap_or_default()),
@@ -101,17 +101,14 @@ impl App {
         true
     }
 
-    /// The function under the cursor.
-    fn flame_name(&self) -> Option<String> {
-        let flame = self.answer.flame.as_ref()?;
-        self.flame.block(flame).filter(|b| b.pooled == 0).map(|b| b.name.to_string())
+    /// The frame under the cursor, a function's or a comm's.
+    fn flame_frame(&self) -> Option<&Block> {
+        self.flame.block(self.answer.flame.as_ref()?).filter(|block| block.pooled == 0)
     }
 
     /// The function under the cursor.
     pub(super) fn flame_function(&self) -> Option<String> {
-        let flame = self.answer.flame.as_ref()?;
-        let block = self.flame.block(flame).filter(|b| b.pooled == 0 && b.row > 0)?;
-        Some(block.name.to_string())
+        self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
     }
 
     fn flame_around(&mut self, text: String) {
@@ -159,19 +156,18 @@ impl App {
     }
 
     fn flame_drop(&mut self, name: Option<String>) {
-        let Some(name) = name.or_else(|| self.flame_name()) else { return };
-        let zoom = Zoom {
-            label: format!("without {name}"),
-            expression: format!("!({})", equals("stack", &name)),
-            range: None,
-        };
+        let under = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
+        let Some((name, is_comm)) = name.map(|name| (name, false)).or_else(under) else { return };
+        let field = if is_comm { "comm" } else { "stack" };
+        let zoom =
+            Zoom { label: format!("without {name}"), expression: format!("!({})", equals(field, &name)), range: None };
         if !self.zooms.contains(&zoom) {
             self.zooms.push(zoom);
         }
     }
 
     fn flame_edit(&mut self, command: &Command) {
-        let block = self.answer.flame.as_ref().and_then(|flame| self.flame.block(flame)).filter(|b| b.pooled == 0);
+        let block = self.flame_frame().filter(|block| block.class != Class::Thread);
         let (name, dso) = (block.map(|b| b.name.clone()), block.map(|b| b.dso.clone()));
         let given = |text: &Option<String>, here: Option<std::sync::Arc<str>>| {
             text.as_deref().map(Into::into).or(here).filter(|t| !t.is_empty())

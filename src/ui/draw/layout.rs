@@ -83,7 +83,10 @@ pub fn columns(width: u16, chosen: &[Field]) -> Vec<Span> {
         shown.iter().enumerate().map(|(i, f)| fixed(*f, bar, i == 0) + 1).sum::<u16>() + 1
     };
     let least = if chosen.contains(&Field::Key(Key::Sym)) { 32 } else { 0 };
-    for drop in [Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid), Field::Old] {
+    let mut drops = vec![Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid), Field::Old];
+    // The machine says more than the process on it.
+    drops.extend(chosen.contains(&Field::Key(Key::Host)).then_some(Field::Key(Key::Pid)));
+    for drop in drops {
         if need(&shown, bar) + least > width && shown.len() > 2 {
             if bar > 0 && need(&shown, 0) + least <= width {
                 bar = 0;

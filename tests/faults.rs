@@ -34,7 +34,8 @@ fn shell(before: &str, args: &str) -> Command {
 /// Samples in a recording, and whether it is whole.
 fn counted(file: &Path) -> (u64, bool) {
     let output = program().arg("report").arg(file).args(["--format", "json"]).output().expect("ran");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}: {:?} {}", file.display(), output.status, text(&output)));
     (report["events"][0]["samples"].as_u64().unwrap_or(0), output.status.success() && output.stderr.is_empty())
 }
 

@@ -164,7 +164,7 @@ fn two_machines_on_the_screen() {
         .wait_for("■ file")
         .wait_for(" vm xy ")
         .wait_for("906 samples")
-        .wait_for("Host")
+        .wait_for("38 vm ")
         .wait_for("clocks cannot be compared");
     session.keys("@").wait_for("host vm  50.0 % of all");
     session.keys("\x7f:filter host == xy\r").wait_for("host == xy  50.0 % of all");
@@ -178,26 +178,69 @@ fn two_machines_on_the_screen() {
     assert!(session.end().success() && session.is_restored());
 }
 
-/// Two machines that are recorded now; what stands for ssh runs both lines here.
+/// What stands for ssh runs the lines here; one machine's link hangs after its first words, one cannot be reached.
+const SSH: &str = r#"#!/bin/sh
+for line; do host=$before before=$line; done
+case $host in
+  node-9) echo 'ssh: connect to host node-9: No route to host' >&2; exit 255;;
+  node-8) sh -c "$line" | { head -c 200000; sleep 20; };;
+  *) exec sh -c "$line";;
+esac
+"#;
+
+fn over_the_wire(dir: &Path, hosts: &[&str]) -> Session {
+    use std::os::unix::fs::PermissionsExt;
+    let ssh = dir.join("ssh");
+    std::fs::write(&ssh, SSH).expect("written");
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
+    let ssh = ssh.to_string_lossy().into_owned();
+    let env = [("PERFPROF_SSH", ssh.as_str()), ("PERFPROF_REMOTE", env!("CARGO_BIN_EXE_perfprof-tui"))];
+    let args = [&["open"], hosts, &["--", "-F", "499", "-e", "cpu-clock"]].concat();
+    Session::start_in(&args, 30, 130, &env)
+}
+
 #[test]
 fn two_machines_over_the_wire() {
-    use std::os::unix::fs::PermissionsExt;
     const NAME: &str = "two_machines_over_the_wire";
     if !common::allowed(NAME) {
         return;
     }
     let dir = tempfile::tempdir().expect("dir");
-    let ssh = dir.path().join("ssh");
-    std::fs::write(&ssh, "#!/bin/sh\nfor line; do :; done\nexec sh -c \"$line\"\n").expect("written");
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
-    let ssh = ssh.to_string_lossy().into_owned();
-    let env = [("PERFPROF_SSH", ssh.as_str()), ("PERFPROF_REMOTE", env!("CARGO_BIN_EXE_perfprof-tui"))];
-    let args = ["open", "ssh://root@node-7", "ssh://node-8", "--", "-F", "499", "-e", "cpu-clock"];
-    let mut session = Session::start_in(&args, 30, 130, &env);
-    session.wait_for(" node-7 node-8 ").wait_for("● live").wait_for("cpu-clock 499 Hz");
-    session.keys(":sort host,sym\r").wait_for("node-7  ").wait_for("node-8  ");
-    session.keys("i").wait_for("[kernel.kallsyms]");
+    let mut session = over_the_wire(dir.path(), &["ssh://root@node-7", "ssh://node-6"]);
+    session.wait_for(" node-7 node-6 ").wait_for("● live").wait_for("cpu-clock 499 Hz");
+    session.keys(":sort host,dso,sym\r").wait_for("node-7  ").wait_for("node-6  ");
+    session.keys("i").wait_for(" [kernel.kallsyms] ");
     assert!(!session.text().contains("cannot be compared"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// The others go on.
+#[test]
+fn a_machine_that_hangs_or_cannot_be_reached() {
+    const NAME: &str = "a_machine_that_hangs_or_cannot_be_reached";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let mut session = over_the_wire(dir.path(), &["ssh://node-7", "ssh://node-8", "ssh://node-9"]);
+    session.wait_for(" node-7 node-8 ").wait_for("no recording comes from node-9");
+    session.keys("l").wait_for("node-9: ssh: connect to host node-9: No route to host");
+    session.keys("\r:filter host == node-7\r").wait_for("host == node-7");
+    // Two of the machine's CPUs give two thousand samples in these seconds, of which the first words had none.
+    let start = std::time::Instant::now();
+    let samples = |session: &Session| -> u64 {
+        let text = session.text();
+        let header = text.lines().next().unwrap_or_default().to_owned();
+        let words: Vec<&str> = header.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "samples").unwrap_or(1);
+        words[at - 1].replace(',', "").parse().unwrap_or(0)
+    };
+    let first = samples(&session);
+    while samples(&session) < first + 2_000 {
+        assert!(start.elapsed() < common::session::PATIENCE, "it stands still:\n{}", session.text());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

@@ -97,16 +97,16 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
     let names_are_needed = remotes.len() < paths.len();
     let source: Box<dyn Source> = match remotes.as_slice() {
         [] => recording::open(&paths)?,
-        [first, ..] => {
+        _ => {
             let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
             let mut hosts = vec![None; paths.len()];
             remotes.iter().for_each(|remote| hosts[remote.at] = Some(remote.host.clone()));
-            let source = recording::open_as(&paths, Some(name), &hosts);
+            let source = recording::open_as(&paths, Some(name.clone()), &hosts);
             let source = source.with_context(|| {
                 // Its last words come with its end.
                 std::thread::sleep(LAST_WORDS);
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
-                format!("{} sent no recording: {}", first.name, said.join("; ")).trim_end_matches(": ").to_owned()
+                format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
             })?;
             Box::new(Kept { source, kept: remotes })
         }

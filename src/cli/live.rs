@@ -124,7 +124,8 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
         per_sample: None,
     };
     let apart = opened.source.info().hosts.iter().any(|host| host.shift.is_none());
-    let warning = apart.then(|| CLOCKS.to_owned());
+    let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
+    let warning = apart.then(|| CLOCKS.to_owned()).or_else(absent);
     session(opened.source, options, view, start, warning, files)
 }
 

@@ -149,10 +149,14 @@ impl Driver for Outer {
 
 pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
     let cmdline: Vec<String> = std::env::args().collect();
-    let (mut samples, mut bytes, mut names) = (0, 0, Vec::new());
+    let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
     for (host, own) in moment.hosts.iter().enumerate() {
         // A recording is of one machine.
-        let path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
+        let mut path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
+        // Names that differ may be written alike.
+        while names.contains(&path.display().to_string()) {
+            path = name_with_host(&path, &host.to_string());
+        }
         let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
         let written =
             written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;

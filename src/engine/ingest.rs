@@ -230,7 +230,7 @@ impl Ingest {
         if batch.input_done {
             self.rounds[input].complete = u64::MAX;
         }
-        let rounds = self.recorded.then(|| self.rounds.iter().map(|r| r.complete).min()).flatten();
+        let rounds = if self.recorded { self.complete(&batch.quiet) } else { None };
         if let Some(until) = batch.complete_until {
             self.core.units.until(until);
         }
@@ -247,6 +247,12 @@ impl Ingest {
                 },
             );
         }
+    }
+
+    /// Up to which time all has come from all inputs but the quiet ones; of nothing but those, what any has said.
+    fn complete(&self, quiet: &[u16]) -> Option<u64> {
+        let waited = (0..self.rounds.len()).filter(|i| !quiet.contains(&(*i as u16)));
+        waited.map(|i| self.rounds[i].complete).min().or(self.rounds.iter().map(|round| round.complete).max())
     }
 
     /// Finds the records in a buffer and their times.

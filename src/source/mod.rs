@@ -158,6 +158,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// Which of the source's inputs they are from.
     pub input: u16,
+    /// Inputs that have brought nothing for a while: nothing is held back for what they may still bring.
+    pub quiet: Vec<u16>,
     /// That input has nothing more.
     pub input_done: bool,
     /// Samples that carry names, for sources without addresses.

@@ -5,7 +5,7 @@ use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::bit;
-use crate::source::{Host, Info};
+use crate::source::Host;
 
 use super::input::Input;
 
@@ -70,14 +70,4 @@ pub fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
     plain(&a.name) == plain(&b.name)
         && (a.attr.kind, a.attr.config) == (b.attr.kind, b.attr.config)
         && left_out.iter().all(|flag| a.attr.has(*flag) == b.attr.has(*flag))
-}
-
-/// How far an input has been read, in a time that those of all machines can be compared by.
-pub fn reached(info: &Info, inputs: &[Input], at: usize) -> u64 {
-    let input = &inputs[at];
-    let shift_of = |at: usize| info.host_of.get(at).map_or(Some(0), |host| info.hosts[usize::from(*host)].shift);
-    match (0..inputs.len()).all(|at| shift_of(at).is_some()) {
-        true => input.newest.saturating_add_signed(shift_of(at).unwrap_or(0)),
-        false => input.newest - input.oldest.min(input.newest),
-    }
 }

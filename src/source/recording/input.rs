@@ -96,6 +96,11 @@ impl Input {
         self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
     }
 
+    /// What it waits for when it is read next; `None` where something is here already.
+    pub fn waits_for(&self) -> Option<&Reader> {
+        self.plain.is_empty().then_some(&self.reader)
+    }
+
     /// Whether its bytes come as somebody writes them.
     pub fn flows(&self) -> bool {
         matches!(self.reader, Reader::Pipe { .. })

@@ -4,6 +4,7 @@ mod hosts;
 pub mod input;
 pub mod open;
 pub mod reader;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::symbols::given::Given;
 use super::{Batch, Control, Info, Source, SourceError, Step};
 use input::{Beside, Found, Input};
 
+use turns::Turns;
+
 pub use open::{open, open_as};
 
 type BuildIds = Vec<(bool, BuildId, String)>;
@@ -29,7 +32,7 @@ type BuildIds = Vec<(bool, BuildId, String)>;
 pub struct RecordingSource {
     name: String,
     inputs: Vec<Input>,
-    done: Vec<bool>,
+    turns: Turns,
     info: Info,
     /// Build ids of inputs of other machines than the first, until their first records.
     late_ids: HashMap<usize, BuildIds>,
@@ -38,10 +41,11 @@ pub struct RecordingSource {
 }
 
 impl RecordingSource {
-    /// Puts inputs together, each of a machine of this name: equal events become one.
-    pub fn new(name: String, mut inputs: Vec<Input>, named: &[String]) -> Self {
+    /// Puts inputs together, each of a machine of this name: equal events become one. `notes` is what the user
+    /// should know of those that are missing.
+    pub fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
         let (hosts, host_of) = hosts::of(&inputs, named);
-        let mut beside = Beside::default();
+        let mut beside = Beside { notes, ..Beside::default() };
         let mut events: Vec<EventDesc> = Vec::new();
         let mut places = Vec::new();
         for input in &mut inputs {
@@ -74,7 +78,7 @@ impl RecordingSource {
         beside.notes.extend(hosts::note(&hosts));
         let mut info = describe(&name, &inputs, events, places, &mut beside);
         (info.hosts, info.host_of) = (hosts, host_of);
-        Self { name, done: vec![false; inputs.len()], inputs, info, late_ids, beside, stopped: false }
+        Self { name, turns: Turns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
     }
 
     fn progress(&self) -> (u64, u64) {
@@ -154,17 +158,21 @@ impl Source for RecordingSource {
             batch.complete_until = Some(u64::MAX);
             return Ok(Step::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
         }
-        let behind = (0..self.inputs.len())
-            .filter(|i| !self.done[*i])
-            .min_by_key(|i| hosts::reached(&self.info, &self.inputs, *i));
-        let Some(i) = behind else {
+        if self.turns.all_done() {
             batch.complete_until = Some(u64::MAX);
             return Ok(Step::End(format!("end of {}", self.name)));
-        };
+        }
+        let next = self.turns.next(&self.info, &self.inputs);
+        batch.quiet = if self.inputs.len() > 1 { self.turns.quiet(&self.inputs) } else { Vec::new() };
+        let Some(i) = next else { return Ok(Step::More) };
         batch.input = i as u16;
-        if self.inputs[i].next(&mut batch.bytes, &mut self.beside) == Found::End {
-            self.done[i] = true;
-            batch.input_done = true;
+        match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
+            Found::Records => self.turns.brought(i),
+            Found::NotYet => {}
+            Found::End => {
+                self.turns.end(i);
+                batch.input_done = true;
+            }
         }
         batch.notes.append(&mut self.beside.notes);
         batch.build_ids.extend(self.late_ids.remove(&i).into_iter().flatten());

@@ -32,12 +32,23 @@ pub fn open_as(
     hosts: &[Option<String>],
 ) -> Result<Box<dyn Source>, SourceError> {
     let (mut inputs, mut named) = (Vec::new(), Vec::new());
+    let mut absent = Vec::new();
     for (i, path) in paths.iter().enumerate() {
-        let wrap = |error: ReadError| SourceError::File { path: path.display().to_string(), error };
-        match open_one(path).map_err(wrap)? {
+        let remote = hosts.get(i).and_then(Option::as_deref);
+        let shown = remote.map_or_else(|| path.display().to_string(), str::to_owned);
+        let wrap = |error: ReadError| SourceError::File { path: shown.clone(), error };
+        let kind = match open_one(path) {
+            // One machine that does not answer keeps nobody from seeing the others.
+            Err(error) if remote.is_some() && paths.len() > 1 => {
+                absent.push(wrap(error));
+                continue;
+            }
+            kind => kind.map_err(wrap)?,
+        };
+        match kind {
             Kind::Records(more) => {
                 let own = || more.first().and_then(|input| input.rec.features.text(bit::HOSTNAME, input.rec.big));
-                let host = hosts.get(i).cloned().flatten().or_else(own).unwrap_or_default();
+                let host = remote.map(str::to_owned).or_else(own).unwrap_or_default();
                 named.extend(more.iter().map(|_| host.clone()));
                 inputs.extend(more);
             }
@@ -53,10 +64,14 @@ pub fn open_as(
         [first, .., last] => format!("{} to {}", first.display(), last.display()),
         [] => String::new(),
     });
+    let notes = absent.iter().map(|error| format!("no recording comes from {error}")).collect();
+    if let Some(error) = absent.into_iter().next().filter(|_| inputs.is_empty()) {
+        return Err(error);
+    }
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    Ok(Box::new(RecordingSource::new(name, inputs, &named)))
+    Ok(Box::new(RecordingSource::new(name, inputs, &named, notes)))
 }
 
 enum Kind {

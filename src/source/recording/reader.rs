@@ -3,7 +3,6 @@
 use rustix::buffer::spare_capacity;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -64,7 +63,7 @@ impl Reader {
                     out.append(ahead);
                     return Ok(Filled::Some);
                 }
-                if !ready(pipe)? {
+                if !is_ready(pipe)? {
                     return Ok(Filled::NotYet);
                 }
                 let before = out.len();
@@ -74,6 +73,14 @@ impl Reader {
                 *at += n as u64;
                 Ok(if n == 0 { Filled::End } else { Filled::Some })
             }
+        }
+    }
+
+    /// The pipe that has to be waited for.
+    fn empty_pipe(&self) -> Option<&File> {
+        match self {
+            Self::Pipe { pipe, ahead, .. } if ahead.is_empty() => Some(pipe),
+            _ => None,
         }
     }
 
@@ -100,9 +107,22 @@ pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usiz
     (out.len() - before, error)
 }
 
-fn ready(pipe: &File) -> io::Result<bool> {
-    let fd = pipe.as_fd();
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+/// Which of some readers have something, or have ended; `None` stands for one that has. Where none has, they are
+/// waited for together.
+pub fn wait(readers: &[Option<&Reader>]) -> io::Result<Vec<bool>> {
+    let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();
+    let mut fds: Vec<PollFd<'_>> = pipes.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();
+    let patience = if fds.len() < readers.len() { 0 } else { WAIT_NS };
+    match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: patience })) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let mut polled = fds.iter().map(|fd| !fd.revents().is_empty());
+    Ok(pipes.iter().map(|pipe| pipe.is_none() || polled.next().unwrap_or(true)).collect())
+}
+
+fn is_ready(pipe: &File) -> io::Result<bool> {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
     match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: WAIT_NS })) {
         Ok(n) => Ok(n > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),

@@ -4,7 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::session::Session;
+use common::session::{Session, instead_of_ssh};
 use common::{data, program};
 use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
@@ -189,14 +189,9 @@ esac
 "#;
 
 fn over_the_wire(dir: &Path, hosts: &[&str]) -> Session {
-    use std::os::unix::fs::PermissionsExt;
-    let ssh = dir.join("ssh");
-    std::fs::write(&ssh, SSH).expect("written");
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
-    let ssh = ssh.to_string_lossy().into_owned();
-    let env = [("PERFPROF_SSH", ssh.as_str()), ("PERFPROF_REMOTE", env!("CARGO_BIN_EXE_perfprof-tui"))];
+    let env = instead_of_ssh(dir, SSH);
     let args = [&["open"], hosts, &["--", "-F", "499", "-e", "cpu-clock"]].concat();
-    Session::start_in(&args, 30, 130, &env)
+    Session::start_in(&args, 30, 130, &env.each_ref().map(|(name, value)| (*name, value.as_str())))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use common::data;
-use common::session::{PATIENCE, Session, cells};
+use common::session::{PATIENCE, Session, cells, instead_of_ssh};
 
 fn open(rows: u16, cols: u16) -> Session {
     let file = data("ipvs-cpu32.data");
@@ -281,25 +281,21 @@ fn the_demo_and_its_tour() {
 /// A machine that is recorded now, over the wire; what stands for ssh runs the line here.
 #[test]
 fn another_machine_over_the_wire() {
-    use std::os::unix::fs::PermissionsExt;
     const NAME: &str = "another_machine_over_the_wire";
     if !common::allowed(NAME) {
         return;
     }
     let dir = tempfile::tempdir().expect("dir");
-    let ssh = dir.path().join("ssh");
-    std::fs::write(&ssh, "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n")
-        .expect("written");
-    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
-    let ssh_path = ssh.to_string_lossy().into_owned();
-    let env = [("PERFPROF_SSH", ssh_path.as_str()), ("PERFPROF_REMOTE", env!("CARGO_BIN_EXE_perfprof-tui"))];
+    let script = "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n";
+    let env = instead_of_ssh(dir.path(), script);
+    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
     let mut session =
         Session::start_in(&["open", "ssh://root@node-7:2222", "--", "-F", "499", "-e", "cpu-clock"], 24, 110, &env);
     session.wait_for("ssh://root@node-7:2222").wait_for("● live").wait_for("cpu-clock 499 Hz");
     session.keys("i").wait_for(" swapper").wait_for("[kernel.kallsyms]");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
-    let args = std::fs::read_to_string(ssh.with_extension("args")).expect("it ran");
+    let args = std::fs::read_to_string(dir.path().join("ssh.args")).expect("it ran");
     assert!(args.starts_with("-p 2222 -T -C -- root@node-7 "), "{args}");
     assert!(args.contains("record -q -o - --names -F 499 -e cpu-clock"), "{args}");
 }

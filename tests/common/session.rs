@@ -5,6 +5,16 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// A script that stands for ssh, and the environment in which it does: it runs here what is meant for elsewhere.
+pub fn instead_of_ssh(dir: &std::path::Path, script: &str) -> [(&'static str, String); 2] {
+    use std::os::unix::fs::PermissionsExt;
+    let ssh = dir.join("ssh");
+    std::fs::write(&ssh, script).expect("written");
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("made to run");
+    let program = env!("CARGO_BIN_EXE_perfprof-tui").to_owned();
+    [("PERFPROF_SSH", ssh.to_string_lossy().into_owned()), ("PERFPROF_REMOTE", program)]
+}
+
 /// A running program with its screen.
 pub struct Session {
     pub pty: pty_process::blocking::Pty,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-/// A thread under one name; a thread that renames itself is two tasks. Index into [`Tasks`].
+/// A thread under one name; a thread that renames itself is two tasks. Index into [`super::Session::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u32);
 

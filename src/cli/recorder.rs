@@ -25,9 +25,10 @@ const USUAL: usize = 512 << 20;
 /// What names, rings and the screen take beside them.
 const REST: u64 = 96 << 20;
 
-/// What samples may use where memory is limited: answers and snapshots take a multiple of it for a while.
-fn usual(limit: Option<u64>) -> usize {
-    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 4);
+/// What samples may use of a machine's memory, where cgroups may limit it. The whole process takes three to five times
+/// that, as answers, names and forgetting take their part; where memory is limited all of that must fit.
+fn usual(machine: u64, limit: Option<u64>) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 6).min(machine / 32);
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
 }
 
@@ -54,7 +55,7 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
         Usage(format!("{option} {value}: expected {expected}")).into()
     };
     let memory = match &args.memory {
-        None => usual(limits::memory_limit()),
+        None => usual(limits::memory(), limits::memory_limit()),
         Some(text) => {
             let size = setup::size(text).filter(|b| *b >= LEAST);
             size.ok_or_else(|| usage("--memory", text, "a size of 16M or more"))?
@@ -156,7 +157,7 @@ mod tests {
         let kept =
             parsed(&["--trigger", "lost > 0", "--trigger-dir", &below, "--trigger-span", "10s"]).expect("parsed");
         let watched = kept.watched.expect("watched");
-        assert_eq!((kept.memory, kept.keep), (usual(limits::memory_limit()), Some(600_000_000_000)));
+        assert_eq!((kept.memory, kept.keep), (usual(limits::memory(), limits::memory_limit()), Some(600_000_000_000)));
         assert_eq!((watched.before, watched.after, watched.pause), (10_000_000_000, 5_000_000_000, 60_000_000_000));
         assert!(Path::new(&below).is_dir());
         assert_eq!(parsed(&["--keep", "all"]).expect("parsed").keep, None);
@@ -174,8 +175,10 @@ mod tests {
 
     #[test]
     fn a_limit_of_memory_is_kept() {
-        assert_eq!([None, Some(64 << 30)].map(usual), [USUAL; 2]);
-        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(Some(limit)) >> 20), [232, 40, 16]);
+        let large = 256 << 30;
+        assert_eq!([None, Some(64 << 30)].map(|limit| usual(large, limit)), [USUAL; 2]);
+        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(large, Some(limit)) >> 20), [154, 26, 16]);
+        assert_eq!([4 << 30, 8 << 30, 1 << 20].map(|machine| usual(machine, None) >> 20), [128, 256, 16]);
     }
 
     #[test]

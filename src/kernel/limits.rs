@@ -71,6 +71,12 @@ impl Rights {
     }
 }
 
+/// The machine's memory in bytes.
+pub fn memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
+}
+
 /// The most memory that the cgroups of this process allow, in bytes (cgroups(7)); `None` where none of them limits it.
 pub fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;

@@ -120,10 +120,20 @@ pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Re
         let host = host.rsplit('@').next().unwrap_or_default().to_owned();
         out.push(Remote { child, name, host, at, _stream: stream, said });
     }
+    name_apart(&mut out);
     if out.is_empty() && !options.is_empty() {
         return Err(Usage("options after -- are for `record` on ssh://HOST".to_owned()).into());
     }
     Ok(out)
+}
+
+/// Machines behind one name, as tunnels to several have it, are told apart by what the user typed.
+fn name_apart(remotes: &mut [Remote]) {
+    let shared = |at: usize| remotes.iter().any(|r| r.host == remotes[at].host && r.name != remotes[at].name);
+    let shared: Vec<bool> = (0..remotes.len()).map(shared).collect();
+    for (remote, _) in remotes.iter_mut().zip(shared).filter(|(_, shared)| *shared) {
+        remote.host = remote.name.trim_start_matches("ssh://").trim_end_matches('/').to_owned();
+    }
 }
 
 #[cfg(test)]

@@ -140,6 +140,22 @@ fn a_snapshot_of_each_is_what_was_recorded_there() {
 }
 
 #[test]
+fn what_one_machine_lost_no_other_has() {
+    let dir = tempfile::tempdir().expect("dir");
+    let files = [data("corpus/synth-throttle.data"), data("ipvs-cpu32.data")];
+    let moment = load(&files).ingest.core().moment();
+    assert_eq!(moment.hosts.len(), 2);
+    let lost = |file: &Path| load(&[file.to_owned()]).ingest.core().profile.ledger.lost_records;
+    let saved = [0, 1].map(|host| {
+        let saved = dir.path().join(format!("saved-{host}.data"));
+        perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+        lost(&saved)
+    });
+    assert_eq!(saved, [lost(&files[0]), lost(&files[1])]);
+    assert!(saved[0] > 0 && saved[1] == 0, "{saved:?}");
+}
+
+#[test]
 fn what_cannot_be_done_with_several_is_said() {
     let files = [data("fp-spin.data"), data("ipvs-cpu32.data")];
     let said = |args: &[&str]| {

@@ -47,6 +47,13 @@ pub struct Hosts {
     aside: Vec<(Option<OffCpu>, Vec<Pairing>)>,
 }
 
+impl Hosts {
+    /// The machine that is turned to.
+    pub fn at(&self) -> u16 {
+        self.at
+    }
+}
+
 fn machines(info: &Info) -> Vec<Features> {
     let is_clock = |feature: &&(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
     let clock: Features = info.machine.iter().filter(is_clock).cloned().collect();

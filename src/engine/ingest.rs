@@ -381,7 +381,7 @@ impl Core {
                 let layout = &self.decoders[input].form_of(header, body).layout;
                 let cpu =
                     layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
-                self.profile.losses.push(Loss { time, samples: lost, cpu });
+                self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
                 self.units.lose(cpu.map(u32::from), time, lost);
                 self.off_cpu.iter_mut().for_each(OffCpu::forget);
                 self.pairs.iter_mut().for_each(Pairing::forget);

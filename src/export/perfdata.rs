@@ -60,7 +60,7 @@ pub fn save_host(
     let mut side = SideWriter::new(&moment.dsos, &own.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
     let mut stacks = Stacks { moment, chains: HashMap::new(), shared: moment.dsos.shared_maps(), words: Vec::new() };
-    let mut losses = moment.losses.all().filter(|loss| range.contains(&loss.time)).peekable();
+    let mut losses = moment.losses.all().filter(|loss| loss.host == host && range.contains(&loss.time)).peekable();
     let (mut first, mut last, mut samples) = (u64::MAX, 0, 0);
     for chunk in &moment.chunks {
         for i in 0..chunk.len() {

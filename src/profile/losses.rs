@@ -10,6 +10,8 @@ pub struct Loss {
     pub samples: u64,
     /// Whose ring was full; `None` when that is not known.
     pub cpu: Option<u16>,
+    /// Which of the session's hosts it was on.
+    pub host: u16,
 }
 
 /// Spans in which nothing was measured, as all events rested; the last one may be open, up to `u64::MAX`.

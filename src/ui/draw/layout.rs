@@ -71,7 +71,12 @@ pub fn columns(width: u16, chosen: &[Field]) -> Vec<Span> {
     let mut shown: Vec<Field> = chosen.to_vec();
     let mut bar: u16 = if width >= 100 { 8 } else { 0 };
     let names = if width >= 160 { 24 } else { 15 };
-    let dso = if width >= 160 { 28 } else { 18 };
+    let dso = match width {
+        160.. => 28,
+        // Machines take of its room: what tells rows apart stays, and so do symbols.
+        ..100 if chosen.contains(&Field::Key(Key::Host)) => 10,
+        _ => 18,
+    };
     let fixed = |field: Field, bar: u16, first: bool| match field {
         Field::Key(Key::Comm) => names.min(15),
         Field::Key(Key::Dso) => dso,
@@ -83,10 +88,7 @@ pub fn columns(width: u16, chosen: &[Field]) -> Vec<Span> {
         shown.iter().enumerate().map(|(i, f)| fixed(*f, bar, i == 0) + 1).sum::<u16>() + 1
     };
     let least = if chosen.contains(&Field::Key(Key::Sym)) { 32 } else { 0 };
-    let mut drops = vec![Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid), Field::Old];
-    // The machine says more than the process on it.
-    drops.extend(chosen.contains(&Field::Key(Key::Host)).then_some(Field::Key(Key::Pid)));
-    for drop in drops {
+    for drop in [Field::Period, Field::Samples, Field::Key(Key::Comm), Field::Key(Key::Tid), Field::Old] {
         if need(&shown, bar) + least > width && shown.len() > 2 {
             if bar > 0 && need(&shown, 0) + least <= width {
                 bar = 0;

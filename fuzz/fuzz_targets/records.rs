@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
             if let Ok(sample) = layout.sample(header, body) {
                 profile.add(&mut session, &sample, header.misc & 7, 0);
             }
-        } else if let Ok(decoded) = Record::decode(header, body) {
+        } else if let Ok(decoded) = Record::decode(header, body, true) {
             session.apply(&decoded, 1);
         }
         ControlFlow::Continue(())

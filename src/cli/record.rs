@@ -10,6 +10,7 @@ use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::event::tracepoint;
+use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
 use crate::kernel::attr::TYPE_TRACEPOINT;
@@ -146,6 +147,8 @@ struct Recorder {
     /// Tables of functions that go with a stream.
     tables: Option<TableWriter>,
     beside: Vec<u8>,
+    /// Of a file's programs; a stream has no place for what is known at its end.
+    identities: Option<Identities>,
     own_pid: Option<i32>,
     samples: u64,
     lost: u64,
@@ -180,8 +183,9 @@ impl Recorder {
         writer.records(&out)?;
         let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
         let names = args.names && matches!(writer, Out::Stream(_));
+        let identities = matches!(writer, Out::File(_)).then(|| Identities::new(session.dsos.clone()));
         let tables = names.then(|| TableWriter::new(session, Options::of_user(), layout));
-        Ok(Self { writer, tables, beside: Vec::new(), own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
+        Ok(Self { writer, tables, beside: Vec::new(), identities, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
     }
 
     fn record(&mut self, source: &mut LiveSource, stop: &AtomicBool) -> anyhow::Result<String> {
@@ -229,6 +233,8 @@ impl Recorder {
                     let time = field(24);
                     self.span = (self.span.0.min(time), self.span.1.max(time));
                 }
+            } else if let Some(identities) = &mut self.identities {
+                identities.follow(header, &bytes[at..]);
             }
             at += size;
         }
@@ -243,6 +249,7 @@ impl Recorder {
                 let mut sections = described(info)?;
                 sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
                 sections.extend(features::clock());
+                sections.extend(self.identities.map(|identities| features::build_ids(identities.list())));
                 writer.finish(sections)?
             }
         };

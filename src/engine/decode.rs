@@ -19,6 +19,8 @@ pub struct Decoder {
     ids: FxHashMap<u64, u16>,
     /// Whether the time stands at the same place in records of all events.
     uniform: bool,
+    /// Whether mappings may be told with the build ids of their files.
+    pub build_ids: bool,
 }
 
 /// How samples of some ids are laid out, and what they are of.
@@ -44,6 +46,7 @@ impl Decoder {
         let trailer = |l: &Layout| (l.sample_type & 0x1_00c6 | l.sample_type & 0x240, l.id_all, l.time_offset());
         let layout = desc.layout();
         self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
+        self.build_ids |= desc.attr.has(Flag::BuildId);
         let own = self.forms.len() as u16;
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };

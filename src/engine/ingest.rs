@@ -372,7 +372,7 @@ impl Core {
             let id = self.decoders[input].form_of(header, body).layout.trailer(body).unwrap_or_default();
             return self.back(id.tid, time, id.cpu);
         }
-        match Record::decode(header, body) {
+        match Record::decode(header, body, self.decoders[input].build_ids) {
             Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
                 let ledger = &mut self.profile.ledger;
                 ledger.lost_records = ledger.lost_records.saturating_add(lost);

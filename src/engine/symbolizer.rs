@@ -51,6 +51,8 @@ pub struct Named {
     pub sources: Vec<(DsoId, String)>,
     /// Files for which a debug file could be fetched.
     pub stripped: Vec<(DsoId, BuildId)>,
+    /// Build ids of files that nothing had told.
+    pub identified: Vec<(DsoId, BuildId)>,
 }
 
 /// Frames whose lines are wanted.
@@ -110,8 +112,9 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
                 let frames =
                     portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
                 let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
-                let stripped = resolver.take_stripped();
-                if name_tx.send(Named { epoch: job.epoch, frames, problems, sources, stripped }).is_err() {
+                let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
+                let named = Named { epoch: job.epoch, frames, problems, sources, stripped, identified };
+                if name_tx.send(named).is_err() {
                     return;
                 }
             }

@@ -4,6 +4,7 @@
 pub mod copy;
 pub mod firefox;
 pub mod folded;
+pub mod ids;
 pub mod perfdata;
 pub mod pprof;
 pub mod side;

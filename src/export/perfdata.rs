@@ -12,13 +12,11 @@ use crate::perfdata::features::{self, Section};
 use crate::perfdata::write::{Atomic, Writer};
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
-use crate::record::kinds::{BuildId, FileId, encode, misc, types};
+use crate::record::kinds::{BuildId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::layouts::Layouts;
-use crate::session::{Dso, DsoId, DsoKind, MapId, marks};
-use crate::symbols::bytes::Bytes;
-use crate::symbols::elf;
-use crate::symbols::places::Places;
+use crate::session::{DsoId, DsoKind, MapId, marks};
+use crate::symbols::image;
 use crate::symbols::resolver::Options;
 
 use super::side::SideWriter;
@@ -276,12 +274,6 @@ fn sections(
     sections
 }
 
-/// The build id of a file that is mapped, as it lies there now.
-fn build_id_of(dso: &Dso) -> Option<BuildId> {
-    let bytes = Bytes::of(&Places::new(dso, &Options::live()).main().ok()?).ok()?;
-    elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
-}
-
 /// Build ids of the kernel and of the files that have samples.
 fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
     let used: BTreeSet<DsoId> = (0..moment.frames.len())
@@ -289,10 +281,9 @@ fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
         .collect();
     let id_of = |dso: &DsoId| {
         let dso = moment.dsos.get(*dso);
-        let id = match (dso.kind, dso.file) {
-            (DsoKind::Kernel, _) => features::kernel_build_id(),
-            (DsoKind::File, FileId::BuildId(id)) => Some(id),
-            (DsoKind::File, _) => build_id_of(dso),
+        let id = match dso.kind {
+            DsoKind::Kernel => features::kernel_build_id(),
+            DsoKind::File => dso.build_id.or_else(|| image::build_id(dso, &Options::live())),
             _ => None,
         };
         Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))

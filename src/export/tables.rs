@@ -36,7 +36,7 @@ impl TableWriter {
             rest = &rest[usize::from(header.size).max(8)..];
             if header.kind != types::SAMPLE {
                 let time = self.layout.trailer(body).map_or(0, |id: SampleId| id.time);
-                if let Ok(side) = Record::decode(header, body) {
+                if let Ok(side) = Record::decode(header, body, false) {
                     self.session.apply(&side, time);
                 }
                 continue;

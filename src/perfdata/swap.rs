@@ -12,6 +12,8 @@ pub struct Swapper {
     layouts: Vec<Layout>,
     /// The event of each id.
     ids: FxHashMap<u64, usize>,
+    /// Whether mappings may be told with the build ids of their files.
+    build_ids: bool,
 }
 
 /// `PERF_SAMPLE_*` bits in the order of their fields; only those that need care by name.
@@ -67,8 +69,8 @@ impl<'a> Turn<'a> {
 }
 
 impl Swapper {
-    pub fn new(events: impl Iterator<Item = (Layout, Vec<u64>)>) -> Self {
-        let mut swapper = Self::default();
+    pub fn new(events: impl Iterator<Item = (Layout, Vec<u64>)>, build_ids: bool) -> Self {
+        let mut swapper = Self { build_ids, ..Self::default() };
         for (i, (layout, ids)) in events.enumerate() {
             swapper.layouts.push(layout);
             swapper.ids.extend(ids.into_iter().map(|id| (id, i)));
@@ -95,7 +97,7 @@ impl Swapper {
             types::MMAP2 => {
                 t.u32s(2);
                 t.u64s(3);
-                if misc_bits & misc::MMAP_BUILD_ID != 0 {
+                if self.build_ids && misc_bits & misc::MMAP_BUILD_ID != 0 {
                     t.part(24);
                 } else {
                     t.u32s(2);
@@ -224,9 +226,10 @@ mod tests {
         big[..4].copy_from_slice(&types::MMAP.to_le_bytes());
         big[6..8].copy_from_slice(&size.to_le_bytes());
         let layout = Layout { sample_type: 0b110, id_all: true, ..Layout::default() };
-        Swapper::new([(layout, vec![])].into_iter()).body(types::MMAP, 2, &mut big);
+        Swapper::new([(layout, vec![])].into_iter(), false).body(types::MMAP, 2, &mut big);
         let (header, body, _) = split(&big).expect("record").expect("one");
-        let Ok(Record::Mmap(Mmap { pid, tid, start, len, pgoff, name, .. })) = Record::decode(header, body) else {
+        let Ok(Record::Mmap(Mmap { pid, tid, start, len, pgoff, name, .. })) = Record::decode(header, body, false)
+        else {
             panic!()
         };
         assert_eq!((pid, tid, start, len, pgoff, name), (7, 8, 0x1000, 0x2000, 0x30, &b"/bin/a"[..]));
@@ -244,7 +247,7 @@ mod tests {
         }
         big.extend(4u32.to_be_bytes());
         big.extend([1, 2, 3, 4]);
-        Swapper::new([(layout, vec![])].into_iter()).body(types::SAMPLE, 2, &mut big);
+        Swapper::new([(layout, vec![])].into_iter(), false).body(types::SAMPLE, 2, &mut big);
         let header = Header { kind: types::SAMPLE, misc: 2, size: 0 };
         let s = layout.sample(header, &big[HEADER..]).expect("sample");
         assert_eq!((s.pid, s.tid, s.time, s.raw), (1, 2, 5, &[1, 2, 3, 4][..]));

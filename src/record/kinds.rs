@@ -226,11 +226,12 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Decodes a side-band record's body.
-    pub fn decode(header: Header, body: &'a [u8]) -> Result<Self, RecordError> {
+    /// Decodes a side-band record's body. `build_ids` says whether an event of its source asked for build ids: kernels
+    /// mark other events' records, too, once one on the machine has asked, and those have an inode there.
+    pub fn decode(header: Header, body: &'a [u8], build_ids: bool) -> Result<Self, RecordError> {
         let mut c = Cursor { rest: body, kind: header.kind };
         Ok(match header.kind {
-            types::MMAP | types::MMAP2 => Self::Mmap(mmap(&mut c, header)?),
+            types::MMAP | types::MMAP2 => Self::Mmap(mmap(&mut c, header, build_ids)?),
             types::COMM => Self::Comm {
                 pid: c.i32("pid")?,
                 tid: c.i32("tid")?,
@@ -272,15 +273,14 @@ fn task(c: &mut Cursor<'_>) -> Result<Task, RecordError> {
     })
 }
 
-fn mmap<'a>(c: &mut Cursor<'a>, header: Header) -> Result<Mmap<'a>, RecordError> {
+fn mmap<'a>(c: &mut Cursor<'a>, header: Header, build_ids: bool) -> Result<Mmap<'a>, RecordError> {
     let (pid, tid) = (c.i32("pid")?, c.i32("tid")?);
     let (start, len, pgoff) = (c.u64("address")?, c.u64("length")?, c.u64("offset")?);
     let mut map = Mmap { pid, tid, start, len, pgoff, file: FileId::None, prot: 4, flags: 0, name: &[] };
     if header.kind == types::MMAP2 {
         let id = c.take(24, "file identity")?;
-        map.file = if header.misc & misc::MMAP_BUILD_ID != 0 {
-            let len = usize::from(id[0]).min(20);
-            BuildId::new(&id[4..4 + len]).map_or(FileId::None, FileId::BuildId)
+        map.file = if build_ids && header.misc & misc::MMAP_BUILD_ID != 0 {
+            id.get(4..4 + usize::from(id[0])).and_then(BuildId::new).map_or(FileId::None, FileId::BuildId)
         } else {
             let mut f = Cursor { rest: id, kind: header.kind };
             FileId::Inode {
@@ -428,13 +428,13 @@ mod tests {
             let mut bytes = Vec::new();
             map.encode(&mut bytes, &[7; 16]).expect("fits");
             let (header, body) = decode(&bytes);
-            prop_assert_eq!(Record::decode(header, body), Ok(Record::Mmap(map)));
+            prop_assert_eq!(Record::decode(header, body, true), Ok(Record::Mmap(map)));
         }
 
         #[test]
         fn any_bytes_decode_or_fail_cleanly(kind in 0u32..30, misc: u16, body in proptest::collection::vec(any::<u8>(), 0..300)) {
             let header = Header { kind, misc, size: (body.len() + HEADER) as u16 };
-            let _ = Record::decode(header, &body);
+            let _ = Record::decode(header, &body, true);
             for bits in [0u64, 0x1ff, u64::MAX] {
                 let layout = crate::record::Layout { sample_type: bits, read_format: bits, id_all: true, regs_user: bits, branches: bits };
                 let _ = layout.sample(header, &body);
@@ -444,16 +444,32 @@ mod tests {
     }
 
     #[test]
+    fn a_build_id_is_believed_where_one_was_asked_for() {
+        let inode = FileId::Inode { major: 8, minor: 1, inode: 77, generation: 9 };
+        let map = Mmap { pid: 7, tid: 7, start: 1, len: 2, pgoff: 3, file: inode, prot: 5, flags: 2, name: b"/bin/a" };
+        let told = |file| Ok(Record::Mmap(Mmap { file, ..map }));
+        let mut bytes = Vec::new();
+        map.encode(&mut bytes, &[]).expect("fits");
+        let (header, body) = decode(&bytes);
+        let marked = Header { misc: header.misc | misc::MMAP_BUILD_ID, ..header };
+        assert_eq!(Record::decode(marked, body, false), told(inode));
+        // The device of an inode is no size of a build id.
+        let mut large = body.to_vec();
+        large[32] = 21;
+        assert_eq!(Record::decode(marked, &large, true), told(FileId::None));
+    }
+
+    #[test]
     fn comm_and_task_round_trip() {
         let mut bytes = Vec::new();
         encode_comm(&mut bytes, 7, 8, true, b"a b", &[]).expect("fits");
         let (header, body) = decode(&bytes);
-        assert_eq!(Record::decode(header, body), Ok(Record::Comm { pid: 7, tid: 8, exec: true, name: b"a b" }));
+        assert_eq!(Record::decode(header, body, true), Ok(Record::Comm { pid: 7, tid: 8, exec: true, name: b"a b" }));
         let task = Task { pid: 1, ppid: 2, tid: 3, ptid: 4, time: 5 };
         bytes.clear();
         encode_task(&mut bytes, true, &task, &[]).expect("fits");
         let (header, body) = decode(&bytes);
-        assert_eq!(Record::decode(header, body), Ok(Record::Exit(task)));
+        assert_eq!(Record::decode(header, body, true), Ok(Record::Exit(task)));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct Dso {
     pub short: Arc<str>,
     pub kind: DsoKind,
     pub file: FileId,
-    /// What the recording says of the file's build id.
+    /// The file's build id, by what a recording says or by the file that was found to be mapped.
     pub build_id: Option<BuildId>,
     /// For the kernel, where its text began while it was recorded: it is moved at each boot.
     pub text: Option<u64>,
@@ -144,6 +144,15 @@ impl Dsos {
 
     /// The id of what a mapping record describes, in the space of its process.
     pub(super) fn map(&mut self, map: &Mmap<'_>, space: Option<&Space>) -> MapId {
+        let (dso, pgoff) = self.of_record(map);
+        let share = self.share && map.pid > 0;
+        self.maps.id(Map { start: map.start, len: map.len, pgoff, dso }, |maps, first| {
+            !share || space.is_some_and(|space| space.maps().any(|own| maps.stand_in(own) == first))
+        })
+    }
+
+    /// What a mapping record is of, and which part of it.
+    pub fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));
         let (name, pgoff) = match map.name {
@@ -165,10 +174,7 @@ impl Dsos {
         if self.list[dso.0 as usize].kind == DsoKind::Kernel && map.pgoff != 0 {
             self.list[dso.0 as usize].text = Some(map.pgoff);
         }
-        let share = self.share && map.pid > 0;
-        self.maps.id(Map { start: map.start, len: map.len, pgoff, dso }, |maps, first| {
-            !share || space.is_some_and(|space| space.maps().any(|own| maps.stand_in(own) == first))
-        })
+        (dso, pgoff)
     }
 
     /// A process that writes a jitdump file maps it, so that its recording has the name.
@@ -196,6 +202,11 @@ impl Dsos {
         let same = |dso: &&mut Dso| dso.host == host && dso.raw_path == path && dso.build_id.is_none();
         self.list.iter_mut().filter(same).for_each(|dso| dso.build_id = Some(id));
         self.build_ids.insert((host, path), id);
+    }
+
+    /// Takes the build id of a DSO whose file was read; what a recording says goes before it.
+    pub fn identify(&mut self, dso: DsoId, id: BuildId) {
+        self.list[dso.0 as usize].build_id.get_or_insert(id);
     }
 
     /// A DSO that a text names.

@@ -171,6 +171,12 @@ impl Image {
     }
 }
 
+/// The build id of a file that is mapped, as it lies there now.
+pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
+    let bytes = Bytes::of(&Places::new(dso, options).main().ok()?).ok()?;
+    elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
+}
+
 /// The checksum of `.gnu_debuglink`: CRC-32 of the whole file.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();

@@ -158,6 +158,7 @@ pub struct Resolver {
     sources: Vec<(DsoId, String)>,
     /// Files without names of their own, which a debug file would have.
     stripped: Vec<(DsoId, BuildId)>,
+    identified: Vec<(DsoId, BuildId)>,
     asked: u64,
 }
 
@@ -172,6 +173,7 @@ impl Resolver {
             problems: Vec::new(),
             sources: Vec::new(),
             stripped: Vec::new(),
+            identified: Vec::new(),
             asked: 0,
         }
     }
@@ -232,6 +234,11 @@ impl Resolver {
     /// Takes the files that were met since the last call and have been stripped of their names.
     pub fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.stripped)
+    }
+
+    /// Takes the build ids of files that were met since the last call and whose DSOs had none.
+    pub fn take_identified(&mut self) -> Vec<(DsoId, BuildId)> {
+        std::mem::take(&mut self.identified)
     }
 
     fn kernel(&mut self, dso: &Dso) -> &mut Loaded {
@@ -340,6 +347,7 @@ impl Resolver {
         }
         let image = Image::open(dso, &self.options)?;
         let key = image.build_id.map_or(Key::Dso(dso.id), Key::Id);
+        self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         let functions = image.functions();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));

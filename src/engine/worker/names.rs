@@ -110,6 +110,7 @@ impl Worker {
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
         let problems: Vec<(Arc<str>, String)> = named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
         let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
+        named.identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
         if named.epoch == core.profile.epoch() {
             if std::mem::replace(&mut self.names.epoch, named.epoch) != named.epoch {
                 self.names.jitted.clear();

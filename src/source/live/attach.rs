@@ -465,12 +465,10 @@ pub mod tests {
 
     #[test]
     fn an_old_kernel_gets_the_features_that_it_knows() {
-        let sys = FakeSys::new(|attr, _, _| {
-            if attr.read_format & 16 != 0 || attr.has(Flag::BuildId) { Err(Errno::INVAL) } else { Ok(()) }
-        });
+        let sys = FakeSys::new(|attr, _, _| if attr.read_format & 16 != 0 { Err(Errno::INVAL) } else { Ok(()) });
         let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
-        assert_eq!(a.have, Have { lost: false, build_id: false, cgroup: true, bpf_event: true, ksymbol: true });
+        assert_eq!(a.have, Have { lost: false, cgroup: true, bpf_event: true, ksymbol: true });
         assert_eq!(a.counts().0[0].lost, 0);
     }
 

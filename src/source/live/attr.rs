@@ -37,7 +37,6 @@ pub struct Common {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Have {
     pub lost: bool,
-    pub build_id: bool,
     pub cgroup: bool,
     pub bpf_event: bool,
     pub ksymbol: bool,
@@ -45,17 +44,15 @@ pub struct Have {
 
 impl Default for Have {
     fn default() -> Self {
-        Self { lost: true, build_id: true, cgroup: true, bpf_event: true, ksymbol: true }
+        Self { lost: true, cgroup: true, bpf_event: true, ksymbol: true }
     }
 }
 
 impl Have {
-    /// Gives up the newest feature that is left (6.0, 5.12, 5.7, 5.1, 5.1); `None` when none is.
+    /// Gives up the newest feature that is left (6.0, 5.7, 5.1, 5.1); `None` when none is.
     pub fn less(self) -> Option<Self> {
         if self.lost {
             Some(Self { lost: false, ..self })
-        } else if self.build_id {
-            Some(Self { build_id: false, ..self })
         } else if self.cgroup {
             Some(Self { cgroup: false, ..self })
         } else if self.bpf_event {
@@ -187,7 +184,6 @@ pub fn owner(common: &Common, have: Have) -> Attr {
     attr.set(Flag::Ksymbol, have.ksymbol);
     attr.set(Flag::BpfEvent, have.bpf_event);
     attr.set(Flag::Cgroup, common.cgroups && have.cgroup);
-    attr.set(Flag::BuildId, have.build_id);
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::ExcludeKernel, common.exclude.kernel);
     attr
@@ -250,9 +246,9 @@ pub(super) mod tests {
             have = less;
             steps += 1;
         }
-        assert_eq!(steps, 5);
+        assert_eq!(steps, 4);
         let dummy = owner(&COMMON, have);
-        assert!(!dummy.has(Flag::BuildId) && !dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
+        assert!(!dummy.has(Flag::Ksymbol) && dummy.has(Flag::Mmap2));
     }
 
     #[test]

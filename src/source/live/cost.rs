@@ -43,7 +43,7 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
     let mut probe = attr::event(
         &Event::cpu_clock(),
         &common,
-        Have { lost: false, build_id: false, cgroup: false, bpf_event: false, ksymbol: false },
+        Have { lost: false, cgroup: false, bpf_event: false, ksymbol: false },
     );
     probe.set(crate::kernel::attr::Flag::ExcludeKernel, true);
     let fd = sys.open(&probe, 0, -1, None, None).ok()?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
+use crate::kernel::attr::Flag;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::build_id_record;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, numbers};
@@ -92,7 +93,8 @@ impl Input {
     fn events_known(&mut self) {
         self.rec.name_events();
         let layouts = self.rec.events.iter().map(|e| (e.layout(), e.ids.clone()));
-        self.swapper = self.rec.big.then(|| Swapper::new(layouts));
+        let build_ids = self.rec.events.iter().any(|e| e.attr.has(Flag::BuildId));
+        self.swapper = self.rec.big.then(|| Swapper::new(layouts, build_ids));
         self.time_offset = self.rec.events.first().and_then(|e| e.layout().time_offset()).filter(|_| !self.rec.big);
     }
 

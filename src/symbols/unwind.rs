@@ -7,7 +7,7 @@
 use std::ops::{Deref, Range};
 
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
-use framehop::x86_64::{Reg, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::x86_64::{UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{Error, ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use object::{Object, ObjectSection};
 use rustc_hash::FxHashMap;
@@ -195,30 +195,12 @@ impl std::fmt::Debug for Stacks {
     }
 }
 
-/// Places of registers in a sample (arch/x86/include/uapi/asm/perf_regs.h).
+/// Places of registers in a sample (arch/x86/include/uapi/asm/perf_regs.h): those that the tables of System V
+/// programs are read by.
 mod x86 {
-    use super::Reg;
-
+    pub const BP: u32 = 6;
+    pub const SP: u32 = 7;
     pub const IP: u32 = 8;
-    /// Those that an unwinder may need.
-    pub const ALL: [(u32, Reg); 16] = [
-        (0, Reg::RAX),
-        (1, Reg::RBX),
-        (2, Reg::RCX),
-        (3, Reg::RDX),
-        (4, Reg::RSI),
-        (5, Reg::RDI),
-        (6, Reg::RBP),
-        (7, Reg::RSP),
-        (16, Reg::R8),
-        (17, Reg::R9),
-        (18, Reg::R10),
-        (19, Reg::R11),
-        (20, Reg::R12),
-        (21, Reg::R13),
-        (22, Reg::R14),
-        (23, Reg::R15),
-    ];
 }
 
 /// The same of arch/arm64/include/uapi/asm/perf_regs.h.
@@ -247,17 +229,17 @@ impl Stacks {
             return None;
         }
         let stack = |sp| Copied { from: sp, bytes: state.stack, full: state.is_full() };
+        let get = |register| state.register(register).unwrap_or(0);
         if let Some(pc) = state.register(arm::PC) {
-            let get = |register| state.register(register).unwrap_or(0);
             let sp = get(arm::SP);
             let regs = UnwindRegsAarch64::new(get(arm::LR), sp, get(arm::FP));
             return Some(self.aarch64.walk(&self.options, find, regs, pc, &stack(sp), out));
         }
         let ip = state.register(x86::IP)?;
-        let mut regs = UnwindRegsX86_64::new(ip, 0, 0);
-        for (place, register) in x86::ALL {
-            regs.set(register, state.register(place).unwrap_or(0));
-        }
-        Some(self.x86_64.walk(&self.options, find, regs, ip, &stack(regs.get(Reg::RSP)), out))
+        let regs = UnwindRegsX86_64::new(ip, get(x86::SP), get(x86::BP));
+        Some(self.x86_64.walk(&self.options, find, regs, ip, &stack(get(x86::SP)), out))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,6 +207,20 @@ mod tests {
         Facts { host: Some(host), samples, own: 0.0, points: 10.0, before: &[] }
     }
 
+    /// Peers at 10, 12, 14, 16 and 98: their median is 14, their MAD 2, their mean 30. 3.5·2/0.6745 is 10.38.
+    #[test]
+    fn an_outlier_is_so_many_deviations_from_the_median() {
+        let others = [16.0, 10.0, 98.0, 12.0, 14.0];
+        assert_eq!([24.37, 24.38].map(|value| above(value, &others, 5.0)), [None, Some(14.0)]);
+        assert_eq!([28.9, 29.0].map(|value| above(value, &others, 15.0)), [None, Some(14.0)]);
+        // Of an even number the middle is between two: 2.5, with deviations of 0.5, 0.5, 1.5 and 7.5: a MAD of 1.
+        let even = [10.0, 1.0, 3.0, 2.0];
+        assert_eq!([7.68, 7.69].map(|value| above(value, &even, 1.0)), [None, Some(2.5)]);
+        // Where all are alike a point is taken for their spread: 3.5/0.6745 is 5.19.
+        assert_eq!([10.18, 10.19].map(|value| above(value, &[5.0; 3], 1.0)), [None, Some(5.0)]);
+        assert_eq!((above(99.0, &[], 1.0), above(-99.0, &[5.0; 3], 1.0)), (None, None));
+    }
+
     #[test]
     fn far_above_its_peers() {
         let texts =

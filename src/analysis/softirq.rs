@@ -386,6 +386,44 @@ mod tests {
         assert_eq!(pairs.snapshot().percent(0, What::Softirq(2)), 0.0);
     }
 
+    /// The kernel does not nest softirqs: an entry within a run says that its exit was lost.
+    #[test]
+    fn an_entry_within_a_run_begins_anew() {
+        let mut pairs = Pairs::default();
+        pairs.add(0, 1000, seen(Which::Entry, 1));
+        pairs.add(0, 2000, seen(Which::Entry, 3));
+        // Nothing of that vector runs any more; and what did run is over.
+        pairs.add(0, 2500, seen(Which::Exit, 1));
+        pairs.add(0, 2600, seen(Which::Exit, 3));
+        assert_eq!((pairs.times.unpaired, pairs.times.list.len()), (3, 0));
+        pairs.add(0, 3000, seen(Which::Entry, 1));
+        pairs.add(0, 4000, seen(Which::Entry, 1));
+        pairs.add(0, 4700, seen(Which::Exit, 1));
+        let runs = &pairs.times.list[&(0, What::Softirq(1))].runs;
+        assert_eq!((runs.count, runs.sum, runs.max, pairs.times.unpaired), (1, 700, 700, 4));
+    }
+
+    /// Interrupts may come within interrupts: each is paired with its own, and what began within is over with it.
+    #[test]
+    fn interrupts_within_interrupts() {
+        let mut pairs = Pairs::default();
+        for (time, which, line) in [
+            (100, Which::IrqEntry, 4),
+            (110, Which::IrqEntry, 5),
+            (130, Which::IrqExit, 5),
+            (170, Which::IrqExit, 4),
+            (200, Which::IrqEntry, 4),
+            (210, Which::IrqEntry, 5),
+            (290, Which::IrqExit, 4),
+            (295, Which::IrqExit, 5),
+        ] {
+            pairs.add(2, time, seen(which, line));
+        }
+        let runs = |line| &pairs.times.list[&(2, What::Irq(line))].runs;
+        assert_eq!(((runs(4).count, runs(4).sum), (runs(5).count, runs(5).sum)), ((2, 70 + 90), (1, 20)));
+        assert_eq!(pairs.times.unpaired, 1);
+    }
+
     #[test]
     fn pairs_on_each_cpu() {
         let mut pairs = Pairs::default();

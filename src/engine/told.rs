@@ -54,3 +54,28 @@ impl Core {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::Wants;
+    use crate::engine::ingest::Ingest;
+    use crate::perfdata::features::bit;
+    use crate::session::Origin;
+    use crate::source::Info;
+
+    /// The wall showed 5 s when the clock showed 2 s: at 3 s it showed 6 s, at 1 s it had shown 4 s.
+    #[test]
+    fn a_recording_begins_as_much_later_as_its_clock_went_on() {
+        let second = 1_000_000_000u64;
+        let data =
+            [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &(5 * second).to_le_bytes(), &(2 * second).to_le_bytes()];
+        let begun = |start: u64, machine: Vec<(u8, Vec<u8>)>| {
+            let info = Info { start, machine, ..Info::new(Origin::Recorded) };
+            Ingest::new(&info, None, Wants::default()).core().wall_start()
+        };
+        assert_eq!(begun(3 * second, vec![(bit::CLOCK_DATA, data.concat())]), 6 * second);
+        assert_eq!(begun(second, vec![(bit::HOSTNAME, vec![9; 24]), (bit::CLOCK_DATA, data.concat())]), 4 * second);
+        assert_eq!(begun(second, vec![(bit::CLOCK_DATA, data[..3].concat())]), 0);
+        assert_eq!(begun(second, vec![]), 0);
+    }
+}

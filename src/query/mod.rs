@@ -22,6 +22,8 @@ pub mod named;
 pub mod question;
 pub mod range;
 pub mod rows;
+#[cfg(test)]
+pub mod staged;
 pub mod top;
 pub mod versus;
 

@@ -301,3 +301,6 @@ fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
     }
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,6 @@ impl Worker {
         core.session.trim_log(&|host, pid| kept.contains(&(host, pid)));
     }
 }
+
+#[cfg(test)]
+mod tests;

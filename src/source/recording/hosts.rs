@@ -71,3 +71,56 @@ pub fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
         && (a.attr.kind, a.attr.config) == (b.attr.kind, b.attr.config)
         && left_out.iter().all(|flag| a.attr.has(*flag) == b.attr.has(*flag))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::Attr;
+    use crate::perfdata::features::string;
+    use crate::perfdata::read::Recording;
+    use crate::source::recording::reader::Reader;
+
+    /// An input whose machine's wall clock showed `wall` at `at`.
+    fn input(clock: Option<(u64, u64)>) -> Input {
+        let mut rec = Recording::default();
+        if let Some((wall, at)) = clock {
+            let data = [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &wall.to_le_bytes(), &at.to_le_bytes()];
+            rec.features.set(bit::CLOCK_DATA, data.concat());
+        }
+        rec.features.set(bit::OSRELEASE, string("6.1"));
+        Input::new(rec, Reader::Stream { stream: Box::new(std::io::empty()), at: 0, failed: None })
+    }
+
+    /// The first machine's clock is 900 behind the wall, the second's 200: its times are 700 less for the same moment.
+    #[test]
+    fn what_is_added_to_a_machines_times_makes_them_the_first_ones() {
+        let inputs =
+            [input(Some((1000, 100))), input(Some((1000, 800))), input(Some((1000, 800))), input(Some((0, 5)))];
+        let (hosts, host_of) = of(&inputs, &["a", "b", "b", ""].map(String::from));
+        let shifts: Vec<_> = hosts.iter().map(|host| (&*host.name, host.shift)).collect();
+        assert_eq!(shifts, [("a", Some(0)), ("b", Some(200 - 900)), ("unnamed", Some(-5 - 900))]);
+        assert_eq!((host_of, hosts[1].kernel.as_str(), note(&hosts)), (vec![0, 1, 1, 2], "6.1", None));
+        // One that cannot be compared leaves all of them incomparable.
+        let (hosts, _) = of(&[input(Some((1000, 100))), input(None)], &["a", "b"].map(String::from));
+        assert!(hosts.iter().all(|host| host.shift.is_none()));
+        assert!(note(&hosts).is_some_and(|note| note.contains("the clocks of a, b cannot be compared")));
+        // One machine alone has no name to be told apart by.
+        assert_eq!(of(&[input(None), input(None)], &["a", "a"].map(String::from)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn events_that_leave_something_out_are_others() {
+        let attr = Attr { kind: 0, config: 3, ..Attr::default() };
+        let event = |name: &str, attr: &Attr| EventDesc { name: name.into(), attr: attr.clone(), ids: vec![] };
+        let one = event("cycles", &attr);
+        assert!(is_alike(&one, &event("cycles", &Attr { period_or_freq: 99, ..attr.clone() })));
+        assert!(!is_alike(&one, &event("cycles", &Attr { config: 4, ..attr.clone() })));
+        assert!(!is_alike(&one, &event("cycles", &Attr { kind: 4, ..attr.clone() })));
+        assert!(!is_alike(&one, &event("branches", &attr)));
+        for flag in [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle] {
+            let mut other = attr.clone();
+            other.set(flag, true);
+            assert!(!is_alike(&one, &event("cycles", &other)));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A worker without threads: samples go in, and what is left of them is counted.
+
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+
+use super::*;
+use crate::engine::worker::Links;
+use crate::engine::{Options, Wants, symbolizer};
+use crate::perfdata::EventDesc;
+use crate::profile::{CHUNK, FrameId, NodeId, SiteId};
+use crate::record::Record;
+use crate::session::Origin;
+use crate::source::{Info, Waker};
+use crate::symbols::resolver::Options as SymbolOptions;
+
+/// What a full chunk has in bytes: 24 a row.
+const BYTES: usize = CHUNK * 24;
+const SECOND: u64 = 1_000_000_000;
+
+fn worker(memory: usize, keep: Option<u64>) -> Worker {
+    let events = vec![EventDesc { name: "cycles".into(), attr: Default::default(), ids: vec![] }];
+    let info = Info { events, ..Info::new(Origin::Recorded) };
+    let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
+    let options = Options {
+        symbols: symbols.clone(),
+        memory,
+        keep,
+        watched: None,
+        own_pid: None,
+        wants: Wants::default(),
+        refresh: Duration::from_secs(1),
+        per_sample: None,
+        no_inline: true,
+    };
+    let links = Links {
+        batches: unbounded().1,
+        recycle: unbounded().0,
+        requests: unbounded().1,
+        controls: unbounded().0,
+        waker: Waker::default(),
+        notices: unbounded().0,
+        answer: Default::default(),
+        times: Default::default(),
+        units: Default::default(),
+        symbolizer: symbolizer::spawn(symbols).expect("threads"),
+        fetcher: None,
+        queue_full: Default::default(),
+        waiting: Default::default(),
+    };
+    Worker::new(&info, options, links)
+}
+
+impl Worker {
+    /// Full chunks, one a second, each with a process of its own.
+    fn fill(&mut self, chunks: std::ops::Range<u64>) {
+        for chunk in chunks {
+            let core = self.ingest.core_mut();
+            let pid = chunk as i32 + 1;
+            core.session.apply(&Record::Comm { pid, tid: pid, exec: false, name: b"app" }, chunk * SECOND);
+            let task = core.session.task(pid, pid);
+            let site = core.profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+            for _ in 0..CHUNK {
+                core.profile.push((chunk + 1) * SECOND, site, 2, 0, 0);
+            }
+        }
+    }
+
+    fn kept(&self) -> (u64, u64) {
+        (self.ingest.core().profile.first(), self.ingest.core().profile.end())
+    }
+}
+
+#[test]
+fn within_the_budget_nothing_goes() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..3);
+    worker.options.memory = worker.used();
+    worker.keep_budget();
+    assert_eq!((worker.kept(), worker.notes.len()), ((0, 3 * CHUNK as u64), 0));
+}
+
+#[test]
+fn beyond_it_the_oldest_go_until_a_tenth_is_free() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..20);
+    // Whatever stands beside the rows is less than a chunk here.
+    let beside = worker.used() - 20 * BYTES;
+    assert!(beside < BYTES, "{beside}");
+    worker.options.memory = 20 * BYTES;
+    worker.keep_budget();
+    let (first, end) = worker.kept();
+    // Eighteen chunks are nine tenths; with what is beside them one more has to go.
+    assert_eq!((first, end), (3 * CHUNK as u64, 20 * CHUNK as u64));
+    assert!(worker.used() <= 18 * BYTES && worker.used() > 17 * BYTES);
+    assert!(worker.notes.len() == 1 && worker.notes[0].contains("memory budget of 7 MiB"), "{:?}", worker.notes);
+    assert_eq!(worker.events.total(0).samples, 17 * CHUNK as u64);
+    assert_eq!(worker.events.total(0).period, 2 * 17 * CHUNK as u64);
+    assert_eq!(worker.ingest.core().profile.ledger.evicted, 3 * CHUNK as u64);
+    // The processes whose samples went are forgotten with them.
+    worker.compact();
+    worker.trim_log();
+    assert_eq!(worker.ingest.core().profile.sites.len(), 17);
+    assert_eq!(worker.gone, 0);
+}
+
+#[test]
+fn what_is_older_than_is_kept_goes_by_whole_chunks() {
+    let mut worker = worker(usize::MAX, Some(5 * SECOND));
+    // Of the seconds 1 to 10: what is older than 10 - 5.
+    worker.fill(0..10);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0, worker.notes.len(), worker.gone), (4 * CHUNK as u64, 0, 4 * CHUNK));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 10, "their stacks stay for a while");
+    worker.fill(10..14);
+    worker.keep_budget();
+    // More is gone than is there: what only that had goes, too.
+    assert_eq!((worker.kept().0, worker.gone), (8 * CHUNK as u64, 0));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 6);
+    assert_eq!(worker.events.total(0).samples, 6 * CHUNK as u64);
+    // Nothing goes twice.
+    worker.keep_budget();
+    assert_eq!(worker.kept().0, 8 * CHUNK as u64);
+}
+
+#[test]
+fn stacks_that_nobody_has_go_before_samples_do() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..4);
+    assert!(worker.drop_oldest() && worker.gone == CHUNK);
+    let trie = &mut worker.ingest.core_mut().profile.trie;
+    // As many nodes as two chunks take, of no sample.
+    (0..(2 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
+    worker.options.memory = 4 * BYTES;
+    worker.keep_budget();
+    assert_eq!((worker.kept().0, worker.gone), (CHUNK as u64, 0));
+    assert!(worker.used() <= 4 * BYTES);
+}
+
+#[test]
+fn the_chunk_that_is_being_filled_stays() {
+    let mut worker = worker(0, None);
+    worker.fill(0..2);
+    worker.ingest.core_mut().profile.push(99 * SECOND, SiteId(0), 1, 0, 0);
+    worker.keep_budget();
+    assert_eq!(worker.kept(), (2 * CHUNK as u64, 2 * CHUNK as u64 + 1));
+    assert!(!worker.drop_oldest());
+}
+
+#[test]
+fn the_history_of_processes_without_samples_is_trimmed() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..1);
+    let core = worker.ingest.core_mut();
+    for i in 0..30_000 {
+        let pid = 100_000 + i;
+        core.session.apply(&Record::Comm { pid, tid: pid, exec: false, name: b"short" }, SECOND);
+    }
+    assert!(core.session.log_is_ripe());
+    worker.keep_budget();
+    let log = worker.ingest.core().session.log(0);
+    assert!(log.entries().iter().any(|(_, side)| side.pid() == 1), "one with samples");
+    assert!(log.entries().len() < 30_000, "{}", log.entries().len());
+}

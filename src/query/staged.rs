@@ -1,0 +1,59 @@
+//! A profile made by hand for tests: samples whose stacks, tasks and weights are in the test's own words.
+
+use crate::profile::{Frame, NodeId, Profile, Site, SiteId};
+use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+
+use super::Data;
+
+/// One second of the session's clock.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// A session and its profile.
+pub struct Staged {
+    pub session: Session,
+    pub profile: Profile,
+    pub events: Vec<String>,
+}
+
+impl Default for Staged {
+    fn default() -> Self {
+        let events = vec!["cycles".to_owned(), "faults".to_owned()];
+        Self { session: Session::new(Origin::Recorded), profile: Profile::default(), events }
+    }
+}
+
+impl Staged {
+    fn dso(&mut self, name: &str) -> Dso {
+        let path = format!("/usr/lib/{name}");
+        let known = self.session.dsos.all().iter().find(|dso| *dso.path == *path).cloned();
+        known.unwrap_or_else(|| self.session.dsos.named(&path, DsoKind::File))
+    }
+
+    /// A stack of functions, root first, each by its name, or as `file:name` where it is not of `app`.
+    pub fn stack(&mut self, functions: &[&str]) -> NodeId {
+        functions.iter().fold(NodeId::ROOT, |node, function| {
+            let (file, name) = function.split_once(':').unwrap_or(("app", function));
+            let dso = self.dso(file);
+            let ip = function.bytes().fold(7u64, |n, b| n.wrapping_mul(131).wrapping_add(u64::from(b)));
+            let frame = self.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip });
+            self.profile.frames.set_named(frame, &dso, name.into());
+            self.profile.trie.child(node, frame)
+        })
+    }
+
+    /// Who was where.
+    pub fn site(&mut self, pid: i32, functions: &[&str]) -> SiteId {
+        let (task, stack) = (self.session.task(pid, pid), self.stack(functions));
+        self.profile.sites.intern(Site { task, stack, trace: Default::default() })
+    }
+
+    /// A sample of the first event, on CPU 0.
+    pub fn sample(&mut self, time: u64, pid: i32, functions: &[&str], weight: u64) {
+        let site = self.site(pid, functions);
+        self.profile.push(time, site, weight, 0, 0);
+    }
+
+    pub fn data(&self) -> Data<'_> {
+        Data { session: &self.session, profile: &self.profile, events: &self.events, start: 0 }
+    }
+}

@@ -1,0 +1,158 @@
+//! Rows against what adding up by hand gives.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::query::staged::Staged;
+
+/// (group, function) to (own, children), as periods.
+type Sums = BTreeMap<(Option<i32>, String), (u64, u64)>;
+
+fn built(staged: &Staged, keys: &[Key], children: bool) -> Top {
+    let mut fold = Fold::new(0, None, false);
+    fold.update(staged.data(), 0..u64::MAX);
+    let spec = TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() };
+    Top::build(staged.data(), &fold, &spec, Keep::All { sorted: usize::MAX })
+}
+
+fn sums(staged: &Staged, keys: &[Key], children: bool) -> Sums {
+    let top = built(staged, keys, children);
+    let name = |row: &Row| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| sym.name().into_owned());
+    let one = |row: &Row| ((top.groups[row.group as usize].pid, name(row)), (row.own.period, row.children.period));
+    assert_eq!(top.n_rows, top.rows.len());
+    top.rows.iter().map(one).collect()
+}
+
+#[test]
+fn recursion_counts_once() {
+    let mut staged = Staged::default();
+    staged.sample(1, 1, &["main", "f", "f", "g", "f"], 10);
+    staged.sample(2, 1, &["main", "f"], 5);
+    staged.sample(3, 1, &["f", "main", "main"], 1);
+    let row = |name: &str, own, children| ((None, name.to_owned()), (own, children));
+    let all = Sums::from([row("main", 1, 16), row("f", 15, 16), row("g", 0, 10)]);
+    assert_eq!(sums(&staged, &[Key::Sym], true), all);
+    let own = Sums::from([row("main", 1, 1), row("f", 15, 15)]);
+    assert_eq!(sums(&staged, &[Key::Sym], false), own);
+}
+
+#[test]
+fn a_sample_without_frames_is_a_row() {
+    let mut staged = Staged::default();
+    staged.sample(1, 1, &[], 10);
+    staged.sample(2, 1, &["main"], 5);
+    let row = |name: &str, weight| ((None, name.to_owned()), (weight, weight));
+    assert_eq!(sums(&staged, &[Key::Sym], true), Sums::from([row("", 10), row("main", 5)]));
+}
+
+#[test]
+fn rows_come_in_the_order_that_is_asked_for() {
+    let mut staged = Staged::default();
+    for (pid, stack, weight) in [
+        (3, &["a", "lib:y"][..], 50),
+        (1, &["lib:y", "b"], 20),
+        (2, &["a", "c"], 20),
+        (2, &["a", "c"], 10),
+        (4, &["d"], 20),
+    ] {
+        staged.sample(1, pid, stack, weight);
+    }
+    let mut fold = Fold::new(0, None, false);
+    fold.update(staged.data(), 0..u64::MAX);
+    let order = |keys: &[Key], order, reversed, keep| {
+        let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed };
+        let top = Top::build(staged.data(), &fold, &spec, keep);
+        let name = |row: &Row| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
+        let rows: Vec<String> = top.rows.iter().filter_map(name).collect();
+        (rows.join(" "), top.n_rows)
+    };
+    let all = Keep::All { sorted: usize::MAX };
+    let sym = [Key::Sym];
+    assert_eq!(order(&sym, Order::SelfTime, false, all).0, "y c b d a");
+    assert_eq!(order(&sym, Order::Children, false, all).0, "a y c b d");
+    assert_eq!(order(&sym, Order::Samples, false, all).0, "c y b d a");
+    assert_eq!(order(&sym, Order::SelfTime, true, all).0, "a b d c y");
+    assert_eq!(order(&sym, Order::By(Key::Sym), false, all).0, "a b c d y");
+    assert_eq!(order(&sym, Order::By(Key::Dso), false, all).0, "c b d a y");
+    assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(2)), ("y c".to_owned(), 5));
+    assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(9)), ("y c b d a".to_owned(), 5));
+    let some = order(&sym, Order::SelfTime, false, Keep::All { sorted: 2 }).0;
+    assert!(some.starts_with("y c ") && some.len() == "y c b d a".len(), "{some}");
+    let tasks = [Key::Pid, Key::Sym];
+    assert_eq!(order(&tasks, Order::By(Key::Pid), false, all).0, "b y c a y a d");
+    assert_eq!(order(&tasks, Order::SelfTime, false, all).0, "y c b d a a y");
+}
+
+#[test]
+fn rows_keep_their_identity_from_answer_to_answer() {
+    let mut staged = Staged::default();
+    staged.sample(1, 1, &["a"], 5);
+    staged.sample(1, 2, &["a"], 3);
+    staged.sample(1, 1, &["lib:a"], 1);
+    let ids = |staged: &Staged| -> Vec<u64> {
+        built(staged, &[Key::Pid, Key::Dso, Key::Sym], true).rows.iter().map(|row| row.id).collect()
+    };
+    let before = ids(&staged);
+    assert_eq!(before.iter().collect::<BTreeSet<_>>().len(), 3);
+    staged.sample(2, 3, &["b"], 100);
+    assert!(ids(&staged).ends_with(&before), "their weights have not changed, and their order");
+}
+
+#[test]
+fn the_nearest_to_the_root_is_outermost() {
+    let mut staged = Staged::default();
+    let stack = staged.stack(&["main", "f", "g", "f", "h"]);
+    let f = staged.stack(&["main", "f"]);
+    let label = |staged: &Staged, node| staged.profile.frames.sym_of(staged.profile.trie.frame(node)).0;
+    let (f_label, h_label) = (label(&staged, f), label(&staged, stack));
+    assert_eq!(outermost(staged.data(), LabelMode::Sym, stack, f_label), Some(f));
+    assert_eq!(outermost(staged.data(), LabelMode::Sym, stack, h_label), Some(stack));
+    assert_eq!(outermost(staged.data(), LabelMode::Sym, f, h_label), None);
+}
+
+proptest! {
+    /// Any stacks of any tasks, in many groups or in one.
+    #[test]
+    fn rows_are_what_adding_up_gives(
+        samples in proptest::collection::vec((0i32..40, proptest::collection::vec(0usize..4, 0..7), 1u64..100), 1..80),
+        by_task in any::<bool>(),
+        by_file in any::<bool>(),
+    ) {
+        const NAMES: [&str; 4] = ["a", "b", "lib:c", "lib:d"];
+        let mut staged = Staged::default();
+        let mut want: BTreeMap<(Option<i32>, String), (u64, u64)> = BTreeMap::new();
+        for (pid, stack, weight) in &samples {
+            let names: Vec<&str> = stack.iter().map(|i| NAMES[*i]).collect();
+            staged.sample(1, *pid, &names, *weight);
+            let label = |name: &&str| {
+                let (file, name) = name.split_once(':').unwrap_or(("app", name));
+                if by_file { file.to_owned() } else { name.to_owned() }
+            };
+            let group = by_task.then_some(*pid);
+            let leaf = names.last().map(label).unwrap_or_default();
+            want.entry((group, leaf.clone())).or_default().0 += weight;
+            let on_path: BTreeSet<String> = names.iter().map(label).chain([leaf]).collect();
+            on_path.into_iter().for_each(|name| want.entry((group, name)).or_default().1 += weight);
+        }
+        let mut keys = vec![if by_file { Key::Dso } else { Key::Sym }];
+        keys.extend(by_task.then_some(Key::Pid));
+        let top = built(&staged, &keys, true);
+        let name = |row: &Row| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| {
+            if by_file { sym.dso_name.to_string() } else { sym.name().into_owned() }
+        });
+        let got = top.rows.iter().map(|row| {
+            ((top.groups[row.group as usize].pid, name(row)), (row.own.period, row.children.period))
+        });
+        prop_assert_eq!(got.collect::<BTreeMap<_, _>>(), want);
+        prop_assert_eq!(top.total.period, samples.iter().map(|(_, _, weight)| weight).sum::<u64>());
+        // Whatever may be on a path is in its bits.
+        for (stack, _) in &top.sites {
+            let on = staged.profile.trie.walk(NodeId(*stack)).map(|f| top.mode.label(staged.data(), staged.profile.frames.sym_of(f)));
+            for label in on {
+                prop_assert!(top.path_bits[*stack as usize] & path_bit(label) != 0);
+            }
+        }
+    }
+}

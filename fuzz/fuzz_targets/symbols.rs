@@ -10,8 +10,9 @@ use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::{FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Origin, Session};
-use perfprof_tui::symbols::jit::{self, Functions};
+use perfprof_tui::symbols::jit::{self, Slice};
 use perfprof_tui::symbols::lines::Lines;
+use perfprof_tui::symbols::told::Told;
 use perfprof_tui::symbols::unwind::Stacks;
 use perfprof_tui::symbols::{Options, Resolver, code, jitdump};
 
@@ -21,14 +22,14 @@ fuzz_target!(|bytes: &[u8]| {
     file.write_all(bytes).expect("write");
     match kind % 4 {
         0 => {
-            let mut functions = Functions::default();
-            let _ = jit::read_map(file.as_file(), &mut 0, &mut functions);
-            functions.find(0x1000);
+            let mut told = Told::new(1 << 20);
+            let _ = jit::read_map(file.as_file(), &mut 0, &mut told, &mut Slice::new());
+            told.find(0x1000);
         }
         1 => {
-            let mut functions = Functions::default();
-            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut functions);
-            functions.find(0x1000);
+            let mut told = Told::new(1 << 20);
+            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut told, &mut Slice::new());
+            told.find(0x1000);
         }
         _ => elf(file.path().to_str().expect("path"), bytes),
     }

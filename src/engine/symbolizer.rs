@@ -1,6 +1,7 @@
 //! The threads that look names and lines up, so that neither samples nor frames wait for a file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -53,6 +54,8 @@ pub struct Named {
     pub stripped: Vec<(DsoId, BuildId)>,
     /// Build ids of files that nothing had told.
     pub identified: Vec<(DsoId, BuildId)>,
+    /// Those of which more is there that was not read yet.
+    pub behind: Vec<DsoId>,
 }
 
 /// Frames whose lines are wanted.
@@ -77,6 +80,9 @@ pub struct Symbolizer {
 
 /// Results come in portions, so that the first names do not wait for the last.
 const PORTION: usize = 512;
+/// How often files are read on that are behind.
+const PATIENCE: Duration = Duration::from_millis(5);
+const IDLE: Duration = Duration::from_secs(3600);
 
 pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
@@ -87,7 +93,13 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
         let mut resolver = Resolver::new(options.clone());
         let mut lines = Lines::new(options.clone());
         loop {
+            // What is behind is read on while nobody asks, and between portions.
+            let patience = if resolver.are_behind() { PATIENCE } else { IDLE };
             let job = crossbeam_channel::select! {
+                default(patience) => {
+                    resolver.read_on();
+                    continue;
+                }
                 recv(job_rx) -> job => match job {
                     Ok(job) => job,
                     Err(_) => return,
@@ -113,10 +125,14 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
                     portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
                 let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
                 let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
-                let named = Named { epoch: job.epoch, frames, problems, sources, stripped, identified };
+                let mut behind: Vec<DsoId> =
+                    portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
+                behind.dedup();
+                let named = Named { epoch: job.epoch, frames, problems, sources, stripped, identified, behind };
                 if name_tx.send(named).is_err() {
                     return;
                 }
+                resolver.read_on();
             }
         }
     };

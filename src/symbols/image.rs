@@ -1,6 +1,8 @@
 //! A DSO's file with what was split off from it: where functions, unwind tables, lines and code of one
 //! mapped file come from. Each is mapped, never copied, and shared by all who hold it.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use object::{Object, ObjectSection};
@@ -20,6 +22,8 @@ pub struct Image {
     pub bytes: Bytes,
     pub build_id: Option<BuildId>,
     pub segments: Segments,
+    /// Who could have written it.
+    pub user: u32,
     /// What was split off into a file of its own, and where that was found.
     pub debug: Option<(Bytes, PathBuf)>,
     /// What several debug files share (dwz).
@@ -54,6 +58,7 @@ impl Image {
         if let Some(image) = cached.filter(|i| i.build_id.is_none() || i.build_id == dso.build_id) {
             return Ok(image.with_debug(&places));
         }
+        let mut user = 0;
         let bytes = if vdso {
             if !options.is_own_kernel(dso) {
                 return Err("the vDSO of the recorded machine is not here".into());
@@ -61,9 +66,10 @@ impl Image {
             Bytes::from(places::vdso().map_err(|e| e.to_string())?)
         } else {
             let file = places.main().map_err(|e| e.to_string())?;
+            user = owner(&file);
             Bytes::of(&file).map_err(|e| e.to_string())?
         };
-        let image = Self::of(bytes).map_err(|e| e.to_string())?;
+        let image = Self { user, ..Self::of(bytes).map_err(|e| e.to_string())? };
         match (dso.build_id, image.build_id) {
             (Some(want), Some(have)) if want != have => {
                 Err(format!("the file has build id {have}, but {want} was mapped"))
@@ -76,20 +82,24 @@ impl Image {
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
         let file = elf::parse(&bytes)?;
         let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
-        Ok(Self { bytes, build_id, segments, debug: None, shared: None })
+        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None })
     }
 
     /// Finds the separate debug file: by build id, else by name and checksum.
     fn with_debug(mut self, places: &Places<'_>) -> Self {
         let by_id = self.build_id.and_then(|id| places.by_build_id(&id));
-        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path)));
+        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path, owner(&file))));
         let same_id = |bytes: &Bytes| elf::parse(bytes).ok().and_then(|file| elf::build_id(&file)) == self.build_id;
-        self.debug = by_id.filter(|(bytes, _)| same_id(bytes)).or_else(|| self.linked(places));
+        let found = by_id.filter(|(bytes, ..)| same_id(bytes)).or_else(|| self.linked(places));
+        if let Some((bytes, path, user)) = found {
+            self.user = if self.user == 0 { user } else { self.user };
+            self.debug = Some((bytes, path));
+        }
         self.shared = self.find_shared(places);
         self
     }
 
-    fn linked(&self, places: &Places<'_>) -> Option<(Bytes, PathBuf)> {
+    fn linked(&self, places: &Places<'_>) -> Option<(Bytes, PathBuf, u32)> {
         let file = elf::parse(&self.bytes).ok()?;
         let (name, crc) = file.gnu_debuglink().ok()??;
         places.by_link(name).find_map(|(file, path)| {
@@ -97,7 +107,7 @@ impl Image {
             let id = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file));
             let same = id.is_some() && id == self.build_id || checksum(&bytes) == crc;
             bytes.rest();
-            same.then_some((bytes, path))
+            same.then(|| (bytes, path, owner(&file)))
         })
     }
 
@@ -175,6 +185,10 @@ impl Image {
 pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
     let bytes = Bytes::of(&Places::new(dso, options).main().ok()?).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
+}
+
+fn owner(file: &File) -> u32 {
+    file.metadata().map_or(0, |meta| meta.uid())
 }
 
 /// The checksum of `.gnu_debuglink`: CRC-32 of the whole file.

@@ -5,7 +5,6 @@
 //! Anybody can put a file into /tmp: links are not followed, and it must belong to the process's user, to
 //! root, or to us.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -20,53 +19,44 @@ use super::jitdump;
 use super::places::{Owner, root_of};
 use super::resolver::Options;
 use super::table::Symbol;
+use super::told::Told;
 use crate::session::Dso;
 
-/// A file that grows beyond this is read no further.
-const MAX_SIZE: u64 = 1 << 30;
-/// Functions and bytes of names that are kept of one process.
-const MAX_FUNCTIONS: usize = 2 << 20;
-const MAX_NAMES: usize = 256 << 20;
 /// How often a file is looked at again, at most.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How far back a covering function is searched.
-const NESTING: usize = 16;
-/// Bytes read at once.
+/// Bytes read at once, and the longest line.
 const PIECE: usize = 1 << 16;
+/// Bytes that are read in all for each byte that may be kept: what is written again and again has an end.
+const READ_FOR_KEPT: u64 = 8;
 
-/// Functions by address; a later one takes an earlier one's place.
-#[derive(Debug, Default)]
-pub struct Functions {
-    list: BTreeMap<u64, (u64, u32, u32)>,
-    names: Vec<u8>,
+/// What one visit to files may cost; the next one goes on from there.
+#[derive(Debug)]
+pub struct Slice {
+    bytes: usize,
+    until: Instant,
 }
 
-impl Functions {
-    /// Adds a function. `false` when there are too many.
-    pub fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
-        if self.list.len() >= MAX_FUNCTIONS || self.names.len() + name.len() > MAX_NAMES {
-            return false;
-        }
-        let at = self.names.len() as u32;
-        self.names.extend_from_slice(name);
-        self.list.insert(start, (start.saturating_add(size), at, name.len() as u32));
-        true
+impl Slice {
+    pub fn new() -> Self {
+        Self { bytes: 4 * PIECE, until: Instant::now() + Duration::from_millis(5) }
     }
 
-    pub fn remove(&mut self, start: u64) -> Option<(u64, Vec<u8>)> {
-        let (end, at, len) = self.list.remove(&start)?;
-        Some((end - start, self.names[at as usize..(at + len) as usize].to_vec()))
+    /// Takes so many bytes of it. `false` when it is used up.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes > 0 && Instant::now() < self.until
     }
+}
 
-    pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
-        let before = self.list.range(..=addr).rev().take(NESTING);
-        let (start, (end, at, len)) = before.into_iter().find(|(_, (end, ..))| addr < *end)?;
-        Some(Symbol { start: *start, end: *end, name: self.names.get(*at as usize..(*at + *len) as usize)? })
-    }
-
-    pub fn memory(&self) -> usize {
-        self.names.capacity() + self.list.len() * 48
-    }
+/// How far a visit came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Nothing more is there now.
+    All,
+    /// The slice ended before the file.
+    Part,
+    /// There is no room for more.
+    Full,
 }
 
 /// One of a process's files, and how far it was read.
@@ -78,33 +68,44 @@ struct Growing {
     dump: bool,
 }
 
+/// What is to be done for a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// More is there to be read.
+    Reading,
+    /// All was read; later it is looked at again.
+    Until(Instant),
+    /// It is read no further.
+    Done,
+}
+
 /// What a process's JIT has told.
 #[derive(Debug)]
 pub struct Jit {
     files: Vec<Growing>,
-    functions: Functions,
-    looked: Option<Instant>,
+    told: Told,
+    state: State,
+    /// Bytes that were read of all files.
+    read: u64,
     /// Files that are not there yet are looked for again; one that was refused is not.
     wanted: Vec<(PathBuf, bool)>,
     live: bool,
-    full: bool,
+    most: usize,
+    /// Whose files these are.
+    user: Option<u32>,
 }
 
 impl Jit {
-    /// Of the process of an anonymous DSO.
-    pub fn new(dso: &Dso, options: &Options) -> Self {
+    /// Of the process of an anonymous DSO, with as many bytes as it may take.
+    pub fn new(dso: &Dso, live: bool, most: usize) -> Self {
         let mut wanted = vec![(PathBuf::from(&*dso.path), false)];
         if let Some(dump) = &dso.dump {
             wanted.push((PathBuf::from(OsStr::from_bytes(dump)), true));
         }
-        Self {
-            files: Vec::new(),
-            functions: Functions::default(),
-            looked: None,
-            wanted,
-            live: options.live,
-            full: false,
-        }
+        // Who a process belongs to is known before its files are opened.
+        let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Owner::of(pid).ok());
+        let (user, state) = (via.map(|owner| owner.uid), State::Reading);
+        Self { files: Vec::new(), told: Told::new(most), state, read: 0, wanted, live, most, user }
     }
 
     /// Takes note of a jitdump file that turned up later.
@@ -112,49 +113,82 @@ impl Jit {
         if let Some(dump) = &dso.dump {
             let path = PathBuf::from(OsStr::from_bytes(dump));
             let known = self.files.iter().any(|f| f.dump) || self.wanted.iter().any(|(_, dump)| *dump);
-            if !known {
+            if !known && self.state != State::Done {
                 self.wanted.push((path, true));
-                self.looked = None;
+                self.state = State::Reading;
             }
         }
     }
 
-    /// The function at an address; the files are read on when it is not known yet.
-    ///
-    /// # Errors
-    /// In words, why a file is not believed or not read further; each is said once.
-    pub fn find(&mut self, dso: &Dso, options: &Options, addr: u64) -> Result<Option<Symbol<'_>>, String> {
-        if self.functions.find(addr).is_none() {
-            self.read_on(dso, options)?;
-        }
-        Ok(self.functions.find(addr))
+    pub fn user(&self) -> u32 {
+        self.user.unwrap_or(0)
     }
 
-    fn read_on(&mut self, dso: &Dso, options: &Options) -> Result<(), String> {
-        if self.full || self.looked.is_some_and(|at| !self.live || at.elapsed() < PATIENCE) {
-            return Ok(());
+    pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
+        self.told.find(addr)
+    }
+
+    pub fn memory(&self) -> usize {
+        self.told.memory()
+    }
+
+    /// Whether there is something to be read now.
+    pub fn is_due(&self) -> bool {
+        match self.state {
+            State::Reading => true,
+            State::Until(at) => self.live && Instant::now() >= at,
+            State::Done => false,
         }
-        self.looked = Some(Instant::now());
+    }
+
+    /// Whether a visit ended before what is there.
+    pub fn is_behind(&self) -> bool {
+        self.state == State::Reading
+    }
+
+    /// Reads as much as the slice allows.
+    ///
+    /// # Errors
+    /// In words, why a file is not believed or not read further; it is said once.
+    pub fn read_on(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<(), String> {
+        let result = self.visit(dso, options, slice);
+        self.state = match &result {
+            Ok(true) => State::Until(Instant::now() + PATIENCE),
+            Ok(false) => State::Reading,
+            Err(_) => State::Done,
+        };
+        result.map(|_| ())
+    }
+
+    /// `true` when all files are read.
+    fn visit(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
             match open(&path, dump, dso, options) {
-                Ok(file) => self.files.push(Growing { file, upto: 0, dump }),
+                Ok(file) => {
+                    self.user = self.user.or(file.metadata().map(|meta| meta.uid()).ok());
+                    self.files.push(Growing { file, upto: 0, dump });
+                }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => self.wanted.push((path, dump)),
                 Err(e) => return Err(e.to_string()),
             }
         }
-        for growing in &mut self.files {
-            let read = if growing.dump { jitdump::read_on } else { read_map };
-            let whole = read(&growing.file, &mut growing.upto, &mut self.functions).map_err(|e| e.to_string())?;
-            if !whole {
-                self.full = true;
-                return Err(format!("what its JIT writes is read no further than {} MB", growing.upto >> 20));
+        let limit = READ_FOR_KEPT * self.most as u64;
+        for Growing { file, upto, dump } in &mut self.files {
+            let read = if *dump { jitdump::read_on } else { read_map };
+            let (before, left) = (*upto, slice.bytes);
+            let how = read(file, upto, &mut self.told, slice).map_err(|e| e.to_string())?;
+            self.read += (left - slice.bytes) as u64;
+            if how == Read::Full || self.read > limit {
+                return Err(format!(
+                    "what its JIT writes is read no further than {} MB (--memory makes room for more)",
+                    before.max(*upto) >> 20
+                ));
+            }
+            if how == Read::Part {
+                return Ok(false);
             }
         }
-        Ok(())
-    }
-
-    pub fn memory(&self) -> usize {
-        self.functions.memory()
+        Ok(true)
     }
 }
 
@@ -208,11 +242,11 @@ fn believed(root: Option<&File>, path: &Path, owners: &[u32]) -> io::Result<File
     Ok(file)
 }
 
-/// Takes in the whole lines that are new of a map file. `false` when there is too much.
+/// Takes in the whole lines that are new of a map file.
 ///
 /// # Errors
-/// Those of reading it.
-pub fn read_map(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Result<bool> {
+/// Those of reading it, and when it is no text of lines.
+pub fn read_map(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice) -> io::Result<Read> {
     if file.metadata()?.len() < *upto {
         // It was begun anew.
         *upto = 0;
@@ -221,29 +255,31 @@ pub fn read_map(file: &File, upto: &mut u64, functions: &mut Functions) -> io::R
     loop {
         let n = file.read_at(&mut piece, *upto)?;
         let Some(end) = memchr::memrchr(b'\n', &piece[..n]) else {
-            // A line without an end, or nothing new.
-            let endless = n == piece.len();
-            if endless {
-                *upto += n as u64;
-                continue;
+            if n < piece.len() {
+                // The beginning of a line, or nothing new.
+                return Ok(Read::All);
             }
-            return Ok(true);
+            let words = format!("a line of its JIT's map is longer than {} KiB: it is read no further", PIECE >> 10);
+            return Err(io::Error::other(words));
         };
-        if !take_lines(&piece[..end], functions) || *upto > MAX_SIZE {
-            return Ok(false);
+        if !take_lines(&piece[..end], told) {
+            return Ok(Read::Full);
         }
         *upto += end as u64 + 1;
+        if !slice.take(n) {
+            return Ok(Read::Part);
+        }
     }
 }
 
-fn take_lines(text: &[u8], functions: &mut Functions) -> bool {
+fn take_lines(text: &[u8], told: &mut Told) -> bool {
     text.split(|b| *b == b'\n').all(|line| {
         let mut parts = line.splitn(3, |b| *b == b' ');
         let mut hex =
             || u64::from_str_radix(std::str::from_utf8(parts.next()?).ok()?.trim_start_matches("0x"), 16).ok();
         let (Some(start), Some(size)) = (hex(), hex()) else { return true };
         let Some(name) = parts.next().map(<[u8]>::trim_ascii_end).filter(|n| !n.is_empty()) else { return true };
-        functions.put(start, size, name)
+        told.put(start, size, name)
     })
 }
 
@@ -252,13 +288,13 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn name(functions: &Functions, at: u64) -> Option<String> {
-        functions.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned())
+    fn name(told: &Told, at: u64) -> Option<String> {
+        told.find(at).map(|s| String::from_utf8_lossy(s.name).into_owned())
     }
 
     #[test]
     fn lines_and_what_is_none() {
-        let mut all = Functions::default();
+        let mut all = Told::new(1 << 20);
         take_lines(b"1000 10 a b\nnonsense\n2000 20 old\n2000 20 LazyCompile:*fib /app/x.js:1\n3000 x y\n", &mut all);
         assert_eq!(name(&all, 0x100f).as_deref(), Some("a b"));
         assert_eq!(name(&all, 0x2001).as_deref(), Some("LazyCompile:*fib /app/x.js:1"));
@@ -269,18 +305,34 @@ mod tests {
     #[test]
     fn a_map_is_read_on_as_it_grows() {
         let mut file = tempfile::tempfile().expect("file");
-        let (mut all, mut upto) = (Functions::default(), 0);
+        let (mut all, mut upto) = (Told::new(1 << 20), 0);
+        let mut read = |file: &File, all: &mut Told| read_map(file, &mut upto, all, &mut Slice::new());
         file.write_all(b"1000 10 first\n2000 10 half").expect("write");
-        assert!(read_map(&file, &mut upto, &mut all).expect("read"));
+        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         assert_eq!((name(&all, 0x1000).as_deref(), name(&all, 0x2000)), (Some("first"), None));
         file.write_all(b" and whole\n").expect("write");
-        assert!(read_map(&file, &mut upto, &mut all).expect("read"));
+        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         assert_eq!(name(&all, 0x2000).as_deref(), Some("half and whole"));
-        // A line of two pieces and more is stepped over.
-        file.write_all(&vec![b'x'; 3 * PIECE]).expect("write");
-        file.write_all(b"\n3000 10 after\n").expect("write");
-        assert!(read_map(&file, &mut upto, &mut all).expect("read"));
-        assert_eq!(name(&all, 0x3000).as_deref(), Some("after"));
+        file.write_all(&[b'x'; PIECE]).expect("write");
+        let why = read(&file, &mut all).expect_err("no line of a JIT").to_string();
+        assert!(why.contains("longer than 64 KiB"), "{why}");
+    }
+
+    #[test]
+    fn a_visit_ends_with_its_slice_and_the_next_goes_on() {
+        let mut file = tempfile::tempfile().expect("file");
+        let text: String = (0..50_000).map(|i| format!("{:x} 10 function_{i}\n", 0x1000 + i * 16)).collect();
+        file.write_all(text.as_bytes()).expect("write");
+        let (mut all, mut upto, mut visits) = (Told::new(16 << 20), 0, 1);
+        while read_map(&file, &mut upto, &mut all, &mut Slice::new()).expect("read") == Read::Part {
+            visits += 1;
+            assert!(upto <= visits * 4 * PIECE as u64);
+        }
+        assert!(visits as usize > text.len() / (4 * PIECE), "{visits}");
+        assert_eq!(name(&all, 0x1000 + 49_999 * 16).as_deref(), Some("function_49999"));
+        let mut small = Told::new(1 << 20);
+        let full = (0..).map(|_| read_map(&file, &mut 0, &mut small, &mut Slice { bytes: 8 << 20, ..Slice::new() }));
+        assert!(full.take(2).any(|read| read.expect("read") == Read::Full) && small.memory() <= 1 << 20);
     }
 
     #[test]

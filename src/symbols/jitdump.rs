@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::jit::Functions;
+use super::jit::{Read, Slice};
+use super::told::{MAX_NAME, Told};
 
 /// "JiTD" as a little-endian machine writes it.
 const MAGIC: u32 = 0x4a69_5444;
@@ -13,23 +14,21 @@ const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 /// Header of a record: its type, its size, its time.
 const HEAD: u64 = 16;
-/// A longer name is cut.
-const MAX_NAME: usize = 4096;
-/// A file beyond this is read no further; code itself is stepped over.
-const MAX_SIZE: u64 = 8 << 30;
+/// What a visit is charged for a record beside its bytes: two reads.
+const RECORD: usize = 64;
 
-/// Takes in the whole records that are new. `false` when there is too much.
+/// Takes in the whole records that are new; code itself is stepped over.
 ///
 /// # Errors
 /// When the file is none of that kind, or a record is damaged.
-pub fn read_on(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Result<bool> {
+pub fn read_on(file: &File, upto: &mut u64, told: &mut Told, slice: &mut Slice) -> io::Result<Read> {
     let len = file.metadata()?.len();
     if *upto == 0 {
-        let Some(size) = header(file, len)? else { return Ok(true) };
+        let Some(size) = header(file, len)? else { return Ok(Read::All) };
         *upto = size;
     }
     let mut body = [0; 40 + MAX_NAME];
-    while *upto + HEAD <= len {
+    while upto.saturating_add(HEAD) <= len {
         let mut head = [0; HEAD as usize];
         file.read_exact_at(&mut head, *upto)?;
         let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
@@ -41,12 +40,15 @@ pub fn read_on(file: &File, upto: &mut u64, functions: &mut Functions) -> io::Re
         }
         let body = &mut body[..(size - HEAD).min((40 + MAX_NAME) as u64) as usize];
         file.read_exact_at(body, *upto + HEAD)?;
-        if !take(kind, body, functions) || *upto > MAX_SIZE {
-            return Ok(false);
+        if !take(kind, body, told) {
+            return Ok(Read::Full);
         }
         *upto += size;
+        if !slice.take(RECORD + body.len()) {
+            return Ok(Read::Part);
+        }
     }
-    Ok(true)
+    Ok(Read::All)
 }
 
 /// The size of the file's header; `None` while it is not there yet.
@@ -62,18 +64,18 @@ fn header(file: &File, len: u64) -> io::Result<Option<u64>> {
     Ok(Some(u64::from(u32_at(&head, 8)).max(40)))
 }
 
-fn take(kind: u32, body: &[u8], functions: &mut Functions) -> bool {
+fn take(kind: u32, body: &[u8], told: &mut Told) -> bool {
     let word = |i: usize| body.get(8 * i..8 * i + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
     match (kind, word(1), word(2), word(3), word(4)) {
         // pid and tid, where it was made, where it runs, its size, its number; its name; its code.
         (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
             let rest = body.get(40..).unwrap_or_default();
             let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
-            functions.put(address, size, name)
+            told.put(address, size, name)
         }
         // pid and tid, where it was made, from where, to where, its size.
-        (MOVE, Some(_), Some(from), Some(to), Some(size)) => match functions.remove(from) {
-            Some((_, name)) => functions.put(to, size, &name),
+        (MOVE, Some(_), Some(from), Some(to), Some(size)) => match told.remove(from) {
+            Some((_, name)) => told.put(to, size, &name),
             None => true,
         },
         _ => true,
@@ -107,24 +109,45 @@ mod tests {
         head[8] = 40;
         file.write_all(&head).expect("write");
         file.write_all(&record(LOAD, &[0, 0x1000, 0x1000, 0x40, 1], b"Foo.bar(I)V\0", 0x40)).expect("write");
-        let (mut all, mut upto) = (Functions::default(), 0);
-        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        let (mut all, mut upto) = (Told::new(1 << 20), 0);
+        let mut read = |file: &File, all: &mut Told| read_on(file, &mut upto, all, &mut Slice::new());
+        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         assert_eq!(all.find(0x103f).expect("function").name, b"Foo.bar(I)V");
         let moved = record(MOVE, &[0, 0x1000, 0x1000, 0x8000, 0x40, 1], b"", 0);
         file.write_all(&moved[..20]).expect("half");
-        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         file.write_all(&moved[20..]).expect("rest");
-        assert!(read_on(&file, &mut upto, &mut all).expect("read"));
+        assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         assert!(all.find(0x1000).is_none());
         assert_eq!(all.find(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
-        assert!(read_on(&file, &mut upto, &mut all).is_err());
+        assert!(read(&file, &mut all).is_err());
     }
 
     #[test]
     fn what_is_none_is_an_error() {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&[1; 100]).expect("write");
-        assert!(read_on(&file, &mut 0, &mut Functions::default()).is_err());
+        assert!(read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::new()).is_err());
+    }
+
+    /// Millions of empty records, and records as long as there can be: a visit costs what it may.
+    #[test]
+    fn a_visit_to_many_records_ends_with_its_slice() {
+        let mut file = tempfile::tempfile().expect("file");
+        let mut head = [0; 40];
+        head[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        head[8] = 40;
+        file.write_all(&head).expect("write");
+        file.write_all(&record(9, &[], b"", 0).repeat(100_000)).expect("write");
+        let mut upto = 0;
+        let mut visit = || read_on(&file, &mut upto, &mut Told::new(1 << 20), &mut Slice::new()).expect("read");
+        assert_eq!((visit(), visit()), (Read::Part, Read::Part));
+        assert!(upto < 2 * 5000 * 16, "{upto}");
+        let long = [9u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat();
+        (0..4).for_each(|i| file.write_all_at(&long, 40 + i * u64::from(u32::MAX)).expect("write"));
+        file.set_len(1 << 40).expect("a sparse file");
+        let why = read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::new()).expect_err("damaged").to_string();
+        assert!(why.contains("damaged at byte 17179869220"), "{why}");
     }
 }

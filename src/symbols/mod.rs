@@ -12,12 +12,16 @@ pub mod given;
 pub mod image;
 pub mod jit;
 pub mod jitdump;
+pub mod jits;
 pub mod kallsyms;
 pub mod lines;
+mod loaded;
 pub mod places;
 pub mod plt;
 pub mod resolver;
+pub mod shares;
 pub mod table;
+pub mod told;
 pub mod unwind;
 
 pub use demangle::Form;

@@ -9,8 +9,10 @@ use super::bytes::Bytes;
 use super::demangle::{Form, demangle};
 use super::given::{self, Given};
 use super::image::{Functions, Image};
-use super::jit::Jit;
+use super::jits::{Jits, Visit};
 use super::kallsyms::Kallsyms;
+use super::loaded::Loaded;
+use super::shares::Shares;
 use super::table::{Symbol, SymbolTable};
 use super::{elf, places};
 use crate::record::kinds::BuildId;
@@ -46,7 +48,7 @@ pub struct Options {
     pub debuginfod: Vec<PathBuf>,
     /// Servers that debug files are fetched from, into the first of these directories.
     pub servers: Vec<String>,
-    /// Bytes that tables of functions may hold; those that are not used give way.
+    /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
     pub budget: usize,
     /// Tables that came with the streams that are read, by host.
     pub given: Vec<Arc<Given>>,
@@ -56,6 +58,8 @@ pub struct Options {
 
 /// Files that are held at once, each a mapping of ours.
 pub const MAX_FILES: usize = 4096;
+/// Whose the tables are that came with a stream: nobody's of this machine.
+const GIVEN: u32 = u32::MAX;
 /// Half of what a session's samples may have.
 const BUDGET: usize = 256 << 20;
 
@@ -106,42 +110,19 @@ impl Options {
     }
 }
 
-/// One file's functions, with the names that were asked for already made readable.
-#[derive(Debug)]
-struct Loaded {
-    tables: Vec<SymbolTable>,
-    shown: FxHashMap<u64, Arc<str>>,
-    /// What is to be added to the table's addresses to get the recorded ones.
-    moved: u64,
-    /// When it was last asked, in questions.
-    used: u64,
-}
-
-impl Loaded {
-    fn new(tables: Vec<SymbolTable>) -> Self {
-        Self { tables, shown: FxHashMap::default(), moved: 0, used: 0 }
-    }
-
-    fn kernel(table: SymbolTable) -> Self {
-        Self::new(vec![table])
-    }
-
-    fn find(&mut self, addr: u64, form: Form) -> Option<Found> {
-        let symbol = self.tables.iter().find_map(|table| table.find(addr))?;
-        let name = self.shown.entry(symbol.start).or_insert_with(|| demangle(symbol.name, form).into()).clone();
-        Some(Found { start: symbol.start, end: symbol.end, name })
-    }
-
-    fn memory(&self) -> usize {
-        self.tables.iter().map(SymbolTable::memory).sum::<usize>() + 64 * self.shown.len()
-    }
-}
-
-/// What makes two DSOs the same file, whatever their names are.
+/// What makes two DSOs the same file, whatever their names are. A build id says so among the files of one user:
+/// another could have given his the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Id(BuildId),
+    Id(BuildId, u32),
     Dso(DsoId),
+}
+
+/// What holds names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    File(Key),
+    Jit(DsoId),
 }
 
 /// The chain of name sources. Not shared: one thread owns it.
@@ -153,28 +134,29 @@ pub struct Resolver {
     /// What each DSO's file was found to be; `None` for one without names.
     keys: FxHashMap<DsoId, Option<Key>>,
     files: FxHashMap<Key, Loaded>,
-    jits: FxHashMap<DsoId, Jit>,
+    jits: Jits,
+    /// Who holds how much of the budget.
+    shares: Shares<Holder>,
     problems: Vec<(DsoId, String)>,
     sources: Vec<(DsoId, String)>,
     /// Files without names of their own, which a debug file would have.
     stripped: Vec<(DsoId, BuildId)>,
     identified: Vec<(DsoId, BuildId)>,
-    asked: u64,
 }
 
 impl Resolver {
     pub fn new(options: Options) -> Self {
         Self {
+            shares: Shares::new(options.budget, MAX_FILES),
             options,
             kernels: FxHashMap::default(),
             keys: FxHashMap::default(),
             files: FxHashMap::default(),
-            jits: FxHashMap::default(),
+            jits: Jits::default(),
             problems: Vec::new(),
             sources: Vec::new(),
             stripped: Vec::new(),
             identified: Vec::new(),
-            asked: 0,
         }
     }
 
@@ -182,7 +164,11 @@ impl Resolver {
     pub fn set_form(&mut self, form: Form) {
         if self.options.form != form {
             self.options.form = form;
-            self.files.values_mut().chain(self.kernels.values_mut()).for_each(|loaded| loaded.shown.clear());
+            self.kernels.values_mut().for_each(Loaded::forget_shown);
+            for (key, loaded) in &mut self.files {
+                loaded.forget_shown();
+                self.shares.update(Holder::File(*key), loaded.memory());
+            }
         }
     }
 
@@ -193,13 +179,13 @@ impl Resolver {
         }
         if let Some(Some(key)) = self.keys.remove(&dso.id) {
             self.files.remove(&key);
+            self.shares.give_back(Holder::File(key));
         }
         self.problems.retain(|(of, _)| *of != dso.id);
     }
 
     /// The function at an address of a DSO (as [`crate::session::maps::Map::to_dso`] gives it).
     pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
-        self.asked += 1;
         let form = self.options.form;
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module => {
@@ -214,7 +200,7 @@ impl Resolver {
                 let known = self.kernel(dso).find(addr, form).filter(|found| found.name == dso.path);
                 Some(known.unwrap_or_else(|| Found { start: 0, end: u64::MAX, name: dso.path.clone() }))
             }
-            DsoKind::File | DsoKind::Vdso => self.file(dso)?.find(addr, form),
+            DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
             DsoKind::Cut => Some(Found { start: 0, end: u64::MAX, name: dso.path.clone() }),
             DsoKind::Unknown | DsoKind::Guest => None,
@@ -249,39 +235,72 @@ impl Resolver {
         self.kernels.entry(dso.host).or_insert_with(|| Loaded::new(Vec::new()))
     }
 
-    fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
-        let options = &self.options;
-        let jit = self.jits.entry(dso.id).or_insert_with(|| Jit::new(dso, options));
-        jit.follow(dso);
-        match jit.find(dso, options, addr) {
-            Ok(symbol) => {
-                let Symbol { start, end, name } = symbol?;
-                Some(Found { start, end, name: demangle(name, options.form).into() })
-            }
-            Err(why) => {
-                self.problems.push((dso.id, why));
-                None
-            }
+    /// Whether more is there of a process's JIT that was not read yet: its functions may be named later.
+    pub fn is_behind(&self, dso: &Dso) -> bool {
+        dso.kind == DsoKind::Anon && self.jits.is_behind(dso.id)
+    }
+
+    /// Whether [`Self::read_on`] has something to do.
+    pub fn are_behind(&self) -> bool {
+        self.jits.are_behind()
+    }
+
+    /// Reads a little more of what JITs write.
+    pub fn read_on(&mut self) {
+        if let Some(visit) = self.jits.read_on(&self.options) {
+            self.visited(visit);
         }
     }
 
-    fn file(&mut self, dso: &Dso) -> Option<&mut Loaded> {
+    fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+        let holder = Holder::Jit(dso.id);
+        self.shares.ask(holder);
+        self.jits.follow(dso, self.options.live, self.shares.most() / 2);
+        if self.jits.find(dso.id, addr).is_none()
+            && let Some(visit) = self.jits.visit(dso.id, &self.options)
+        {
+            self.visited(visit);
+        }
+        let Symbol { start, end, name } = self.jits.find(dso.id, addr)?;
+        Some(Found { start, end, name: demangle(name, self.options.form).into() })
+    }
+
+    /// Takes note of what a visit to a JIT's files brought.
+    fn visited(&mut self, visit: Visit) {
+        self.shares.hold(Holder::Jit(visit.dso), visit.user, visit.memory);
+        self.problems.extend(visit.result.err().map(|why| (visit.dso, why)));
+        self.make_room();
+    }
+
+    fn in_file(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+        let form = self.options.form;
+        let (key, loaded) = self.file(dso)?;
+        let before = loaded.memory();
+        let found = loaded.find(addr, form);
+        let now = loaded.memory();
+        if now != before {
+            self.shares.update(Holder::File(key), now);
+            self.make_room();
+        }
+        found
+    }
+
+    fn file(&mut self, dso: &Dso) -> Option<(Key, &mut Loaded)> {
         let known = self.keys.get(&dso.id).copied();
         let key = match known {
             Some(key) => key?,
             None => Key::Dso(dso.id),
         };
         if known.is_some() && self.files.contains_key(&key) {
-            let loaded = self.files.get_mut(&key)?;
-            loaded.used = self.asked;
-            return Some(loaded);
+            self.shares.ask(Holder::File(key));
+            return Some((key, self.files.get_mut(&key)?));
         }
-        let (key, loaded) = match self.load_file(dso) {
-            Ok((key, loaded, from)) => {
+        let (key, loaded, user) = match self.load_file(dso) {
+            Ok((key, loaded, user, from)) => {
                 if known.is_none() {
                     self.sources.push((dso.id, from));
                 }
-                (key, loaded)
+                (key, loaded, user)
             }
             Err(why) => {
                 self.problems.push((dso.id, why));
@@ -290,19 +309,21 @@ impl Resolver {
             }
         };
         self.keys.insert(dso.id, Some(key));
-        self.make_room(&loaded);
-        let slot = self.files.entry(key).or_insert(loaded);
-        slot.used = self.asked;
-        Some(slot)
+        if !self.files.contains_key(&key) {
+            self.shares.hold(Holder::File(key), user, loaded.memory());
+            self.files.insert(key, loaded);
+            self.make_room();
+        }
+        Some((key, self.files.get_mut(&key)?))
     }
 
-    /// Drops the tables that were not asked for the longest time until another one fits.
-    fn make_room(&mut self, other: &Loaded) {
-        let jits: usize = self.jits.values().map(Jit::memory).sum();
-        let mut held = other.memory() + jits + self.files.values().map(Loaded::memory).sum::<usize>();
-        while held > self.options.budget || self.files.len() >= MAX_FILES {
-            let Some(oldest) = self.files.iter().min_by_key(|(_, l)| l.used).map(|(key, _)| *key) else { return };
-            held -= self.files.remove(&oldest).map_or(0, |l| l.memory());
+    /// Drops what has to give way.
+    fn make_room(&mut self) {
+        for holder in self.shares.excess() {
+            match holder {
+                Holder::File(key) => drop(self.files.remove(&key)),
+                Holder::Jit(dso) => self.jits.rest(dso, self.options.live),
+            }
         }
     }
 
@@ -340,19 +361,19 @@ impl Resolver {
         }
     }
 
-    fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, String), String> {
+    fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, u32, String), String> {
         if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path)) {
-            let key = dso.build_id.map_or(Key::Dso(dso.id), Key::Id);
-            return Ok((key, Loaded::new(vec![table]), "the machine that was recorded".to_owned()));
+            let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
+            return Ok((key, Loaded::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
         }
         let image = Image::open(dso, &self.options)?;
-        let key = image.build_id.map_or(Key::Dso(dso.id), Key::Id);
+        let key = image.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, image.user));
         self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         let functions = image.functions();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
         let Functions { tables, from, .. } = functions.map_err(|e| e.to_string())?;
-        Ok((key, Loaded::new(tables), from))
+        Ok((key, Loaded::new(tables), image.user, from))
     }
 }
 
@@ -362,7 +383,9 @@ fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> Loaded {
         (Some(then), Some(here)) => then.wrapping_sub(here),
         _ => 0,
     };
-    Loaded { moved, ..Loaded::kernel(table) }
+    let mut loaded = Loaded::new(vec![table]);
+    loaded.moved = moved;
+    loaded
 }
 
 #[cfg(test)]

@@ -119,8 +119,10 @@ impl Worker {
                 let dso = core.session.dsos.get(dso);
                 if dso.kind == DsoKind::Anon && self.live {
                     let tried = self.names.jitted.remove(&frame).unwrap_or(0);
-                    if found.is_none() && tried < RETRIES {
-                        self.names.jitted.insert(frame, tried + 1);
+                    // What was not read yet has not been asked.
+                    let tried = if named.behind.contains(&dso.id) { tried } else { tried + 1 };
+                    if found.is_none() && tried <= RETRIES {
+                        self.names.jitted.insert(frame, tried);
                     }
                 }
                 core.profile.frames.set(frame, dso, at, found);

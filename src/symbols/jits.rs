@@ -1,0 +1,120 @@
+//! The JITs of all processes: whose files are read next, and how long.
+//!
+//! Live, a visit is a slice, and its user's next one comes after a pause, so that no user's files keep
+//! others' names waiting. A recording's are read to their end at once: nobody waits beside them.
+
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::jit::{Jit, Slice};
+use super::resolver::Options;
+use super::table::Symbol;
+use crate::session::{Dso, DsoId};
+
+/// A user's pause between visits, in times of what the last one took.
+const PAUSE: u32 = 4;
+/// How long what gave way to others' names is not read again.
+const REST: Duration = Duration::from_secs(60);
+
+/// A JIT with the process that it belongs to.
+#[derive(Debug)]
+struct One {
+    jit: Jit,
+    dso: Dso,
+    /// In which round it was visited last.
+    visited: u64,
+}
+
+/// What the JITs have told. One thread owns it.
+#[derive(Debug, Default)]
+pub struct Jits {
+    list: FxHashMap<DsoId, One>,
+    /// When a user's files may be visited next.
+    pauses: FxHashMap<u32, Instant>,
+    /// Until when those that gave way are left alone; for a recording, for good.
+    resting: FxHashMap<DsoId, Option<Instant>>,
+    round: u64,
+}
+
+/// What a visit brought.
+#[derive(Debug)]
+pub struct Visit {
+    pub dso: DsoId,
+    pub user: u32,
+    /// Bytes that it holds now.
+    pub memory: usize,
+    pub result: Result<(), String>,
+}
+
+impl Jits {
+    /// The function at an address, by what was read so far.
+    pub fn find(&self, dso: DsoId, addr: u64) -> Option<Symbol<'_>> {
+        self.list.get(&dso)?.jit.find(addr)
+    }
+
+    /// Takes note of a process whose functions are asked for, each of which may take so many bytes.
+    pub fn follow(&mut self, dso: &Dso, live: bool, most: usize) {
+        if let Some(until) = self.resting.get(&dso.id) {
+            if until.is_none_or(|until| Instant::now() < until) {
+                return;
+            }
+            self.resting.remove(&dso.id);
+        }
+        let fresh = || One { jit: Jit::new(dso, live, most), dso: dso.clone(), visited: 0 };
+        let one = self.list.entry(dso.id).or_insert_with(fresh);
+        if (one.dso.via, &one.dso.dump) != (dso.via, &dso.dump) {
+            one.dso = dso.clone();
+        }
+        one.jit.follow(dso);
+    }
+
+    /// Whether more is there of a process that was not read yet.
+    pub fn is_behind(&self, dso: DsoId) -> bool {
+        self.list.get(&dso).is_some_and(|one| one.jit.is_behind())
+    }
+
+    /// Whether more is there of any.
+    pub fn are_behind(&self) -> bool {
+        self.list.values().any(|one| one.jit.is_behind())
+    }
+
+    /// Visits one process's files, if it is due and its user has no pause.
+    pub fn visit(&mut self, dso: DsoId, options: &Options) -> Option<Visit> {
+        let one = self.list.get_mut(&dso).filter(|one| one.jit.is_due())?;
+        let from = Instant::now();
+        if self.pauses.get(&one.jit.user()).is_some_and(|until| from < *until) {
+            return None;
+        }
+        self.round += 1;
+        one.visited = self.round;
+        let mut result = one.jit.read_on(&one.dso, options, &mut Slice::new());
+        while !options.live && one.jit.is_behind() && result.is_ok() {
+            result = one.jit.read_on(&one.dso, options, &mut Slice::new());
+        }
+        let user = one.jit.user();
+        let now = Instant::now();
+        if options.live {
+            self.pauses.retain(|_, until| *until > now);
+            self.pauses.insert(user, now + PAUSE * (now - from));
+        }
+        Some(Visit { dso, user, memory: one.jit.memory(), result })
+    }
+
+    /// Visits what was begun: of those whose turn it is, the one whose visit was longest ago.
+    pub fn read_on(&mut self, options: &Options) -> Option<Visit> {
+        let now = Instant::now();
+        let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
+        let next = self.list.values().filter(|one| one.jit.is_behind() && !paused(one.jit.user()));
+        let dso = next.min_by_key(|one| (one.visited, one.dso.id)).map(|one| one.dso.id)?;
+        self.visit(dso, options)
+    }
+
+    /// Drops what a process's JIT has told: others' names need the room.
+    pub fn rest(&mut self, dso: DsoId, live: bool) {
+        self.list.remove(&dso);
+        let now = Instant::now();
+        self.resting.retain(|_, until| until.is_none_or(|until| now < until));
+        self.resting.insert(dso, live.then(|| now + REST));
+    }
+}

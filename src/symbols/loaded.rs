@@ -1,0 +1,52 @@
+//! One file's functions, with the names that were asked for already made readable.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::demangle::{Form, demangle};
+use super::resolver::Found;
+use super::table::SymbolTable;
+
+/// Bytes of a readable name beside its letters: its place in the map, which may be half empty, and its count.
+const ENTRY: usize = 80;
+
+/// A file's tables, asked one after the other.
+#[derive(Debug)]
+pub struct Loaded {
+    tables: Vec<SymbolTable>,
+    names: FxHashMap<u64, Arc<str>>,
+    /// Bytes of these.
+    shown: usize,
+    /// What is to be added to the tables' addresses to get the recorded ones.
+    pub moved: u64,
+}
+
+impl Loaded {
+    pub fn new(tables: Vec<SymbolTable>) -> Self {
+        Self { tables, names: FxHashMap::default(), shown: 0, moved: 0 }
+    }
+
+    pub fn find(&mut self, addr: u64, form: Form) -> Option<Found> {
+        let symbol = self.tables.iter().find_map(|table| table.find(addr))?;
+        let shown = &mut self.shown;
+        let fresh = || -> Arc<str> {
+            let name: Arc<str> = demangle(symbol.name, form).into();
+            *shown += ENTRY + name.len();
+            name
+        };
+        let name = self.names.entry(symbol.start).or_insert_with(fresh).clone();
+        Some(Found { start: symbol.start, end: symbol.end, name })
+    }
+
+    /// Has names made readable anew.
+    pub fn forget_shown(&mut self) {
+        self.names = FxHashMap::default();
+        self.shown = 0;
+    }
+
+    /// Bytes of memory that it holds of its own.
+    pub fn memory(&self) -> usize {
+        self.tables.iter().map(SymbolTable::memory).sum::<usize>() + self.shown
+    }
+}

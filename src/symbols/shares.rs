@@ -1,0 +1,125 @@
+//! Who holds how much of what names may take, by the user whose files they came from; and what gives way.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// What one thing holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    user: u32,
+    bytes: usize,
+    /// When it was last asked, in questions.
+    used: u64,
+}
+
+/// The ledger of one budget. No user's things give way to those of a user who holds more.
+#[derive(Debug)]
+pub struct Shares<K> {
+    whole: usize,
+    count: usize,
+    held: FxHashMap<K, Held>,
+    total: usize,
+    asked: u64,
+}
+
+impl<K: Copy + Eq + Hash> Shares<K> {
+    /// Of so many bytes, in so many things.
+    pub fn new(whole: usize, count: usize) -> Self {
+        Self { whole, count, held: FxHashMap::default(), total: 0, asked: 0 }
+    }
+
+    /// The most that one thing may take: there is room for somebody else's beside it.
+    pub fn most(&self) -> usize {
+        self.whole / 2
+    }
+
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Notes that a thing is asked for.
+    pub fn ask(&mut self, key: K) {
+        self.asked += 1;
+        if let Some(held) = self.held.get_mut(&key) {
+            held.used = self.asked;
+        }
+    }
+
+    /// Notes what a thing holds now, and whose it is.
+    pub fn hold(&mut self, key: K, user: u32, bytes: usize) {
+        self.asked += 1;
+        let held = self.held.entry(key).or_insert(Held { user, bytes: 0, used: self.asked });
+        self.total = self.total - held.bytes + bytes;
+        (held.user, held.bytes) = (user, bytes);
+    }
+
+    /// Notes what a thing that is there holds by now.
+    pub fn update(&mut self, key: K, bytes: usize) {
+        if let Some(held) = self.held.get_mut(&key) {
+            self.total = self.total - held.bytes + bytes;
+            held.bytes = bytes;
+        }
+    }
+
+    /// Notes that a thing is gone.
+    pub fn give_back(&mut self, key: K) {
+        self.total -= self.held.remove(&key).map_or(0, |held| held.bytes);
+    }
+
+    /// Takes what has to go from the ledger: of the user who holds most, what was not asked for the longest time.
+    pub fn excess(&mut self) -> Vec<K> {
+        let mut gone = Vec::new();
+        while self.total > self.whole || self.held.len() > self.count {
+            let by_bytes = self.total > self.whole;
+            let Some(key) = self.oldest_of_most(|held| if by_bytes { held.bytes } else { 1 }) else { break };
+            self.give_back(key);
+            gone.push(key);
+        }
+        gone
+    }
+
+    fn oldest_of_most(&self, weight: impl Fn(&Held) -> usize) -> Option<K> {
+        let mut sums = FxHashMap::<u32, usize>::default();
+        self.held.values().for_each(|held| *sums.entry(held.user).or_default() += weight(held));
+        let (user, _) = sums.into_iter().max_by_key(|(user, sum)| (*sum, *user))?;
+        let of_user = self.held.iter().filter(|(_, held)| held.user == user && weight(held) > 0);
+        of_user.min_by_key(|(_, held)| held.used).map(|(key, _)| *key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_who_holds_most_gives_way() {
+        let mut shares = Shares::new(100, 10);
+        shares.hold("libc", 0, 30);
+        for (name, bytes) in [("a", 40), ("b", 20)] {
+            shares.hold(name, 1000, bytes);
+        }
+        assert_eq!((shares.excess(), shares.total()), (Vec::new(), 90));
+        // What was asked for last stays, and what another user asked for longest ago, too.
+        shares.ask("a");
+        shares.hold("c", 1000, 30);
+        assert_eq!((shares.excess(), shares.total()), (vec!["b"], 100));
+        shares.update("c", 31);
+        assert_eq!((shares.excess(), shares.total()), (vec!["a"], 61));
+        shares.hold("c", 1000, 5);
+        shares.give_back("libc");
+        shares.give_back("libc");
+        assert_eq!(shares.total(), 5);
+    }
+
+    #[test]
+    fn many_small_things_push_out_nobody_elses() {
+        let mut shares = Shares::new(1000, 5);
+        shares.hold(0, 0, 900);
+        (1..=10).for_each(|thing| shares.hold(thing, 1000, 1));
+        assert_eq!(shares.excess(), [1, 2, 3, 4, 5, 6]);
+        let mut one = Shares::new(10, 5);
+        one.hold(1, 1000, 11);
+        assert_eq!((one.excess(), one.excess()), (vec![1], vec![]));
+    }
+}

@@ -1,7 +1,12 @@
 //! Readable names: Rust (v0 and legacy, hash hidden) and C++. Other names stay as they are.
 
-/// Names longer than this stay mangled: demangling can expand hostile input without end.
+/// Names longer than this stay mangled.
 const MAX: usize = 4096;
+/// A readable name that would be longer is not made, whatever it would be in the end: hostile ones double with each
+/// few letters. Others are cut there.
+pub const MAX_SHOWN: usize = 4 * MAX;
+/// Parts of a C++ name that are gone through for it: those without letters double, too.
+const MAX_PARTS: usize = 1 << 16;
 
 /// How readable names are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +36,7 @@ impl Form {
 
 /// The readable form of a symbol name.
 pub fn demangle(raw: &[u8], form: Form) -> String {
-    let text = String::from_utf8_lossy(raw);
+    let text = String::from_utf8_lossy(&raw[..raw.len().min(MAX_SHOWN)]);
     if form == Form::Raw || raw.len() > MAX {
         return text.into_owned();
     }
@@ -45,7 +50,9 @@ pub fn demangle(raw: &[u8], form: Form) -> String {
 
 fn rust(text: &str) -> Option<String> {
     let name = rustc_demangle::try_demangle(text).ok()?;
-    limited(format_args!("{name:#}"))
+    let mut out = Written::default();
+    std::fmt::write(&mut out, format_args!("{name:#}")).ok()?;
+    Some(out.0.text)
 }
 
 fn cpp(text: &str, form: Form) -> Option<String> {
@@ -56,7 +63,9 @@ fn cpp(text: &str, form: Form) -> Option<String> {
     let symbol = cpp_demangle::Symbol::new_with_options(text.as_bytes(), &parse).ok()?;
     let options = cpp_demangle::DemangleOptions::new();
     let options = if form == Form::Full { options } else { options.no_params().no_return_type() };
-    let name = symbol.demangle_with_options(&options).ok().filter(|name| name.len() <= 4 * MAX)?;
+    let mut out = Limited::default();
+    symbol.structured_demangle(&mut out, &options).ok()?;
+    let name = out.text;
     // The library writes a comma before an empty parameter pack.
     Some(if name.contains(", >") { name.replace(", >", ">") } else { name })
 }
@@ -95,21 +104,35 @@ fn without_arguments(name: &str) -> String {
     if depth > 0 { name.to_owned() } else { out }
 }
 
-/// Formats into at most 16 KiB; `None` when it would be more.
-fn limited(args: std::fmt::Arguments<'_>) -> Option<String> {
-    struct Limited(String);
-    impl std::fmt::Write for Limited {
-        fn write_str(&mut self, s: &str) -> std::fmt::Result {
-            if self.0.len() + s.len() > 4 * MAX {
-                return Err(std::fmt::Error);
-            }
-            self.0.push_str(s);
-            Ok(())
-        }
+/// A name while it is made: it ends with an error when it gets too long, or its parts too many.
+#[derive(Default)]
+struct Limited {
+    text: String,
+    parts: usize,
+}
+
+impl cpp_demangle::DemangleWrite for Limited {
+    fn push_demangle_node(&mut self, _: cpp_demangle::DemangleNodeType) {
+        self.parts += 1;
     }
-    let mut out = Limited(String::new());
-    std::fmt::write(&mut out, args).ok()?;
-    Some(out.0)
+
+    fn write_string(&mut self, s: &str) -> std::fmt::Result {
+        if self.text.len() + s.len() > MAX_SHOWN || self.parts > MAX_PARTS {
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(s);
+        Ok(())
+    }
+}
+
+/// The same for what writes as the standard library does.
+#[derive(Default)]
+struct Written(Limited);
+
+impl std::fmt::Write for Written {
+    fn write_str(&mut self, s: &str) -> std::fmt::Result {
+        cpp_demangle::DemangleWrite::write_string(&mut self.0, s)
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +174,54 @@ mod tests {
             ("cut<short", "cut<short"),
         ] {
             assert_eq!(without_arguments(name), want);
+        }
+    }
+
+    /// A few hundred letters whose readable form has hundreds of megabytes: each type has the last one twice.
+    #[test]
+    fn a_name_that_doubles_stays_as_it_is() {
+        let mut cpp = "_Z1fI1aEvSt4pairIiiE".to_owned();
+        let id = |n: usize| match n {
+            0 => "S_".to_owned(),
+            n => format!("S{}_", char::from_digit(n as u32 - 1, 36).expect("a digit").to_ascii_uppercase()),
+        };
+        (3..36).step_by(2).for_each(|n| cpp += &format!("St4pairI{0}{0}E", id(n)));
+        // Lists in lists: `[[[T; 2]; 2]; 2]` of what stands earlier in the name.
+        let rust = |depth: usize| {
+            let mut name = "_RINvC1a1fTjjE".to_owned();
+            let mut last = 7;
+            for _ in 0..depth {
+                let place = name.len() - 2;
+                let back = |at: usize| format!("B{}", base_62(at));
+                name += &format!("T{0}{0}E", back(last));
+                last = place;
+            }
+            name + "E"
+        };
+        let from = std::time::Instant::now();
+        for name in [cpp.clone(), rust(30)] {
+            for form in [Form::Short, Form::Plain, Form::Full] {
+                let shown = demangle(name.as_bytes(), form);
+                assert!(shown.len() <= MAX_SHOWN, "{}", shown.len());
+            }
+        }
+        assert_eq!(demangle(cpp.as_bytes(), Form::Full), cpp);
+        assert!(demangle(rust(2).as_bytes(), Form::Plain).starts_with("a::f::<(usize, usize), ("), "{}", rust(2));
+        assert_eq!(demangle(rust(30).as_bytes(), Form::Plain), rust(30));
+        assert!(from.elapsed() < std::time::Duration::from_secs(10), "{:?}", from.elapsed());
+        // A short one of that kind is read.
+        let short = demangle(b"_Z1fSt4pairIiiES_IS0_S0_E", Form::Full);
+        assert!(short.starts_with("f("), "{short}");
+        assert_eq!(demangle(&[b'x'; 1 << 20], Form::Plain).len(), MAX_SHOWN);
+    }
+
+    /// Numbers as the names of Rust have them: 0 is `_`, 1 is `0_`.
+    fn base_62(n: usize) -> String {
+        let digit = |d: usize| b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[d] as char;
+        match n {
+            0 => "_".to_owned(),
+            n if n <= 62 => format!("{}_", digit(n - 1)),
+            n => format!("{}{}_", digit((n - 1) / 62), digit((n - 1) % 62)),
         }
     }
 

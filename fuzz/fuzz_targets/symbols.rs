@@ -23,12 +23,12 @@ fuzz_target!(|bytes: &[u8]| {
     match kind % 4 {
         0 => {
             let mut told = Told::new(1 << 20);
-            let _ = jit::read_map(file.as_file(), &mut 0, &mut told, &mut Slice::new());
+            let _ = jit::read_map(file.as_file(), &mut 0, &mut told, &mut Slice::default());
             told.find(0x1000);
         }
         1 => {
             let mut told = Told::new(1 << 20);
-            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut told, &mut Slice::new());
+            let _ = jitdump::read_on(file.as_file(), &mut 0, &mut told, &mut Slice::default());
             told.find(0x1000);
         }
         _ => elf(file.path().to_str().expect("path"), bytes),

@@ -2,6 +2,7 @@
 //! side by side.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use rustc_hash::FxHashMap;
@@ -185,16 +186,25 @@ pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec
     let (session, profile) = (&core.session, &mut core.profile);
     // Shared copies, so that naming a frame copies no strings.
     let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
+    let until = Instant::now() + FOR_JITS;
     for frame in frames {
         let (id, at) = profile.frames.get(frame).place(&session.dsos);
         let dso = &dsos[id.0 as usize];
-        let found = resolver.resolve(dso, at);
+        let mut found = resolver.resolve(dso, at);
+        while found.is_none() && resolver.is_behind(dso) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            resolver.read_on();
+            found = resolver.resolve(dso, at);
+        }
         profile.frames.set(frame, dso, at, found);
     }
     notes.extend(
         resolver.take_problems().into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)),
     );
 }
+
+/// How long what a JIT has written is waited for that was not read yet, in all.
+const FOR_JITS: Duration = Duration::from_millis(300);
 
 /// Looks the inlined functions and lines of all frames up, each address once.
 fn find_lines(ingest: &mut Ingest, symbols: Options) {

@@ -110,7 +110,7 @@ mod tests {
         file.write_all(&head).expect("write");
         file.write_all(&record(LOAD, &[0, 0x1000, 0x1000, 0x40, 1], b"Foo.bar(I)V\0", 0x40)).expect("write");
         let (mut all, mut upto) = (Told::new(1 << 20), 0);
-        let mut read = |file: &File, all: &mut Told| read_on(file, &mut upto, all, &mut Slice::new());
+        let mut read = |file: &File, all: &mut Told| read_on(file, &mut upto, all, &mut Slice::default());
         assert_eq!(read(&file, &mut all).expect("read"), Read::All);
         assert_eq!(all.find(0x103f).expect("function").name, b"Foo.bar(I)V");
         let moved = record(MOVE, &[0, 0x1000, 0x1000, 0x8000, 0x40, 1], b"", 0);
@@ -128,7 +128,7 @@ mod tests {
     fn what_is_none_is_an_error() {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&[1; 100]).expect("write");
-        assert!(read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::new()).is_err());
+        assert!(read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::default()).is_err());
     }
 
     /// Millions of empty records, and records as long as there can be: a visit costs what it may.
@@ -141,13 +141,14 @@ mod tests {
         file.write_all(&head).expect("write");
         file.write_all(&record(9, &[], b"", 0).repeat(100_000)).expect("write");
         let mut upto = 0;
-        let mut visit = || read_on(&file, &mut upto, &mut Told::new(1 << 20), &mut Slice::new()).expect("read");
+        let mut visit = || read_on(&file, &mut upto, &mut Told::new(1 << 20), &mut Slice::default()).expect("read");
         assert_eq!((visit(), visit()), (Read::Part, Read::Part));
         assert!(upto < 2 * 5000 * 16, "{upto}");
         let long = [9u32.to_le_bytes(), u32::MAX.to_le_bytes()].concat();
         (0..4).for_each(|i| file.write_all_at(&long, 40 + i * u64::from(u32::MAX)).expect("write"));
         file.set_len(1 << 40).expect("a sparse file");
-        let why = read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::new()).expect_err("damaged").to_string();
+        let why =
+            read_on(&file, &mut 0, &mut Told::new(1 << 20), &mut Slice::default()).expect_err("damaged").to_string();
         assert!(why.contains("damaged at byte 17179869220"), "{why}");
     }
 }

@@ -88,9 +88,9 @@ impl Jits {
         }
         self.round += 1;
         one.visited = self.round;
-        let mut result = one.jit.read_on(&one.dso, options, &mut Slice::new());
+        let mut result = one.jit.read_on(&one.dso, options, &mut Slice::default());
         while !options.live && one.jit.is_behind() && result.is_ok() {
-            result = one.jit.read_on(&one.dso, options, &mut Slice::new());
+            result = one.jit.read_on(&one.dso, options, &mut Slice::default());
         }
         let user = one.jit.user();
         let now = Instant::now();

@@ -92,7 +92,7 @@ impl Told {
         self.names.get(usize::from(entry.block)).and_then(|b| b.get(at..at + usize::from(entry.len))).unwrap_or(&[])
     }
 
-    fn fits(block: &Vec<u8>, len: usize) -> bool {
+    fn fits(block: &[u8], len: usize) -> bool {
         block.len() + len <= BLOCK
     }
 

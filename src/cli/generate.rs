@@ -67,6 +67,8 @@ fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::registry::UNITS;
+    use crate::cli::args::units::own_options;
 
     #[test]
     fn every_command_has_a_page_and_every_shell_its_completions() {
@@ -83,5 +85,40 @@ mod tests {
             let text = String::from_utf8(out).expect("text");
             assert!(["rundelay", "kmemleak", "record", "call-graph"].iter().all(|word| text.contains(word)), "{shell}");
         }
+    }
+
+    /// Words of a page, however its lines are broken.
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_unit_is_described_by_its_own_words() {
+        let mut command = whole().term_width(0);
+        command.build();
+        let listed = words(&command.clone().render_help().to_string());
+        for spec in UNITS {
+            let own =
+                ["unit", spec.name].iter().try_fold(&command, |at, name| at.find_subcommand(name)).expect("there");
+            let (short, long) = (own.clone().render_help().to_string(), own.clone().render_long_help().to_string());
+            assert!(words(&long.replace('\n', " ")).contains(&words(spec.help)), "{long}");
+            assert!(words(&long).contains(&words(spec.example)), "{long}");
+            for page in [&short, &long] {
+                let first = page.lines().next().unwrap_or_default().trim_end_matches('.');
+                assert!(first.eq_ignore_ascii_case(spec.about), "{}: {first}", spec.name);
+            }
+            for option in own_options(spec) {
+                assert!(words(&short).contains(&words(option.help)), "{}: {}", spec.name, option.name);
+            }
+            let line = format!("{} {}", spec.name, short.lines().next().unwrap_or_default());
+            // The command that stands for it by another name has a description of its own.
+            assert!(listed.contains(&line) || spec.name == "stat", "{line}: {listed}");
+        }
+        let mut abouts: Vec<String> =
+            command.get_subcommands().filter_map(|c| Some(c.get_about()?.to_string())).collect();
+        let all = abouts.len();
+        abouts.sort_unstable();
+        abouts.dedup();
+        assert_eq!(abouts.len(), all, "commands with one description");
     }
 }

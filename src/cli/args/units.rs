@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
 
-use crate::analysis::frame::settings::OPTIONS;
+use crate::analysis::frame::settings::{OPTIONS, Opt};
 use crate::analysis::frame::{Settings, Spec};
 use crate::analysis::registry::{self, UNITS};
 
@@ -45,7 +45,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
 fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
     let long = format!("{about}.\n\n{}\n\nExample: {}", spec.help, spec.example);
-    let mut command = Command::new(spec.name).about(about).long_about(long).max_term_width(100).args([
+    let mut command = Command::new(spec.name).max_term_width(100).args([
         Arg::new("files")
             .value_name("FILE")
             .num_args(0..)
@@ -79,8 +79,7 @@ fn of(spec: &'static Spec) -> Command {
         value("mmap-pages", "PAGES", "Data pages of each CPU's ring buffer (or 512K, 4M)").short('m'),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);
-    let own = OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"));
-    for opt in own {
+    for opt in own_options(spec) {
         let mut arg = Arg::new(opt.name).long(opt.name).help(opt.help).help_heading("Options of this unit");
         if let Some(short) = opt.short {
             arg = arg.short(short);
@@ -93,8 +92,14 @@ fn of(spec: &'static Spec) -> Command {
         command = command.arg(arg);
     }
     let command = Names::augment_args(command.next_help_heading("Names of a recording"));
-    // -k is the key of units.
-    command.mut_arg("vmlinux", |arg| arg.short(None))
+    // -k is the key of units. Arguments that are added in a group bring the group's description along, so that
+    // the unit's own comes after them.
+    command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long)
+}
+
+/// The options that a unit has besides those of all.
+pub fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
+    OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
 }
 
 fn capital(text: &str) -> String {

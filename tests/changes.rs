@@ -335,7 +335,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     const NAME: &str = "probes_of_functions_and_static_ones_hit_and_go";
     let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
     let places = Places::system();
-    let Ok(root) = places.tracefs else { return };
+    let Ok(root) = places.tracefs else { return skipped(NAME, "there is no tracefs") };
     if !root.join("uprobe_events").exists() {
         return skipped(NAME, "this kernel has no uprobes");
     }

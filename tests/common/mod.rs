@@ -87,11 +87,32 @@ pub fn perf_rows(text: &str) -> Rows {
     rows
 }
 
+/// Set where every test must run: a test that would be skipped fails. Those that change the machine for a while, its
+/// CPUs and its sysctls, run only then.
+const REQUIRE_ALL: &str = "PERFPROF_REQUIRE_ALL";
+
+fn requires_all() -> bool {
+    std::env::var_os(REQUIRE_ALL).is_some_and(|value| value == "1")
+}
+
 /// Says by name that a test is skipped, past the harness's capture, so that it never passes silently.
+///
+/// # Panics
+/// Where every test must run.
 pub fn skipped(test: &str, why: &str) {
     use std::io::Write;
+    assert!(!requires_all(), "{test} is skipped, and {REQUIRE_ALL} is set: {why}");
     // The harness captures the print macros only.
     let _ = writeln!(std::io::stderr().lock(), "SKIPPED {test}: {why}");
+}
+
+/// Whether a test may change what the machine does for everybody; says that it is skipped when not.
+pub fn may_change_the_machine(test: &str) -> bool {
+    let may = requires_all();
+    if !may {
+        skipped(test, &format!("it changes the machine for a while, which it does with {REQUIRE_ALL}=1 only"));
+    }
+    may
 }
 
 /// Whether this user may sample the whole machine, its kernel included; says that `test` is skipped

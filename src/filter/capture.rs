@@ -200,6 +200,61 @@ mod tests {
     }
 
     #[test]
+    fn what_the_event_itself_leaves_out() {
+        let of = |text: &str| sampling(text).map(|c| (c.exclude_user, c.exclude_kernel, c.program.is_some()));
+        assert_eq!(of("user"), Ok((false, true, false)));
+        assert_eq!(of("!user"), Ok((true, false, false)));
+        assert_eq!(of("kernel"), Ok((true, false, false)));
+        assert_eq!(of("!(!kernel)"), Ok((true, false, false)));
+        assert_eq!(of("kernel && user"), Ok((true, true, false)));
+        let cpus = |text: &str| sampling(text).map(|c| (c.cpus, c.program.is_some()));
+        assert_eq!(cpus("cpu in 1,3-4"), Ok((Some(vec![1, 3, 4]), false)));
+        assert_eq!(cpus("cpu >= 65534"), Ok((Some(vec![65534, 65535]), false)));
+        // Opened on those of the first clause, the second is decided there.
+        assert_eq!(cpus("cpu in 1-4 && cpu in 3-9"), Ok((Some(vec![1, 2, 3, 4]), true)));
+        assert_eq!(cpus("cpu != 3"), Ok((None, true)));
+        let notes = |clock| place("irqs_off && user", &Subject::Sampling { clock }, &none()).map(|c| c.note.is_some());
+        assert_eq!((notes(true), notes(false)), (Ok(true), Ok(false)));
+        assert_eq!(sampling("  user ").expect("placed").text, "user");
+        assert_eq!(sampling("user && pid == 1 && tid == 2").expect("placed").program.expect("two").constants.len(), 4);
+    }
+
+    #[test]
+    fn a_tracepoints_filter_is_the_kernels_or_ours_in_its_words() {
+        let text = "name: sched_switch\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\n\tfield:pid_t prev_pid;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:char prev_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\nprint fmt: \"\"\n";
+        let format = Format::parse("sched", text, false).expect("parses");
+        let subject = Subject::Tracepoint(Box::new(format));
+        let of =
+            |text: &str| place(text, &subject, &none()).map(|c| (c.text, c.trace, c.clauses)).map_err(|f| f.line());
+        let placed = |text: &str| Ok((text.to_owned(), Some(text.to_owned()), vec![(text.to_owned(), BY_KERNEL)]));
+        assert_eq!(of("prev_pid == 1"), placed("prev_pid == 1"));
+        assert_eq!(of("prev_pid in 1-3"), placed("prev_pid >= 1 && prev_pid <= 3"));
+        assert_eq!(of("irqs_off && prev_pid in 1,2"), placed("common_flags & 1 && (prev_pid == 1 || prev_pid == 2)"));
+        assert_eq!(
+            of("prev_pid in 1-3 && irqs_off || irqs_off"),
+            placed("((prev_pid >= 1 && prev_pid <= 3) && common_flags & 1) || common_flags & 1")
+        );
+        assert!(of("pid == 1").expect_err("processes").contains("tid"));
+        assert!(of("nothing == 1").is_err());
+        let names: Vec<String> = subject.fields().into_iter().map(|field| field.name).collect();
+        assert_eq!(names, ["prev_pid", "prev_comm", "common_pid", "common_flags"]);
+        assert!(Subject::Sampling { clock: true }.fields().is_empty());
+    }
+
+    #[test]
+    fn a_fault_is_at_the_clause_that_cannot_be_placed() {
+        let fault = sampling("pid == 1 && stack ~ x")
+            .err()
+            .or_else(|| sampling("pid == 1 && comm =~ x").err())
+            .expect("refused");
+        assert_eq!(
+            (&fault.text[fault.at..fault.at + fault.len], fault.at > 0),
+            (if fault.text.contains("stack") { "stack" } else { "comm" }, true)
+        );
+        assert!(balanced("a(b)c") && !balanced(")(") && balanced("((") && balanced(""));
+    }
+
+    #[test]
     fn filters_of_one_shape_differ_in_their_parameters_only() {
         let program = |text| sampling(text).expect("placed").program.expect("a program");
         let (a, b) = (program("pid == 7 && comm == sh"), program("pid == 8 && comm == bash"));

@@ -31,8 +31,11 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
         Some((Token::Word(_) | Token::Quoted(_), at, _)) if !trailing_space => (&tokens[..tokens.len() - 1], *at),
         _ => (&tokens[..], text.len()),
     };
-    let mut state = Expect::Field;
+    let (mut state, mut compared) = (Expect::Field, None);
     for (token, _, _) in settled {
+        if let Expect::Value(field) = state {
+            compared = Some(field);
+        }
         state = match (&state, token) {
             (Expect::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
                 Some((_, _, Kind::Flag, _)) => Expect::Connective,
@@ -46,6 +49,7 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
             (Expect::Operator(field), _) => Expect::Value(*field),
             (Expect::Value(field), Token::Open | Token::Comma) => Expect::Value(*field),
             (Expect::Value(_), _) => Expect::Connective,
+            (Expect::Connective, Token::Comma) => compared.map_or(Expect::Connective, Expect::Value),
             (Expect::Connective, Token::Op(_)) => Expect::Field,
             (other, _) => (*other).clone(),
         };
@@ -82,8 +86,18 @@ mod tests {
             ("(user || !id", Expect::Field, 10),
             ("comm =", Expect::Operator(Field::Comm), 5),
             ("comm == x &", Expect::Connective, 10),
+            ("comm == x && pid == 1 &", Expect::Connective, 22),
+            ("comm in (", Expect::Value(Field::Comm), 9),
+            ("comm in (a, ", Expect::Value(Field::Comm), 12),
+            ("comm in (a, b", Expect::Value(Field::Comm), 12),
+            ("comm == x || ", Expect::Field, 13),
+            ("nothing ", Expect::Field, 8),
+            ("text ", Expect::Operator(Field::TraceText), 5),
+            ("number > ", Expect::Value(Field::TraceNumber), 9),
+            ("number &", Expect::Value(Field::TraceNumber), 8),
         ] {
-            assert_eq!(expected(text, &[]), (want, start), "{text}");
+            let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+            assert_eq!(expected(text, &[field("text", true), field("number", false)]), (want, start), "{text}");
         }
     }
 

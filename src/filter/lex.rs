@@ -55,3 +55,41 @@ pub fn tokens(text: &str) -> Result<Vec<Placed>, Fault> {
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_with_their_places() {
+        let word = |text: &str| Token::Word(text.into());
+        let got = tokens("a!~ 'é b'&(c|| \"\" ,d<=1)").expect("tokens");
+        let want = [
+            (word("a"), 0, 1),
+            (Token::Op("!~"), 1, 2),
+            (Token::Quoted("é b".into()), 4, 6),
+            (Token::Op("&"), 10, 1),
+            (Token::Open, 11, 1),
+            (word("c"), 12, 1),
+            (Token::Op("||"), 13, 2),
+            (Token::Quoted(String::new()), 16, 2),
+            (Token::Comma, 19, 1),
+            (word("d"), 20, 1),
+            (Token::Op("<="), 21, 2),
+            (word("1"), 23, 1),
+            (Token::Close, 24, 1),
+        ];
+        assert_eq!(got, want);
+        assert_eq!(tokens("_.:*?@+-/[]$#%{}é9"), Ok(vec![(word("_.:*?@+-/[]$#%{}é9"), 0, 19)]));
+        for (text, at, len, words) in [
+            ("a = b", 2, 1, "written =="),
+            ("a | b", 2, 1, "written ||"),
+            ("a ; b", 2, 1, "no meaning"),
+            ("a € b", 2, 3, "no meaning"),
+            ("a 'bc", 2, 3, "not closed"),
+        ] {
+            let fault = tokens(text).expect_err(text);
+            assert!((fault.at, fault.len) == (at, len) && fault.message.contains(words), "{fault:?}");
+        }
+    }
+}

@@ -351,6 +351,51 @@ mod tests {
         })
     }
 
+    #[test]
+    fn what_a_filter_looks_at() {
+        let of = |text: &str| Filter::parse_with(text, Known::Any).expect(text);
+        let about = |text: &str| (of(text).needs_chains(), of(text).needs_fields(), of(text).per_sample_mask());
+        assert_eq!(about("comm == x && pid == 1"), (false, false, 0));
+        assert_eq!(about("comm == x && cpu == 1 || time < 3"), (false, false, 0b110));
+        assert_eq!(about("period > 1 && event == x"), (false, false, 0b11));
+        assert_eq!(about("prev_pid == 1 || prev_comm == x || user"), (false, true, 0b011));
+        for field in ["stack", "context", "softirq"] {
+            assert_eq!(about(&format!("{field} == x")), (true, false, 0), "{field}");
+        }
+        assert!(of("comm == x") == of(" comm == x ") && of("comm == x") != of("comm == y"));
+        assert_eq!(of(" pid == 1 ").text(), "pid == 1");
+    }
+
+    #[test]
+    fn clauses_that_quote_any_text() {
+        for text in ["plain", "with \"double\"", "with 'single'", "both \" and '"] {
+            let clause = equals("comm", text);
+            assert!(Filter::parse(&clause).expect(&clause).atoms()[0].text(text), "{clause}");
+            assert!(!Filter::parse(&clause).expect(&clause).atoms()[0].text("other"), "{clause}");
+        }
+    }
+
+    #[test]
+    fn fields_of_several_tracepoints_together() {
+        let format = |fields: &str| {
+            let text = format!(
+                "name: x\nID: 1\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n{fields}\nprint fmt: \"\"\n"
+            );
+            Format::parse("s", &text, false).expect("parses")
+        };
+        let a = format(
+            "\tfield:int n;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:char t[16];\toffset:12;\tsize:16;\tsigned:0;\n",
+        );
+        let b = format(
+            "\tfield:char n[8];\toffset:8;\tsize:8;\tsigned:0;\n\tfield:char t[16];\toffset:16;\tsize:16;\tsigned:0;\n",
+        );
+        let list = trace_fields([&a, &b].into_iter());
+        let list: Vec<_> = list.iter().map(|field| (field.name.as_str(), field.text)).collect();
+        assert_eq!(list, [("n", true), ("t", true), ("common_pid", false)]);
+        let list = trace_fields(std::iter::once(&a));
+        assert_eq!(list.iter().map(|field| field.text).collect::<Vec<_>>(), [false, true, false]);
+    }
+
     proptest! {
         /// What is decided early is decided rightly.
         #[test]

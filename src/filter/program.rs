@@ -368,23 +368,4 @@ fn prefix(glob: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bits_that_ask_for_a_reschedule_move() {
-        for (release, bits) in
-            [("5.10.0-9-amd64", 8), ("6.1.0", 8), ("6.12.5", 8), ("6.13.1", 24), ("6.18.44-fc", 48), ("7.2.8", 48)]
-        {
-            assert_eq!(resched_bits(release), bits, "{release}");
-        }
-    }
-
-    #[test]
-    fn comms_are_compared_whole_or_by_their_start() {
-        let (value, mask) = masked("sh", true).expect("short");
-        assert_eq!((&value[..4], &mask[..4]), (&b"sh\0\0"[..], &[0xff, 0xff, 0xff, 0][..]));
-        assert!(masked("a name that is too long", true).is_none() && masked("", false).is_some());
-        assert_eq!((prefix("kworker*"), prefix("*x*"), prefix("x")), (Some("kworker"), None, None));
-    }
-}
+mod tests;

@@ -215,6 +215,86 @@ mod tests {
     }
 
     #[test]
+    fn each_clause_in_our_words() {
+        let known = fields();
+        for (text, shown) in [
+            ("user", "user"),
+            ("irqs_off", "irqs_off"),
+            ("comm == x", "comm == \"x\""),
+            ("comm == 'a\"b'", "comm == 'a\"b'"),
+            ("comm in x,y", "comm in \"x\",\"y\""),
+            ("comm ~ a*", "comm ~ \"a*\""),
+            ("comm =~ '^a'", "comm =~ \"^a\""),
+            ("comm !~ a*", "!(comm ~ \"a*\")"),
+            ("pid == 7", "pid == 7"),
+            ("pid in 7-9", "pid in 7-9"),
+            ("pid in 7,9", "pid in 7-7,9-9"),
+            ("pid < 5", "pid in 0-4"),
+            ("pid >= 5", "pid >= 5"),
+            ("pid < 0", "pid < 0"),
+            ("time > 1ms", "time >= 1000001ns"),
+            ("time in 1ms-2ms", "time in 1000000ns-2000000ns"),
+            ("time == 1ms", "time == 1000000ns"),
+            ("time < 0", "time < 0ns"),
+            ("prev_pid == -1", "prev_pid == -1"),
+            ("prev_pid < 5", "prev_pid <= 4"),
+            ("prev_pid > 5", "prev_pid >= 6"),
+            ("prev_pid in -3--1,7", "prev_pid in -3--1,7-7"),
+            ("prev_pid & 6", "prev_pid & 6"),
+            ("prev_pid < -0x8000000000000000", "prev_pid < -9223372036854775808"),
+            ("user && (kernel || idle)", "user && (kernel || idle)"),
+            ("user || kernel && idle", "user || kernel && idle"),
+            ("(user || kernel) || idle", "(user || kernel) || idle"),
+            ("user && (kernel && idle)", "user && (kernel && idle)"),
+            ("!(!user)", "user"),
+            ("!(!(!user))", "!(user)"),
+            ("!(user && kernel)", "!(user && kernel)"),
+        ] {
+            let known = if text == "irqs_off" { Known::Sampling } else { Known::These(&known) };
+            assert_eq!(Filter::parse_with(text, known).expect(text).to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_clause_in_the_kernels() {
+        let known = fields();
+        let kernel = |text: &str| {
+            let filter = Filter::parse_with(text, Known::Kernel(&known)).expect(text);
+            for_kernel(&filter.expr, &filter.atoms)
+        };
+        for (text, want) in [
+            ("prev_pid == -1", "prev_pid == -1"),
+            ("prev_pid < 5", "prev_pid <= 4"),
+            ("prev_pid > 5", "prev_pid >= 6"),
+            ("prev_pid in 1-2", "(prev_pid >= 1 && prev_pid <= 2)"),
+            ("prev_pid & 6", "prev_pid & 6"),
+            ("tid >= 5", "common_pid >= 5"),
+            ("tid <= 5", "(common_pid >= 0 && common_pid <= 5)"),
+            ("cpu == 3", "CPU == 3"),
+            ("comm == x", "COMM == \"x\""),
+            ("comm ~ \"x*\"", "COMM ~ \"x*\""),
+            ("need_resched", "common_flags & 4"),
+            ("irqs_off", "common_flags & 1"),
+            ("context == irq", "(common_flags & 8)"),
+            ("context == task", "(!(common_flags & 24))"),
+            ("cpu == 1 && cpu == 2", "(CPU == 1 && CPU == 2)"),
+            ("!(cpu == 1 || cpu == 2)", "!((CPU == 1 || CPU == 2))"),
+        ] {
+            assert_eq!(kernel(text).as_deref(), Ok(want), "{text}");
+        }
+        for (text, atom, words) in [
+            ("context == idle", 0, "task, softirq and irq"),
+            ("cpu == 1 && prev_comm == 'a\"b'", 1, "no quotes"),
+            ("prev_comm ~ \"{a,b}\"", 0, "regular"),
+            ("prev_pid < -0x8000000000000000", 0, "regular"),
+            ("cpu < 0", 0, "regular"),
+        ] {
+            let (at, why) = kernel(text).expect_err(text);
+            assert!(at == atom && why.contains(words), "{text}: {at} {why}");
+        }
+    }
+
+    #[test]
     fn nothing_shown_is_nested_deeper_than_it_was() {
         for text in ["!".repeat(62) + "comm ~ p", "(".repeat(98) + "pid == 1 || pid == 2 && user" + &")".repeat(98)] {
             let shown = Filter::parse(&text).expect("parses").to_string();

@@ -244,31 +244,4 @@ pub fn kernel_build_id() -> Option<BuildId> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_round_trip_and_bad_lengths_do_not() {
-        let bytes = string("x86_64");
-        assert_eq!(bytes.len(), 68);
-        assert_eq!(Bytes::new(&bytes, false).string().as_deref(), Some("x86_64"));
-        assert_eq!(Bytes::new(&[255, 255, 255, 255, 1], false).string(), None);
-        assert_eq!(Bytes::new(&[1], false).string(), None);
-    }
-
-    #[test]
-    fn build_ids_round_trip_and_damage_ends_the_list() {
-        let id = BuildId::new(&[7; 16]).expect("id");
-        let (bit, mut bytes) = build_ids(&[(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
-        let list = |bytes: &[u8]| Features { list: vec![(bit, bytes.to_vec())] }.build_ids(false);
-        assert_eq!(list(&bytes), [(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
-        bytes.truncate(bytes.len() - 5);
-        assert_eq!(list(&bytes).len(), 1);
-    }
-
-    #[test]
-    fn the_machine_is_described() {
-        let sections = machine(&["perfprof-tui".into()]);
-        assert!(sections.iter().all(|(_, bytes)| !bytes.is_empty()));
-    }
-}
+mod tests;

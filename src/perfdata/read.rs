@@ -195,3 +195,6 @@ impl Input<'_> {
         Some(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

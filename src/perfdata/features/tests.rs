@@ -1,0 +1,188 @@
+//! Features as bytes and back.
+
+use super::*;
+
+#[test]
+fn strings_round_trip_and_bad_lengths_do_not() {
+    let bytes = string("x86_64");
+    assert_eq!(bytes.len(), 68);
+    assert_eq!(Bytes::new(&bytes, false).string().as_deref(), Some("x86_64"));
+    assert_eq!(Bytes::new(&[255, 255, 255, 255, 1], false).string(), None);
+    assert_eq!(Bytes::new(&[1], false).string(), None);
+}
+
+#[test]
+fn build_ids_round_trip_and_damage_ends_the_list() {
+    let id = BuildId::new(&[7; 16]).expect("id");
+    let (bit, mut bytes) = build_ids(&[(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
+    let list = |bytes: &[u8]| Features { list: vec![(bit, bytes.to_vec())] }.build_ids(false);
+    assert_eq!(list(&bytes), [(true, id, "[kernel.kallsyms]".into()), (false, id, "/bin/a".into())]);
+    bytes.truncate(bytes.len() - 5);
+    assert_eq!(list(&bytes).len(), 1);
+}
+
+#[test]
+fn the_machine_is_described() {
+    let sections = machine(&["perfprof-tui".into()]);
+    assert!(sections.iter().all(|(_, bytes)| !bytes.is_empty()));
+}
+
+#[test]
+fn a_feature_is_there_once_and_read_in_its_order() {
+    let mut features = Features::default();
+    assert_eq!(features.text(bit::HOSTNAME, false), None);
+    features.set(bit::HOSTNAME, string("one"));
+    features.set(bit::ARCH, string("x86_64"));
+    features.set(bit::HOSTNAME, string("two"));
+    assert_eq!(features.list.iter().map(|(bit, _)| *bit).collect::<Vec<_>>(), [bit::ARCH, bit::HOSTNAME]);
+    assert_eq!(features.text(bit::HOSTNAME, false).as_deref(), Some("two"));
+    assert_eq!(features.get(bit::OSRELEASE), None);
+    assert_eq!(string(&"x".repeat(63)).len(), 4 + 64);
+    assert_eq!(string(&"x".repeat(64)).len(), 4 + 128);
+    assert_eq!(string("")[..5], [64, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_carried_into_another_file_is_in_our_order() {
+    let mut features = Features::default();
+    let bits = [
+        bit::HOSTNAME,
+        18,
+        bit::NRCPUS,
+        bit::EVENT_DESC,
+        bit::SAMPLE_TIME,
+        19,
+        bit::TOTAL_MEM,
+        24,
+        27,
+        13,
+        bit::TRACING_DATA,
+    ];
+    for bit in bits {
+        let bytes = match bit {
+            bit::HOSTNAME => [&4u32.to_be_bytes()[..], b"vm\0\0"].concat(),
+            bit::NRCPUS => [7u32.to_be_bytes(), 5u32.to_be_bytes()].concat(),
+            bit::TOTAL_MEM => 99u64.to_be_bytes().to_vec(),
+            _ => vec![bit; 8],
+        };
+        features.set(bit, bytes);
+    }
+    let kept: Vec<u8> = features.carried(false).iter().map(|(bit, _)| *bit).collect();
+    assert_eq!(kept, [bit::HOSTNAME, bit::NRCPUS, bit::TOTAL_MEM, 13, bit::TRACING_DATA]);
+    let turned = features.carried(true);
+    let want = [
+        (bit::HOSTNAME, string("vm")),
+        (bit::NRCPUS, vec![7, 0, 0, 0, 5, 0, 0, 0]),
+        (bit::TOTAL_MEM, vec![99, 0, 0, 0, 0, 0, 0, 0]),
+        (bit::TRACING_DATA, vec![bit::TRACING_DATA; 8]),
+    ];
+    assert_eq!(turned, want);
+}
+
+#[test]
+fn build_ids_of_either_order_and_length() {
+    let record = |mode: u16, id: &[u8], len: u8, name: &[u8], big: bool| {
+        let size = (8 + 4 + 24 + name.len()) as u16;
+        let mut out = if big {
+            [&0u32.to_be_bytes()[..], &mode.to_be_bytes(), &size.to_be_bytes()].concat()
+        } else {
+            [&0u32.to_le_bytes()[..], &mode.to_le_bytes(), &size.to_le_bytes()].concat()
+        };
+        out.extend([0xff; 4]);
+        let mut bytes = id.to_vec();
+        bytes.resize(24, 0);
+        bytes[20] = len;
+        out.extend(bytes);
+        out.extend(name);
+        out
+    };
+    let id = |n: usize| BuildId::new(&[7; 20][..n]).expect("an id");
+    let sized = 1 << 15;
+    for big in [false, true] {
+        let list = [
+            record(misc::KERNEL | sized, &[7; 20], 16, b"[k]\0", big),
+            record(misc::USER | sized, &[7; 20], 200, b"/a\0b", big),
+            record(misc::GUEST_KERNEL, &[7; 20], 3, b"[g]\0", big),
+            record(misc::GUEST_USER, &[7; 20], 3, b"/g\0\0", big),
+        ];
+        let features = Features { list: vec![(bit::BUILD_ID, list.concat())] };
+        let want = [
+            (true, id(16), "[k]".to_owned()),
+            (false, id(20), "/a".to_owned()),
+            (true, id(20), "[g]".to_owned()),
+            (false, id(20), "/g".to_owned()),
+        ];
+        assert_eq!(features.build_ids(big), want);
+    }
+    assert_eq!(build_id_record(0, &[7; 27]), None);
+    // A size below a header's ends the list.
+    let features = Features { list: vec![(bit::BUILD_ID, vec![0, 0, 0, 0, 0, 0, 7, 0, 1])] };
+    assert_eq!(features.build_ids(false), []);
+    let (_, bytes) = build_ids(&[(false, id(16), "x".repeat(63)), (true, id(20), "x".repeat(64))]);
+    assert_eq!(bytes.len(), (36 + 64) + (36 + 128));
+    assert_eq!((bytes[6], bytes[4], bytes[5]), (36 + 64, misc::USER as u8, 0x80));
+    assert_eq!((bytes[12 + 20], &bytes[8..12]), (16, &[0xff; 4][..]));
+}
+
+#[test]
+fn sections_byte_by_byte() {
+    assert_eq!(sample_time(1, 2), (bit::SAMPLE_TIME, vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]));
+    let clock = clock();
+    assert_eq!(clock[0], (bit::CLOCKID, vec![1, 0, 0, 0, 0, 0, 0, 0]));
+    let mut data = Bytes::new(&clock[1].1, false);
+    assert_eq!((clock[1].0, data.u32(), data.u32()), (bit::CLOCK_DATA, Some(1), Some(libc::CLOCK_MONOTONIC as u32)));
+    // After 2020, and since boot.
+    assert!(data.u64().is_some_and(|wall| wall > 1_577_836_800_000_000_000));
+    assert!(data.u64().is_some_and(|now| now > 0 && now <= kernel::monotonic_ns()) && data.rest.is_empty());
+    let event = |name: &str, ids: &[u64]| EventDesc { name: name.into(), attr: Default::default(), ids: ids.to_vec() };
+    let (bit, bytes) = event_desc(&[event("a", &[5]), event("b", &[6, 7])]);
+    let mut rest = Bytes::new(&bytes, false);
+    let size = crate::kernel::attr::FILE_SIZE;
+    assert_eq!((bit, rest.u32(), rest.u32()), (bit::EVENT_DESC, Some(2), Some(size as u32)));
+    for (name, ids) in [("a", &[5u64][..]), ("b", &[6, 7])] {
+        rest.take(size).expect("an attr");
+        assert_eq!((rest.u32(), rest.string().as_deref()), (Some(ids.len() as u32), Some(name)));
+        ids.iter().for_each(|id| assert_eq!(rest.u64(), Some(*id)));
+    }
+    assert!(rest.rest.is_empty());
+}
+
+/// What the kernel tells of the machine under other names.
+#[test]
+fn the_machine_by_other_sources() {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let sections = Features { list: machine(&["perfprof-tui".into(), "record".into()]) };
+    let text = |bit| sections.text(bit, false).unwrap_or_default();
+    assert_eq!(text(bit::HOSTNAME), read("/proc/sys/kernel/hostname").trim());
+    assert_eq!(text(bit::OSRELEASE), read("/proc/sys/kernel/osrelease").trim());
+    assert!(text(bit::VERSION).starts_with("perfprof-tui ") && text(bit::ARCH).contains(std::env::consts::ARCH));
+    let mut args = Bytes::new(sections.get(bit::CMDLINE).expect("args"), false);
+    assert_eq!(
+        (args.u32(), args.string().as_deref(), args.string().as_deref()),
+        (Some(2), Some("perfprof-tui"), Some("record"))
+    );
+    let mut cpus = Bytes::new(sections.get(bit::NRCPUS).expect("cpus"), false);
+    let (possible, online) = (cpus.u32().expect("possible"), cpus.u32().expect("online"));
+    assert!(online >= 1 && possible >= online);
+    assert_eq!(possible as usize, crate::kernel::cpus::possible());
+    let kib = Bytes::new(sections.get(bit::TOTAL_MEM).expect("memory"), false).u64().expect("KiB");
+    assert!(read("/proc/meminfo").contains(&format!("MemTotal: {kib:>14} kB\n")), "{kib}");
+    let cpuinfo = read("/proc/cpuinfo");
+    if cfg!(target_arch = "x86_64") {
+        assert!(cpuinfo.contains(&format!("model name\t: {}\n", text(bit::CPUDESC))), "{}", text(bit::CPUDESC));
+        let (vendor, rest) = text(bit::CPUID).split_once(',').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("four");
+        assert!(
+            cpuinfo.contains(&format!("vendor_id\t: {vendor}\n")) && rest.split(',').count() == 3,
+            "{vendor},{rest}"
+        );
+    }
+}
+
+/// Notes as `readelf -n` would list them: sizes of name and description, type, both padded to words.
+#[test]
+fn the_kernels_build_id_is_the_note_of_that_type() {
+    let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+    let found = memchr::memmem::find(&notes, b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0");
+    let want = found.and_then(|at| BuildId::new(notes.get(at + 16..at + 36)?));
+    assert_eq!(kernel_build_id(), want);
+}

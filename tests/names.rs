@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use common::{data, program, run, skipped, symfs};
 use perfprof_tui::engine::fetch;
+use perfprof_tui::perfdata::unpack::Purse;
 use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::{BuildId, FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
@@ -36,7 +37,7 @@ fn recorded() -> Options {
 /// All four functions of the program are found, in the order of their addresses, and from where.
 fn functions(name: &str, options: &Options) -> (Vec<String>, String) {
     let image = Image::open(&dso(&data("names").join(name)), options).expect("image");
-    let functions = image.functions().expect("functions");
+    let functions = image.functions(&mut Purse::new(1 << 28)).expect("functions");
     let wanted = ["hash_block", "sort_keys", "copy_rows", "write_log"];
     let mut found: Vec<String> = functions
         .tables
@@ -73,7 +74,9 @@ fn a_debug_file_with_another_checksum_is_not_believed() {
     std::fs::copy(data("names/flat4-debuglink"), &program).expect("copy");
     std::fs::create_dir(dir.path().join(".debug")).expect("dir");
     let debug = dir.path().join(".debug/flat4-debuglink.debug");
-    let from = |dso: &Dso| Image::open(dso, &recorded()).expect("image").functions().expect("functions").from;
+    let from = |dso: &Dso| {
+        Image::open(dso, &recorded()).expect("image").functions(&mut Purse::new(1 << 28)).expect("functions").from
+    };
     std::fs::copy(data("names/.debug/flat4-debuglink.debug"), &debug).expect("copy");
     assert!(from(&dso(&program)).contains("debug file"));
     // Another program's: neither build id nor checksum agree.
@@ -176,7 +179,7 @@ fn addresses_get_names_as_pprof_wants_them() {
         String::from_utf8(output.stdout).expect("utf8")
     };
     let image = Image::open(&dso(&binary), &recorded()).expect("image");
-    let tables = image.functions().expect("functions").tables;
+    let tables = image.functions(&mut Purse::new(1 << 28)).expect("functions").tables;
     let starts: BTreeMap<String, u64> =
         tables.iter().flat_map(|t| t.iter()).map(|s| (String::from_utf8_lossy(s.name).into_owned(), s.start)).collect();
     let outer = image.segments.to_address(starts["outer_hot"]).expect("address");

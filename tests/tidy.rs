@@ -88,6 +88,17 @@ fn unsafe_lives_in_kernel_only_and_gives_its_reason() {
     }
 }
 
+/// What is packed inside of files is charged before it is unpacked, by one door.
+#[test]
+fn what_is_packed_goes_through_one_door() {
+    for path in sources(&root().join("src")).iter().filter(|path| !path.ends_with("perfdata/unpack.rs")) {
+        let text = std::fs::read_to_string(path).expect("read");
+        for other in ["uncompressed_data(", ".decompress()", "bulk::decompress", "XzReader", "decompress_vec"] {
+            assert!(!text.contains(other), "{}: {other}", path.display());
+        }
+    }
+}
+
 #[test]
 fn every_file_says_what_it_owns_and_is_one_idea() {
     for path in sources(&root().join("src")) {

@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::kernel::cpus::parse_list;
 use perfprof_tui::kernel::procfs::parse_maps_line;
+use perfprof_tui::perfdata::unpack::Purse;
 use perfprof_tui::session::machine::proc::{Matrix, Pressure, Stat};
 use perfprof_tui::symbols::given::Given;
 use perfprof_tui::symbols::kallsyms::Kallsyms;
@@ -30,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         _ => {
             let given = Given::default();
             given.record(bytes);
-            let _ = given.table("/bin/a");
+            let _ = given.table("/bin/a", &mut Purse::new(1 << 20));
         }
     }
 });

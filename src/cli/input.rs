@@ -1,7 +1,7 @@
 //! What `open`, `report`, `script` and `export` have in common: opening a recording, finding its
 //! names, choosing its samples.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -20,7 +20,7 @@ use crate::symbols::resolver::Options;
 use super::args::{Recording, Which};
 use super::output::complain;
 use super::remote::Remote;
-use super::{Usage, remote};
+use super::{Usage, archive, remote};
 
 /// An opened recording, not read yet.
 pub struct Opened {
@@ -111,7 +111,7 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
             Box::new(Kept { source, kept: remotes })
         }
     };
-    let unpacked = args.names.archive.as_deref().map(unpack).transpose()?;
+    let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
     // With --symfs the user has said where names come from; what perf left in the home does not count.
     let home =
         std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.names.symfs.is_none());
@@ -196,26 +196,6 @@ fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
         Some(id) => kernel_build_id() == Some(id),
         None => uname.nodename().to_string_lossy() == host && uname.release().to_string_lossy() == kernel,
     }
-}
-
-/// Unpacks a tarball of `perf archive` into a directory of our own. Names that lead out of it are
-/// not followed.
-fn unpack(path: &Path) -> anyhow::Result<tempfile::TempDir> {
-    use std::io::Read;
-    let fail = |e: std::io::Error| anyhow::anyhow!("--archive {}: {e}", path.display());
-    let mut file = std::fs::File::open(path).map_err(fail)?;
-    let mut magic = [0; 4];
-    file.read_exact(&mut magic).map_err(fail)?;
-    let file = std::io::BufReader::new(std::fs::File::open(path).map_err(fail)?);
-    let reader: Box<dyn Read> = match magic {
-        [b'B', b'Z', b'h', _] => Box::new(bzip2::read::MultiBzDecoder::new(file)),
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(file)),
-        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::stream::read::Decoder::new(file).map_err(fail)?),
-        _ => Box::new(file),
-    };
-    let dir = tempfile::tempdir()?;
-    tar::Archive::new(reader).unpack(dir.path()).map_err(fail)?;
-    Ok(dir)
 }
 
 /// A filter as typed.

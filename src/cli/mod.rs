@@ -2,6 +2,7 @@
 //! only folder that prints, and the only one that sees both engine and screen.
 
 pub mod annotate;
+mod archive;
 pub mod args;
 pub mod config;
 pub mod cpus;

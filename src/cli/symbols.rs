@@ -53,7 +53,8 @@ pub fn run(args: Symbols) -> anyhow::Result<u8> {
             out.flush()?;
         }
     }
-    named.resolver.take_problems().iter().for_each(|(_, why)| super::output::complain(why));
+    let problems = named.resolver.take_problems().into_iter().chain(named.lines.take_problems());
+    problems.collect::<Vec<_>>().iter().for_each(|(_, why)| super::output::complain(why));
     Ok(0)
 }
 

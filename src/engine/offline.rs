@@ -1,6 +1,7 @@
 //! A whole recording at once: what reports and exports of a file work on. Reading and decoding run
 //! side by side.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,7 @@ fn load_into(
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
     name_all(ingest.core_mut(), &mut resolver, &mut notes);
     if wants.inline || wants.lines {
-        find_lines(&mut ingest, symbols);
+        find_lines(&mut ingest, symbols, &mut notes);
         ingest.core_mut().profile.frames.show_inlined(wants.inline);
     }
     let core = ingest.core();
@@ -207,7 +208,7 @@ pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec
 const FOR_JITS: Duration = Duration::from_millis(300);
 
 /// Looks the inlined functions and lines of all frames up, each address once.
-fn find_lines(ingest: &mut Ingest, symbols: Options) {
+fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
     // In the order of the files and their addresses, so that what is parsed for one serves the next.
@@ -224,14 +225,23 @@ fn find_lines(ingest: &mut Ingest, symbols: Options) {
     let same: Vec<&[(DsoId, u64, FrameId)]> = wanted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let share = same.len().div_ceil(threads).max(LINES_EACH);
-    let look = |part: &[&[(DsoId, u64, FrameId)]]| -> Vec<Vec<Place>> {
-        let mut lines = Lines::new(symbols.clone());
-        part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect()
+    let options = Options { budget: symbols.budget / threads, ..symbols };
+    let look = |part: &[&[(DsoId, u64, FrameId)]]| {
+        let mut lines = Lines::new(options.clone());
+        let found = part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect();
+        (found, lines.take_problems())
     };
-    let found: Vec<Vec<Place>> = std::thread::scope(|scope| {
+    type Looked = (Vec<Vec<Place>>, Vec<(DsoId, String)>);
+    let parts: Vec<Looked> = std::thread::scope(|scope| {
         let parts: Vec<_> = same.chunks(share).map(|part| (part.len(), scope.spawn(move || look(part)))).collect();
-        parts.into_iter().flat_map(|(n, part)| part.join().unwrap_or_else(|_| vec![Vec::new(); n])).collect()
+        let nothing = |n| (vec![Vec::new(); n], Vec::new());
+        parts.into_iter().map(|(n, part)| part.join().unwrap_or_else(|_| nothing(n))).collect()
     });
+    let (found, mut problems): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    // Two threads may have met one file.
+    let problems: BTreeMap<DsoId, String> = problems.drain(..).flatten().collect();
+    notes.extend(problems.into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)));
+    let found: Vec<Vec<Place>> = found.into_iter().flatten().collect();
     for (same, places) in same.iter().zip(&found) {
         let dso = session.dsos.get(same[0].0);
         same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, places));

@@ -66,6 +66,7 @@ pub type LineJob = Job;
 pub struct Lined {
     pub epoch: u64,
     pub frames: Vec<(FrameId, DsoId, Vec<Place>)>,
+    pub problems: Vec<(DsoId, String)>,
 }
 
 /// Both ends of the threads' channels. They end when the job senders are dropped.
@@ -153,7 +154,8 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
                 continue;
             }
             let frames = job.frames.iter().map(|w| (w.frame, w.dso.id, lines.places(&w.dso, w.at))).collect();
-            if line_tx.send(Lined { epoch: job.epoch, frames }).is_err() {
+            let problems = lines.take_problems();
+            if line_tx.send(Lined { epoch: job.epoch, frames, problems }).is_err() {
                 return;
             }
         }

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashSet;
 
+use crate::perfdata::unpack::Purse;
 use crate::record::kinds::{misc, split, types};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, Layout};
 use crate::record::{Record, SampleId};
@@ -77,7 +78,9 @@ impl TableWriter {
                 packed.encode(KERNEL, known.text.unwrap_or(0), out)
             }
             DsoKind::File | DsoKind::Vdso => {
-                let Ok(functions) = Image::open(dso, &self.options).map(|image| image.functions()) else {
+                let Ok(functions) = Image::open(dso, &self.options)
+                    .map(|image| image.functions(&mut Purse::new(self.options.budget / 2)))
+                else {
                     return Ok(());
                 };
                 let mut packed = Packed::default();

@@ -7,6 +7,7 @@ pub mod info;
 pub mod read;
 pub mod stream;
 pub mod swap;
+pub mod unpack;
 pub mod write;
 
 use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT};

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::table::{Binding, Builder, Raw, SymbolTable};
+use crate::perfdata::unpack::{self, Purse};
 use crate::record::kinds::{HEADER, types};
 
 /// Bytes of a piece's payload; a record's size has 16 bits.
 const PIECE: usize = 48 << 10;
 /// A table that unpacks to more is not taken.
 const MAX_TABLE: usize = 64 << 20;
-/// All tables of a stream, packed.
-const MAX_ALL: usize = 512 << 20;
+/// All tables of a stream, packed, and what each of them takes beside that and its path.
+const MAX_ALL: usize = 128 << 20;
+const ENTRY: usize = 256;
 /// Under this name the kernel's functions come.
 pub const KERNEL: &str = "[kernel]";
 
@@ -101,8 +103,10 @@ impl Given {
         }
         let whole = std::mem::take(&mut state.pieces);
         if let Some((path, came)) = Came::read(&whole) {
-            state.bytes += came.packed.len();
-            state.tables.insert(path, came);
+            let name = path.len();
+            state.bytes += ENTRY + name + came.packed.len();
+            let before = state.tables.insert(path, came);
+            state.bytes -= before.map_or(0, |before| ENTRY + name + before.packed.len());
         }
     }
 
@@ -112,10 +116,13 @@ impl Given {
     }
 
     /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
-    pub fn table(&self, path: &str) -> Option<(SymbolTable, Option<u64>)> {
+    pub fn table(&self, path: &str, purse: &mut Purse) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock().ok()?;
         let came = state.tables.get(path)?;
-        let plain = zstd::bulk::decompress(&came.packed, MAX_TABLE).ok()?;
+        // The table and what it is made from are there together.
+        let plain = unpack::zstd("a table of the stream", &came.packed, purse).ok()?;
+        let functions = plain.len() as u64 / 18;
+        purse.take("a table of the stream", plain.len() as u64 + functions * SymbolTable::ENTRY as u64).ok()?;
         let mut builder = Builder::default();
         let mut rest = plain.as_slice();
         while let Some((head, after)) = rest.split_first_chunk::<18>() {
@@ -175,13 +182,15 @@ mod tests {
             records += 1;
         }
         assert!(rest.is_empty() && records > 2, "{records}");
-        let (found, text) = given.table("/usr/bin/x").expect("there");
+        let (found, text) = given.table("/usr/bin/x", &mut Purse::new(1 << 20)).expect("there");
         assert_eq!((found.len(), text), (9000, None));
         let symbol = found.find(64 * 77 + 39).expect("inside");
         assert_eq!((symbol.start, symbol.end, symbol.name), (64 * 77, 64 * 77 + 40, names[77].2.as_bytes()));
         assert!(found.find(64 * 77 + 41).is_none());
-        assert_eq!(given.table(KERNEL).expect("there").1, Some(0xffff_ffff_8100_0000));
-        assert!(given.table("/usr/bin/y").is_none());
+        assert_eq!(given.table(KERNEL, &mut Purse::new(1 << 20)).expect("there").1, Some(0xffff_ffff_8100_0000));
+        assert!(given.table("/usr/bin/y", &mut Purse::new(1 << 20)).is_none());
+        // What there is no room for stays packed.
+        assert!(given.table("/usr/bin/x", &mut Purse::new(1 << 18)).is_none());
     }
 
     proptest::proptest! {
@@ -196,7 +205,7 @@ mod tests {
             let at = flip % out.len();
             out[at] ^= 0x55;
             given.record(out.get(HEADER..).unwrap_or_default());
-            let _ = given.table("/x");
+            let _ = given.table("/x", &mut Purse::new(1 << 20));
         }
     }
 }

@@ -2,7 +2,8 @@
 //! mapped file come from. Each is mapped, never copied, and shared by all who hold it.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use object::{Object, ObjectSection};
@@ -13,6 +14,7 @@ use super::places::{self, Places};
 use super::plt;
 use super::resolver::Options;
 use super::table::SymbolTable;
+use crate::perfdata::unpack::{self, Purse};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoKind};
 
@@ -28,6 +30,8 @@ pub struct Image {
     pub debug: Option<(Bytes, PathBuf)>,
     /// What several debug files share (dwz).
     pub shared: Option<Bytes>,
+    /// What was left out of it, and why.
+    pub left_out: Vec<String>,
 }
 
 /// A file's functions and where they were found.
@@ -40,8 +44,8 @@ pub struct Functions {
     pub whole: bool,
 }
 
-/// MiniDebugInfo that unpacks to more is not read.
-const MAX_MINI: u64 = 256 << 20;
+/// Larger files are not read to compare their checksums, which is done for those without a build id.
+const MAX_CHECKED: u64 = 512 << 20;
 
 impl Image {
     /// Opens the file of a DSO, and looks for what was split off from it.
@@ -82,7 +86,7 @@ impl Image {
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
         let file = elf::parse(&bytes)?;
         let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
-        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None })
+        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None, left_out: Vec::new() })
     }
 
     /// Finds the separate debug file: by build id, else by name and checksum.
@@ -99,13 +103,21 @@ impl Image {
         self
     }
 
-    fn linked(&self, places: &Places<'_>) -> Option<(Bytes, PathBuf, u32)> {
-        let file = elf::parse(&self.bytes).ok()?;
+    fn linked(&mut self, places: &Places<'_>) -> Option<(Bytes, PathBuf, u32)> {
+        let bytes = self.bytes.clone();
+        let file = elf::parse(&bytes).ok()?;
         let (name, crc) = file.gnu_debuglink().ok()??;
         places.by_link(name).find_map(|(file, path)| {
             let bytes = Bytes::of(&file).ok()?;
             let id = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file));
-            let same = id.is_some() && id == self.build_id || checksum(&bytes) == crc;
+            let same = id.is_some() && id == self.build_id
+                || match checksum(&file) {
+                    Ok(have) => have == crc,
+                    Err(why) => {
+                        self.left_out.push(format!("{}: {why}", path.display()));
+                        false
+                    }
+                };
             bytes.rest();
             same.then(|| (bytes, path, owner(&file)))
         })
@@ -139,47 +151,74 @@ impl Image {
     ///
     /// # Errors
     /// When it cannot be read, or has none at all.
-    pub fn functions(&self) -> Result<Functions, ElfError> {
+    pub fn functions(&self, purse: &mut Purse) -> Result<Functions, ElfError> {
+        let (mut tables, mut left_out) = (Vec::new(), self.left_out.clone());
+        let found = self.gather(&mut tables, &mut left_out, purse)?;
+        let why = left_out.join("; ");
+        match found {
+            Some(whole) if why.is_empty() => Ok(Functions { tables, ..whole }),
+            Some(whole) => Ok(Functions { tables, from: format!("{}; {why}", whole.from), ..whole }),
+            None if why.is_empty() => Err(ElfError::NoSymbols),
+            None => Err(ElfError::LeftOut(why)),
+        }
+    }
+
+    /// Fills the tables, and says where they are from.
+    fn gather(
+        &self,
+        tables: &mut Vec<SymbolTable>,
+        left_out: &mut Vec<String>,
+        purse: &mut Purse,
+    ) -> Result<Option<Functions>, ElfError> {
         let file = elf::parse(&self.bytes)?;
-        let stubs = plt::table(&file, &self.segments);
-        let mut tables = if stubs.is_empty() { Vec::new() } else { vec![stubs] };
-        let add = |tables: &mut Vec<SymbolTable>, table: SymbolTable| {
-            let some = !table.is_empty();
-            tables.extend(some.then_some(table));
-            some
-        };
-        if let Some((bytes, path)) = &self.debug
-            && add(&mut tables, elf::functions(bytes, Kind::All, &self.segments).unwrap_or_default())
-        {
-            return Ok(Functions { tables, from: format!("debug file {}", path.display()), whole: true });
-        }
-        if add(&mut tables, elf::functions(&self.bytes, Kind::All, &self.segments)?) {
-            return Ok(Functions { tables, from: "symbol table".to_owned(), whole: true });
-        }
-        let mini = self.mini(&file).and_then(|bytes| elf::functions(&bytes, Kind::All, &self.segments).ok());
-        let mini = mini.is_some_and(|table| add(&mut tables, table));
-        let dynamic = add(&mut tables, elf::functions(&self.bytes, Kind::Dynamic, &self.segments)?);
-        match (mini, dynamic) {
-            (true, _) => Ok(Functions { tables, from: "MiniDebugInfo".to_owned(), whole: true }),
-            (_, true) => {
-                Ok(Functions { tables, from: "exported functions only (it is stripped)".to_owned(), whole: false })
+        let mut add = |tables: &mut Vec<SymbolTable>, made: Result<SymbolTable, ElfError>| match made {
+            Ok(table) => {
+                let some = !table.is_empty();
+                tables.extend(some.then_some(table));
+                some
             }
-            _ if tables.is_empty() => Err(ElfError::NoSymbols),
-            _ => Ok(Functions { tables, from: "stubs only (it is stripped)".to_owned(), whole: false }),
+            Err(ElfError::Refused(why)) => {
+                left_out.push(why.to_string());
+                false
+            }
+            Err(_) => false,
+        };
+        let found = |from: String, whole| Ok(Some(Functions { tables: Vec::new(), from, whole }));
+        let functions = |bytes: &Bytes, kind, purse: &mut Purse| {
+            purse.attempt(|purse| elf::functions(bytes, kind, &self.segments, purse))
+        };
+        add(tables, purse.attempt(|purse| plt::table(&file, &self.segments, purse).map_err(ElfError::from)));
+        if let Some((bytes, path)) = &self.debug
+            && add(tables, functions(bytes, Kind::All, purse))
+        {
+            return found(format!("debug file {}", path.display()), true);
+        }
+        if add(tables, functions(&self.bytes, Kind::All, purse)) {
+            return found("symbol table".to_owned(), true);
+        }
+        let mini = self.mini(&file).is_some_and(|packed| {
+            let unpacked = |purse: &mut Purse| {
+                let bytes = unpack::xz(MINI, packed, purse)?.into();
+                elf::functions(&bytes, Kind::All, &self.segments, purse)
+            };
+            add(tables, purse.attempt(unpacked))
+        });
+        match (mini, add(tables, functions(&self.bytes, Kind::Dynamic, purse))) {
+            (true, _) => found("MiniDebugInfo".to_owned(), true),
+            (_, true) => found("exported functions only (it is stripped)".to_owned(), false),
+            _ if tables.is_empty() => Ok(None),
+            _ => found("stubs only (it is stripped)".to_owned(), false),
         }
     }
 
     /// The ELF file with the functions that are not exported, packed into `.gnu_debugdata` (gdb's manual,
     /// "MiniDebugInfo").
-    fn mini(&self, file: &Elf<'_>) -> Option<Bytes> {
-        use std::io::Read;
-        let packed = file.section_by_name(".gnu_debugdata")?.data().ok()?;
-        let mut out = Vec::new();
-        let reader = lzma_rust2::XzReader::new(packed, true);
-        reader.take(MAX_MINI).read_to_end(&mut out).ok()?;
-        Some(out.into())
+    fn mini<'d>(&self, file: &Elf<'d>) -> Option<&'d [u8]> {
+        file.section_by_name(MINI)?.data().ok()
     }
 }
+
+const MINI: &str = ".gnu_debugdata";
 
 /// The build id of a file that is mapped, as it lies there now.
 pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
@@ -191,9 +230,22 @@ fn owner(file: &File) -> u32 {
     file.metadata().map_or(0, |meta| meta.uid())
 }
 
-/// The checksum of `.gnu_debuglink`: CRC-32 of the whole file.
-fn checksum(bytes: &[u8]) -> u32 {
-    let mut crc = flate2::Crc::new();
-    crc.update(bytes);
-    crc.sum()
+/// The checksum of `.gnu_debuglink`: CRC-32 of the whole file, read piece by piece.
+fn checksum(file: &File) -> io::Result<u32> {
+    let len = file.metadata()?.len();
+    if len > MAX_CHECKED {
+        let words = format!("{} MB are not read to compare a checksum", len >> 20);
+        return Err(io::Error::other(words));
+    }
+    let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; 1 << 16]);
+    let mut at = 0;
+    while at < len {
+        let n = file.read_at(&mut piece, at)?;
+        if n == 0 {
+            break;
+        }
+        crc.update(&piece[..n]);
+        at += n as u64;
+    }
+    Ok(crc.sum())
 }

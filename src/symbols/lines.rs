@@ -12,11 +12,14 @@ use rustc_hash::FxHashMap;
 use self_cell::self_cell;
 
 use super::bytes::Bytes;
+use super::cost;
 use super::demangle::{Form, demangle};
 use super::elf::{self, Segments};
 use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
+use super::shares::Shares;
 use crate::kernel::procfs;
+use crate::perfdata::unpack::{self, Purse, Refused};
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// A place in the source.
@@ -41,8 +44,6 @@ pub struct Place {
     pub line: Option<Line>,
 }
 
-/// A section that is packed and would unpack to more is not read.
-const MAX_SECTION: u64 = 2 << 30;
 /// Lookups between two looks at the memory in use.
 const PATIENCE: u32 = 2048;
 
@@ -65,26 +66,26 @@ struct Sections {
 }
 
 impl Sections {
-    fn new(image: &Image) -> Option<Self> {
+    /// `None` when there is no DWARF.
+    ///
+    /// # Errors
+    /// When there is no room for what is packed, or it is damaged.
+    fn new(image: &Image, purse: &mut Purse) -> Result<Option<Self>, Refused> {
         let mut out = Self { main: image.dwarf().clone(), shared: image.shared.clone(), unpacked: BTreeMap::new() };
         let has = elf::parse(&out.main).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
         if !has {
-            return None;
+            return Ok(None);
         }
         for (is_shared, bytes) in std::iter::once((false, &out.main)).chain(out.shared.as_ref().map(|b| (true, b))) {
-            let file = elf::parse(bytes).ok()?;
+            let Ok(file) = elf::parse(bytes) else { return Ok(None) };
             for id in ALL {
                 let Some(section) = file.section_by_name(id.name()) else { continue };
-                let Ok(packed) = section.compressed_data() else { continue };
-                if packed.format != object::CompressionFormat::None
-                    && packed.uncompressed_size <= MAX_SECTION
-                    && let Ok(Cow::Owned(data)) = packed.decompress()
-                {
+                if let Cow::Owned(data) = unpack::section(&section, purse)? {
                     out.unpacked.insert((is_shared, id.name()), data);
                 }
             }
         }
-        Some(out)
+        Ok(Some(out))
     }
 
     fn dwarf(&self, shared: bool) -> Option<gimli::Dwarf<Slice<'_>>> {
@@ -107,6 +108,8 @@ impl Sections {
 
     fn context(&self) -> Result<Context<'_>, gimli::Error> {
         let mut dwarf = self.dwarf(false).ok_or(gimli::Error::MissingUnitDie)?;
+        // Units that share abbreviations would have them once each.
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         if let Some(shared) = self.dwarf(true) {
             dwarf.set_sup(shared);
         }
@@ -139,11 +142,21 @@ struct OneFile {
 }
 
 impl OneFile {
-    fn open(dso: &Dso, options: &Options) -> Option<Self> {
-        let image = Image::open(dso, options).ok()?;
-        let segments = image.segments.clone();
-        let parsed = Parsed::try_new(Sections::new(&image)?, Sections::context).ok()?;
-        Some(Self { parsed, segments, files: FxHashMap::default() })
+    /// The file's lines, if it has some, and whose it is.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    fn open(dso: &Dso, options: &Options, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
+        let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
+        let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
+        for shared in [false, true] {
+            if let Some(mut dwarf) = sections.dwarf(shared) {
+                cost::charge(&mut dwarf, purse)?;
+            }
+        }
+        let parsed = Parsed::try_new(sections, Sections::context).ok();
+        let (segments, files) = (image.segments, FxHashMap::default());
+        Ok((parsed.map(|parsed| Self { parsed, segments, files }), image.user))
     }
 
     /// The functions at an address as linked, innermost first.
@@ -184,6 +197,9 @@ const MAX_DEPTH: usize = 256;
 pub struct Lines {
     options: Options,
     files: FxHashMap<DsoId, Option<OneFile>>,
+    /// Who holds how much of what had to be unpacked or is known to be taken.
+    shares: Shares<DsoId>,
+    problems: Vec<(DsoId, String)>,
     /// Memory of this process when nothing was parsed yet, in bytes.
     before: u64,
     asked: u32,
@@ -200,12 +216,20 @@ const BUDGET: u64 = 256 << 20;
 
 impl Lines {
     pub fn new(options: Options) -> Self {
-        Self { options, files: FxHashMap::default(), before: procfs::own_rss(), asked: 0 }
+        let shares = Shares::new(options.budget, MAX_FILES / 4);
+        let (files, problems) = (FxHashMap::default(), Vec::new());
+        Self { options, files, shares, problems, before: procfs::own_rss(), asked: 0 }
+    }
+
+    /// Takes what went wrong since the last call: files without lines, and why.
+    pub fn take_problems(&mut self) -> Vec<(DsoId, String)> {
+        std::mem::take(&mut self.problems)
     }
 
     /// Looks for the files of a DSO again.
     pub fn forget(&mut self, dso: DsoId) {
         self.files.remove(&dso);
+        self.shares.give_back(dso);
     }
 
     /// Has names made readable in another way from now on.
@@ -222,16 +246,30 @@ impl Lines {
         if self.asked.is_multiple_of(PATIENCE) {
             self.keep_budget();
         }
-        if self.files.len() > MAX_FILES / 4 {
-            self.files.clear();
+        if !self.files.contains_key(&dso.id) {
+            self.open(dso);
         }
+        self.shares.ask(dso.id);
         let options = &self.options;
-        let Some(file) = self.files.entry(dso.id).or_insert_with(|| OneFile::open(dso, options)) else {
-            return Vec::new();
-        };
+        let Some(Some(file)) = self.files.get_mut(&dso.id) else { return Vec::new() };
         match file.segments.to_address(at) {
             Some(address) => file.places(address, options),
             None => Vec::new(),
+        }
+    }
+
+    /// Opens a file; others give way to it.
+    fn open(&mut self, dso: &Dso) {
+        let mut purse = Purse::new(self.shares.most());
+        let (file, user) = OneFile::open(dso, &self.options, &mut purse).unwrap_or_else(|why| {
+            self.problems.push((dso.id, format!("no lines: {why}")));
+            purse = Purse::new(0);
+            (None, 0)
+        });
+        self.shares.hold(dso.id, user, purse.taken());
+        self.files.insert(dso.id, file);
+        for gone in self.shares.excess() {
+            self.files.remove(&gone);
         }
     }
 
@@ -244,7 +282,13 @@ impl Lines {
             }
         }
         if over(self.before) {
-            self.files.retain(|_, file| file.is_none());
+            let shares = &mut self.shares;
+            self.files.retain(|dso, file| {
+                file.is_none() || {
+                    shares.give_back(*dso);
+                    false
+                }
+            });
             self.before = procfs::own_rss();
         }
     }

@@ -6,6 +6,7 @@
 
 pub mod bytes;
 pub mod code;
+mod cost;
 pub mod demangle;
 pub mod elf;
 pub mod given;

@@ -3,46 +3,84 @@
 
 use std::collections::HashMap;
 
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Object, ObjectSection};
 
 use super::elf::{Elf, Segments};
-use super::table::{Binding, Raw, SymbolTable};
+use super::table::{Binding, MAX_NAME, Raw, SymbolTable};
+use crate::perfdata::unpack::{Purse, Refused};
 
 /// The stubs of a file at their offsets.
-pub fn table(file: &Elf<'_>, segments: &Segments) -> SymbolTable {
+///
+/// # Errors
+/// When there is no room for them.
+pub fn table(file: &Elf<'_>, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, Refused> {
+    let before = purse.taken() as u64;
     let stubs = match file.architecture() {
-        object::Architecture::X86_64 => x86_64(file),
-        object::Architecture::Aarch64 => aarch64(file),
+        object::Architecture::X86_64 => x86_64(file, purse)?,
+        object::Architecture::Aarch64 => aarch64(file, purse)?,
         _ => Vec::new(),
     };
     let raw = stubs.iter().filter_map(|(address, size, name)| {
         Some(Raw { start: segments.to_offset(*address)?, size: *size, name, binding: Binding::Global })
     });
-    SymbolTable::build(raw.collect())
+    let table = SymbolTable::build(raw.collect());
+    // What it was made from is gone.
+    purse.give_back((purse.taken() as u64 - before).saturating_sub(table.memory() as u64));
+    Ok(table)
 }
 
 type Stub = (u64, u64, Vec<u8>);
 
-/// The name that each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
-fn slots<'d>(file: &Elf<'d>) -> HashMap<u64, &'d [u8]> {
-    let names: HashMap<u32, &[u8]> =
-        file.dynamic_symbols().filter_map(|s| Some((s.index().0 as u32, s.name_bytes().ok()?))).collect();
+/// Bytes that a stub takes beside its name while the table is made, and a slot.
+const STUB: u64 = 160;
+const SLOT: u64 = 80;
+
+/// The dynamic symbols' names, by number.
+struct Names<'d> {
+    symbols: &'d [u8],
+    names: &'d [u8],
+}
+
+impl<'d> Names<'d> {
+    fn of(file: &Elf<'d>) -> Self {
+        let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
+        Self { symbols: data(".dynsym"), names: data(".dynstr") }
+    }
+
+    fn get(&self, number: u32) -> Option<&'d [u8]> {
+        let symbol = self.symbols.as_chunks::<24>().0.get(number as usize)?;
+        let at = u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]) as usize;
+        let name = self.names.get(at..)?;
+        let name = &name[..name.len().min(MAX_NAME)];
+        Some(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).filter(|name| !name.is_empty())
+    }
+}
+
+fn named(name: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+    purse.take(".plt", STUB + 2 * name.len() as u64)?;
+    Ok([name, b"@plt"].concat())
+}
+
+/// The symbol that each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
+fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, u32>, Refused> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
         let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
         for rela in data.as_chunks::<24>().0 {
             let word = |at: usize| u64::from_le_bytes(rela[at..at + 8].try_into().unwrap_or_default());
-            if let Some(name) = names.get(&((word(8) >> 32) as u32)).filter(|n| !n.is_empty()) {
-                slots.insert(word(0), *name);
+            let symbol = (word(8) >> 32) as u32;
+            if symbol != 0 {
+                purse.take(section, SLOT)?;
+                slots.insert(word(0), symbol);
             }
         }
     }
-    slots
+    Ok(slots)
 }
 
 /// A stub is told by the slot that it jumps through: `jmp *slot(%rip)`.
-fn x86_64(file: &Elf<'_>) -> Vec<Stub> {
-    let slots = slots(file);
+fn x86_64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
+    let (slots, names) = (slots(file, purse)?, Names::of(file));
     let mut out = Vec::new();
     for (name, size) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 0)] {
         let Some(section) = file.section_by_name(name) else { continue };
@@ -54,31 +92,29 @@ fn x86_64(file: &Elf<'_>) -> Vec<Stub> {
             let Some(jump) = stub.windows(6).position(|w| w[..2] == [0xff, 0x25]) else { continue };
             let distance = i32::from_le_bytes(stub[jump + 2..jump + 6].try_into().unwrap_or_default());
             let slot = at.wrapping_add(jump as u64 + 6).wrapping_add_signed(i64::from(distance));
-            if let Some(name) = slots.get(&slot) {
-                out.push((at, size as u64, [name, &b"@plt"[..]].concat()));
+            if let Some(name) = slots.get(&slot).and_then(|symbol| names.get(*symbol)) {
+                out.push((at, size as u64, named(name, purse)?));
             }
         }
     }
-    out
+    Ok(out)
 }
 
 /// A header of 32 bytes, then a stub of 16 for each relocation of `.rela.plt`, in their order.
-fn aarch64(file: &Elf<'_>) -> Vec<Stub> {
-    const STUB: u64 = 16;
+fn aarch64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
+    const SIZE: u64 = 16;
     let (Some(plt), Some(relocations)) = (file.section_by_name(".plt"), file.section_by_name(".rela.plt")) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let names: HashMap<u32, &[u8]> =
-        file.dynamic_symbols().filter_map(|s| Some((s.index().0 as u32, s.name_bytes().ok()?))).collect();
+    let names = Names::of(file);
     let entries = relocations.data().unwrap_or_default().as_chunks::<24>().0.iter().zip(0u64..);
-    entries
-        .take_while(|(_, i)| 32 + i * STUB < plt.size())
-        .filter_map(|(rela, i)| {
-            let symbol = u32::from_le_bytes([rela[12], rela[13], rela[14], rela[15]]);
-            let name = names.get(&symbol).map(|n| [n, &b"@plt"[..]].concat())?;
-            Some((plt.address().wrapping_add(32 + i * STUB), STUB, name))
-        })
-        .collect()
+    let mut out = Vec::new();
+    for (rela, i) in entries.take_while(|(_, i)| 32 + i * SIZE < plt.size()) {
+        if let Some(name) = names.get(u32::from_le_bytes([rela[12], rela[13], rela[14], rela[15]])) {
+            out.push((plt.address().wrapping_add(32 + i * SIZE), SIZE, named(name, purse)?));
+        }
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -90,7 +126,7 @@ mod tests {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bin/spin-nopie");
         let bytes = std::fs::read(path).expect("program");
         let file = super::super::elf::parse(&bytes).expect("elf");
-        let table = table(&file, &Segments::of(&file));
+        let table = table(&file, &Segments::of(&file), &mut Purse::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
     }

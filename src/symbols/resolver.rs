@@ -15,6 +15,7 @@ use super::loaded::Loaded;
 use super::shares::Shares;
 use super::table::{Symbol, SymbolTable};
 use super::{elf, places};
+use crate::perfdata::unpack::Purse;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -327,14 +328,21 @@ impl Resolver {
         }
     }
 
+    /// What one file may take.
+    fn purse(&self) -> Purse {
+        Purse::new(self.shares.most())
+    }
+
     fn load_kernel(&mut self, dso: &Dso) -> Loaded {
-        if let Some((table, text)) = self.options.given(dso).and_then(|given| given.table(given::KERNEL)) {
+        if let Some((table, text)) =
+            self.options.given(dso).and_then(|given| given.table(given::KERNEL, &mut self.purse()))
+        {
             return moved(table, text, dso);
         }
         let is_stranger = self.options.strangers.contains(&dso.host);
         if let Some(path) = self.options.vmlinux.clone().filter(|_| !is_stranger) {
             let image = places::plain(&path).and_then(|file| Bytes::of(&file)).map_err(|e| e.to_string());
-            match image.and_then(|bytes| elf::kernel(&bytes).map_err(|e| e.to_string())) {
+            match image.and_then(|bytes| elf::kernel(&bytes, &mut self.purse()).map_err(|e| e.to_string())) {
                 Ok((_, _, Some(have))) if dso.build_id.is_some_and(|want| want != have) => self
                     .problems
                     .push((dso.id, format!("{} is another kernel's: its build id is {have}", path.display()))),
@@ -362,14 +370,15 @@ impl Resolver {
     }
 
     fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, u32, String), String> {
-        if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path)) {
+        let mut purse = self.purse();
+        if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path, &mut purse)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
             return Ok((key, Loaded::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
         }
         let image = Image::open(dso, &self.options)?;
         let key = image.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, image.user));
         self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
-        let functions = image.functions();
+        let functions = image.functions(&mut purse);
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
         let Functions { tables, from, .. } = functions.map_err(|e| e.to_string())?;

@@ -4,6 +4,12 @@
 use std::cmp::Ordering;
 
 use super::bytes::Bytes;
+use crate::perfdata::unpack::{Purse, Refused};
+
+/// A longer name is cut.
+pub const MAX_NAME: usize = 16 << 10;
+/// Longer names are as good as each other.
+const LONG: usize = 1024;
 
 /// A symbol before it is put into a table.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +24,8 @@ pub struct Raw<'a> {
 
 impl<'a> Raw<'a> {
     fn name(&self) -> &'a [u8] {
-        &self.name[..memchr::memchr(0, self.name).unwrap_or(self.name.len())]
+        let name = &self.name[..self.name.len().min(MAX_NAME)];
+        &name[..memchr::memchr(0, name).unwrap_or(name.len())]
     }
 }
 
@@ -73,6 +80,7 @@ impl Names {
         match self {
             Self::Own(bytes) => {
                 let at = bytes.len() as u32;
+                let name = &name[..name.len().min(MAX_NAME)];
                 bytes.extend_from_slice(&name[..memchr::memchr(0, name).unwrap_or(name.len())]);
                 bytes.push(0);
                 at
@@ -178,6 +186,17 @@ impl Builder {
 }
 
 impl SymbolTable {
+    /// Bytes that a function takes beside its name.
+    pub const ENTRY: usize = 20;
+
+    /// Charges for names that are copied, as [`Self::build`] does.
+    ///
+    /// # Errors
+    /// When there is no room for them.
+    pub fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut Purse) -> Result<(), Refused> {
+        raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
+    }
+
     pub fn build(raw: Vec<Raw<'_>>) -> Self {
         Self::build_with(raw, Names::default())
     }
@@ -209,7 +228,11 @@ impl SymbolTable {
 
     /// Bytes of memory that it holds of its own.
     pub fn memory(&self) -> usize {
-        let names = if let Names::Own(names) = &self.names { names.capacity() } else { 0 };
+        let names = match &self.names {
+            Names::Own(names) => names.capacity(),
+            Names::In(Bytes::Own(unpacked), _) => unpacked.len(),
+            Names::In(..) => 0,
+        };
         8 * (self.starts.capacity() + self.ends.capacity()) + 4 * self.names_at.capacity() + names
     }
 
@@ -227,6 +250,7 @@ impl SymbolTable {
 
     fn symbol(&self, i: usize, end: u64) -> Symbol<'_> {
         let rest = self.names.all().get(self.names_at[i] as usize..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(MAX_NAME)];
         let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
         Symbol { start: self.starts[i], end, name }
     }
@@ -246,14 +270,15 @@ impl SymbolTable {
 /// Which of two symbols at one address names it: sized before unsized, strong before weak, global
 /// before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
-    let underscores = |s: &Raw<'_>| s.name().iter().take_while(|c| **c == b'_').count();
+    let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
+    let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();
     let alias = |s: &Raw<'_>| s.name.starts_with(b"SyS") || s.name.starts_with(b"compat_SyS");
     (a.size == 0)
         .cmp(&(b.size == 0))
         .then((a.binding == Binding::Weak).cmp(&(b.binding == Binding::Weak)))
         .then((b.binding == Binding::Global).cmp(&(a.binding == Binding::Global)))
         .then_with(|| underscores(a).cmp(&underscores(b)))
-        .then_with(|| b.name().len().cmp(&a.name().len()))
+        .then_with(|| name(b).cmp(&name(a)))
         .then(alias(a).cmp(&alias(b)))
 }
 

@@ -4,6 +4,7 @@
 //! Addresses are looked up as linked, not as mapped, so that one module and one cache serve all
 //! processes.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 
 use framehop::aarch64::{UnwindRegsAarch64, UnwinderAarch64};
@@ -16,13 +17,13 @@ use super::bytes::Bytes;
 use super::elf::{self, Segments};
 use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
+use super::shares::Shares;
+use crate::perfdata::unpack::{self, Purse};
 use crate::record::sample::UserState;
 use crate::session::{Dso, DsoId, DsoKind};
 
 /// Deeper stacks are cut.
 const MAX_FRAMES: usize = 1024;
-/// Sections that are packed and would unpack to more are not read.
-const MAX_SECTION: u64 = 1 << 30;
 
 /// How a chain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,14 +63,26 @@ struct Machine<U: Unwinder> {
     /// For code without a file: by frame pointers.
     plain: U,
     files: FxHashMap<DsoId, Option<Tables<U>>>,
+    /// Who holds what had to be unpacked for it.
+    shares: Shares<DsoId>,
 }
 
 impl<U: Unwinder<Module = Module<Section>> + Default> Machine<U>
 where
     U::Cache: Default,
 {
-    fn new() -> Self {
-        Self { cache: U::Cache::default(), plain: U::default(), files: FxHashMap::default() }
+    fn new(options: &Options) -> Self {
+        let shares = Shares::new(options.budget / 4, MAX_FILES);
+        Self { cache: U::Cache::default(), plain: U::default(), files: FxHashMap::default(), shares }
+    }
+
+    /// Opens a file's tables; others give way to them.
+    fn open(&mut self, dso: &Dso, options: &Options) {
+        let mut purse = Purse::new(self.shares.most());
+        let opened = load(dso, options, &mut purse);
+        self.shares.hold(dso.id, opened.as_ref().map_or(0, |(.., user)| *user), purse.taken());
+        self.files.insert(dso.id, opened.map(|(unwinder, segments, _)| Tables { unwinder, segments }));
+        self.shares.excess().iter().for_each(|gone| drop(self.files.remove(gone)));
     }
 
     /// Goes from frame to frame; `find` leads an address to its DSO and its offset there.
@@ -88,12 +101,14 @@ where
         while out.len() < MAX_FRAMES {
             let looked = at.address_for_lookup();
             let file = find(looked).filter(|(dso, _)| matches!(dso.kind, DsoKind::File | DsoKind::Vdso));
-            if self.files.len() > MAX_FILES {
-                self.files.clear();
+            if let Some((dso, _)) = file {
+                if !self.files.contains_key(&dso.id) {
+                    self.open(dso, options);
+                }
+                self.shares.ask(dso.id);
             }
             let tables = file.and_then(|(dso, offset)| {
-                let open = || Some(load(dso, options)?).map(|(unwinder, segments)| Tables { unwinder, segments });
-                let tables = self.files.entry(dso.id).or_insert_with(open).as_ref()?;
+                let tables = self.files.get(&dso.id)?.as_ref()?;
                 Some((&tables.unwinder, tables.segments.to_address(offset)?))
             });
             let (unwinder, linked) = tables.unwrap_or((&self.plain, looked));
@@ -119,35 +134,40 @@ where
 }
 
 /// Opens a file's tables.
-fn load<U: Unwinder<Module = Module<Section>> + Default>(dso: &Dso, options: &Options) -> Option<(U, Segments)> {
+fn load<U: Unwinder<Module = Module<Section>> + Default>(
+    dso: &Dso,
+    options: &Options,
+    purse: &mut Purse,
+) -> Option<(U, Segments, u32)> {
     let image = Image::open(dso, options).ok()?;
     let debug = image.debug.as_ref().map(|(bytes, _)| bytes);
-    let module = module(&image.bytes, debug)?;
+    let module = module(&image.bytes, debug, purse)?;
     let mut unwinder = U::default();
     unwinder.add_module(module);
-    Some((unwinder, image.segments))
+    Some((unwinder, image.segments, image.user))
 }
 
-fn module(bytes: &Bytes, debug: Option<&Bytes>) -> Option<Module<Section>> {
+fn module(bytes: &Bytes, debug: Option<&Bytes>, purse: &mut Purse) -> Option<Module<Section>> {
     let file = elf::parse(bytes).ok()?;
-    let section = |of: &Bytes, name: &str| -> Option<(Section, Range<u64>)> {
+    let mut section = |of: &Bytes, name: &str| -> Option<(Section, Range<u64>)> {
         let file = elf::parse(of).ok()?;
         let section = file.section_by_name(name)?;
         let svma = section.address()..section.address().checked_add(section.size())?;
-        let packed = section.compressed_data().ok()?;
-        if packed.format != object::CompressionFormat::None {
-            let own: Bytes =
-                (packed.uncompressed_size <= MAX_SECTION).then(|| packed.decompress().ok())??.to_vec().into();
+        if let Cow::Owned(unpacked) = unpack::section(&section, purse).ok()? {
+            let own = Bytes::from(unpacked);
             return Some((Section { range: 0..own.len(), bytes: own }, svma));
         }
         let (from, len) = section.file_range()?;
         let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(len)?).ok()?;
         (len > 0 && range.end <= of.len()).then(|| (Section { bytes: of.clone(), range }, svma))
     };
-    let own = |name: &str| section(bytes, name);
-    let frames = own(".eh_frame");
-    let header = own(".eh_frame_hdr").filter(|_| frames.is_some());
-    let debug_frame = own(".debug_frame").or_else(|| section(debug?, ".debug_frame"));
+    let frames = section(bytes, ".eh_frame");
+    let header = section(bytes, ".eh_frame_hdr").filter(|_| frames.is_some());
+    let debug_frame = section(bytes, ".debug_frame").or_else(|| section(debug?, ".debug_frame"));
+    // Without a header to search in, the unwinder makes a list of its own.
+    let unlisted = frames.as_ref().filter(|_| header.is_none()).map_or(0, |(section, _)| section.len());
+    let listed = unlisted + debug_frame.as_ref().map_or(0, |(section, _)| section.len());
+    purse.take(".eh_frame", listed as u64).ok()?;
     let svma = |part: &Option<(Section, Range<u64>)>| part.as_ref().map(|(_, range)| range.clone());
     let info = ExplicitModuleSectionInfo {
         base_svma: 0,
@@ -213,7 +233,7 @@ mod arm {
 
 impl Stacks {
     pub fn new(options: Options) -> Self {
-        Self { options, x86_64: Machine::new(), aarch64: Machine::new() }
+        Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }
 
     /// Appends the addresses of a user stack, leaf first: the instruction, then return addresses. `None`

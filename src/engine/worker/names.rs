@@ -234,6 +234,9 @@ impl Worker {
     pub(super) fn lines(&mut self, lined: Lined) {
         self.names.lines_asked = self.names.lines_asked.saturating_sub(1);
         let core = self.ingest.core_mut();
+        let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
+        let problems: Vec<(Arc<str>, String)> =
+            lined.problems.iter().map(|(dso, why)| (path(*dso), why.clone())).collect();
         if lined.epoch == core.profile.epoch() {
             for (frame, dso, places) in &lined.frames {
                 core.profile.frames.set_places(*frame, core.session.dsos.get(*dso), places);
@@ -244,6 +247,7 @@ impl Worker {
             // Frames have other numbers now: what was found is nobody's, and is asked for again.
             core.profile.frames.forget_asked_lines();
         }
+        problems.into_iter().for_each(|(path, why)| self.note(format!("{path}: {why}")));
     }
 
     /// DSOs whose user stacks seem to have no frame pointers, the one with most samples first.

@@ -7,7 +7,9 @@ use std::path::Path;
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianArcSlice, LittleEndian, Unit, UnitOffset, constants,
 };
-use object::{Object, ObjectSection};
+use object::Object;
+
+use crate::perfdata::unpack::{self, Purse};
 
 use super::args::{Parameter, Parameters};
 
@@ -35,6 +37,8 @@ enum Kind {
     Float,
 }
 
+/// Bytes that a file's sections may take when they are packed.
+const MAX_UNPACKED: usize = 256 << 20;
 /// Names behind names beyond this are damage.
 const MAX_DEPTH: usize = 32;
 
@@ -44,8 +48,9 @@ impl DebugInfo {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
         file.section_by_name(".debug_info")?;
+        let mut purse = Purse::new(MAX_UNPACKED);
         let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-            let data = file.section_by_name(id.name()).and_then(|s| s.uncompressed_data().ok());
+            let data = file.section_by_name(id.name()).and_then(|s| unpack::section(&s, &mut purse).ok());
             Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
         };
         Some(Self { dwarf: Dwarf::load(load).ok()? })

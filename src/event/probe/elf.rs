@@ -7,6 +7,7 @@ use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::event::fault::nearest;
+use crate::perfdata::unpack::{self, Purse};
 
 use super::usdt::{self, Usdt};
 
@@ -23,6 +24,8 @@ pub struct Elf {
 
 /// More symbols than this are not read.
 const MAX_SYMBOLS: usize = 4_000_000;
+/// Bytes of notes of static probes, when they are packed.
+const MAX_NOTES: usize = 16 << 20;
 
 impl Elf {
     /// Reads a file; the error says what it is not.
@@ -51,7 +54,8 @@ impl Elf {
             .collect();
         functions.sort();
         functions.dedup();
-        let notes = file.section_by_name(".note.stapsdt").and_then(|s| s.uncompressed_data().ok());
+        let notes =
+            file.section_by_name(".note.stapsdt").and_then(|s| unpack::section(&s, &mut Purse::new(MAX_NOTES)).ok());
         let base = file.section_by_name(".stapsdt.base").map(|s| s.address());
         let is_64 = file.is_64();
         let probes = notes.map(|notes| usdt::parse(&notes, base, is_64, &to_offset)).unwrap_or_default();

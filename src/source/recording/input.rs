@@ -17,8 +17,8 @@ use crate::symbols::given::Given;
 
 use super::reader::{Filled, PIECE, Reader};
 
-/// One record of compressed data may not become more than this.
-const MAX_PLAIN: usize = 256 << 20;
+/// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
+const STEP: usize = 1 << 20;
 /// Records in a row that must look right for reading to go on after damage.
 const PROOF: usize = 4;
 
@@ -37,6 +37,15 @@ pub enum Found {
     End,
 }
 
+/// A record of compressed data.
+struct Packed {
+    /// Where it lies in the file.
+    at: u64,
+    data: Vec<u8>,
+    /// How much of it was unpacked.
+    upto: usize,
+}
+
 /// A stream of records being read.
 pub struct Input {
     pub rec: Recording,
@@ -50,6 +59,7 @@ pub struct Input {
     ended: bool,
     swapper: Option<Swapper>,
     zstd: Option<Decoder<'static>>,
+    packed: Option<Packed>,
     /// Decompressed bytes that hold no whole record yet.
     plain: Vec<u8>,
     /// The compressed data is damaged: what follows of it is lost.
@@ -77,6 +87,7 @@ impl Input {
             ended: false,
             swapper: None,
             zstd: None,
+            packed: None,
             plain: Vec::new(),
             broken: false,
             damage: None,
@@ -100,7 +111,7 @@ impl Input {
 
     /// What it waits for when it is read next; `None` where something is here already.
     pub fn waits_for(&self) -> Option<&Reader> {
-        self.plain.is_empty().then_some(&self.reader)
+        (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
     /// Whether its bytes come as somebody writes them.
@@ -116,11 +127,13 @@ impl Input {
     /// Reads the head of a stream: everything before its first real record.
     pub fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
         loop {
-            while !self.drop_skipped() && self.special(beside) {}
+            // What is compressed are ordinary records, of events that are known by then.
+            while !self.drop_skipped() && !self.is_compressed() && self.special(beside) {}
             let next = Header::read(&self.carry).map(|h| self.header(h));
             let whole = next.is_some_and(|h| self.carry.len() >= usize::from(h.size));
             // A special record that is still here waits for the rest of its payload.
-            let ordinary = self.skip == 0 && whole && next.is_some_and(|h| !is_special(h.kind));
+            let ordinary =
+                self.skip == 0 && whole && next.is_some_and(|h| !is_special(h.kind) || is_compressed(h.kind));
             let described = !self.rec.events.is_empty() || next.is_some_and(|h| h.kind == types::SAMPLE);
             if self.ended || ordinary && described {
                 break;
@@ -140,7 +153,7 @@ impl Input {
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
     pub fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> Found {
         loop {
-            if !self.plain.is_empty() {
+            if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();
                 if used > 0 {
                     let from = out.len();
@@ -148,6 +161,10 @@ impl Input {
                     self.plain.drain(..used);
                     self.finish(&mut out[from..]);
                     return Found::Records;
+                }
+                if self.packed.is_some() {
+                    self.unpack(beside);
+                    continue;
                 }
             }
             if (self.carry.len() < PIECE || self.stuck) && !self.ended {
@@ -380,7 +397,7 @@ impl Input {
             }
             types::AUXTRACE => payload = b.u64().unwrap_or(0),
             types::TABLE => self.given.record(&body),
-            _ => self.decompress(header.kind, &body, beside),
+            _ => self.compressed(header.kind, &body),
         }
         self.carry.drain(..size);
         self.skip = payload;
@@ -406,7 +423,12 @@ impl Input {
         }
     }
 
-    fn decompress(&mut self, kind: u32, body: &[u8], beside: &mut Beside) {
+    fn is_compressed(&self) -> bool {
+        Header::read(&self.carry).is_some_and(|h| is_compressed(self.header(h).kind))
+    }
+
+    /// Takes a record of compressed data in. What came before it is unpacked by then.
+    fn compressed(&mut self, kind: u32, body: &[u8]) {
         let data = if kind == types::COMPRESSED2 {
             let mut b = Bytes::new(body, self.rec.big);
             let n = b.u64().unwrap_or(0) as usize;
@@ -414,35 +436,43 @@ impl Input {
         } else {
             body
         };
-        if self.broken {
-            return;
-        }
-        if let Err(why) = self.inflate(data) {
-            beside.notes.push(format!(
-                "damaged at byte {}: the compressed data cannot be read on from there ({why})",
-                self.offset(0)
-            ));
-            self.broken = true;
+        self.packed = (!self.broken).then(|| Packed { at: self.offset(0), data: data.to_vec(), upto: 0 });
+    }
+
+    /// Unpacks a step of the compressed data that is here.
+    fn unpack(&mut self, beside: &mut Beside) {
+        let Some(Packed { at, data, upto }) = self.packed.take() else { return };
+        match self.inflate(&data, upto) {
+            Ok(Some(upto)) => self.packed = Some(Packed { at, data, upto }),
+            Ok(None) => {}
+            Err(why) => {
+                beside
+                    .notes
+                    .push(format!("damaged at byte {at}: the compressed data cannot be read on from there ({why})"));
+                self.broken = true;
+            }
         }
     }
 
-    fn inflate(&mut self, data: &[u8]) -> Result<(), String> {
+    /// How far it came, or `None` when nothing more comes of it.
+    fn inflate(&mut self, data: &[u8], from: usize) -> Result<Option<usize>, String> {
         let decoder = match &mut self.zstd {
             Some(decoder) => decoder,
             none => none.insert(Decoder::new().map_err(|e| e.to_string())?),
         };
-        let mut input = InBuffer::around(data);
+        let mut input = InBuffer::around(&data[from..]);
         let mut chunk = vec![0; 128 << 10];
+        let before = self.plain.len();
         loop {
             let mut output = OutBuffer::around(&mut chunk[..]);
             decoder.run(&mut input, &mut output).map_err(|e| e.to_string())?;
             let n = output.pos();
             self.plain.extend_from_slice(&chunk[..n]);
-            if self.plain.len() > MAX_PLAIN {
-                return Err("it grows beyond all measure".to_owned());
+            if n < chunk.len() && from + input.pos() == data.len() {
+                return Ok(None);
             }
-            if n < chunk.len() && input.pos() == data.len() {
-                return Ok(());
+            if self.plain.len() - before >= STEP {
+                return Ok(Some(from + input.pos()));
             }
         }
     }
@@ -477,9 +507,11 @@ fn is_special(kind: u32) -> bool {
             | types::TRACING_DATA
             | types::AUXTRACE
             | types::TABLE
-            | types::COMPRESSED
-            | types::COMPRESSED2
-    )
+    ) || is_compressed(kind)
+}
+
+fn is_compressed(kind: u32) -> bool {
+    matches!(kind, types::COMPRESSED | types::COMPRESSED2)
 }
 
 #[cfg(test)]

@@ -274,6 +274,28 @@ fn compressed_records_are_unpacked_wherever_they_are_cut() {
     );
 }
 
+/// One record of a few kilobytes that becomes 64 MB: it comes in steps, and all of it, wherever it stands.
+#[test]
+fn a_record_that_becomes_much_comes_step_by_step() {
+    let packed = compressed(&comm(3).repeat(4 << 20));
+    assert!(packed.len() < 1 << 15);
+    let attr = with_body(types::HEADER_ATTR, &Attr { sample_type: 7, ..Attr::default() }.encode());
+    let stream = [attr, with_body(types::COMPRESSED, &packed), comm(4)].concat();
+    let (mut input, mut beside) = (input_in(stream, Recording::default()), Beside::default());
+    input.head(&mut beside).expect("read");
+    let (mut all, mut most, mut last) = (0, 0, Vec::new());
+    for _ in 0..1000 {
+        let mut some = Vec::new();
+        if input.next(&mut some, &mut beside) == Found::End {
+            break;
+        }
+        (all, most) = (all + some.len(), most.max(some.len()));
+        last = some;
+    }
+    assert_eq!((all, numbers_of(&last[last.len() - 16..])), (16 * ((4 << 20) + 1), vec![4]));
+    assert!(most < 4 << 20, "{most}");
+}
+
 #[test]
 fn damaged_compression_is_said_once_and_what_is_plain_is_read() {
     let bad = with_body(types::COMPRESSED, &[1; 24]);

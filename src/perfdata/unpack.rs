@@ -1,0 +1,200 @@
+//! The one door for what is packed inside of files: charged before it is unpacked, and refused by name when it
+//! would take more than its share. Whoever packs four gigabytes into four megabytes gets none of it.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use object::{CompressionFormat, ObjectSection};
+
+/// What unpacking may take for itself meanwhile: the dictionaries of `xz -9` and of `zstd -19`, and at least that of
+/// `xz -6`, which distributions use.
+const WINDOW: usize = 64 << 20;
+const LEAST_WINDOW: usize = 9 << 20;
+/// What comes of data that does not say how much it is grows by so much, at least.
+const STEP: usize = 1 << 16;
+
+/// Why something stays packed, or what stands for it is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error("{what} would take {} MB, more than its share: its names are left out (--memory makes room)", bytes.div_ceil(1 << 20))]
+    TooMuch { what: String, bytes: u64 },
+    #[error("{what} cannot be unpacked: {why}")]
+    Damaged { what: String, why: String },
+}
+
+/// What may be taken for one file.
+#[derive(Debug)]
+pub struct Purse {
+    left: u64,
+    taken: u64,
+}
+
+impl Purse {
+    pub fn new(bytes: usize) -> Self {
+        Self { left: bytes as u64, taken: 0 }
+    }
+
+    /// Takes bytes before they are used for what has this name.
+    ///
+    /// # Errors
+    /// When there are not so many.
+    pub fn take(&mut self, what: &str, bytes: u64) -> Result<(), Refused> {
+        let refused = || Refused::TooMuch { what: what.to_owned(), bytes };
+        self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
+        self.taken += bytes;
+        Ok(())
+    }
+
+    /// Gives bytes back that were used for a moment only.
+    pub fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.taken);
+        self.left += bytes;
+        self.taken -= bytes;
+    }
+
+    /// Gives back what was taken for something that came to nothing.
+    pub fn attempt<T, E>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let before = self.taken;
+        let made = make(self);
+        if made.is_err() {
+            self.give_back(self.taken - before);
+        }
+        made
+    }
+
+    pub fn left(&self) -> usize {
+        usize::try_from(self.left).unwrap_or(usize::MAX)
+    }
+
+    pub fn taken(&self) -> usize {
+        usize::try_from(self.taken).unwrap_or(usize::MAX)
+    }
+}
+
+/// A section's content. Only what is packed is charged; the rest lies in the file.
+///
+/// # Errors
+/// When it is damaged, or there is no room for it.
+pub fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -> Result<Cow<'d, [u8]>, Refused> {
+    let name = section.name().unwrap_or("a section");
+    let damaged = |why: &dyn std::fmt::Display| damaged(name, why);
+    let packed = section.compressed_data().map_err(|e| damaged(&e))?;
+    if packed.format == CompressionFormat::None {
+        return Ok(Cow::Borrowed(packed.data));
+    }
+    purse.take(name, packed.uncompressed_size)?;
+    let size = usize::try_from(packed.uncompressed_size).map_err(|e| damaged(&e))?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(size).map_err(|e| damaged(&e))?;
+    match packed.format {
+        CompressionFormat::Zlib => {
+            let mut inflate = flate2::Decompress::new(true);
+            inflate.decompress_vec(packed.data, &mut out, flate2::FlushDecompress::Finish).map_err(|e| damaged(&e))?;
+        }
+        CompressionFormat::Zstandard => {
+            // At once into its place, so that no window is needed beside it.
+            let all =
+                zstd::bulk::Decompressor::new().and_then(|mut one| one.decompress_to_buffer(packed.data, &mut out));
+            all.map_err(|e| damaged(&e))?;
+        }
+        other => return Err(damaged(&format!("it is packed in an unknown way ({other:?})"))),
+    }
+    if out.len() != size {
+        return Err(damaged(&format!("it holds {} bytes, and says {size}", out.len())));
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// What was packed by xz.
+///
+/// # Errors
+/// When it is damaged, or there is no room for it.
+pub fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+    let window = purse.left().clamp(LEAST_WINDOW, WINDOW) >> 10;
+    drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
+}
+
+/// What was packed by zstd.
+///
+/// # Errors
+/// When it is damaged, or there is no room for it.
+pub fn zstd(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| damaged(what, &e))?;
+    let window = purse.left().clamp(LEAST_WINDOW, WINDOW);
+    decoder.window_log_max(window.ilog2()).map_err(|e| damaged(what, &e))?;
+    drain(what, decoder, purse)
+}
+
+/// Reads to the end; room is charged before it is there.
+fn drain(what: &str, mut from: impl Read, purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+    let mut out = Vec::new();
+    loop {
+        if out.len() == out.capacity() {
+            let more = out.len().max(STEP).min(purse.left().max(1));
+            purse.take(what, more as u64)?;
+            out.try_reserve_exact(more).map_err(|e| damaged(what, &e))?;
+        }
+        let room = out.capacity() - out.len();
+        let n = from.by_ref().take(room as u64).read_to_end(&mut out).map_err(|e| damaged(what, &e))?;
+        if n < room {
+            purse.give_back((room - n) as u64);
+            out.shrink_to_fit();
+            return Ok(out);
+        }
+    }
+}
+
+fn damaged(what: &str, why: &dyn std::fmt::Display) -> Refused {
+    Refused::Damaged { what: what.to_owned(), why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Sixteen megabytes of nothing, packed into next to nothing.
+    const SIZE: usize = 16 << 20;
+
+    fn refused(result: Result<Vec<u8>, Refused>) -> String {
+        result.expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_its_share_is_refused_by_name() {
+        let packed = ::zstd::bulk::compress(&vec![0; SIZE], 3).expect("packed");
+        let mut purse = Purse::new(SIZE + 1);
+        assert_eq!(zstd("a table", &packed, &mut purse).expect("fits").len(), SIZE);
+        assert_eq!((purse.taken(), purse.left()), (SIZE, 1));
+        let why = refused(zstd("a table", &packed, &mut purse));
+        assert!(why.starts_with("a table would take 1 MB, more than its share"), "{why}");
+        let mut xzs = Vec::new();
+        let options = lzma_rust2::XzOptions::with_preset(1);
+        let mut writer = lzma_rust2::XzWriter::new(&mut xzs, options).expect("xz");
+        writer.write_all(&vec![0; SIZE]).expect("write");
+        writer.finish().expect("finish");
+        assert_eq!(xz("mini", &xzs, &mut Purse::new(SIZE + 1)).expect("fits").len(), SIZE);
+        let mut small = Purse::new(SIZE / 4);
+        assert!(refused(xz("mini", &xzs, &mut small)).contains("more than its share"));
+        assert!(small.taken() <= SIZE / 4);
+        assert!(refused(xz("mini", b"no xz at all", &mut Purse::new(SIZE))).contains("cannot be unpacked"));
+        assert!(refused(zstd("x", b"no zstd at all", &mut Purse::new(SIZE))).contains("cannot be unpacked"));
+    }
+
+    /// A block of an xz file that asks for a dictionary of 4 GiB: no room is made for it.
+    #[test]
+    fn a_dictionary_is_bounded() {
+        let mut xzs = Vec::new();
+        let mut writer = lzma_rust2::XzWriter::new(&mut xzs, lzma_rust2::XzOptions::with_preset(1)).expect("xz");
+        writer.write_all(b"little").expect("write");
+        writer.finish().expect("finish");
+        // The header of the first block is behind that of the stream: its size, flags, the filter, its one property.
+        assert_eq!(xzs[12..16], [2, 0, 0x21, 1]);
+        xzs[16] = 40;
+        let mut crc = flate2::Crc::new();
+        crc.update(&xzs[12..20]);
+        xzs[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+        let why = refused(xz("mini", &xzs, &mut Purse::new(1 << 30)));
+        assert!(why.contains("memory"), "{why}");
+    }
+}

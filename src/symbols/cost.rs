@@ -1,0 +1,148 @@
+//! What a file's DWARF takes once it is parsed, known before: units, abbreviations, ranges and lines of a few bytes
+//! each become hundreds.
+
+use std::collections::BTreeSet;
+
+use gimli::{AbbreviationsCacheStrategy, Dwarf, EndianSlice, RunTimeEndian, Section, Unit};
+
+use crate::perfdata::unpack::{Purse, Refused};
+
+/// Bytes of a unit, an abbreviation and one of its attributes, a range, a line and a file of the line table; vectors
+/// that double included.
+const UNIT: u64 = 1024;
+const ABBREVIATION: u64 = 192;
+const ATTRIBUTE: u64 = 32;
+const RANGE: u64 = 64;
+const LINE: u64 = 48;
+const FILE: u64 = 192;
+/// Bytes that a unit's functions may take for each byte of the unit.
+const FUNCTIONS: u64 = 48;
+/// The attribute form that has a value of its own in the abbreviation (DWARF 5, 7.5.3).
+const IMPLICIT_CONST: u64 = 0x21;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// Takes from the purse what is held as soon as a file is opened, and refuses a unit that would not fit once it is
+/// looked at. Abbreviations are parsed once for all units that share them.
+///
+/// # Errors
+/// When there is not so much left, or tables of abbreviations lie over each other: each is read to its end.
+pub fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+    all_abbreviations(dwarf, purse)?;
+    dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
+    purse.take(".debug_aranges", 2 * dwarf.debug_aranges.reader().len() as u64)?;
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        purse.take(".debug_info", UNIT)?;
+        let size = header.length_including_self() as u64;
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let mut has_ranges = false;
+        let mut ranges = dwarf.unit_ranges(&unit).ok();
+        while let Some(Ok(Some(_))) = ranges.as_mut().map(gimli::RangeIter::next) {
+            purse.take(".debug_ranges", RANGE)?;
+            has_ranges = true;
+        }
+        lines(&unit, has_ranges, purse)?;
+        if size.saturating_mul(FUNCTIONS) > purse.left() as u64 {
+            for_a_moment(purse, |purse| functions(&unit, purse))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is taken later: it must fit, and is not held yet.
+fn for_a_moment(purse: &mut Purse, take: impl FnOnce(&mut Purse) -> Result<(), Refused>) -> Result<(), Refused> {
+    let before = purse.taken();
+    take(purse)?;
+    purse.give_back((purse.taken() - before) as u64);
+    Ok(())
+}
+
+/// A unit's lines are parsed when it is looked at; at once when nothing else tells where its code is.
+fn lines(unit: &Unit<Slice<'_>>, has_ranges: bool, purse: &mut Purse) -> Result<(), Refused> {
+    let Some(program) = &unit.line_program else { return Ok(()) };
+    let header = program.header();
+    let names = header.file_names().len() + header.include_directories().len();
+    purse.take(".debug_line", names as u64 * FILE)?;
+    let take = |purse: &mut Purse| {
+        let mut rows = program.clone().rows();
+        while let Ok(Some(_)) = rows.next_row() {
+            purse.take(".debug_line", LINE)?;
+        }
+        Ok(())
+    };
+    if !has_ranges {
+        return take(purse);
+    }
+    // A line has a byte at least.
+    let most = (header.raw_program_buf().len() as u64).saturating_mul(LINE);
+    if most > purse.left() as u64 { for_a_moment(purse, take) } else { Ok(()) }
+}
+
+/// Functions and those inlined into them.
+fn functions(unit: &Unit<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+    let mut entries = unit.entries();
+    while let Ok(Some(entry)) = entries.next_dfs() {
+        if matches!(entry.tag(), gimli::DW_TAG_subprogram | gimli::DW_TAG_inlined_subroutine) {
+            purse.take(".debug_info", FUNCTIONS + RANGE)?;
+        }
+    }
+    Ok(())
+}
+
+fn all_abbreviations(dwarf: &Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+    let mut tables = BTreeSet::new();
+    let mut headers = dwarf.units();
+    while let Ok(Some(header)) = headers.next() {
+        for_a_moment(purse, |purse| purse.take(".debug_info", UNIT * (tables.len() as u64 + 1)))?;
+        tables.insert(header.debug_abbrev_offset().0);
+    }
+    let all = dwarf.debug_abbrev.reader().slice();
+    let mut behind = 0;
+    for at in tables {
+        let Some(mut table) = all.get(at..).filter(|_| at >= behind) else {
+            let why = "its tables lie over each other".to_owned();
+            return Err(Refused::Damaged { what: ".debug_abbrev".to_owned(), why });
+        };
+        while let Some(attributes) = abbreviation(&mut table) {
+            purse.take(".debug_abbrev", ABBREVIATION + attributes * ATTRIBUTE)?;
+        }
+        behind = all.len() - table.len();
+    }
+    Ok(())
+}
+
+/// Steps over an abbreviation; how many attributes it has, or `None` at the end of the table.
+fn abbreviation(table: &mut &[u8]) -> Option<u64> {
+    let code = number(table)?;
+    if code == 0 {
+        return None;
+    }
+    number(table)?;
+    *table = table.get(1..)?;
+    let mut attributes = 0;
+    loop {
+        let (name, form) = (number(table)?, number(table)?);
+        if form == IMPLICIT_CONST {
+            number(table)?;
+        }
+        if (name, form) == (0, 0) {
+            return Some(attributes);
+        }
+        attributes += 1;
+    }
+}
+
+/// A number in LEB128. Where it ends is the same with a sign and without.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut value, mut shift) = (0u64, 0u32);
+    loop {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift = shift.saturating_add(7);
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{allowed, skipped};
+use common::{Nature, absent, allowed, has, skipped};
 use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
 use perfprof_tui::event::spec::{Places, Rate};
 use perfprof_tui::event::{CallGraph, Event, parse};
@@ -58,6 +58,9 @@ unsafe extern "C" {
     safe fn perfprof_test_fire(value: u64) -> u64;
     safe static perfprof_test_semaphore: std::sync::atomic::AtomicU16;
 }
+
+/// After which a test fails that waits; nothing waits for it to pass.
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// A system call that nothing makes by the thousand but this test.
 const HIT: &str = "syscalls:sys_enter_getppid";
@@ -136,7 +139,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
 /// Carries a control out; its reply.
 fn control(engine: &Engine, control: Control) -> Result<String, String> {
     engine.send(Request::Control(control));
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + WATCHDOG;
     while let Ok(notice) = engine.notices().recv_deadline(until) {
         if let Notice::Reply(reply) = notice {
             return reply;
@@ -151,7 +154,7 @@ fn change(engine: &Engine, event: usize, change: Change) -> Result<String, Strin
 
 /// Waits for an answer of which something holds.
 fn wait(engine: &Engine, what: &str, holds: impl Fn(&Answer) -> bool) -> Arc<Answer> {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + WATCHDOG;
     loop {
         let answer = engine.answer();
         if holds(&answer) {
@@ -334,10 +337,13 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
 fn probes_of_functions_and_static_ones_hit_and_go() {
     const NAME: &str = "probes_of_functions_and_static_ones_hit_and_go";
     let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    if !has(NAME, Nature::Uprobes) {
+        return;
+    }
     let places = Places::system();
     let Ok(root) = places.tracefs else { return skipped(NAME, "there is no tracefs") };
     if !root.join("uprobe_events").exists() {
-        return skipped(NAME, "this kernel has no uprobes");
+        return skipped(NAME, "its probes cannot be seen");
     }
     let own = std::env::current_exe().expect("path");
     let engine = engine(events, Target::Processes(vec![std::process::id() as i32]));
@@ -453,6 +459,8 @@ fn a_flood_is_held_back() {
         let mut here = rustix::thread::CpuSet::new();
         here.set(rustix::thread::sched_getcpu());
         rustix::thread::sched_setaffinity(None, &here).expect("pinned");
+        // Before all others there, where that is allowed.
+        let _ = rustix::process::setpriority_process(None, -20);
         tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
         let until = Instant::now() + Duration::from_secs(15);
         while !stopped.load(Ordering::Relaxed) && Instant::now() < until {
@@ -473,9 +481,9 @@ fn a_flood_is_held_back() {
     let answer = engine.answer();
     let rate = event(&answer, HIT).meter.map_or(0.0, |m| m.rate);
     if !slowed(&answer) {
-        // 50 % of a CPU at 1.4 µs a sample; a slow or busy machine does not come so far.
+        // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
         assert!(rate < 380_000.0, "{rate} hits a second are none too many");
-        skipped(NAME, &format!("this machine makes {rate:.0} calls a second only"));
+        absent(NAME, &format!("this machine makes {rate:.0} calls a second only"));
     } else {
         assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
     }

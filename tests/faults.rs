@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use common::session::Session;
-use common::{allowed, data, environment, may_change_the_machine, program, skipped};
+use common::{Nature, allowed, data, environment, has, may_change_the_machine, program, skipped};
 
 /// CPUs come and go for all tests of this program, so that one runs at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -39,17 +39,17 @@ fn counted(file: &Path) -> (u64, bool) {
     (report["events"][0]["samples"].as_u64().unwrap_or(0), output.status.success() && output.stderr.is_empty())
 }
 
-/// A recording, opened; it is being saved here.
-fn saving(saved: &Path) -> Session {
-    let session = Session::start(&["open", &data("ipvs-cpu32.data").to_string_lossy()], 24, 100);
+/// A recording, opened by a shell that was told this before; it is being saved here.
+fn saving(before: &str, saved: &Path) -> Session {
+    let line = format!("{before}; exec {PROGRAM} open {}", data("ipvs-cpu32.data").display());
+    let mut session = Session::start_program("sh", &["-c", &line], 24, 100);
     session.wait_for("■ file");
-    let mut session = session;
     session.keys(&format!(":save {}\r", saved.display()));
     session
 }
 
 fn save(saved: &Path) {
-    let mut session = saving(saved);
+    let mut session = saving("true", saved);
     session.wait_for("saved ");
     session.keys("q");
     assert!(session.end().success());
@@ -63,22 +63,29 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
     save(&saved);
     let whole = counted(&saved);
     assert!(whole.0 > 0);
-    // What is being written is there under another name until it is whole, and stays there after the kill.
-    let mut hits = 0;
-    for wait in [0, 0, 1, 2, 4, 8] {
-        let mut session = saving(&saved);
-        let part = dir.path().join(format!(".saved.data.{}", session.child.id()));
+    let files = || std::fs::read_dir(dir.path()).expect("dir").count();
+    // The kernel kills it at this place of the file. What is being written is there under another name until it is
+    // whole, and stays there after the kill.
+    let length = std::fs::metadata(&saved).expect("saved").len();
+    for part in [1, 4, 7] {
+        let before = files();
+        let mut session = saving(&format!("ulimit -c 0; ulimit -f {}", length * part / 8 / 512), &saved);
+        assert!(!session.end().success());
+        assert_eq!((counted(&saved), files()), (whole, before + 1), "at {part} eighths");
+    }
+    // And at any time: it may be over by then.
+    for wait in [0, 1, 2, 4, 8] {
+        let before = files();
+        let mut session = saving("true", &saved);
         let start = std::time::Instant::now();
-        while !part.exists() && start.elapsed() < Duration::from_secs(3) {
-            std::hint::spin_loop();
+        while files() == before && start.elapsed() < Duration::from_secs(3) {
+            std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(wait));
         session.signal("-KILL");
         assert!(!session.end().success());
-        hits += usize::from(part.exists());
         assert_eq!(counted(&saved), whole, "after {wait} ms");
     }
-    assert!(hits > 0, "no save was hit");
     // What was left over of those saves stands in nobody's way.
     save(&saved);
 }
@@ -130,7 +137,7 @@ impl Drop for Offline {
 fn a_cpu_goes_and_comes_back() {
     const NAME: &str = "a_cpu_goes_and_comes_back";
     let _alone = alone();
-    if !allowed(NAME) || !may_change_the_machine(NAME) {
+    if !allowed(NAME) || !has(NAME, Nature::Hotplug) || !may_change_the_machine(NAME) {
         return;
     }
     match Offline::cpu(1) {
@@ -251,8 +258,9 @@ fn a_cgroup_limits_memory() {
     session.keys("2").wait_for("[2 Flame]").wait_for("● live");
     let pid = session.child.id();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("alive");
-    let rss: u64 =
-        status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok()).unwrap();
+    // Its own pages: those of files count for the group that read them first.
+    let rss = |line: &str| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse::<u64>().ok();
+    let rss = status.lines().find_map(rss).expect("RssAnon");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
     // It ends what it has started.

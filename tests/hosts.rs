@@ -4,7 +4,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::session::{Session, instead_of_ssh};
+use common::session::{Session, Work, instead_of_ssh};
 use common::{data, program};
 use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
@@ -216,13 +216,14 @@ fn two_machines_over_the_wire() {
     if !common::allowed(NAME) {
         return;
     }
+    let _work = Work::start();
     let dir = tempfile::tempdir().expect("dir");
     // One of them is reached by two tunnels, which may lead to two machines.
     let hosts = ["ssh://root@node-7", "ssh://localhost:2201", "ssh://localhost:2202"];
     let mut session = over_the_wire(dir.path(), &hosts);
     session.wait_for(" node-7 localhost:2201 localhost:2202 ").wait_for("● live").wait_for("cpu-clock 499 Hz");
-    session.keys(":sort host,dso,sym\r").wait_for("node-7  ").wait_for("local…t:2202 ");
-    session.keys("i").wait_for(" [kernel.kallsyms] ");
+    session.keys(":sort host,dso,sym\r:filter comm == dd\r").wait_for("comm == dd");
+    session.wait_for("node-7  ").wait_for("local…t:2202 ").wait_for(" [kernel.kallsyms] ");
     assert!(!session.text().contains("cannot be compared"), "{}", session.text());
     session.keys("q");
     assert!(session.end().success() && session.is_restored());

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use common::data;
-use common::session::{PATIENCE, Session, cells, instead_of_ssh};
+use common::session::{PATIENCE, Session, Work, cells, instead_of_ssh};
 
 fn open(rows: u16, cols: u16) -> Session {
     let file = data("ipvs-cpu32.data");
@@ -131,7 +131,7 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
 #[test]
 #[ignore = "runs for a_flood_is_found_and_saved only"]
 fn flood() {
-    common::flood::send(30);
+    common::flood::send(90);
 }
 
 /// The whole story: a CPU drowns in packets; the screen says so, two keys lead to the functions, and a
@@ -285,6 +285,7 @@ fn another_machine_over_the_wire() {
     if !common::allowed(NAME) {
         return;
     }
+    let _work = Work::start();
     let dir = tempfile::tempdir().expect("dir");
     let script = "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n";
     let env = instead_of_ssh(dir.path(), script);
@@ -292,7 +293,7 @@ fn another_machine_over_the_wire() {
     let mut session =
         Session::start_in(&["open", "ssh://root@node-7:2222", "--", "-F", "499", "-e", "cpu-clock"], 24, 110, &env);
     session.wait_for("ssh://root@node-7:2222").wait_for("● live").wait_for("cpu-clock 499 Hz");
-    session.keys("i").wait_for(" swapper").wait_for("[kernel.kallsyms]");
+    session.keys(":filter comm == dd\r").wait_for("comm == dd").wait_for(" [kernel.kallsyms] ");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
     let args = std::fs::read_to_string(dir.path().join("ssh.args")).expect("it ran");

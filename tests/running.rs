@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::skipped;
+use common::{Nature, has, skipped};
 use perfprof_tui::event::probe::Spec;
 use perfprof_tui::event::probe::kernel::KernelFunctions;
 use perfprof_tui::event::referee::words;
@@ -13,9 +13,10 @@ use perfprof_tui::kernel::btf::Btf;
 
 #[test]
 fn the_running_kernel_has_its_tasks() {
-    let Ok(btf) = Btf::system() else {
-        return skipped("the_running_kernel_has_its_tasks", "this kernel has no BTF");
-    };
+    if !has("the_running_kernel_has_its_tasks", Nature::Btf) {
+        return;
+    }
+    let btf = Btf::system().expect("read");
     assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
     assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
     let known = btf.parameters("tcp_sendmsg").expect("a function");
@@ -31,10 +32,10 @@ fn the_running_kernel_has_its_tasks() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn names_of_the_running_kernel() {
-    let known = KernelFunctions::system();
-    if Btf::system().is_err() {
-        return skipped("names_of_the_running_kernel", "this kernel has no BTF");
+    if !has("names_of_the_running_kernel", Nature::Btf) {
+        return;
     }
+    let known = KernelFunctions::system();
     let spec = Spec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
     let line = spec.in_kernel("g", &known).expect("resolved").line();
     assert!(line.starts_with("p:g/tcp_sendmsg tcp_sendmsg size=%dx:u64 skc_dport=+"), "{line}");

@@ -100,10 +100,41 @@ fn requires_all() -> bool {
 /// # Panics
 /// Where every test must run.
 pub fn skipped(test: &str, why: &str) {
-    use std::io::Write;
     assert!(!requires_all(), "{test} is skipped, and {REQUIRE_ALL} is set: {why}");
+    absent(test, why);
+}
+
+/// The same for what a machine lacks by its nature, so that nothing that is installed or allowed helps.
+pub fn absent(test: &str, why: &str) {
+    use std::io::Write;
     // The harness captures the print macros only.
     let _ = writeln!(std::io::stderr().lock(), "SKIPPED {test}: {why}");
+}
+
+/// What a machine and its kernel have by their nature.
+#[derive(Clone, Copy, Debug)]
+pub enum Nature {
+    /// A second CPU that can be taken offline.
+    Hotplug,
+    Btf,
+    Uprobes,
+    Breakpoints,
+}
+
+/// Whether this machine has it, by looking at the machine and not by what the program says; if not, says that `test`
+/// is skipped.
+pub fn has(test: &str, nature: Nature) -> bool {
+    let (place, lack) = match nature {
+        Nature::Hotplug => ("/sys/devices/system/cpu/cpu1/online", "it has no second CPU that can be taken offline"),
+        Nature::Btf => ("/sys/kernel/btf/vmlinux", "its kernel does not describe its types (BTF)"),
+        Nature::Uprobes => ("/sys/bus/event_source/devices/uprobe", "its kernel has no uprobes"),
+        Nature::Breakpoints => ("/sys/bus/event_source/devices/breakpoint", "its kernel has no hardware breakpoints"),
+    };
+    let has = Path::new(place).exists();
+    if !has {
+        absent(test, &format!("by this machine's nature: {lack}"));
+    }
+    has
 }
 
 /// Whether a test may change what the machine does for everybody; says that it is skipped when not.

@@ -30,7 +30,7 @@ pub fn cells(n: u16) -> std::num::NonZero<u16> {
 pub const ATTRIBUTES: &[u8] = b"\x1b[?62;4c";
 
 /// How long a screen may take to show something; generous, as nothing waits for it to pass.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Session {
     pub fn start(args: &[&str], rows: u16, cols: u16) -> Self {
@@ -127,6 +127,24 @@ impl Session {
     pub fn signal(&self, name: &str) {
         let status = std::process::Command::new("kill").args([name, &self.child.id().to_string()]).status();
         assert!(status.expect("kill").success());
+    }
+}
+
+/// Work in the kernel by `dd`, so that there is some on an idle machine and on a full one; of bounded length.
+pub struct Work(Child);
+
+impl Work {
+    pub fn start() -> Self {
+        let mut dd = std::process::Command::new("dd");
+        let dd = dd.args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=1000000"]);
+        Self(dd.stderr(std::process::Stdio::null()).spawn().expect("dd"))
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

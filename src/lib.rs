@@ -73,3 +73,6 @@ pub mod export;
 pub mod report;
 
 pub mod cli;
+
+#[cfg(test)]
+mod damage;

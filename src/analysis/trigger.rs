@@ -316,8 +316,8 @@ pub fn nanoseconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage;
     use crate::session::machine::Pressure;
-    use proptest::prelude::*;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -394,13 +394,23 @@ mod tests {
         );
     }
 
-    proptest! {
-        #[test]
-        fn no_text_panics(text in "[a-z%.:*<>=& 0-9k]{0,40}|softirq% > [0-9a-z* ]{0,20}") {
-            if let Ok(mut trigger) = Trigger::parse(&text) {
-                let host = host(&[1.0]);
-                trigger.look(Facts { now: 0, host: Some(&host), lost: 0, samples: 0.0, events: &[] });
+    #[test]
+    fn no_text_panics() {
+        const TEXTS: &[&str] = &[
+            "softirq% > 30 on any cpu for 2s",
+            "idle% >= 50 on all cpus && softirq.TIMER > 4k",
+            "runqueue > 2*cpus",
+            "psi.cpu > 20 && lost > 0",
+            "sched:sched_switch > 50k for 500ms",
+            "samples < 2k",
+        ];
+        damage::reaching(512, 20, damage::texts(TEXTS), |text| {
+            let Ok(mut trigger) = Trigger::parse(&text) else { return false };
+            let host = host(&[1.0]);
+            for now in [0, 1, SECOND, u64::MAX] {
+                trigger.look(Facts { now, host: Some(&host), lost: now, samples: 0.0, events: &[] });
             }
-        }
+            true
+        });
     }
 }

@@ -335,6 +335,18 @@ fn partial(expr: &Expr, bits: u64, known: u64) -> Option<bool> {
     }
 }
 
+/// Filters with each kind of clause.
+#[cfg(test)]
+const FILTERS: &[&str] = &[
+    "comm == \"nginx\" && cpu in 0-3,32 && stack ~ \"*tcp_*\" && !idle",
+    "pid == 1 || pid == 2 && !(user || kernel)",
+    "comm in (nginx, 'a b') && sym =~ \"^do_\" && time >= 1.5",
+    "prev_comm ~ \"kworker*\" && prev_pid in -3--1,7 || common_flags & 0x14",
+    "context == softirq && softirq in TIMER,NET_RX",
+    "time < 250ms && host != web && dso !~ '*libc*'",
+    "cgroup ~ */system.slice/* || é == 1",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,11 @@ pub struct TimeMark {
     pub note: String,
 }
 
+/// What a mark may be called: what a user can type to come back to it.
+pub fn is_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric()
+}
+
 /// Sets a mark, in order of time; one of the same name moves.
 pub fn set(marks: &mut Vec<TimeMark>, mut mark: TimeMark) {
     mark.note = limited(&mark.note);
@@ -43,7 +48,7 @@ fn limited(note: &str) -> String {
 pub fn encode(marks: &[TimeMark]) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for mark in marks {
-        out.push_str(&format!("{}\t{}\t{}\n", mark.at, limited(&mark.name), limited(&mark.note)));
+        out.push_str(&format!("{}\t{}\t{}\n", mark.at, mark.name, limited(&mark.note)));
     }
     out.into_bytes()
 }
@@ -53,7 +58,7 @@ pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<TimeMark> {
     features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
-/// From a file; lines that are none are left out.
+/// From a file; lines that are none are left out, and names that are none.
 pub fn decode(bytes: &[u8]) -> Vec<TimeMark> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
@@ -65,7 +70,8 @@ pub fn decode(bytes: &[u8]) -> Vec<TimeMark> {
         let mut parts = line.splitn(3, '\t');
         let (at, name, note) = (parts.next(), parts.next(), parts.next());
         if let (Some(Ok(at)), Some(name), Some(note)) = (at.map(str::parse), name, note) {
-            set(&mut marks, TimeMark { at, name: name.chars().take(1).collect(), note: note.to_owned() });
+            let name = name.chars().take(1).filter(|letter| is_name(*letter)).collect();
+            set(&mut marks, TimeMark { at, name, note: note.to_owned() });
         }
     }
     marks
@@ -74,6 +80,7 @@ pub fn decode(bytes: &[u8]) -> Vec<TimeMark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage;
     use proptest::prelude::*;
 
     fn mark(at: u64, name: &str, note: &str) -> TimeMark {
@@ -90,12 +97,30 @@ mod tests {
         assert_eq!(decode(&encode(&marks)), marks);
     }
 
-    proptest! {
-        #[test]
-        fn whatever_a_file_has_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let marks = decode(&[HEAD.as_bytes(), b"\n", &bytes].concat());
-            prop_assert_eq!(decode(&encode(&marks)), marks);
-            decode(&bytes);
-        }
+    /// Lines of any time, name and note, a few bytes of which are others.
+    fn file() -> impl Strategy<Value = Vec<u8>> {
+        let name = prop_oneof!["[a-c]", any::<char>().prop_map(String::from), "\\PC{0,3}"];
+        let line = (prop_oneof![0u64..9, any::<u64>()], name, any::<String>());
+        let line = line.prop_map(|(at, name, note)| format!("{at}\t{name}\t{note}\n"));
+        damage::bytes(
+            4,
+            proptest::collection::vec(line, 0..6).prop_map(|lines| {
+                [HEAD.to_owned(), "\n".to_owned()].into_iter().chain(lines).collect::<String>().into_bytes()
+            }),
+        )
+    }
+
+    #[test]
+    fn whatever_a_file_has_is_read() {
+        damage::reaching(256, 40, file(), |bytes| {
+            let marks = decode(&bytes);
+            assert_eq!(decode(&encode(&marks)), marks);
+            assert!(marks.is_sorted_by_key(|mark| mark.at));
+            for TimeMark { name, note, .. } in &marks {
+                assert!(name.len() <= 1 && name.chars().all(is_name), "{name:?}");
+                assert!(note.len() <= MAX_NOTE && !note.contains(char::is_control), "{note:?}");
+            }
+            !marks.is_empty()
+        });
     }
 }

@@ -197,6 +197,7 @@ fn background(text: &[u8]) -> Option<Background> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage;
     use proptest::prelude::*;
 
     fn asked() -> Asked {
@@ -228,12 +229,25 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn nothing_breaks_it(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..8)) {
+    #[test]
+    fn nothing_breaks_it() {
+        let whole: &[&[u8]] = &[
+            b"\x1b]11;rgb:ffff/fafa/f0f0\x1b\\",
+            b"\x1b]11;rgba:1/1/2/3\x07",
+            b"\x1b[?2026;2$y",
+            b"\x1b[?62;4c",
+            b"q\x1b[A",
+        ];
+        let one = || damage::bytes(4, proptest::sample::select(whole).prop_map(<[u8]>::to_vec));
+        damage::reaching(256, 15, proptest::collection::vec(one(), 0..9), |parts| {
             let mut asked = asked();
             parts.iter().for_each(|part| asked.take(part));
-            prop_assert!(asked.heard.len() <= MOST);
-        }
+            assert!(asked.heard.len() <= MOST);
+            asked.told() != Told::default()
+        });
+        let mut endless = self::asked();
+        endless.take(b"\x1b]11;");
+        (0..99).for_each(|_| endless.take(&[b'x'; 100]));
+        assert!(endless.heard.len() <= MOST);
     }
 }

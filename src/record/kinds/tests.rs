@@ -1,6 +1,7 @@
 //! Records and their bodies, byte by byte.
 
 use super::*;
+use crate::damage;
 use proptest::prelude::*;
 
 fn decode(bytes: &[u8]) -> (Header, &[u8]) {
@@ -29,17 +30,35 @@ proptest! {
         let (header, body) = decode(&bytes);
         prop_assert_eq!(Record::decode(header, body, true), Ok(Record::Mmap(map)));
     }
+}
 
-    #[test]
-    fn any_bytes_decode_or_fail_cleanly(kind in 0u32..30, misc: u16, body in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let header = Header { kind, misc, size: (body.len() + HEADER) as u16 };
-        let _ = Record::decode(header, &body, true);
-        for bits in [0u64, 0x1ff, u64::MAX] {
-            let layout = crate::record::Layout { sample_type: bits, read_format: bits, id_all: true, regs_user: bits, branches: bits };
-            let _ = layout.sample(header, &body);
+/// Words as records have them: counts, contexts of a chain, letters, anything.
+fn any_body() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![4 => 0u64..6, 1 => u64::MAX - 4096.., 1 => Just(u64::from_le_bytes(*b"/bin/a\0\0")), 1 => any::<u64>()];
+    let words = proptest::collection::vec(word, 0..40);
+    (words, 0usize..8).prop_map(|(words, short)| {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(bytes.len().saturating_sub(if short < 4 { 0 } else { short }));
+        bytes
+    })
+}
+
+#[test]
+fn any_bytes_decode_or_fail_cleanly() {
+    let bits = prop_oneof![Just(0u64), Just(0x1ff), any::<u64>(), Just(u64::MAX)];
+    damage::reaching(
+        1024,
+        20,
+        (0u32..30, any::<u16>(), any_body(), bits, 0u64..32),
+        |(kind, misc, body, bits, read_format)| {
+            let header = Header { kind, misc, size: (body.len() + HEADER) as u16 };
+            let decoded = Record::decode(header, &body, misc & 1 == 0).is_ok();
+            let layout =
+                crate::record::Layout { sample_type: bits, read_format, id_all: true, regs_user: bits, branches: bits };
             let _ = layout.trailer(&body);
-        }
-    }
+            decoded && layout.sample(header, &body).is_ok()
+        },
+    );
 }
 
 /// A body of 32-bit words, then 64-bit words, then bytes.

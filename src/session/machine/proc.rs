@@ -237,6 +237,7 @@ fn hex(word: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage;
     use proptest::prelude::*;
 
     #[test]
@@ -297,17 +298,30 @@ mod tests {
         assert_eq!(Pressure::parse(b"Operation not supported"), None);
     }
 
-    proptest! {
-        #[test]
-        fn no_bytes_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
-            Stat::default().parse(&text);
-            let mut matrix = Matrix::default();
+    #[test]
+    fn no_bytes_panic() {
+        let whole: &[&[u8]] = &[
+            b"cpu  10 0 0 0\ncpu0 4705 356 584 3699 23 23 0 0 0 0 7\ncpu32 1 2 3 4\nprocs_running 3\nsoftirq 1 2\n",
+            b"           CPU0       CPU3\n  0:   44    1   IO-APIC   2-edge   timer\nNMI: 0 7 Non-maskable\nERR: 5\n",
+            b"00000010 00000002 00000003 0 0 0 0 0 0 00000004 0 00000000 00000005\na 1 2 0 0 0 0 0 0 7\n",
+            b"some avg10=1.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.25 avg60=0.00 avg300=0.00 total=0\n",
+        ];
+        let text = damage::bytes(4, proptest::sample::select(whole).prop_map(<[u8]>::to_vec));
+        damage::reaching(512, 40, text, |text| {
+            let (mut stat, mut matrix, mut packets) = (Stat::default(), Matrix::default(), Vec::new());
+            stat.parse(&text);
             matrix.parse(&text);
-            prop_assert!(matrix.rows.iter().all(|r| r.counts.len() == matrix.cpus.len()));
-            softnet(&text, 0..9, &mut Vec::new());
-            Pressure::parse(&text);
-        }
+            assert!(matrix.rows.iter().all(|row| row.counts.len() == matrix.cpus.len()));
+            softnet(&text, 0..9, &mut packets);
+            let counts = text.starts_with(b"0") && packets.len() == 2;
+            !stat.cpus.is_empty()
+                || !matrix.rows.is_empty() && !matrix.cpus.is_empty()
+                || counts
+                || Pressure::parse(&text).is_some()
+        });
+    }
 
+    proptest! {
         #[test]
         fn what_is_printed_is_read(rows in proptest::collection::vec((0u32..600, proptest::array::uniform10(any::<u64>())), 0..20)) {
             let line = |(cpu, t): &(u32, [u64; 10])| {

@@ -2,7 +2,7 @@
 
 use crate::panel::unit::clock;
 use crate::query::range;
-use crate::session::{Origin, TimeMark};
+use crate::session::{Origin, TimeMark, marks};
 use crate::ui::overlay::Overlay;
 use crate::ui::prompt::Ask;
 use crate::ui::time::Spot;
@@ -118,7 +118,7 @@ impl App {
             return self.overlays.push(Overlay::Marks { cursor: 0 });
         }
         let mut letters = name.chars();
-        let (Some(letter), None) = (letters.next().filter(|c| c.is_ascii_alphanumeric()), letters.next()) else {
+        let (Some(letter), None) = (letters.next().filter(|c| marks::is_name(*c)), letters.next()) else {
             return self.error(format!("{name}: a mark is one letter or digit"));
         };
         let known = self.answer.marks.iter().find(|mark| mark.name == name).cloned();

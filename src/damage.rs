@@ -1,0 +1,87 @@
+//! Inputs for property tests: whole ones, most of them damaged in a few places; and a count of how many reach what
+//! is tested, as a parser that refuses every input proves nothing of what follows it.
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Runs a test on so many inputs. It says of each whether it came to what is tested; `least` percent must.
+pub fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {
+    let (all, reached) = (Cell::new(0u32), Cell::new(0u32));
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&inputs, |input| {
+        let there = test(input);
+        all.set(all.get() + 1);
+        reached.set(reached.get() + u32::from(there));
+        Ok(())
+    });
+    if let Err(fault) = outcome {
+        panic!("{fault}");
+    }
+    let (all, reached) = (all.get(), reached.get());
+    assert!(100 * reached >= least * all, "only {reached} of {all} inputs reach what is tested");
+    assert!(reached < all, "all of {all} inputs reach it: none is refused");
+}
+
+/// One of the list: a third as it is, the rest with up to three pieces cut out, said twice or taken from others, or
+/// a character between.
+pub fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let edit = (0..4, any::<Index>(), 1usize..12, proptest::sample::select(whole), any::<char>());
+    (proptest::sample::select(whole), proptest::collection::vec(edit, 0..4)).prop_map(|(whole, edits)| {
+        let mut text: Vec<char> = whole.chars().collect();
+        for (kind, at, len, other, c) in edits {
+            let at = at.index(text.len() + 1);
+            let piece = at..(at + len).min(text.len());
+            match kind {
+                0 => drop(text.drain(piece)),
+                1 => drop(text.splice(at..at, text[piece.clone()].to_vec())),
+                2 => drop(text.splice(at.., other.chars().skip(at))),
+                _ => text.insert(at, c),
+            }
+        }
+        text.into_iter().collect()
+    })
+}
+
+/// Bytes with fewer than so many of them changed, and sometimes without their end.
+pub fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let changes = proptest::collection::vec((any::<Index>(), any::<u8>()), 0..changes);
+    (whole, changes, proptest::option::weighted(0.2, any::<Index>())).prop_map(|(mut bytes, changes, cut)| {
+        let n = bytes.len();
+        changes.into_iter().filter(|_| n > 0).for_each(|(at, byte)| bytes[at.index(n)] = byte);
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len() + 1));
+        }
+        bytes
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "inputs reach what is tested")]
+    fn a_test_of_nothing_is_found() {
+        reaching(256, 1, any::<u64>(), |number| number == 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "minimal failing input")]
+    fn what_fails_is_made_small() {
+        reaching(256, 1, any::<u64>(), |number| {
+            assert!(number < 1000);
+            number > 9
+        });
+    }
+
+    #[test]
+    fn some_are_whole_and_some_are_not() {
+        reaching(256, 15, texts(&["comm == nginx && pid == 7", "cpu in 0-3"]), |text| {
+            text == "cpu in 0-3" || text.len() > 23
+        });
+        reaching(256, 10, bytes(4, Just(vec![7; 20])), |bytes| bytes == [7; 20]);
+    }
+}

@@ -153,6 +153,34 @@ fn the_readme_has_a_page_for_each_unit() {
     assert!(readme.contains(&indented), "README.md does not show src/analysis/forks.rs as it is");
 }
 
+/// Whatever the README says that something is proved by is there: a test of that name, a file, a fuzz target.
+#[test]
+fn what_the_readme_names_as_proof_is_there() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+    let (_, trust) = readme.split_once("\n## What it trusts\n").expect("the chapter");
+    let trust = trust.split("\n## ").next().unwrap_or_default();
+    let mut code = String::new();
+    for path in ["src", "tests"].iter().flat_map(|dir| sources(&root().join(dir))) {
+        code.push_str(&std::fs::read_to_string(path).expect("read"));
+    }
+    let is_test = |name: &str| code.contains(&format!("    fn {name}(")) || code.contains(&format!("\nfn {name}("));
+    let is_target = |name: &str| root().join(format!("fuzz/fuzz_targets/{name}.rs")).is_file();
+    let rows: Vec<&str> = trust.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 12, "{rows:?}");
+    for row in &rows {
+        let proof = row.trim_end_matches([' ', '|']).rsplit(" | ").next().unwrap_or_default();
+        let names: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "nothing proves: {row}");
+        for name in names {
+            assert!(is_test(name) || is_target(name) || root().join(name).is_file(), "{name} is nowhere: {row}");
+        }
+    }
+    for target in std::fs::read_dir(root().join("fuzz/fuzz_targets")).expect("targets").flatten() {
+        let name = target.path().file_stem().expect("a name").to_string_lossy().into_owned();
+        assert!(trust.contains(&format!("`{name}`")), "the README does not say what fuzz target {name} is for");
+    }
+}
+
 /// Licences that may go into one binary under ours. MPL-2.0 and CDDL-1.0 ask for the source of their own files alone.
 const LICENCES: &[&str] = &[
     "MIT",

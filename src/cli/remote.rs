@@ -73,7 +73,7 @@ fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
     let name = host.rsplit('@').next().unwrap_or_default();
     // A host that began with a dash would be an option to ssh.
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%@".contains(c);
-    if name.is_empty() || host.starts_with('-') || !host.chars().all(plain) {
+    if name.is_empty() || name.starts_with('-') || host.starts_with('-') || !host.chars().all(plain) {
         return Some(Err(format!("{}: expected ssh://[USER@]HOST[:PORT]", path.display())));
     }
     Some(match port.map(|port| port.trim_end_matches('/').parse()).transpose() {
@@ -146,7 +146,17 @@ mod tests {
         assert_eq!(of("ssh://node-7"), Some(Ok(("node-7".into(), None))));
         assert_eq!(of("ssh://root@10.0.0.7:2222/"), Some(Ok(("root@10.0.0.7".into(), Some(2222)))));
         assert!(of("perf.data").is_none());
-        for bad in ["ssh://", "ssh://-oProxyCommand=x", "ssh://a b", "ssh://h:port", "ssh://root@", "ssh://a;b"] {
+        for bad in [
+            "ssh://",
+            "ssh://-oProxyCommand=x",
+            "ssh://a b",
+            "ssh://h:port",
+            "ssh://root@",
+            "ssh://a;b",
+            "ssh://-v",
+            "ssh://root@-v",
+            "ssh://-v@h",
+        ] {
             assert!(of(bad).is_some_and(|address| address.is_err()), "{bad}");
         }
         assert_eq!((quoted("-F"), quoted("a b'c")), ("-F".to_owned(), "'a b'\\''c'".to_owned()));

@@ -37,13 +37,7 @@ pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::R
     let (mut per_sample, mut warning) = (None, None);
     if let Rate::Frequency(hz) = config.rate {
         let cost = cost::per_sample(&RealSys);
-        let percent = cost::percent(cost, hz);
-        let words =
-            format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
-        if percent > cost::REFUSE_PERCENT && !sampling.force {
-            bail!("{words}: refused above {:.0} %. Choose a lower -F, or insist with --force.", cost::REFUSE_PERCENT);
-        }
-        warning = (percent > cost::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it"));
+        warning = afford(hz, cost, sampling.force)?;
         per_sample = Some(cost);
     }
     if !cmd.is_empty() {
@@ -55,6 +49,16 @@ pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::R
     }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;
     Ok(Started { source, per_sample, warning })
+}
+
+/// What is to be said of a rate, when each sample costs so much; it is refused where it would take half of a CPU.
+fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>> {
+    let percent = cost::percent(cost, hz);
+    let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
+    if percent > cost::REFUSE_PERCENT && !force {
+        bail!("{words}: refused above {:.0} %. Choose a lower -F, or insist with --force.", cost::REFUSE_PERCENT);
+    }
+    Ok((percent > cost::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it")))
 }
 
 fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
@@ -215,6 +219,15 @@ pub fn warn(warning: Option<&String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_takes_half_a_cpu_is_refused() {
+        let of = |hz, force| afford(hz, Duration::from_micros(8), force).map_err(|error| error.to_string());
+        assert_eq!(of(1000, false), Ok(None));
+        assert!(of(20_000, false).is_ok_and(|warning| warning.is_some_and(|text| text.contains("costs 16 %"))));
+        assert!(of(63_000, false).is_err_and(|why| why.contains("refused above 50 %") && why.contains("--force")));
+        assert!(of(63_000, true).is_ok_and(|warning| warning.is_some()));
+    }
 
     #[test]
     fn sizes() {

@@ -150,7 +150,9 @@ impl Came {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::damage;
     use crate::record::kinds::split;
+    use proptest::strategy::Just;
 
     fn table(names: &[(u64, u64, &str)]) -> SymbolTable {
         let mut builder = Builder::default();
@@ -193,19 +195,55 @@ mod tests {
         assert!(given.table("/usr/bin/x", &mut Purse::new(1 << 18)).is_none());
     }
 
-    proptest::proptest! {
-        #[test]
-        fn damaged_tables_harm_nobody(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300), flip in 0usize..200) {
-            let given = Given::default();
-            given.record(&bytes);
-            let mut packed = Packed::default();
-            packed.add(&table(&[(1, 2, "a"), (3, 4, "b")]));
-            let mut out = Vec::new();
-            packed.encode("/x", 0, &mut out).expect("packed");
-            let at = flip % out.len();
-            out[at] ^= 0x55;
-            given.record(out.get(HEADER..).unwrap_or_default());
-            let _ = given.table("/x", &mut Purse::new(1 << 20));
+    /// A table as bytes of its own, in records.
+    fn sent(given: &Given, path: &str, packed: &[u8]) {
+        let head = [&0u64.to_le_bytes()[..], &(path.len() as u32).to_le_bytes(), path.as_bytes(), packed].concat();
+        let pieces = head.chunks(PIECE).count();
+        for (i, piece) in head.chunks(PIECE).enumerate() {
+            let more = u32::from(i + 1 < pieces).to_le_bytes();
+            given.record(&[&more[..], &(piece.len() as u32).to_le_bytes(), piece].concat());
         }
+    }
+
+    #[test]
+    fn damaged_tables_harm_nobody() {
+        let mut packed = Packed::default();
+        packed.add(&table(&[(1, 2, "a"), (3, 4, "b")]));
+        let mut whole = Vec::new();
+        packed.encode("/x", 0, &mut whole).expect("packed");
+        let body = Just(whole[HEADER..].to_vec());
+        damage::reaching(512, 15, damage::bytes(4, body), |body| {
+            let given = Given::default();
+            given.record(&body);
+            given.table("/x", &mut Purse::new(1 << 20)).is_some_and(|(table, _)| !table.is_empty())
+        });
+    }
+
+    #[test]
+    fn no_table_unpacks_to_more_than_is_said() {
+        let given = Given::default();
+        let packed = |bytes: usize| zstd::bulk::compress(&vec![0; bytes], 3).expect("packed");
+        sent(&given, "/small", &packed(18 * 1000));
+        sent(&given, "/bomb", &packed(1 << 24));
+        assert!(given.table("/small", &mut Purse::new(1 << 20)).is_some());
+        assert!(given.table("/bomb", &mut Purse::new(1 << 20)).is_none());
+    }
+
+    #[test]
+    fn no_stream_brings_more_than_is_said() {
+        const EACH: usize = ENTRY + "/a".len() + 100;
+        let given = Given::default();
+        given.state.lock().expect("lock").bytes = MAX_ALL - 2 * EACH;
+        let held = || given.state.lock().expect("lock").bytes;
+        // The same one again takes the place of the one before.
+        (0..9).for_each(|_| sent(&given, "/a", &[0; 100]));
+        assert_eq!(held(), MAX_ALL - EACH);
+        sent(&given, "/b", &[0; 100]);
+        sent(&given, "/c", &[0; 100]);
+        assert_eq!(held(), MAX_ALL);
+        assert_eq!(given.state.lock().expect("lock").tables.len(), 2);
+        // Nor by pieces that never end.
+        given.record(&[&[1, 0, 0, 0, 100, 0, 0, 0][..], &[0; 100]].concat());
+        assert!(given.state.lock().expect("lock").pieces.is_empty());
     }
 }

@@ -28,8 +28,7 @@ pub fn private_file(path: &Path) -> Result<Option<String>, String> {
     let meta = file.metadata().map_err(|error| fail(&error))?;
     let me = rustix::process::geteuid().as_raw();
     let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-    let trusted = meta.uid() == me || meta.uid() == 0 || Some(meta.uid()) == invoker;
-    if !trusted || meta.mode() & 0o002 != 0 {
+    if !is_trusted(meta.uid(), meta.mode(), me, invoker) {
         return Err(fail(&"left out: it belongs to somebody else, or everybody may write it"));
     }
     if !meta.is_file() || meta.len() > MAX_BYTES {
@@ -38,6 +37,11 @@ pub fn private_file(path: &Path) -> Result<Option<String>, String> {
     let mut bytes = Vec::new();
     file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
     String::from_utf8(bytes).map(Some).map_err(|_| fail(&"it is not UTF-8"))
+}
+
+/// Whether a file of this owner and mode says nothing that we, root or who called sudo have not said.
+fn is_trusted(owner: u32, mode: u32, me: u32, invoker: Option<u32>) -> bool {
+    (owner == me || owner == 0 || Some(owner) == invoker) && mode & 0o002 == 0
 }
 
 #[cfg(test)]
@@ -56,6 +60,25 @@ mod tests {
         assert_eq!(private_file(&path).as_ref().map(Option::as_deref), Ok(Some("theme = 'dark'")));
         mode(0o666);
         assert!(private_file(&path).is_err_and(|why| why.contains("everybody may write")));
+        mode(0o600);
+        let file = std::fs::File::options().write(true).open(&path).expect("there");
+        file.set_len(MAX_BYTES + 1).expect("sparse");
+        assert!(private_file(&path).is_err_and(|why| why.contains("larger than")));
+        file.set_len(0).expect("empty");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(4242), None).expect("given away");
+            assert!(private_file(&path).is_err_and(|why| why.contains("somebody else")));
+        }
+        for (owner, mode, invoker, wanted) in [
+            (0, 0o644, None, true),
+            (7, 0o600, None, true),
+            (8, 0o600, None, false),
+            (8, 0o600, Some(8), true),
+            (8, 0o602, Some(8), false),
+            (7, 0o666, None, false),
+        ] {
+            assert_eq!(is_trusted(owner, mode, 7, invoker), wanted, "{owner} {mode:o} {invoker:?}");
+        }
         std::fs::remove_file(&path).expect("gone");
         // A FIFO without a writer would hold a careless reader for ever.
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)

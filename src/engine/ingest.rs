@@ -298,7 +298,7 @@ impl Core {
         for handover in batch.handovers.drain(..) {
             self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
             self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
-            self.cuts_until = handover.at + HANDOVER_NS;
+            self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
         }
         self.turn_to(usize::from(batch.input));
         for (kernel, id, path) in batch.build_ids.drain(..) {

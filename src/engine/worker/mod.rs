@@ -151,25 +151,30 @@ impl Worker {
     }
 
     pub fn run(mut self) {
-        loop {
-            match self.wait() {
-                Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
-                Event::Feed(Feed::End(end)) => self.end(end),
-                Event::Request(Request::Stop) | Event::Gone => return,
-                Event::Request(request) => self.request(request),
-                Event::Names(named) => self.names(named),
-                Event::Lines(lined) => self.lines(lined),
-                Event::Fetched(fetched) => self.fetched(fetched),
-                Event::Timeout => {}
-            }
-            while let Ok(request) = self.links.requests.try_recv() {
-                if matches!(request, Request::Stop) {
-                    return;
-                }
-                self.request(request);
-            }
-            self.publish_if_due();
+        while self.turn() {}
+    }
+
+    /// Waits for something, takes it in with all requests that are there, and publishes what is due; `false` when it
+    /// is over.
+    pub fn turn(&mut self) -> bool {
+        match self.wait() {
+            Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
+            Event::Feed(Feed::End(end)) => self.end(end),
+            Event::Request(Request::Stop) | Event::Gone => return false,
+            Event::Request(request) => self.request(request),
+            Event::Names(named) => self.names(named),
+            Event::Lines(lined) => self.lines(lined),
+            Event::Fetched(fetched) => self.fetched(fetched),
+            Event::Timeout => {}
         }
+        while let Ok(request) = self.links.requests.try_recv() {
+            if matches!(request, Request::Stop) {
+                return false;
+            }
+            self.request(request);
+        }
+        self.publish_if_due();
+        true
     }
 
     fn wait(&self) -> Event {
@@ -423,7 +428,7 @@ impl Worker {
         let seconds = core.rates.len().saturating_sub(RATES);
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
-                now - core.start
+                now.saturating_sub(core.start)
             } else {
                 span.map_or(0, |(_, last)| last.saturating_sub(core.start))
             },

@@ -128,8 +128,14 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
 impl Opened {
     /// A stream that brings its names along.
     pub fn of_stream(source: Box<dyn Source>) -> Self {
-        let symbols =
-            Options { live: false, same_kernel: false, kallsyms: None, given: source.given(), ..Options::live() };
+        let symbols = Options {
+            live: false,
+            same_kernel: false,
+            kallsyms: None,
+            given: source.given(),
+            authors: source.info().authors.clone(),
+            ..Options::live()
+        };
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
 
@@ -179,6 +185,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         live: false,
         same_kernel: own.contains(&true) && args.names.symfs.is_none(),
         strangers,
+        authors: info.authors.clone(),
         symfs: args.names.symfs.clone(),
         kallsyms: args.names.kallsyms.clone().or(kallsyms),
         vmlinux: args.names.vmlinux.clone(),

@@ -11,6 +11,7 @@ pub mod cpus;
 #[cfg(test)]
 pub mod fake;
 pub mod host;
+pub mod identity;
 pub mod limits;
 pub mod mapped;
 pub mod procfs;

@@ -13,6 +13,7 @@ use self_cell::self_cell;
 
 use super::bytes::Bytes;
 use super::demangle::{Form, demangle};
+use super::door::Namers;
 use super::elf::{self, Segments};
 use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
@@ -134,6 +135,7 @@ const ALL: [SectionId; 12] = [
 struct OneFile {
     parsed: Parsed,
     segments: Segments,
+    namers: Namers,
     /// Interned, since a file has few names for many lines.
     files: FxHashMap<String, Arc<str>>,
 }
@@ -141,9 +143,8 @@ struct OneFile {
 impl OneFile {
     fn open(dso: &Dso, options: &Options) -> Option<Self> {
         let image = Image::open(dso, options).ok()?;
-        let segments = image.segments.clone();
         let parsed = Parsed::try_new(Sections::new(&image)?, Sections::context).ok()?;
-        Some(Self { parsed, segments, files: FxHashMap::default() })
+        Some(Self { parsed, segments: image.segments, namers: image.namers, files: FxHashMap::default() })
     }
 
     /// The functions at an address as linked, innermost first.
@@ -233,6 +234,11 @@ impl Lines {
             Some(address) => file.places(address, options),
             None => Vec::new(),
         }
+    }
+
+    /// Those who had a say in which source files a DSO has; `None` where it names none.
+    pub fn namers(&self, dso: DsoId) -> Option<&Namers> {
+        self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 
     /// What was parsed is parsed again when it is needed; that is better than to hold it all.

@@ -7,6 +7,7 @@
 pub mod bytes;
 pub mod code;
 pub mod demangle;
+pub mod door;
 pub mod elf;
 pub mod given;
 pub mod image;

@@ -109,6 +109,21 @@ fn files_that_others_name_go_through_the_door() {
     assert_eq!(doors, 1);
 }
 
+/// What the environment says of where to look, and what to run, is asked in one place, which knows whether to believe
+/// it.
+#[test]
+fn the_environment_is_asked_in_one_place() {
+    for path in sources(&root().join("src")) {
+        // The interface asks what terminal it is on.
+        if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/ask.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        assert!(!code.contains("env::var"), "{}", path.display());
+    }
+}
+
 #[test]
 fn every_file_says_what_it_owns_and_is_one_idea() {
     for path in sources(&root().join("src")) {

@@ -14,6 +14,7 @@ pub mod host;
 pub mod identity;
 pub mod limits;
 pub mod mapped;
+pub mod privilege;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;

@@ -16,6 +16,7 @@ use super::loaded::Loaded;
 use super::shares::Shares;
 use super::table::{Symbol, SymbolTable};
 use super::{door, elf, places};
+use crate::kernel::privilege;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -80,13 +81,13 @@ impl Options {
     /// For the running machine, with the caches that this user's debuginfod client fills
     /// (debuginfod_find_debuginfo(3)).
     pub fn of_user() -> Self {
-        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let set = |name: &str| privilege::variable(name).map(PathBuf::from);
         let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
         let own = set("DEBUGINFOD_CACHE_PATH");
         let usual = cache.map(|dir| dir.join("debuginfod_client"));
         let old = set("HOME").map(|home| home.join(".debuginfod_client_cache"));
         let debuginfod = if own.is_some() { vec![own] } else { vec![usual, old] };
-        let urls = std::env::var("DEBUGINFOD_URLS").unwrap_or_default();
+        let urls = privilege::variable("DEBUGINFOD_URLS").and_then(|urls| urls.into_string().ok()).unwrap_or_default();
         Self {
             debuginfod: debuginfod.into_iter().flatten().collect(),
             servers: urls.split_whitespace().map(str::to_owned).collect(),

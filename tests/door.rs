@@ -308,3 +308,44 @@ fn a_lease_keeps_nobody_waiting() {
     assert_eq!(opened.expect_err("leased").kind(), std::io::ErrorKind::WouldBlock);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
+
+/// A program that is rewritten and cut short all the time ends in an answer or in words, never in a signal.
+#[test]
+fn a_program_is_rewritten_while_it_is_annotated() {
+    use std::os::unix::fs::FileExt;
+    use std::os::unix::process::ExitStatusExt;
+    let root = common::symfs();
+    let path = root.path().join("tmp/research/perf-tui/w/a");
+    let mut names = std::fs::read_dir(&path).expect("dir").flatten();
+    let inline =
+        names.find(|entry| entry.file_name().to_string_lossy().contains("inline")).expect("the program").path();
+    let whole = std::fs::read(&inline).expect("read");
+    mode(&inline, 0o666);
+    let file = std::fs::File::options().write(true).open(&inline).expect("opens");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0usize.. {
+                let cut = file.set_len((round * 4099 % whole.len()) as u64);
+                let _ = cut.and_then(|()| file.write_all_at(&whole, 0));
+                if done.load(std::sync::atomic::Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        let mut answered = 0;
+        for _ in 0..40 {
+            let mut command = program();
+            command.arg("annotate").arg(common::data("corpus/inline.data")).arg("--symfs").arg(root.path());
+            let output = command.output().expect("runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.signal(), None, "{said}");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{:?} {said}", output.status);
+            assert!(output.status.success() || !said.is_empty());
+            answered += usize::from(output.status.success());
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        answered
+    });
+    assert!(answered > 0, "it is whole most of the time");
+}

@@ -7,6 +7,7 @@ pub mod attr;
 pub mod bpf;
 pub mod btf;
 pub mod cgroup;
+mod copied;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;

@@ -120,7 +120,7 @@ pub fn own_number(pid: i32) -> i32 {
 /// # Errors
 /// When it has gone, or may not be looked into.
 pub fn root(pid: i32) -> io::Result<fs::File> {
-    directory(&format!("/proc/{pid}/root"))
+    directory(format!("/proc/{pid}/root"))
 }
 
 /// A directory as a place to start from.

@@ -137,6 +137,12 @@ impl Image {
         same.then_some((bytes, found))
     }
 
+    /// Whether one of its files was read in part.
+    pub fn is_cut(&self) -> bool {
+        let others = self.debug.iter().map(|(bytes, _)| bytes).chain(&self.shared);
+        others.chain([&self.bytes]).any(Bytes::is_cut)
+    }
+
     /// The file that DWARF is in: the debug file where it has some, else the file itself.
     pub fn dwarf(&self) -> &Bytes {
         let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());

@@ -376,6 +376,10 @@ impl Resolver {
         self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         let functions = image.functions();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
+        if image.is_cut() {
+            let words = "it was read in part: files that other users can change have a share of the memory (--memory)";
+            self.problems.push((dso.id, words.to_owned()));
+        }
         self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
         let Functions { tables, from, .. } = functions.map_err(|e| e.to_string())?;
         Ok((key, Loaded::new(tables), image.user, from))

@@ -35,8 +35,8 @@ impl Identity {
         Self { uid, gid: NOBODY, groups: Arc::default() }
     }
 
-    /// The user of a process. Its directory in /proc does not tell: that is root's as soon as the process asks
-    /// for it (`PR_SET_DUMPABLE`).
+    /// The user of a process, as its status says: who owns its files in /proc does not tell, as those become root's
+    /// when the process asks for it (`PR_SET_DUMPABLE`).
     ///
     /// # Errors
     /// When it has gone.

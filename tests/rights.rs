@@ -110,3 +110,108 @@ fn each_level_sees_what_the_readme_says() {
     let output = traced.args(["stat", "-e", "sched:sched_switch", "--", "true"]).output().expect("ran");
     assert!(!output.status.success() && text(&output).contains("trac"), "{}", text(&output));
 }
+
+/// What a file holds that root alone may read.
+const MARKER: &str = "perfprof-marker-of-a-secret";
+
+/// A line of numbers of /proc/PID/status.
+fn status(pid: u32, key: &str, radix: u32) -> Vec<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect(key).to_owned();
+    line.split_whitespace().map(|word| u64::from_str_radix(word, radix).expect("a number")).collect()
+}
+
+/// The program's file lends rights to every user: they serve for sampling, and open no file.
+#[test]
+fn a_program_with_more_rights_reads_as_its_caller() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    const NAME: &str = "a_program_with_more_rights_reads_as_its_caller";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can lend rights");
+    }
+    let there = |tool: &str| Command::new(tool).arg("--help").output().is_ok();
+    if !(there("setpriv") && there("setcap") && there("cc")) {
+        return skipped(NAME, "there is no setpriv, setcap or cc");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let mode = |path: &Path, bits| std::fs::set_permissions(path, PermissionsExt::from_mode(bits)).expect("mode");
+    mode(dir.path(), 0o777);
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("secret"), format!("{MARKER}\n").repeat(20)).expect("written");
+    mode(&at("secret"), 0o600);
+    let body = "void spin(void) {\n for (;;)\n  x++;\n}\nint main(void) {\n spin();\n}\n";
+    let code = format!("volatile unsigned long x;\n#line 1 \"{}\"\n{body}", at("secret").display());
+    std::fs::write(at("spin.c"), code).expect("code");
+    let compiled = Command::new("cc").args(["-g", "-O1", "-o"]).args([at("spin"), at("spin.c")]).status().expect("cc");
+    assert!(compiled.success());
+    let lends = |name: &str| {
+        let program = at(name);
+        std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+        program
+    };
+    let (capable, setuid) = (lends("capable"), lends("setuid"));
+    let all = "cap_perfmon,cap_bpf,cap_syslog,cap_dac_read_search,cap_dac_override,cap_sys_ptrace=ep";
+    if !Command::new("setcap").arg(all).arg(&capable).status().is_ok_and(|status| status.success()) {
+        return skipped(NAME, "this file system keeps no capabilities");
+    }
+    mode(&setuid, 0o4755);
+    for program in [capable, setuid] {
+        let name = program.display();
+        let said = |output: Output| {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &text(&output);
+            assert!(!said.contains(MARKER) && !said.contains(&MARKER[..8]), "{name}: {said}");
+            said
+        };
+        let run = |args: &[&str]| {
+            let mut command = as_nobody(&program, dir.path(), "");
+            said(command.args(args).current_dir(dir.path()).output().expect("ran"))
+        };
+        assert!(run(&["report", "secret"]).contains("ermission denied"), "{name}");
+        assert!(run(&["report", "--symfs", "/root", "secret"]).contains("ermission denied"), "{name}");
+        let file = format!("{}.data", program.file_name().expect("name").to_string_lossy());
+        // It samples the machine, and its files are its caller's.
+        let mut record = as_nobody(&program, dir.path(), "");
+        record.args(["record", "-a", "-e", "cpu-clock", "-F", "499", "-o"]).arg(at(&file));
+        record.args(["--", "timeout", "1"]).arg(at("spin")).stdout(std::process::Stdio::null());
+        let mut child = record.stderr(std::process::Stdio::null()).spawn().expect("spawns");
+        let began = std::time::Instant::now();
+        while !status_is(child.id(), 65_534) {
+            assert!(
+                began.elapsed().as_secs() < 60 && child.try_wait().expect("waits").is_none(),
+                "{name} keeps its rights"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.wait().expect("ends");
+        assert_eq!(std::fs::metadata(at(&file)).expect("recorded").uid(), 65_534, "{name}");
+        assert!(count(Path::new(env!("CARGO_BIN_EXE_perfprof-tui")), &at(&file), "kernel || user") > 50, "{name}");
+        let listed = run(&["annotate", &file, "spin", "--dsos", "spin"]);
+        assert!(listed.contains("spin"), "{name}: {listed}");
+    }
+}
+
+/// Whether a process has become perfprof-tui under this user, all four of its numbers, with nothing but what
+/// sampling wants.
+fn status_is(pid: u32, uid: u64) -> bool {
+    let wanted = perfprof_tui::kernel::privilege::WANTED.iter().fold(0, |set, one| set | 1u64 << one.number);
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let permitted = status(pid, "CapPrm", 16)[0];
+    matches!(comm.trim(), "capable" | "setuid") && permitted == wanted && status(pid, "Uid", 10) == [uid; 4]
+}
+
+/// The README says what the program does: one table.
+#[test]
+fn the_readme_recommends_what_the_program_does() {
+    use perfprof_tui::kernel::privilege::{WANTED, setcap};
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+    assert!(readme.contains(&format!("\n    {}\n", setcap())), "README.md: {}", setcap());
+    for one in WANTED {
+        let row = format!("\n| `{}` | {} |\n", one.name, one.gives);
+        assert!(readme.contains(&row), "README.md has no row{row}");
+    }
+    assert_eq!(readme.matches("setcap ").count(), 1);
+    let mut level = perfprof_tui::kernel::limits::Rights::read();
+    (level.paranoid, level.caps, level.blocked, level.lockdown) = (2, 0, None, String::new());
+    let (_, remedy) = perfprof_tui::source::live::error::refusal(&level);
+    assert!(remedy.contains(&setcap()), "{remedy}");
+}

@@ -99,6 +99,42 @@ fn what_is_packed_goes_through_one_door() {
     }
 }
 
+/// What a profiled process or a recording names is opened by one module.
+#[test]
+fn files_that_others_name_go_through_the_door() {
+    const OPENS: &[&str] = &["File::open", "File::options", "OpenOptions", "fs::read(", "fs::read_to_string", "openat"];
+    let mut doors = 0;
+    for path in sources(&root().join("src")) {
+        if !matches!(folder(&path).as_deref(), Some("symbols" | "source")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let opens: Vec<&str> = code.lines().filter(|line| OPENS.iter().any(|word| line.contains(word))).collect();
+        if path.ends_with("symbols/door.rs") {
+            doors += usize::from(!opens.is_empty());
+        } else {
+            assert!(opens.is_empty(), "{} opens files: {opens:#?}", path.display());
+        }
+    }
+    assert_eq!(doors, 1);
+}
+
+/// What the environment says of where to look, and what to run, is asked in one place, which knows whether to believe
+/// it.
+#[test]
+fn the_environment_is_asked_in_one_place() {
+    for path in sources(&root().join("src")) {
+        // The interface asks what terminal it is on.
+        if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/ask.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        assert!(!code.contains("env::var"), "{}", path.display());
+    }
+}
+
 #[test]
 fn every_file_says_what_it_owns_and_is_one_idea() {
     for path in sources(&root().join("src")) {

@@ -9,6 +9,7 @@ use anyhow::Context;
 use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
 use crate::filter::{Filter, Known, equals};
+use crate::kernel::privilege;
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
 use crate::record::kinds::BuildId;
@@ -113,8 +114,9 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
     // With --symfs the user has said where names come from; what perf left in the home does not count.
-    let home =
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug")).filter(|_| args.names.symfs.is_none());
+    let home = privilege::variable("HOME")
+        .map(|home| PathBuf::from(home).join(".debug"))
+        .filter(|_| args.names.symfs.is_none());
     let caches =
         unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
     let (mut symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
@@ -128,8 +130,14 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
 impl Opened {
     /// A stream that brings its names along.
     pub fn of_stream(source: Box<dyn Source>) -> Self {
-        let symbols =
-            Options { live: false, same_kernel: false, kallsyms: None, given: source.given(), ..Options::live() };
+        let symbols = Options {
+            live: false,
+            same_kernel: false,
+            kallsyms: None,
+            given: source.given(),
+            authors: source.info().authors.clone(),
+            ..Options::live()
+        };
         Self { source, symbols, name: String::new(), _unpacked: None }
     }
 
@@ -179,6 +187,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         live: false,
         same_kernel: own.contains(&true) && args.names.symfs.is_none(),
         strangers,
+        authors: info.authors.clone(),
         symfs: args.names.symfs.clone(),
         kallsyms: args.names.kallsyms.clone().or(kallsyms),
         vmlinux: args.names.vmlinux.clone(),

@@ -46,6 +46,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         start.exec.insert(0, "softirq-time".to_owned());
     }
     let kept = recorder::kept(&args.keeping)?;
+    crate::kernel::mapped::set_room(kept.memory / 2);
     need_terminal("record")?;
     args.sampling.all_cgroups = true;
     args.sampling.counted = kept.counted();

@@ -36,6 +36,8 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::FromArgMatches;
 
+use crate::kernel::privilege;
+
 /// The arguments or a request make no sense: exit code 2, as clap's own.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -43,6 +45,10 @@ pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
+    if let Err(error) = privilege::shed() {
+        output::complain(&error.to_string());
+        return ExitCode::FAILURE;
+    }
     let config = config::get();
     let command = config::apply(args::whole(), &config.options);
     let parsed = command.try_get_matches().and_then(|matches| {

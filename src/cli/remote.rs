@@ -10,6 +10,7 @@ use anyhow::Context;
 use crossbeam_channel::{Receiver, bounded};
 
 use super::Usage;
+use crate::kernel::privilege;
 
 /// What runs on the other machine and what brings its words here; ended when it is dropped.
 #[derive(Debug)]
@@ -100,8 +101,9 @@ pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Re
         let Some(address) = address(path) else { continue };
         let (host, port) = address.map_err(Usage)?;
         // As git has GIT_SSH: another program that takes ssh's arguments.
-        let ssh = std::env::var_os("PERFPROF_SSH").unwrap_or_else(|| "ssh".into());
-        let there = std::env::var("PERFPROF_REMOTE").unwrap_or_else(|_| "perfprof-tui".to_owned());
+        let ssh = privilege::variable("PERFPROF_SSH").unwrap_or_else(|| "ssh".into());
+        let there = privilege::variable("PERFPROF_REMOTE").and_then(|path| path.into_string().ok());
+        let there = there.unwrap_or_else(|| "perfprof-tui".to_owned());
         let mut line = format!("{there} record -q -o - --names");
         for option in options {
             line.push(' ');

@@ -13,9 +13,9 @@ use crate::record::kinds::{FileId, Mmap};
 use crate::session::{MapId, Origin, Session};
 use crate::symbols::Resolver;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::door;
 use crate::symbols::image::Image;
 use crate::symbols::lines::Lines;
-use crate::symbols::places;
 
 use super::annotate::plain_options;
 use super::args::names::Symbols;
@@ -26,7 +26,7 @@ const MAX_LINE: u64 = 1 << 16;
 /// `perfprof-tui symbols`.
 pub fn run(args: Symbols) -> anyhow::Result<u8> {
     let path = std::fs::canonicalize(&args.binary).with_context(|| args.binary.display().to_string())?;
-    let file = places::plain(&path).with_context(|| args.binary.display().to_string())?;
+    let file = door::own(&path).with_context(|| args.binary.display().to_string())?;
     let image = Image::of(Bytes::of(&file)?).with_context(|| args.binary.display().to_string())?;
     let options = plain_options(args.no_demangle);
     let mut named = Named {

@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::kernel::privilege;
 
 const HINT: &str = "First time here?  ? explains this screen,  : finds every command,  f filters,  S saves a proof. \
                     perfprof-tui demo gives a tour.";
 
 /// The words for somebody who is here for the first time.
 pub fn hint() -> Option<&'static str> {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let state = privilege::directory("XDG_STATE_HOME")
+        .or_else(|| privilege::directory("HOME").map(|home| home.join(".local/state")));
     is_first(&state?.join("perfprof-tui")).then_some(HINT)
 }
 

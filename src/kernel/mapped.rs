@@ -1,21 +1,30 @@
-//! Files mapped for reading. Nothing of a large file is held in memory of our own; a file that is
-//! cut short meanwhile reads as zeroes instead of ending the program.
+//! Files as bytes. What nobody but root and ourselves can change is mapped: nothing of it is held in memory of our
+//! own, and what is cut off meanwhile reads as zeroes instead of ending the program. What others can change is
+//! copied, each part when it is first looked at: bytes that change while they are looked at are none that the
+//! language knows.
 
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-/// A file's bytes as they were mapped.
+use super::copied::Copied;
+pub use super::copied::set_room;
+
+/// A file's bytes.
 #[derive(Debug)]
 pub struct Mapped {
     base: *const u8,
     len: usize,
     slot: &'static Slot,
+    /// Where they are a copy, what it is made from.
+    copy: Option<Box<Copied>>,
 }
 
 // SAFETY: the mapping is only read, through shared references, and unmapped by the only owner.
@@ -23,28 +32,36 @@ unsafe impl Send for Mapped {}
 // SAFETY: as above; nothing in it changes after it is made.
 unsafe impl Sync for Mapped {}
 
-/// Where a mapping is, for the signal handler. A length of 0 is a free slot.
+/// Where bytes are, for the signal handler. A length of 0 is a free slot.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
     len: AtomicUsize,
+    copy: AtomicPtr<Copied>,
+}
+
+impl Slot {
+    const fn free() -> Self {
+        Self { start: AtomicUsize::new(0), len: AtomicUsize::new(0), copy: AtomicPtr::new(std::ptr::null_mut()) }
+    }
 }
 
 /// More files at a time than this are refused; the kernel allows a process some 65,000 mappings.
 const MAX: usize = 16_384;
 
-static SLOTS: [Slot; MAX] = [const { Slot { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; MAX];
-/// What was there before us for SIGBUS.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+static SLOTS: [Slot; MAX] = [const { Slot::free() }; MAX];
+/// A file in it has what its server says, whatever owner it shows (fuse(4)).
+const FUSE: u32 = 0x6573_5546;
 
 impl Mapped {
-    /// Maps a whole file.
+    /// Takes a whole file.
     ///
     /// # Errors
     /// Those of mmap(2), and when too many files are mapped.
     pub fn new(file: &File) -> io::Result<Self> {
         guard();
-        let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        let meta = file.metadata()?;
+        let len = usize::try_from(meta.len()).unwrap_or(usize::MAX);
         if len == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is empty"));
         }
@@ -52,29 +69,59 @@ impl Mapped {
             .iter()
             .find(|s| s.len.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok())
             .ok_or_else(|| io::Error::other("too many files are open for their symbols"))?;
-        // Shared, since the kernel puts uprobes into every private mapping of a file, this one too, and
-        // counts the semaphores of its static probes twice then (valid_vma in kernel/events/uprobes.c).
-        // SAFETY: a fresh mapping at an address of the kernel's choice; it aliases nothing of ours.
-        let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) };
-        let base = base.inspect_err(|_| slot.len.store(0, Ordering::Release))?;
+        let made = if is_ours(file)? { map(file, len).map(|base| (base, None)) } else { copy(file, len) };
+        let (base, copy) = made.inspect_err(|_| slot.len.store(0, Ordering::Release))?;
+        let maker = copy.as_deref().map_or(std::ptr::null_mut(), |copy| std::ptr::from_ref(copy).cast_mut());
+        slot.copy.store(maker, Ordering::Release);
         slot.start.store(base as usize, Ordering::Release);
         slot.len.store(len, Ordering::Release);
-        Ok(Self { base: base.cast(), len, slot })
+        Ok(Self { base, len, slot, copy })
     }
 
-    /// Gives the pages that were read back to the kernel's cache; they come again when they are needed.
+    /// Gives the pages that were read back to the kernel's cache; they come again when they are needed. Those of a
+    /// copy stay where they are, as they are the only ones.
     pub fn rest(&self) {
-        // SAFETY: the range is this mapping; pages that are dropped are read from the file again.
+        // SAFETY: the range is this mapping, which is shared: what is dropped is how its pages are seen here.
         let _ = unsafe { madvise(self.base.cast_mut().cast(), self.len, Advice::LinuxDontNeed) };
     }
+
+    /// Whether parts of it were left out, as copies have no more room.
+    pub fn is_cut(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| copy.is_cut())
+    }
+}
+
+/// Whether nobody but root and ourselves can write into a file. Who could have opened it for that before it was
+/// given to root is not told by anything; that is root's doing.
+fn is_ours(file: &File) -> io::Result<bool> {
+    let meta = file.metadata()?;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    // An access list that lets others write shows in the group's bits (acl(5)).
+    Ok(owners.contains(&meta.uid()) && meta.mode() & 0o022 == 0 && fstatfs(file)?.f_type as u32 != FUSE)
+}
+
+/// Maps a file. Root's can be cut short, too, as by an upgrade that writes in place; on_fault serves that.
+fn map(file: &File, len: usize) -> io::Result<*const u8> {
+    // Shared, since the kernel puts uprobes into every private mapping of a file, this one too, and
+    // counts the semaphores of its static probes twice then (valid_vma in kernel/events/uprobes.c).
+    // SAFETY: a fresh mapping at an address of the kernel's choice; it aliases nothing of ours. Its bytes change
+    // only if root or we change a file in place while it is looked at, which nobody gains by.
+    let base = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
+    Ok(base.cast())
+}
+
+fn copy(file: &File, len: usize) -> io::Result<(*const u8, Option<Box<Copied>>)> {
+    let copied = Box::new(Copied::new(file, len)?);
+    Ok((copied.base(), Some(copied)))
 }
 
 impl Deref for Mapped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: base and len are those of a readable mapping that lives as long as self; what lies
-        // behind the file's end is given zeroes by the handler.
+        // SAFETY: base and len are those of a mapping that lives as long as self and is never written through
+        // them. One of a file reads as zeroes behind the file's end; of a copy each part is there, and stays as
+        // it is, from before the first read of it ends.
         unsafe { std::slice::from_raw_parts(self.base, self.len) }
     }
 }
@@ -82,52 +129,75 @@ impl Deref for Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         self.slot.start.store(0, Ordering::Release);
-        // SAFETY: the mapping is ours, and no reference to it outlives self.
-        let _ = unsafe { munmap(self.base.cast_mut().cast(), self.len) };
+        self.slot.copy.store(std::ptr::null_mut(), Ordering::Release);
+        if self.copy.is_none() {
+            // SAFETY: the mapping is ours, and no reference to it outlives self.
+            let _ = unsafe { munmap(self.base.cast_mut().cast(), self.len) };
+        }
         self.slot.len.store(0, Ordering::Release);
     }
 }
 
-/// Has SIGBUS in our mappings answered with zeroes, once for the process.
+/// What was there before us, for SIGBUS and SIGSEGV.
+static BEFORE: [OnceLock<libc::sigaction>; 2] = [const { OnceLock::new() }; 2];
+const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
+
+/// Has faults in our mappings served, once for the process.
 fn guard() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
-        // SAFETY: sigaction reads and fills structures of ours; the handler does only what is allowed
-        // in one: it reads atomics and calls mmap.
-        unsafe {
-            let mut old: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut old);
-            let _ = BEFORE.set(old);
-            let mut new: libc::sigaction = std::mem::zeroed();
-            new.sa_sigaction = on_bus as *const () as usize;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            libc::sigaction(libc::SIGBUS, &raw const new, std::ptr::null_mut());
+        for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
+            // SAFETY: sigaction reads and fills structures of ours; the handler does only what is allowed
+            // in one: it reads and writes atomics and makes system calls.
+            unsafe {
+                let mut old: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, std::ptr::null(), &raw mut old);
+                let _ = before.set(old);
+                let mut new: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = on_fault as *const () as usize;
+                new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+                libc::sigaction(signal, &raw const new, std::ptr::null_mut());
+            }
         }
     });
 }
 
-extern "C" fn on_bus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+/// Serves an access at an address: a part of a copy is made, what lies behind a file's end becomes zeroes.
+fn serve(signal: libc::c_int, at: usize) -> bool {
+    let holds = |slot: &&Slot| {
+        let (start, len) = (slot.start.load(Ordering::Acquire), slot.len.load(Ordering::Acquire));
+        start != 0 && at.wrapping_sub(start) < len
+    };
+    let Some(slot) = SLOTS.iter().find(holds) else { return false };
+    let copy = slot.copy.load(Ordering::Acquire);
+    if !copy.is_null() {
+        // SAFETY: whoever reads these bytes holds a reference to them, so their owner, which holds the copy's maker
+        // in a box, is there until this returns.
+        return signal == libc::SIGSEGV && unsafe { &*copy }.make(at);
+    }
+    signal == libc::SIGBUS && zeroes(at & !(rustix::param::page_size() - 1), rustix::param::page_size())
+}
+
+/// Puts zeroes in the place of pages of a mapping of ours; they take no memory.
+pub(super) fn zeroes(start: usize, len: usize) -> bool {
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+    // SAFETY: the pages lie in a mapping of ours that is only read.
+    unsafe { rustix::mm::mmap_anonymous(start as *mut c_void, len, ProtFlags::READ, flags) }.is_ok()
+}
+
+extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel hands a valid siginfo to a handler with SA_SIGINFO.
     let at = unsafe { (*info).si_addr() } as usize;
-    let page = rustix::param::page_size();
-    let ours = SLOTS.iter().any(|s| {
-        let (start, len) = (s.start.load(Ordering::Acquire), s.len.load(Ordering::Acquire));
-        start != 0 && at.wrapping_sub(start) < len
-    });
-    if ours {
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        let addr = (at & !(page - 1)) as *mut c_void;
-        // SAFETY: the page lies in a mapping of ours that is only read; zeroes take its place.
-        if unsafe { rustix::mm::mmap_anonymous(addr, page, ProtFlags::READ, flags) }.is_ok() {
-            return;
-        }
+    if serve(signal, at) {
+        return;
     }
-    let Some(before) = BEFORE.get() else { return };
+    let before = BEFORE[usize::from(signal != SIGNALS[0])].get();
+    let Some(before) = before else { return };
     // SAFETY: the handler that was there is called as the kernel would have; without one the default
     // is restored, and the fault comes again and ends the program.
     unsafe {
         if before.sa_sigaction == libc::SIG_DFL || before.sa_sigaction == libc::SIG_IGN {
-            libc::signal(libc::SIGBUS, libc::SIG_DFL);
+            libc::signal(signal, libc::SIG_DFL);
         } else if before.sa_flags & libc::SA_SIGINFO != 0 {
             let call: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) =
                 std::mem::transmute(before.sa_sigaction);
@@ -143,17 +213,69 @@ extern "C" fn on_bus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::{FileExt, PermissionsExt};
 
     #[test]
     fn a_file_that_is_cut_short_reads_as_zeroes() {
         let mut file = tempfile::tempfile().expect("file");
         file.write_all(&[7; 20_000]).expect("write");
         let mapped = Mapped::new(&file).expect("map");
+        assert!(mapped.copy.is_none(), "it is ours");
         assert_eq!((mapped.len(), mapped[19_999]), (20_000, 7));
         mapped.rest();
         assert_eq!(mapped[5], 7);
         file.set_len(0).expect("cut");
         assert!(mapped.iter().all(|b| *b == 0));
         assert!(Mapped::new(&file).is_err());
+    }
+
+    /// A file that everybody may write.
+    fn shared(len: usize) -> File {
+        let mut file = tempfile::tempfile().expect("file");
+        file.write_all(&vec![7; len]).expect("write");
+        file.set_permissions(std::fs::Permissions::from_mode(0o666)).expect("mode");
+        file
+    }
+
+    #[test]
+    fn what_others_can_change_stays_as_it_was_looked_at() {
+        const MB: usize = 1 << 20;
+        let file = shared(4 * MB + 5);
+        let mapped = Mapped::new(&file).expect("copy");
+        assert!(mapped.copy.is_some() && mapped.len() == 4 * MB + 5);
+        assert_eq!((mapped[0], mapped[4 * MB + 4]), (7, 7));
+        file.write_all_at(&vec![9; 4 * MB + 5], 0).expect("changed");
+        mapped.rest();
+        assert_eq!((mapped[0], mapped[1], mapped[4 * MB + 4]), (7, 7, 7), "looked at before");
+        assert_eq!((mapped[MB], mapped[MB - 1]), (9, 9), "looked at now");
+        file.set_len(0).expect("cut");
+        assert_eq!((mapped[1], mapped[MB], mapped[2 * MB]), (7, 9, 0));
+        file.write_all_at(&vec![5; 4 * MB], 0).expect("again");
+        assert_eq!((mapped[1], mapped[MB], mapped[2 * MB]), (7, 9, 0));
+    }
+
+    /// Several threads look at what another one changes and cuts, and all see the same for as long as they look.
+    #[test]
+    fn all_see_the_same_of_what_changes() {
+        let file = shared(2 << 20);
+        let mapped = Mapped::new(&file).expect("copy");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let sums: Vec<u64> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0u8.. {
+                    let _ = file.write_all_at(&vec![round; 2 << 20], 0).and_then(|()| file.set_len(1 << 19));
+                    if done.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let sum = || mapped.iter().map(|b| u64::from(*b)).sum::<u64>();
+            let readers: Vec<_> = (0..4).map(|_| scope.spawn(move || [sum(), sum()])).collect();
+            let sums = readers.into_iter().flat_map(|reader| reader.join().expect("read")).collect();
+            done.store(true, Ordering::Relaxed);
+            sums
+        });
+        assert_eq!(sums.len(), 8);
+        assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
     }
 }

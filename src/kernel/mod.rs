@@ -7,12 +7,15 @@ pub mod attr;
 pub mod bpf;
 pub mod btf;
 pub mod cgroup;
+mod copied;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;
 pub mod host;
+pub mod identity;
 pub mod limits;
 pub mod mapped;
+pub mod privilege;
 pub mod procfs;
 pub mod ring;
 pub mod spawn;

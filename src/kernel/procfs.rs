@@ -100,6 +100,82 @@ fn numbers(dir: &str) -> Vec<i32> {
     found
 }
 
+/// What /proc/PID/status says (proc_pid_status(5)).
+///
+/// # Errors
+/// When the process has gone.
+pub fn status(pid: i32) -> io::Result<String> {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+}
+
+/// The number that a process knows itself by, in the innermost of its namespaces.
+pub fn own_number(pid: i32) -> i32 {
+    let status = status(pid).unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
+    line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+/// The root directory of a process, as a place to start from.
+///
+/// # Errors
+/// When it has gone, or may not be looked into.
+pub fn root(pid: i32) -> io::Result<fs::File> {
+    directory(format!("/proc/{pid}/root"))
+}
+
+/// A directory as a place to start from.
+///
+/// # Errors
+/// Those of opening it.
+pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path)
+}
+
+/// The very file that a process has mapped at these addresses, whatever its name means now.
+///
+/// # Errors
+/// When it is mapped no more, or may not be looked at.
+pub fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+    fs::File::options().read(true).custom_flags(libc::O_PATH).open(path)
+}
+
+/// The bytes of our own vDSO, which every process of this boot shares.
+///
+/// # Errors
+/// When there is none.
+pub fn vdso() -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let pid = std::process::id() as i32;
+    let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
+    let mut bytes = vec![0; (map.end - map.start) as usize];
+    fs::File::open("/proc/self/mem")?.read_exact_at(&mut bytes, map.start)?;
+    Ok(bytes)
+}
+
+/// The running kernel's memory as an ELF file (Documentation/filesystems/proc.rst).
+///
+/// # Errors
+/// Those of opening it.
+pub fn kcore() -> io::Result<fs::File> {
+    fs::File::open("/proc/kcore")
+}
+
+/// The first bytes of the running kernel's symbols: reading all of them costs 30 ms.
+///
+/// # Errors
+/// Those of reading it.
+pub fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
+    io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
+}
+
+/// The loaded modules, a line each; empty where the kernel has none.
+pub fn modules() -> String {
+    fs::read_to_string("/proc/modules").unwrap_or_default()
+}
+
 /// A number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
 fn status_number(pid: &str, key: &str, radix: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::event::{pmu, tracepoint};
 use crate::kernel::limits::{self, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, Rights};
+use crate::kernel::privilege::{self, PROGRAM, setcap};
 use crate::source::live::error::refusal;
 
 /// How an item stands.
@@ -43,6 +44,7 @@ fn item(name: &'static str, state: State, found: impl Into<String>, remedy: impl
 pub fn examine() -> Vec<Item> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
+    items.push(capabilities(rights.caps, privilege::given_up()));
     items.push(hardware(pmu::has_hardware(Path::new(pmu::SYSFS))));
     items.push(probes(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
@@ -150,15 +152,31 @@ fn kernel_names(rights: &Rights) -> Item {
     }
 }
 
+/// What the user's capabilities give, and whether the program's file lends more than it should. `lent` is what of
+/// that was given up.
+fn capabilities(caps: u64, lent: Option<u64>) -> Item {
+    let words = |has: bool| {
+        let list = privilege::WANTED.iter().filter(|one| (caps >> one.number & 1 == 1) == has);
+        list.map(|one| format!("{} ({})", one.name, one.gives)).collect::<Vec<_>>().join(", ")
+    };
+    let (has, lacks) = (words(true), words(false));
+    match lent {
+        Some(1..) => item(
+            "capabilities",
+            State::Limited,
+            "the program's file lends more than sampling wants, by which any user could read any file: given up",
+            format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
+        ),
+        _ if lacks.is_empty() => item("capabilities", State::Good, has, ""),
+        _ if has.is_empty() => item("capabilities", State::Limited, format!("none of {lacks}"), setcap()),
+        _ => item("capabilities", State::Limited, format!("{has}; not {lacks}"), setcap()),
+    }
+}
+
 fn bpf(rights: &Rights) -> Item {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
         true => item("BPF", State::Good, "programs can be loaded", ""),
-        false => item(
-            "BPF",
-            State::Limited,
-            "no CAP_BPF and CAP_PERFMON",
-            "Run as root, or setcap cap_bpf,cap_perfmon=ep on the program.",
-        ),
+        false => item("BPF", State::Limited, "no CAP_BPF and CAP_PERFMON", format!("Run as root, or {}", setcap())),
     }
 }
 
@@ -238,6 +256,20 @@ mod tests {
         assert!(text(&rights_items(&seccomp)).contains("--cap-add PERFMON"));
         assert!(text(&rights_items(&rights(4, 1 << CAP_PERFMON))).contains("only root"));
         assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == State::Good));
+    }
+
+    #[test]
+    fn capabilities_are_told_with_what_they_give() {
+        let all = privilege::WANTED.iter().fold(0, |set, one| set | 1 << one.number);
+        assert_eq!(capabilities(u64::MAX, None).state, State::Good);
+        assert_eq!(capabilities(all, Some(0)).state, State::Good);
+        for one in privilege::WANTED {
+            let without = capabilities(all & !(1 << one.number), None);
+            assert!(without.state == State::Limited && without.remedy.contains("cap_perfmon,cap_bpf,cap_syslog=ep"));
+            assert!(without.found.contains(&format!("not {} ({})", one.name, one.gives)), "{}", without.found);
+        }
+        let too_much = capabilities(all, Some(1 << limits::CAP_DAC_READ_SEARCH));
+        assert!(too_much.state == State::Limited && too_much.found.contains("any user could read any file"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
+use crate::symbols::door::Namers;
 use crate::symbols::given::Given;
 
 use crate::event::{CallGraph, Event};
@@ -55,6 +56,8 @@ pub struct Info {
     pub host_of: Vec<u16>,
     /// Whether it comes while it is recorded, by a pipe.
     pub flows: bool,
+    /// Who may have written what is read, and so names files; root and, live, the kernel are not mentioned.
+    pub authors: Namers,
 }
 
 /// One of several machines whose records come together.
@@ -95,6 +98,7 @@ impl Info {
             hosts: Vec::new(),
             host_of: Vec::new(),
             flows: false,
+            authors: Namers::default(),
         }
     }
 }

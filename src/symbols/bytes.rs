@@ -1,4 +1,4 @@
-//! A file's content, wherever it is held: mapped, or in memory when it was made there.
+//! A file's content, wherever it is held: mapped or copied, or in memory when it was made there.
 
 use std::fs::File;
 use std::io;
@@ -17,6 +17,11 @@ pub enum Bytes {
 impl Bytes {
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
+    }
+
+    /// Whether parts of it were left out and read as zeroes, as what others can change has no more room.
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Self::Mapped(mapped) if mapped.is_cut())
     }
 
     /// Drops what was read of a file from memory; it is read again when it is needed.

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use object::{Object, ObjectSection};
 
 use super::bytes::Bytes;
+use super::door::Namers;
 use super::elf::{self, Elf, ElfError, Kind, Segments};
-use super::places::{self, Places};
+use super::places::Places;
 use super::plt;
 use super::resolver::Options;
 use super::table::SymbolTable;
+use crate::kernel::procfs;
 use crate::perfdata::unpack::{self, Purse};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoKind};
@@ -32,6 +34,8 @@ pub struct Image {
     pub shared: Option<Bytes>,
     /// What was left out of it, and why.
     pub left_out: Vec<String>,
+    /// Those who had a say in which files these are, and in what they name.
+    pub namers: Namers,
 }
 
 /// A file's functions and where they were found.
@@ -53,24 +57,26 @@ impl Image {
     /// # Errors
     /// In words, why there is none.
     pub fn open(dso: &Dso, options: &Options) -> Result<Self, String> {
-        let places = Places::new(dso, options);
+        let mut places = Places::new(dso, options).map_err(|e| e.to_string())?;
         let vdso = dso.kind == DsoKind::Vdso;
         // What a cache holds under the build id is the file itself, whatever lies at its path now.
         let kind = if vdso { "vdso" } else { "elf" };
-        let cached = dso.build_id.and_then(|id| Bytes::of(&places.cached(&id, kind)?).ok());
-        let cached = cached.and_then(|bytes| Self::of(bytes).ok());
-        if let Some(image) = cached.filter(|i| i.build_id.is_none() || i.build_id == dso.build_id) {
-            return Ok(image.with_debug(&places));
+        let cached = dso.build_id.and_then(|id| places.cached(&id, kind));
+        let cached = cached.and_then(|file| Some((Self::of(Bytes::of(&file).ok()?).ok()?, file)));
+        if let Some((image, file)) = cached.filter(|(i, _)| i.build_id.is_none() || i.build_id == dso.build_id) {
+            places.hear(&file);
+            return Ok(image.with_debug(places));
         }
         let mut user = 0;
         let bytes = if vdso {
             if !options.is_own_kernel(dso) {
                 return Err("the vDSO of the recorded machine is not here".into());
             }
-            Bytes::from(places::vdso().map_err(|e| e.to_string())?)
+            Bytes::from(procfs::vdso().map_err(|e| e.to_string())?)
         } else {
             let file = places.main().map_err(|e| e.to_string())?;
             user = owner(&file);
+            places.hear(&file);
             Bytes::of(&file).map_err(|e| e.to_string())?
         };
         let image = Self { user, ..Self::of(bytes).map_err(|e| e.to_string())? };
@@ -78,7 +84,7 @@ impl Image {
             (Some(want), Some(have)) if want != have => {
                 Err(format!("the file has build id {have}, but {want} was mapped"))
             }
-            _ => Ok(image.with_debug(&places)),
+            _ => Ok(image.with_debug(places)),
         }
     }
 
@@ -86,24 +92,30 @@ impl Image {
     pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
         let file = elf::parse(&bytes)?;
         let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
-        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None, left_out: Vec::new() })
+        let (namers, left_out) = (Namers::default(), Vec::new());
+        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None, left_out, namers })
     }
 
     /// Finds the separate debug file: by build id, else by name and checksum.
-    fn with_debug(mut self, places: &Places<'_>) -> Self {
+    fn with_debug(mut self, mut places: Places<'_>) -> Self {
         let by_id = self.build_id.and_then(|id| places.by_build_id(&id));
-        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path, owner(&file))));
+        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path, file)));
         let same_id = |bytes: &Bytes| elf::parse(bytes).ok().and_then(|file| elf::build_id(&file)) == self.build_id;
-        let found = by_id.filter(|(bytes, ..)| same_id(bytes)).or_else(|| self.linked(places));
-        if let Some((bytes, path, user)) = found {
-            self.user = if self.user == 0 { user } else { self.user };
+        let found = by_id.filter(|(bytes, ..)| same_id(bytes)).or_else(|| self.linked(&places));
+        if let Some((bytes, path, file)) = found {
+            self.user = if self.user == 0 { owner(&file) } else { self.user };
             self.debug = Some((bytes, path));
+            places.hear(&file);
         }
-        self.shared = self.find_shared(places);
+        if let Some((bytes, file)) = self.find_shared(&places) {
+            self.shared = Some(bytes);
+            places.hear(&file);
+        }
+        self.namers = places.namers().clone();
         self
     }
 
-    fn linked(&mut self, places: &Places<'_>) -> Option<(Bytes, PathBuf, u32)> {
+    fn linked(&mut self, places: &Places<'_>) -> Option<(Bytes, PathBuf, File)> {
         let bytes = self.bytes.clone();
         let file = elf::parse(&bytes).ok()?;
         let (name, crc) = file.gnu_debuglink().ok()??;
@@ -119,12 +131,12 @@ impl Image {
                     }
                 };
             bytes.rest();
-            same.then(|| (bytes, path, owner(&file)))
+            same.then_some((bytes, path, file))
         })
     }
 
     /// The file that `.gnu_debugaltlink` names, by build id or by path.
-    fn find_shared(&self, places: &Places<'_>) -> Option<Bytes> {
+    fn find_shared(&self, places: &Places<'_>) -> Option<(Bytes, File)> {
         let (bytes, path) = match &self.debug {
             Some((bytes, path)) => (bytes, path.clone()),
             None => (&self.bytes, PathBuf::from("/")),
@@ -135,7 +147,13 @@ impl Image {
         let found = places.by_build_id(&id).map(|(file, _)| file).or_else(|| places.beside(&path, name))?;
         let bytes = Bytes::of(&found).ok()?;
         let same = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file)) == Some(id);
-        same.then_some(bytes)
+        same.then_some((bytes, found))
+    }
+
+    /// Whether one of its files was read in part.
+    pub fn is_cut(&self) -> bool {
+        let others = self.debug.iter().map(|(bytes, _)| bytes).chain(&self.shared);
+        others.chain([&self.bytes]).any(Bytes::is_cut)
     }
 
     /// The file that DWARF is in: the debug file where it has some, else the file itself.
@@ -222,7 +240,7 @@ const MINI: &str = ".gnu_debugdata";
 
 /// The build id of a file that is mapped, as it lies there now.
 pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
-    let bytes = Bytes::of(&Places::new(dso, options).main().ok()?).ok()?;
+    let bytes = Bytes::of(&Places::new(dso, options).ok()?.main().ok()?).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
 }
 

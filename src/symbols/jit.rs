@@ -2,24 +2,22 @@
 //! hexadecimal (tools/perf/Documentation/jit-interface.txt), and jitdump files (jitdump-specification.txt
 //! there). Both are read on as they grow.
 //!
-//! Anybody can put a file into /tmp: links are not followed, and it must belong to the process's user, to
-//! root, or to us.
+//! Anybody can put a file into /tmp, so whose it is decides whether it is believed ([`super::door`]).
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
-
 use super::jitdump;
-use super::places::{Owner, root_of};
+use super::places::Places;
 use super::resolver::Options;
 use super::table::Symbol;
 use super::told::Told;
+use crate::kernel::identity::Identity;
 use crate::session::Dso;
 
 /// How often a file is looked at again, at most.
@@ -105,8 +103,8 @@ impl Jit {
             wanted.push((PathBuf::from(OsStr::from_bytes(dump)), true));
         }
         // Who a process belongs to is known before its files are opened.
-        let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Owner::of(pid).ok());
-        let (user, state) = (via.map(|owner| owner.uid), State::Reading);
+        let via = dso.via.filter(|_| live).and_then(|(pid, ..)| Identity::of_process(pid).ok());
+        let (user, state) = (via.map(|who| who.uid), State::Reading);
         Self { files: Vec::new(), told: Told::new(most), state, read: 0, wanted, live, most, user }
     }
 
@@ -165,7 +163,7 @@ impl Jit {
     /// `true` when all files are read.
     fn visit(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
-            match open(&path, dump, dso, options) {
+            match Places::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {
                     self.user = self.user.or(file.metadata().map(|meta| meta.uid()).ok());
                     self.files.push(Growing { file, upto: 0, dump });
@@ -192,56 +190,6 @@ impl Jit {
         }
         Ok(true)
     }
-}
-
-/// Opens a JIT's file: in the process's own root and by its own number while it lives.
-fn open(path: &Path, dump: bool, dso: &Dso, options: &Options) -> io::Result<File> {
-    let ours = rustix::process::geteuid().as_raw();
-    let pid = dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid);
-    if let Some(pid) = pid
-        && let (Ok(root), Ok(owner)) = (root_of(pid), Owner::of(pid))
-    {
-        let inside = if dump { path.to_path_buf() } else { format!("/tmp/perf-{}.map", own_number(pid)).into() };
-        match believed(Some(&root), &inside, &[owner.uid, 0]) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            opened => return opened,
-        }
-        return believed(None, path, &[owner.uid, 0, ours]);
-    }
-    let place = options.symfs.as_ref().map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
-    believed(None, place.as_deref().unwrap_or(path), &[0, ours])
-}
-
-/// The number that a process knows itself by (`NSpid` in /proc/PID/status).
-fn own_number(pid: i32) -> i32 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
-    line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
-}
-
-/// Opens a plain file of one of these users, without following links.
-fn believed(root: Option<&File>, path: &Path, owners: &[u32]) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = match root {
-        Some(root) => openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT),
-        None => openat(CWD, path, flags, Mode::empty()),
-    };
-    let file = match opened {
-        Ok(fd) => File::from(fd),
-        Err(rustix::io::Errno::LOOP) => {
-            return Err(io::Error::other(format!("{} is a link, which is not followed", path.display())));
-        }
-        Err(e) => return Err(e.into()),
-    };
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other(format!("{} is no plain file", path.display())));
-    }
-    if !owners.contains(&meta.uid()) {
-        let words = format!("{} belongs to user {}, so it is not believed", path.display(), meta.uid());
-        return Err(io::Error::other(words));
-    }
-    Ok(file)
 }
 
 /// Takes in the whole lines that are new of a map file.
@@ -336,20 +284,5 @@ mod tests {
         let mut long = Slice { bytes: usize::MAX, until: Instant::now() + Duration::from_secs(600) };
         assert_eq!(read_map(&file, &mut 0, &mut small, &mut long).expect("read"), Read::Full);
         assert!(small.memory() <= 1 << 20);
-    }
-
-    #[test]
-    fn what_others_planted_is_refused() {
-        let dir = tempfile::tempdir().expect("dir");
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("map"), b"1000 10 a\n").expect("write");
-        std::os::unix::fs::symlink("/etc/passwd", at("link")).expect("link");
-        rustix::fs::mkfifoat(CWD, at("fifo"), Mode::RUSR).expect("fifo");
-        let ours = rustix::process::geteuid().as_raw();
-        assert!(believed(None, &at("map"), &[ours]).is_ok());
-        let no = |name: &str, owner| believed(None, &at(name), &[owner]).expect_err("refused").to_string();
-        assert!(no("map", ours + 1).contains("not believed"));
-        assert!(no("link", ours).contains("a link"));
-        assert!(no("fifo", ours).contains("no plain file"));
     }
 }

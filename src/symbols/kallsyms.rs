@@ -1,11 +1,12 @@
 //! /proc/kallsyms: the kernel's functions, and where modules and BPF programs lie
 //! (`kernel/kallsyms.c`; with kptr_restrict all addresses read as zero).
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::door;
 use super::table::{Binding, Builder, Raw, SymbolTable};
+use crate::kernel::procfs;
 
 /// The kernel's functions in one table, since they live in one address space.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ const PIECE: usize = 1 << 16;
 impl Kallsyms {
     /// Reads a kallsyms file, piece by piece.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = door::own(path)?;
         let mut reader = Reader::default();
         let mut buffer = vec![0; PIECE];
         let mut kept = 0;
@@ -119,7 +120,7 @@ pub struct Module {
 
 /// The loaded modules; none when the kernel has no modules or hides their addresses.
 pub fn modules() -> Vec<Module> {
-    parse_modules(&std::fs::read_to_string("/proc/modules").unwrap_or_default())
+    parse_modules(&procfs::modules())
 }
 
 fn parse_modules(text: &str) -> Vec<Module> {

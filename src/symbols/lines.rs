@@ -14,6 +14,7 @@ use self_cell::self_cell;
 use super::bytes::Bytes;
 use super::cost;
 use super::demangle::{Form, demangle};
+use super::door::Namers;
 use super::elf::{self, Segments};
 use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
@@ -137,6 +138,7 @@ const ALL: [SectionId; 12] = [
 struct OneFile {
     parsed: Parsed,
     segments: Segments,
+    namers: Namers,
     /// Interned, since a file has few names for many lines.
     files: FxHashMap<String, Arc<str>>,
 }
@@ -155,8 +157,8 @@ impl OneFile {
             }
         }
         let parsed = Parsed::try_new(sections, Sections::context).ok();
-        let (segments, files) = (image.segments, FxHashMap::default());
-        Ok((parsed.map(|parsed| Self { parsed, segments, files }), image.user))
+        let Image { segments, namers, user, .. } = image;
+        Ok((parsed.map(|parsed| Self { parsed, segments, namers, files: FxHashMap::default() }), user))
     }
 
     /// The functions at an address as linked, innermost first.
@@ -271,6 +273,11 @@ impl Lines {
         for gone in self.shares.excess() {
             self.files.remove(&gone);
         }
+    }
+
+    /// Those who had a say in which source files a DSO has; `None` where it names none.
+    pub fn namers(&self, dso: DsoId) -> Option<&Namers> {
+        self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 
     /// What was parsed is parsed again when it is needed; that is better than to hold it all.

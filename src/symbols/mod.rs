@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod code;
 mod cost;
 pub mod demangle;
+pub mod door;
 pub mod elf;
 pub mod given;
 pub mod image;

@@ -1,64 +1,55 @@
-//! Finds files: the one that was really mapped (through the process while it lives, so containers and
-//! deleted programs resolve), and those that hold what was split off from it.
-//!
-//! Paths come from profiled processes and from recordings. They are followed inside the process's own
-//! root, opened only when they are plain files, and read only where the process could have read them.
+//! Where the files of a DSO lie: the one that was really mapped (through the process while it lives, so
+//! containers and deleted programs resolve), and those that hold what was split off from it.
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
-
+use super::door::{self, Door, Namers, Purpose};
 use super::resolver::Options;
+use crate::kernel::identity::Identity;
 use crate::kernel::procfs;
 use crate::record::kinds::{BuildId, FileId};
 use crate::session::Dso;
-
-/// Files beyond this are not read for symbols.
-const MAX_SIZE: u64 = 64 << 30;
 
 /// Where a DSO's files are looked for.
 #[derive(Debug)]
 pub struct Places<'a> {
     dso: &'a Dso,
     options: &'a Options,
-    /// The root directory of the process that had it mapped, and whose process that is.
-    inside: Option<(File, Owner)>,
-}
-
-/// What a process may read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub uid: u32,
-    pub gid: u32,
-}
-
-impl Owner {
-    /// The owner of a process, by its directory in /proc.
-    pub fn of(pid: i32) -> io::Result<Self> {
-        let meta = std::fs::metadata(format!("/proc/{pid}"))?;
-        Ok(Self { uid: meta.uid(), gid: meta.gid() })
-    }
-
-    fn may_read(self, meta: &Metadata) -> bool {
-        let mode = meta.mode();
-        self.uid == 0
-            || mode & 0o004 != 0
-            || mode & 0o400 != 0 && meta.uid() == self.uid
-            || mode & 0o040 != 0 && meta.gid() == self.gid
-    }
+    door: Door,
+    /// Whether the door is that of a process which had it mapped.
+    inside: bool,
 }
 
 impl<'a> Places<'a> {
-    pub fn new(dso: &'a Dso, options: &'a Options) -> Self {
-        let pid = dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid);
-        let inside = pid.and_then(|pid| Some((root_of(pid).ok()?, Owner::of(pid).ok()?)));
-        Self { dso, options, inside }
+    /// The files that a process sees while it lives, else those below the directory that stands for its machine,
+    /// else those of this machine.
+    ///
+    /// # Errors
+    /// When none of these roots can be looked into.
+    pub fn new(dso: &'a Dso, options: &'a Options) -> io::Result<Self> {
+        if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
+            return Ok(Self { dso, options, door, inside: true });
+        }
+        let door = match &options.symfs {
+            Some(root) => Door::new(procfs::directory(root)?, options.authors.clone()),
+            None => Door::here(options.authors.clone())?,
+        };
+        Ok(Self { dso, options, door, inside: false })
+    }
+
+    /// Takes in who may have written a file: it has a say in all that is opened from now on.
+    pub fn hear(&mut self, file: &File) {
+        self.door.namers.add_writers(file);
+    }
+
+    /// Those who have had a say so far.
+    pub fn namers(&self) -> &Namers {
+        &self.door.namers
     }
 
     /// The file itself.
@@ -66,14 +57,13 @@ impl<'a> Places<'a> {
     /// # Errors
     /// When it is nowhere, or another file has its name now.
     pub fn main(&self) -> io::Result<File> {
-        if let Some((pid, start, end)) = self.dso.via.filter(|_| self.inside.is_some()) {
-            // map_files leads to the very inode that is mapped, whatever its name means now.
-            if let Ok(file) = plain(Path::new(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"))) {
-                return Ok(file);
-            }
+        if let Some((pid, start, end)) = self.dso.via.filter(|_| self.inside)
+            && let Ok(file) = door::mapped(pid, start, end)
+        {
+            return Ok(file);
         }
         let path = self.path();
-        let file = self.open(path)?;
+        let file = self.door.open(path, Purpose::Code)?;
         // A build id says more than an inode, and is compared once the file is read.
         let by_inode = self.options.symfs.is_none() && (self.options.live || self.dso.build_id.is_none());
         if by_inode && !is_same(&file, &self.dso.file) {
@@ -85,24 +75,22 @@ impl<'a> Places<'a> {
 
     /// What a cache of files by build id has of it: `elf`, `debug` or `vdso`.
     pub fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
-        plain(&in_cache(&self.options.caches, id, kind)?).ok()
+        door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
 
     /// The separate debug file of a build id, where distributions install them (gdb's "build ID" method,
     /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the caches of perf and of debuginfod.
     pub fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
-        let path: PathBuf = format!("/usr/lib/debug/.build-id/{}/{}.debug", hex.get(..2)?, hex.get(2..)?).into();
-        let flat = self.options.symfs.as_ref().and_then(|root| {
-            let path = root.join(format!(".build-id/{}/{}.debug", &hex[..2], &hex[2..]));
-            Some((plain(&path).ok()?, path))
-        });
+        let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
+        let installed = |dir| below(dir).and_then(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)));
+        let flat = || installed("/.build-id").filter(|_| self.options.symfs.is_some());
         let cached = || self.cached(id, "debug").map(|file| (file, PathBuf::from("the build-id cache")));
         let fetched = || {
             let name = Path::new(&hex).join("debuginfo");
-            self.options.debuginfod.iter().map(|dir| dir.join(&name)).find_map(|p| Some((plain(&p).ok()?, p)))
+            self.options.debuginfod.iter().map(|dir| dir.join(&name)).find_map(|p| Some((door::own(&p).ok()?, p)))
         };
-        self.open(&path).ok().map(|file| (file, path.clone())).or(flat).or_else(cached).or_else(fetched)
+        installed("/usr/lib/debug/.build-id").or_else(flat).or_else(cached).or_else(fetched)
     }
 
     /// A file that `.gnu_debuglink` names: beside the program, in `.debug` there, or below
@@ -117,63 +105,51 @@ impl<'a> Places<'a> {
             }
             _ => Vec::new(),
         };
-        list.into_iter().filter_map(|path| Some((self.open(&path).ok()?, path)))
+        list.into_iter().filter_map(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)))
     }
 
     /// A file by its name, absolute or beside another one.
     pub fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
         let name = Path::new(OsStr::from_bytes(name));
-        self.open(&base.parent()?.join(name)).ok()
+        self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
+    }
+
+    /// A source file that debug information names, which these had a say in.
+    ///
+    /// # Errors
+    /// As [`Door::open`].
+    pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
+        self.door.namers.extend(namers.clone());
+        self.door.open(path, Purpose::Source)
+    }
+
+    /// What its process's JIT writes at a path, or under the number that the process knows itself by.
+    ///
+    /// # Errors
+    /// As [`Door::believed`].
+    pub fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
+        let Some((pid, ..)) = self.dso.via.filter(|_| self.inside) else { return self.door.believed(path) };
+        let own = || PathBuf::from(format!("/tmp/perf-{}.map", procfs::own_number(pid)));
+        let inside = if dump { path.to_path_buf() } else { own() };
+        match self.door.believed(&inside) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Door::here(self.door.namers.clone())?.believed(path),
+            opened => opened,
+        }
     }
 
     fn path(&self) -> &Path {
         let raw = self.dso.raw_path.strip_suffix(b" (deleted)").unwrap_or(&self.dso.raw_path);
         Path::new(OsStr::from_bytes(raw))
     }
-
-    /// Opens a path of the profiled machine: inside the process, below the directory that stands for that
-    /// machine, or here.
-    fn open(&self, path: &Path) -> io::Result<File> {
-        if let Some(root) = &self.options.symfs {
-            return plain(&root.join(path.strip_prefix("/").unwrap_or(path)));
-        }
-        if let Some((root, owner)) = &self.inside {
-            let file = within(root, path)?;
-            return if owner.may_read(&file.metadata()?) {
-                Ok(file)
-            } else {
-                Err(io::Error::other(format!("{} may not be read by the process's user", path.display())))
-            };
-        }
-        plain(path)
-    }
 }
 
-/// The root directory of a process.
-pub fn root_of(pid: i32) -> io::Result<File> {
-    let flags = libc::O_PATH | libc::O_DIRECTORY;
-    File::options().read(true).custom_flags(flags).open(format!("/proc/{pid}/root"))
+fn process_of(dso: &Dso, options: &Options) -> Option<i32> {
+    dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
 }
 
-/// Opens a plain file below a directory that is the root for links too (openat2(2), Linux 5.6).
-pub fn within(root: &File, path: &Path) -> io::Result<File> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let rules = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let place = openat2(root, path, flags, Mode::empty(), rules)?;
-    reopen(&File::from(place))
-}
-
-/// Opens a plain file, and nothing else: to open a device can set something off, a FIFO blocks.
-pub fn plain(path: &Path) -> io::Result<File> {
-    reopen(&File::options().read(true).custom_flags(libc::O_PATH).open(path)?)
-}
-
-fn reopen(place: &File) -> io::Result<File> {
-    let meta = place.metadata()?;
-    if !meta.is_file() || meta.len() > MAX_SIZE {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
-    }
-    File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))
+/// The files that a process sees. Whoever runs it decides what lies at a path there.
+fn of_process(pid: i32) -> io::Result<Door> {
+    Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
 }
 
 /// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
@@ -200,48 +176,37 @@ fn is_same(file: &File, id: &FileId) -> bool {
         && (libc::major(dev) == major && libc::minor(dev) == minor || libc::major(dev) == 0 || major == 0)
 }
 
-/// The bytes of our own vDSO, which every process of this boot shares.
-pub fn vdso() -> io::Result<Vec<u8>> {
-    let pid = std::process::id() as i32;
-    let map = procfs::exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
-    let mut bytes = vec![0; (map.end - map.start) as usize];
-    File::open("/proc/self/mem")?.read_exact_at(&mut bytes, map.start)?;
-    Ok(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::Mmap;
+    use crate::session::{Origin, Session};
 
-    #[test]
-    fn only_plain_files_and_only_inside_the_root() {
-        let dir = tempfile::tempdir().expect("dir");
-        std::fs::write(dir.path().join("inner"), b"inner").expect("write");
-        std::os::unix::fs::symlink("/inner", dir.path().join("link")).expect("link");
-        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("out")).expect("link");
-        let root = File::options().read(true).custom_flags(libc::O_PATH).open(dir.path()).expect("root");
-        // A link is followed as the process would follow it: from its own root.
-        let file = within(&root, Path::new("/link")).expect("inside");
-        assert_eq!(file.metadata().expect("meta").len(), 5);
-        assert!(within(&root, Path::new("/out")).is_err());
-        assert!(within(&root, Path::new("/../../../../../../etc/passwd")).is_err());
-        rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("fifo"), Mode::RUSR).expect("fifo");
-        assert!(plain(&dir.path().join("fifo")).is_err());
-        assert!(plain(dir.path()).is_err());
-        assert!(plain(Path::new("/dev/null")).is_err());
+    /// The DSO of a file that a recording says was mapped.
+    fn dso(path: &Path, file: FileId) -> Dso {
+        let mut session = Session::new(Origin::Recorded);
+        let name = path.as_os_str().as_bytes();
+        let map = Mmap { pid: 1, tid: 1, start: 0, len: 0x1000, pgoff: 0, file, prot: 5, flags: 2, name };
+        session.apply(&Record::Mmap(map), 0);
+        session.dsos.of_map(session.user_map(1, 0x10)).clone()
     }
 
     #[test]
-    fn what_a_user_may_read() {
-        use std::os::unix::fs::PermissionsExt;
+    fn another_file_under_the_name_is_told_by_device_and_inode() {
         let file = tempfile::NamedTempFile::new().expect("file");
-        let meta = |mode| {
-            file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).expect("mode");
-            file.as_file().metadata().expect("meta")
-        };
-        let own = meta(0o600).uid();
-        let stranger = Owner { uid: own.wrapping_add(7), gid: u32::MAX };
-        assert!(!stranger.may_read(&meta(0o600)) && stranger.may_read(&meta(0o604)));
-        assert!(Owner { uid: own, ..stranger }.may_read(&meta(0o600)));
+        let meta = file.as_file().metadata().expect("meta");
+        let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+        let id = |major, inode| FileId::Inode { major, minor, inode, generation: 0 };
+        let options = Options { live: false, ..Options::live() };
+        let main = |id| Places::new(&dso(file.path(), id), &options).expect("places").main().map(|_| ());
+        main(id(major, meta.ino())).expect("the file itself");
+        let said = main(id(major, meta.ino() + 1)).expect_err("another inode").to_string();
+        assert!(said.contains("is not the file that was mapped"), "{said}");
+        // Where one of both devices has no number of its own, only the inode tells.
+        main(id(0, meta.ino())).expect("the inode agrees");
+        if major != 0 {
+            main(id(major + 1, meta.ino())).expect_err("another device");
+        }
     }
 }

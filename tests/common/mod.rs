@@ -42,6 +42,9 @@ pub fn data(name: &str) -> PathBuf {
 /// Lays the recorded programs out under the paths that they had.
 pub fn symfs() -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("dir");
+    // Whoever owns the recordings here names these files, so they must be able to read them.
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(root.path(), all).expect("mode");
     let bin = root.path().join("tmp/research/perf-tui/w/a");
     std::fs::create_dir_all(&bin).expect("mkdir");
     for entry in std::fs::read_dir(data("bin")).expect("bin").flatten() {

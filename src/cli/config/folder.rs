@@ -4,13 +4,15 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::kernel::privilege;
+
 /// Larger files are no configuration.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The folder of the user's configuration (XDG Base Directory Specification); `None` without a home.
 pub fn folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    let config = privilege::directory("XDG_CONFIG_HOME")
+        .or_else(|| privilege::directory("HOME").map(|home| home.join(".config")))?;
     Some(config.join("perfprof-tui"))
 }
 
@@ -27,7 +29,7 @@ pub fn private_file(path: &Path) -> Result<Option<String>, String> {
     };
     let meta = file.metadata().map_err(|error| fail(&error))?;
     let me = rustix::process::geteuid().as_raw();
-    let invoker = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let invoker = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     if !is_trusted(meta.uid(), meta.mode(), me, invoker) {
         return Err(fail(&"left out: it belongs to somebody else, or everybody may write it"));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::event::spec::{Capture, Places};
 use crate::event::{Event, referee};
 use crate::kernel::bpf::LoadError;
+use crate::kernel::privilege::setcap;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 
 use super::error::OpenError;
@@ -17,16 +18,15 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
 }
 
 /// Why a program was not loaded (bpf(2), ERRORS), and what to do.
-fn refused_program(error: &LoadError) -> (String, &'static str) {
+fn refused_program(error: &LoadError) -> (String, String) {
     let no_bpf = "--where and f filter what is shown.";
     match error.errno {
-        Errno::PERM | Errno::ACCESS if error.log.is_empty() => (
-            "BPF programs are not allowed to this user".to_owned(),
-            "Run as root, or setcap cap_bpf,cap_perfmon; --where and f filter what is shown.",
-        ),
-        Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf),
-        errno if error.log.is_empty() => (format!("the kernel says {errno}"), ""),
-        errno => (format!("the kernel's verifier says {}: {errno}", error.log), ""),
+        Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
+            ("BPF programs are not allowed to this user".to_owned(), format!("Run as root, or {}; {no_bpf}", setcap()))
+        }
+        Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf.to_owned()),
+        errno if error.log.is_empty() => (format!("the kernel says {errno}"), String::new()),
+        errno => (format!("the kernel's verifier says {}: {errno}", error.log), String::new()),
     }
 }
 
@@ -58,7 +58,7 @@ impl Slot {
                 Some(loaded) => loaded,
                 None => program.insert(Arc::new(sys.load(wanted).map_err(|error| {
                     let (reason, remedy) = refused_program(&error);
-                    fail(event, filter, reason, remedy)
+                    fail(event, filter, reason, &remedy)
                 })?)),
             };
             let set = sys.ioctl(fd.as_fd(), Ioctl::SetBpf(loaded.fd()));

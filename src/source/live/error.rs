@@ -3,6 +3,7 @@
 
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::kernel::limits::Rights;
+use crate::kernel::privilege::setcap;
 use crate::kernel::sys::Errno;
 
 /// An event or a ring that could not be had.
@@ -140,8 +141,7 @@ pub fn refusal(rights: &Rights) -> (String, String) {
             "Lockdown is chosen at boot; see /sys/kernel/security/lockdown.".into(),
         );
     }
-    let setcap =
-        "setcap cap_perfmon,cap_bpf,cap_syslog,cap_dac_read_search,cap_sys_ptrace=ep $(command -v perfprof-tui)";
+    let setcap = setcap();
     if rights.paranoid >= 3 {
         return (
             format!("kernel.perf_event_paranoid is {}: only root may use perf events", rights.paranoid),

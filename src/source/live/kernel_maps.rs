@@ -1,8 +1,7 @@
 //! The kernel's own mappings as records: its text and its modules, as perf writes them at the
 //! start of a recording.
 
-use std::io::Read;
-
+use crate::kernel::procfs;
 use crate::perfdata::EventDesc;
 use crate::record::kinds::{FileId, Mmap};
 use crate::record::{Layout, SampleId};
@@ -33,10 +32,10 @@ fn map(start: u64, len: u64, name: &str) -> Mmap<'_> {
     Mmap { pid: -1, tid: 0, start, len, pgoff: start, file: FileId::None, prot: 4, flags: 0, name: name.as_bytes() }
 }
 
-/// The address of `_text`, from the first lines of kallsyms: reading all of it costs 30 ms.
+/// The address of `_text`, from the first lines of kallsyms where it stands there.
 fn text_start() -> Option<u64> {
     let mut head = vec![0; 64 << 10];
-    let n = std::fs::File::open("/proc/kallsyms").ok()?.read(&mut head).ok()?;
+    let n = procfs::kallsyms_head(&mut head).ok()?;
     let known = kallsyms::Kallsyms::parse(&head[..n]);
     known
         .text

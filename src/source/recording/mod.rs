@@ -17,6 +17,7 @@ use crate::perfdata::{EventDesc, info};
 use crate::record::kinds::BuildId;
 use crate::session::Origin;
 use crate::session::marks::{self, TimeMark};
+use crate::symbols::door::Namers;
 use crate::symbols::given::Given;
 
 use super::{Batch, Control, Info, Source, SourceError, Step};
@@ -81,6 +82,12 @@ impl RecordingSource {
         Self { name, turns: Turns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
     }
 
+    /// With those who may have written it.
+    pub fn by(mut self, authors: Namers) -> Self {
+        self.info.authors = authors;
+        self
+    }
+
     fn progress(&self) -> (u64, u64) {
         let one = |(done, all): (u64, u64), input: &Input| {
             let (d, a) = input.progress();
@@ -119,6 +126,7 @@ fn describe(
         build_ids: std::mem::take(&mut beside.build_ids),
         inputs: inputs_events,
         flows: inputs.iter().any(Input::flows),
+        authors: Namers::default(),
         events,
     }
 }

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use crate::kernel::identity::Identity;
+use crate::kernel::procfs;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
 use crate::source::text::{self, TextSource};
 use crate::source::{Source, SourceError};
+use crate::symbols::door::{self, Door, Namers, Purpose};
 
 use super::RecordingSource;
 use super::input::{Beside, Input};
@@ -31,13 +34,13 @@ pub fn open_as(
     name: Option<String>,
     hosts: &[Option<String>],
 ) -> Result<Box<dyn Source>, SourceError> {
-    let (mut inputs, mut named) = (Vec::new(), Vec::new());
+    let (mut inputs, mut named, mut authors) = (Vec::new(), Vec::new(), Namers::default());
     let mut absent = Vec::new();
     for (i, path) in paths.iter().enumerate() {
         let remote = hosts.get(i).and_then(Option::as_deref);
         let shown = remote.map_or_else(|| path.display().to_string(), str::to_owned);
         let wrap = |error: ReadError| SourceError::File { path: shown.clone(), error };
-        let kind = match open_one(path) {
+        let kind = match open_one(path, &mut authors) {
             // One machine that does not answer keeps nobody from seeing the others.
             Err(error) if remote.is_some() && paths.len() > 1 => {
                 absent.push(wrap(error));
@@ -55,7 +58,7 @@ pub fn open_as(
             Kind::Text(_) if paths.len() > 1 => {
                 return Err(wrap(ReadError::Holds("samples that could be put together with other files (it is text)")));
             }
-            Kind::Text(source) => return Ok(source),
+            Kind::Text(source) => return Ok(Box::new(source.by(authors))),
         }
     }
     let name = name.unwrap_or_else(|| match paths {
@@ -71,28 +74,33 @@ pub fn open_as(
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    Ok(Box::new(RecordingSource::new(name, inputs, &named, notes)))
+    Ok(Box::new(RecordingSource::new(name, inputs, &named, notes).by(authors)))
 }
 
 enum Kind {
     Records(Vec<Input>),
-    Text(Box<dyn Source>),
+    Text(Box<TextSource>),
 }
 
-fn open_one(path: &Path) -> Result<Kind, ReadError> {
+fn open_one(path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
     if path.as_os_str() == "-" {
         let stdin = File::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(io::Error::from)?);
-        if stdin.metadata()?.is_file() {
-            return from_file(stdin, path);
-        }
-        return from_pipe(stdin, path);
+        return from_open(stdin, path, authors);
     }
-    let meta = std::fs::metadata(path)?;
-    if meta.is_dir() {
-        return directory(path).map(Kind::Records);
+    if std::fs::metadata(path)?.is_dir() {
+        return directory(path, authors).map(Kind::Records);
     }
-    let file = File::open(path)?;
-    if meta.is_file() { from_file(file, path) } else { from_pipe(file, path) }
+    from_open(door::recording(path)?, path, authors)
+}
+
+/// A file has an owner; nobody knows who writes into a pipe.
+fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, ReadError> {
+    if file.metadata()?.is_file() {
+        authors.add_writers(&file);
+        return from_file(file, path);
+    }
+    authors.add(Identity::nobody());
+    from_pipe(file, path)
 }
 
 fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
@@ -216,20 +224,32 @@ fn stream(rec: Recording, reader: Reader) -> Result<Input, ReadError> {
 }
 
 /// `perf record --threads`: DIR/data has the head and what perf itself wrote, DIR/data.N the rings.
-fn directory(path: &Path) -> Result<Vec<Input>, ReadError> {
-    let main = path.join("data");
-    if !main.is_file() {
-        return Err(ReadError::Holds("file named data, which a directory of `perf record --threads` has"));
-    }
-    let head = records(File::open(main)?)?;
-    let mut rings: Vec<(u32, PathBuf)> = std::fs::read_dir(path)?
+fn directory(path: &Path, authors: &mut Namers) -> Result<Vec<Input>, ReadError> {
+    // Our caller names the directory; whoever filled it names what is in it.
+    let root = procfs::directory(path)?;
+    authors.add_writers(&root);
+    let dir = Door::new(root, authors.clone());
+    let mut inside = |name: &str| {
+        let file = dir.open(Path::new(name), Purpose::Stream)?;
+        authors.add_writers(&file);
+        io::Result::Ok(file)
+    };
+    let main = inside("data").map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            ReadError::Holds("file named data, which a directory of `perf record --threads` has")
+        }
+        _ => error.into(),
+    })?;
+    let head = records(main)?;
+    let mut rings: Vec<(u32, String)> = std::fs::read_dir(path)?
         .flatten()
-        .filter_map(|e| Some((e.file_name().to_str()?.strip_prefix("data.")?.parse().ok()?, e.path())))
+        .filter_map(|e| e.file_name().into_string().ok())
+        .filter_map(|name| Some((name.strip_prefix("data.")?.parse().ok()?, name)))
         .collect();
     rings.sort();
     let mut inputs = Vec::new();
     for (_, ring) in rings {
-        let file = File::open(ring)?;
+        let file = inside(&ring)?;
         let end = file.metadata()?.len();
         let rec =
             Recording { events: head.rec.events.clone(), data: 0..end, big: head.rec.big, ..Recording::default() };

@@ -12,6 +12,7 @@ use crate::kernel::attr::Attr;
 use crate::perfdata::EventDesc;
 use crate::perfdata::read::ReadError;
 use crate::session::Origin;
+use crate::symbols::door::Namers;
 
 use super::{Batch, Control, Info, NamedFrame, NamedSample, Source, SourceError, Step};
 
@@ -138,6 +139,12 @@ impl TextSource {
             source.info.events.push(event("samples"));
         }
         Ok(source)
+    }
+
+    /// With those who may have written it.
+    pub fn by(mut self, authors: Namers) -> Self {
+        self.info.authors = authors;
+        self
     }
 
     /// Reads the next line without its end into `self.line`; `false` at the end.

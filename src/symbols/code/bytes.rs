@@ -1,17 +1,17 @@
 //! Where the code of a function is.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use object::{Object, ObjectSection, ObjectSegment};
 
 use super::Machine;
+use crate::kernel::procfs;
 use crate::perfdata::unpack::Purse;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::{self, Elf, Segments};
 use crate::symbols::image::Image;
-use crate::symbols::{Options, places};
+use crate::symbols::{Options, door};
 
 /// Some code, and the address that it was linked for.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ fn of_file(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, S
 fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
     if let Some(path) = options.vmlinux.as_ref().filter(|_| !options.strangers.contains(&dso.host)) {
         let image =
-            places::plain(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;
+            door::own(path).and_then(|file| Bytes::of(&file)).map_err(|e| format!("{}: {e}", path.display()))?;
         let file = elf::parse(&image).map_err(|e| e.to_string())?;
         let text = elf::kernel(&image, &mut Purse::new(options.budget / 2)).ok().and_then(|(_, text, _)| text);
         let moved = dso.text.zip(text).map_or(0, |(then, here)| then.wrapping_sub(here));
@@ -93,7 +93,7 @@ fn of_kernel(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code,
     from_kcore(start, end)
 }
 
-/// /proc/kcore is the kernel's memory as an ELF file (Documentation/filesystems/proc.rst).
+/// From the kernel's memory, which is an ELF file.
 fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
     let missing = |why: String| {
         format!(
@@ -101,7 +101,7 @@ fn from_kcore(start: u64, end: u64) -> Result<Code, String> {
              open or annotate with --vmlinux FILE"
         )
     };
-    let file = File::open("/proc/kcore").map_err(|e| missing(e.to_string()))?;
+    let file = procfs::kcore().map_err(|e| missing(e.to_string()))?;
     let mut head = vec![0; 1 << 16];
     let n = file.read_at(&mut head, 0).map_err(|e| missing(e.to_string()))?;
     head.truncate(n);

@@ -5,9 +5,12 @@ mod arm;
 mod bytes;
 mod x86;
 
+use std::io::Read;
 use std::sync::Arc;
 
+use super::door::{Namers, Purpose};
 use super::lines::{Line, Lines};
+use super::places::Places;
 use super::{Found, Options, Resolver};
 use crate::session::Dso;
 
@@ -61,8 +64,6 @@ pub struct Listing {
 
 /// A function with more code is cut.
 const MAX_CODE: u64 = 1 << 20;
-/// Source files with more are not read.
-const MAX_SOURCE: u64 = 8 << 20;
 const MAX_SOURCES: usize = 64;
 
 /// Takes the function at an address of a DSO apart.
@@ -106,7 +107,8 @@ pub fn list(
         }
         instruction.line = lines.places(dso, instruction.at).into_iter().find_map(|place| place.line);
     }
-    let sources = sources(&instructions);
+    let namers = lines.namers(dso.id).cloned();
+    let sources = namers.map(|namers| sources(&instructions, dso, options, &namers)).unwrap_or_default();
     if !instructions.iter().any(|i| i.line.is_some()) {
         notes.push("no source lines: the file has no debug information".to_owned());
     } else if sources.is_empty() {
@@ -115,20 +117,25 @@ pub fn list(
     Ok(Listing { function: name, dso: dso.path.clone(), start, end, instructions, sources, notes })
 }
 
-/// The source files that are named, where they are plain files that can be read.
-fn sources(instructions: &[Instruction]) -> Vec<(Arc<str>, Vec<String>)> {
+/// The source files that are named, where those who name them may read them.
+fn sources(
+    instructions: &[Instruction],
+    dso: &Dso,
+    options: &Options,
+    namers: &Namers,
+) -> Vec<(Arc<str>, Vec<String>)> {
+    let Ok(mut places) = Places::new(dso, options) else { return Vec::new() };
     let mut names: Vec<Arc<str>> =
         instructions.iter().filter_map(|i| i.line.as_ref()).map(|l| l.file.clone()).collect();
     names.sort_unstable();
     names.dedup();
     names.truncate(MAX_SOURCES);
     let read = |name: Arc<str>| {
-        let file = super::places::plain(std::path::Path::new(&*name)).ok()?;
-        if file.metadata().ok()?.len() > MAX_SOURCE {
-            return None;
-        }
+        let file = places.source(std::path::Path::new(&*name), namers).ok()?;
+        // No more than it had when it was opened: it may grow for ever.
+        let size = file.metadata().ok()?.len().min(Purpose::Source.limit());
         let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut &file, &mut bytes).ok()?;
+        file.take(size).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         Some((name, text.lines().map(str::to_owned).collect()))
     };

@@ -1,0 +1,141 @@
+//! What the program may do that its caller may not: sampling, and nothing else. A file with capabilities, or one
+//! that is setuid, lends its rights to every user; those that open other users' files are given up before anything
+//! is opened, and what the environment says of where to look is not believed.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::process::{getegid, geteuid, getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG};
+
+/// A capability that sampling wants, which opens nobody's files (capabilities(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capability {
+    pub number: u32,
+    pub name: &'static str,
+    /// What it gives.
+    pub gives: &'static str,
+}
+
+/// All that the program's file should have. With `cap_dac_read_search` or `cap_sys_ptrace` beside them, as is often
+/// advised for profilers, any user could read any file by it.
+pub const WANTED: [Capability; 3] = [
+    Capability { number: CAP_PERFMON, name: "cap_perfmon", gives: "samples of the whole machine and of its kernel" },
+    Capability { number: CAP_BPF, name: "cap_bpf", gives: "capture filters on sampling events" },
+    Capability { number: CAP_SYSLOG, name: "cap_syslog", gives: "names of kernel functions" },
+];
+
+/// How a shell finds the program's file.
+pub const PROGRAM: &str = "$(command -v perfprof-tui)";
+
+/// The command that gives them to the program's file.
+pub fn setcap() -> String {
+    format!("setcap {}=ep {PROGRAM}", WANTED.map(|one| one.name).join(","))
+}
+
+/// What was lent to this process beyond [`WANTED`], and given up; `None` where its caller's rights are its own.
+static SHED: OnceLock<Option<u64>> = OnceLock::new();
+
+/// What was given up, as a set of capabilities; `None` where nothing was lent.
+pub fn given_up() -> Option<u64> {
+    SHED.get().copied().flatten()
+}
+
+/// Gives up what the program's file lends but for sampling. To be called before there is a second thread, as
+/// capabilities are each thread's own.
+///
+/// # Errors
+/// When the kernel does not let go of them.
+pub fn shed() -> io::Result<()> {
+    // SAFETY: it reads a number that the kernel left at the start of the process.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    // Nothing is lent to root, who has everything.
+    let over = if secure && !getuid().is_root() { Some(drop_rights()?) } else { None };
+    let _ = SHED.set(over);
+    Ok(())
+}
+
+fn drop_rights() -> io::Result<u64> {
+    let (uid, gid) = (getuid(), getgid());
+    let before = capabilities(None)?;
+    let wanted = WANTED.iter().fold(0, |set, one| set | 1 << one.number);
+    let kept = before.permitted & CapabilitySet::from_bits_retain(wanted);
+    // To leave root is to lose all of them, unless this is said before.
+    set_keep_capabilities(true)?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    set_keep_capabilities(false)?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets)?;
+    if (geteuid(), getegid()) != (uid, gid) || capabilities(None)?.permitted != kept {
+        return Err(io::Error::other("the rights that the program's file lends cannot be given up"));
+    }
+    Ok((before.permitted - kept).bits())
+}
+
+/// A variable of the environment that says where to look, or what to run.
+pub fn variable(name: &str) -> Option<OsString> {
+    let value = || std::env::var_os(name).filter(|value| !value.is_empty());
+    believed(name, given_up().is_some(), value, || home_of(&passwd(), getuid().as_raw()))
+}
+
+/// A directory that the environment names.
+pub fn directory(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// With rights that are not the caller's, only the home is known, and not by the caller's word.
+fn believed(
+    name: &str,
+    lent: bool,
+    value: impl FnOnce() -> Option<OsString>,
+    home: impl FnOnce() -> Option<String>,
+) -> Option<OsString> {
+    match name {
+        _ if !lent => value(),
+        "HOME" => home().map(OsString::from),
+        _ => None,
+    }
+}
+
+fn passwd() -> String {
+    std::fs::read_to_string("/etc/passwd").unwrap_or_default()
+}
+
+fn home_of(passwd: &str, uid: u32) -> Option<String> {
+    passwd.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2)?.parse() == Ok(uid)).then(|| fields.get(5).map(|home| (*home).to_owned()))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lent_rights_leave_the_environment_no_say() {
+        let home = || home_of("root:x:0:0:root:/root:/bin/sh\nbad\nann:x:7:7:Ann:/home/ann:/bin/sh\n", 7);
+        let says = |name: &str, lent| believed(name, lent, || Some("/planted".into()), home);
+        for name in ["HOME", "DEBUGINFOD_URLS", "DEBUGINFOD_CACHE_PATH", "XDG_CONFIG_HOME", "PERFPROF_SSH", "SUDO_UID"]
+        {
+            assert_eq!(says(name, false).as_deref(), Some("/planted".as_ref()), "{name}");
+            assert_eq!(says(name, true), (name == "HOME").then(|| "/home/ann".into()), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_opens_files_is_recommended() {
+        assert!(setcap().starts_with("setcap cap_perfmon,cap_bpf,cap_syslog=ep "));
+        let numbers: Vec<u32> = WANTED.iter().map(|one| one.number).collect();
+        // CAP_DAC_OVERRIDE to CAP_FOWNER, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE, CAP_SYS_ADMIN.
+        assert!([1, 2, 3, 6, 7, 19, 21].iter().all(|other| !numbers.contains(other)), "{numbers:?}");
+    }
+}

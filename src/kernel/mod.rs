@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;
+pub mod files;
 pub mod host;
 pub mod limits;
 pub mod mapped;

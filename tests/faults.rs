@@ -55,6 +55,76 @@ fn save(saved: &Path) {
     assert!(session.end().success());
 }
 
+/// What is being written in a folder, or was when its writer was killed.
+fn parts(dir: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_dir(dir).expect("readable").flatten().map(|entry| entry.path());
+    list.filter(|path| path.to_string_lossy().contains(".data.part-")).collect()
+}
+
+#[test]
+fn a_killed_recorder_leaves_what_it_had() {
+    const NAME: &str = "a_killed_recorder_leaves_what_it_had";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("x.data");
+    std::fs::write(&file, "of yesterday").expect("written");
+    let mut recorder = program()
+        .args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "4999", "-o"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let start = std::time::Instant::now();
+    let large = || parts(dir.path()).first().and_then(|part| part.metadata().ok()).is_some_and(|m| m.len() > 1 << 20);
+    while !large() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
+    let part = parts(dir.path()).pop().expect("a part");
+    assert!(counted(&part).0 > 100, "{}", counted(&part).0);
+}
+
+/// A file system of a few kilobytes, which ends with the command.
+fn on_a_tiny_disk(words: &str) -> Option<String> {
+    let mut command = Command::new("unshare");
+    let script = format!("mount -t tmpfs -o size=64k none /mnt && cd /mnt && {PROGRAM} {words}; ls -l /mnt");
+    command.args(["-m", "sh", "-c", &script]).env_clear().envs(environment());
+    let said = text(&command.output().ok()?);
+    (!said.contains("unshare:") && !said.contains("mount:")).then_some(said)
+}
+
+#[test]
+fn a_full_disk_is_said_with_the_file_and_the_remedy() {
+    const NAME: &str = "a_full_disk_is_said_with_the_file_and_the_remedy";
+    let file = data("ipvs-cpu32.data");
+    let file = file.display();
+    for format in ["folded", "svg", "pprof", "firefox", "speedscope", "perfdata"] {
+        let words = format!("export {file} --to {format} -o out.{format}");
+        let Some(said) = on_a_tiny_disk(&words) else {
+            return skipped(NAME, "this user may not make mount namespaces");
+        };
+        let fits = ["pprof", "folded", "svg"].contains(&format) && said.contains(&format!(" out.{format}\n"));
+        let told = said.contains(&format!("out.{format} was not written: No space left on device"));
+        assert!(fits || told && said.contains("make room there"), "{format}: {said}");
+        assert!(!said.contains(".part-"), "{said}");
+    }
+    let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg -o d.svg")) else { return };
+    assert!(said.contains(" d.svg\n") || said.contains("d.svg was not written: No space left"), "{said}");
+    if allowed(NAME) {
+        let said = on_a_tiny_disk("record -q -a -e cpu-clock -F 4999 -o r.data -- sleep 3").unwrap_or_default();
+        assert!(said.contains("r.data was not written: No space left on device"), "{said}");
+        // What was recorded so far is there, and said.
+        assert!(
+            said.contains("can be opened: r.data.part-") || said.contains("can be opened: ./r.data.part-"),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
     let _alone = alone();

@@ -57,6 +57,97 @@ fn store(refused: usize) -> (String, Receiver<Request>) {
     (url, requests)
 }
 
+/// Who refuses everybody, and tells what it was sent as credentials.
+fn strict() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("address").to_string();
+    let (sender, seen) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.expect("stream"));
+            let (mut given, mut length) = (String::new(), 0);
+            loop {
+                let mut field = String::new();
+                if reader.read_line(&mut field).is_err() || field.trim().is_empty() {
+                    break;
+                }
+                if field.to_lowercase().starts_with("authorization:") {
+                    field.trim().clone_into(&mut given);
+                }
+                if let Some(value) = field.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a length");
+                }
+            }
+            let _ = std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink());
+            let answer = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = reader.get_mut().write_all(answer.as_bytes());
+            if sender.send(given).is_err() {
+                return;
+            }
+        }
+    });
+    (address, seen)
+}
+
+const SECRET: &str = "s3cr3t/p\u{e4}ss";
+
+#[test]
+fn no_message_has_a_password() {
+    if !can("no_message_has_a_password") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (address, seen) = strict();
+    let pushed = |url: &str, file: Option<&str>, env: Option<&str>| {
+        let mut command = program();
+        // What the program starts is written down: no list of processes may have a password.
+        let spy =
+            format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}/argv\nPATH=$REAL exec curl \"$@\"\n", dir.path().display());
+        let path = dir.path().join("curl");
+        std::fs::write(&path, spy).expect("written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+        let real = std::env::var("PATH").expect("PATH");
+        command.env("REAL", &real).env("PATH", format!("{}:{real}", dir.path().display()));
+        command.args(["record", "-e", "cpu-clock", "-F", "499", "--push", url, "--push-interval", "1"]);
+        if let Some(text) = file {
+            let auth = dir.path().join("auth");
+            std::fs::write(&auth, text).expect("written");
+            command.arg("--push-auth-file").arg(auth);
+        }
+        command.envs(env.map(|text| ("PERFPROF_PUSH_AUTH", text)));
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo got=$PERFPROF_PUSH_AUTH";
+        let output = command.args(["--", "sh", "-c", busy]).output().expect("ran");
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
+        assert!(!said.contains("s3cr3t") && !said.contains("t0ken"), "{said}");
+        said
+    };
+    let basic = |user: &str| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(user));
+    let said = pushed(&format!("http://me:s3cr3t@{address}/?key=t0ken"), None, None);
+    assert!(said.contains("it answers 401") && said.contains("--push-auth-file"), "{said}");
+    assert_eq!(seen.recv().expect("asked").split_once(": ").expect("a field").1, basic("me:s3cr3t"));
+    let said = pushed(&format!("http://{address}"), Some(&format!("me:{SECRET}\n")), None);
+    assert!(said.contains("it answers 401") && !said.contains("--push-auth-file"), "{said}");
+    assert_eq!(seen.recv().expect("asked").split_once(": ").expect("a field").1, basic(&format!("me:{SECRET}")));
+    let said = pushed(&format!("http://{address}"), None, Some("Bearer t0ken"));
+    assert!(said.contains("it answers 401") && said.contains("got=\n"), "{said}");
+    assert_eq!(seen.recv().expect("asked").split_once(": ").expect("a field").1, "Bearer t0ken");
+    // Addresses that are none, or that nobody has.
+    for url in [
+        "http//me:s3cr3t@host",
+        "http://me:s3cr3t@host:port/x",
+        "http://me:s3cr3t /@h",
+        "http://me:s3cr3t#x@nowhere.invalid",
+    ] {
+        pushed(url, None, None);
+    }
+    for text in ["s3cr3t", "Bearer s3cr3t t0ken", "me:s3cr3t\nt0ken"] {
+        assert!(pushed(&format!("http://{address}"), Some(text), None).contains("expected USER:PASSWORD"));
+    }
+    let argv = std::fs::read_to_string(dir.path().join("argv")).expect("curl ran");
+    assert!(!argv.contains("s3cr3t") && !argv.contains("t0ken"), "{argv}");
+}
+
 /// A gzipped pprof as the stores read it: every reference leads somewhere, and there are samples with names.
 fn check(bytes: &[u8]) -> (i64, Vec<String>) {
     let mut plain = Vec::new();

@@ -215,3 +215,37 @@ fn the_readme_recommends_what_the_program_does() {
     let (_, remedy) = perfprof_tui::source::live::error::refusal(&level);
     assert!(remedy.contains(&setcap()), "{remedy}");
 }
+
+#[test]
+fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
+    const NAME: &str = "rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can take rights away");
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skipped(NAME, "there is no setpriv (util-linux)");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("opened");
+    let program = dir.path().join("perfprof-tui");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
+    if !matches!(paranoid.trim(), "0" | "1" | "2") {
+        return skipped(NAME, "kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");
+    }
+    for pages in [&["-m", "512"][..], &["-m", "4096"], &[]] {
+        let mut record = as_nobody(&program, dir.path(), "perfmon");
+        let file = dir.path().join("x.data");
+        record.args(["record", "-a", "-e", "cpu-clock", "-F", "9999"]).args(pages).arg("-o").arg(&file);
+        record.args(["--", "sleep", "0.2"]);
+        let words: Vec<&std::ffi::OsStr> = std::iter::once(record.get_program()).chain(record.get_args()).collect();
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -l 0; exec \"$@\"", "sh"]).args(words);
+        limited.env("HOME", dir.path()).env("XDG_CONFIG_HOME", "/nonexistent");
+        let output = limited.output().expect("ran");
+        let said = text(&output);
+        assert!(output.status.success() && said.contains("KiB a CPU only"), "{pages:?}: {said}");
+        assert!(count(&program, &file, "true") > 0);
+    }
+}

@@ -1,6 +1,7 @@
 //! What the writer writes the reader reads, whatever the events, ids and records are.
 
 use perfprof_tui::kernel::attr::{Attr, Flag};
+use perfprof_tui::kernel::files::NewFile;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::perfdata::features::{Features, Section, event_desc, string};
 use perfprof_tui::perfdata::read::Recording;
@@ -33,7 +34,7 @@ proptest! {
         for (kind, body) in &bodies {
             encode(&mut bytes, *kind, 0, |out| out.extend_from_slice(body)).expect("fits");
         }
-        let mut writer = Writer::start(std::fs::File::create(&path).expect("create"), &events).expect("start");
+        let mut writer = Writer::start(NewFile::create(&path).expect("create"), &events).expect("start");
         writer.records(&bytes).expect("records");
         let sections: Vec<Section> = vec![(3, string(&host)), event_desc(&events)];
         writer.finish(sections.clone()).expect("finish");

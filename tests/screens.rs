@@ -3,6 +3,7 @@
 mod common;
 
 use common::harness::Harness;
+use perfprof_tui::panel::text::printable;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -62,7 +63,9 @@ fn nothing_left_says_why() {
 fn a_hostile_name_stays_on_its_line() {
     let text = Harness::open("comm-hostile.data", "kallsyms", 100, 30).text();
     assert_eq!(text.lines().count(), 30);
-    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    assert!(text.chars().all(|c| c == '\n' || printable(c).is_none()), "{text:?}");
+    // Nothing is left out either: who looks sees what somebody tried.
+    assert!(text.contains("␛[31mred␛[0m") && text.contains("new␊line"), "{text}");
 }
 
 #[test]

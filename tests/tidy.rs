@@ -161,6 +161,40 @@ fn the_terminal_is_known_to_the_interface_only_and_printing_to_the_command_line(
     }
 }
 
+/// Text goes to standard output and error through one sink, and files are made by one module, so that nothing new
+/// forgets what both see to: no control characters, and no links of others.
+#[test]
+fn output_has_one_sink_and_files_have_one_maker() {
+    const STREAMS: &[&str] = &["cli/output.rs", "ui/term.rs", "ui/ask.rs", "kernel/tty.rs"];
+    const MAKERS: &[&str] = &[
+        "File::create",
+        "fs::write(",
+        "create_new(",
+        "OpenOptions::new",
+        "File::options",
+        "create_dir",
+        "fs::rename(",
+    ];
+    for path in sources(&root().join("src")) {
+        let name = path.strip_prefix(root().join("src")).expect("below src").display().to_string();
+        let text = std::fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]").next().filter(|_| !name.ends_with("tests.rs")).unwrap_or_default();
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let asks = ["is_terminal()", "TermVars::from_env"].iter().any(|word| line.contains(word));
+            let streams = ["stdout()", "stderr()"].iter().any(|word| line.contains(&format!("io::{word}")));
+            assert!(!streams || asks || STREAMS.contains(&&*name), "{name}: {line}");
+            let line = line.replace("NewFile::", "");
+            let makes = MAKERS.iter().any(|word| line.contains(word));
+            assert!(!makes || WRITERS.contains(&&*name) || line.contains(".read(true)"), "{name}: {line}");
+        }
+    }
+}
+
+/// Who makes files or folders beside `kernel/files.rs`, and why that is no way for others: the kernel's own files,
+/// which are opened and not made; and folders that the user names.
+const WRITERS: &[&str] =
+    &["kernel/files.rs", "event/probe/tracefs.rs", "event/referee.rs", "cli/generate.rs", "symbols/places.rs"];
+
 #[test]
 fn the_readme_has_the_table_of_keys() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");

@@ -44,7 +44,7 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
         AnnotateFormat::Text => {
             output::print(&print::text(&listing, &hits, &rows, name, print::Shape { raw: args.asm_raw }))?;
         }
-        AnnotateFormat::Json => output::print(&format!("{:#}\n", json(&listing, &hits, &rows, name)))?,
+        AnnotateFormat::Json => output::print_json(&json(&listing, &hits, &rows, name))?,
     }
     Ok(0)
 }

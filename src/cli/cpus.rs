@@ -16,7 +16,7 @@ use crate::session::machine::Ticks;
 
 use super::Usage;
 use super::args::{Cpus, Format};
-use super::output::{complain, print};
+use super::output::{complain, print, print_json_line};
 use super::setup::{cpu_list, points};
 
 /// `perfprof-tui cpus`.
@@ -149,7 +149,7 @@ fn show(
                 "cpus": table.to_json(),
                 "findings": found,
             });
-            print(&format!("{line}\n"))?;
+            print_json_line(&line)?;
         }
     }
     Ok(())

@@ -8,18 +8,18 @@ use crate::engine::offline::Loaded;
 use crate::event::plain;
 use crate::export::{folded, svg};
 use crate::filter::Known;
+use crate::panel::printable::Form;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
 use crate::panel::{Align, Cell, Column, Table};
-use crate::perfdata::write::Atomic;
 use crate::query::diff::{DiffRow, Per, Side, diff};
 use crate::query::{Fold, Keep, Key, Order, Top, TopSpec};
 
 use super::Usage;
 use super::args::{Diff, DiffFormat, PerArg, Recording};
 use super::input;
-use super::output::{complain, print};
+use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
 
 /// A recording and the event of it that is compared.
@@ -58,7 +58,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
             };
             let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
                 "per": per.words(), "test": "two-proportion z, 95 %", "rows": list });
-            print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+            print_json(&all)?;
         }
         DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
         _ => {
@@ -190,16 +190,12 @@ fn stacks(args: &Diff, old: &One, new: &One, per: Per) -> anyhow::Result<u8> {
         }
     };
     match &args.output {
-        None => write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?,
-        Some(path) => {
-            let fail = |e: std::io::Error| anyhow::anyhow!("{} was not written: {e}", path.display());
-            let (atomic, file) = Atomic::create(path).map_err(fail)?;
-            let mut out = std::io::BufWriter::new(file);
-            write(&mut out).map_err(fail)?;
-            out.flush().map_err(fail)?;
-            drop(out);
-            atomic.commit().map_err(fail)?;
+        None => {
+            let mut out = texts(Form::Text);
+            write(&mut out)?;
+            out.finish()?;
         }
+        Some(path) => output::file(path, Some(Form::Text), |out| Ok(write(out)?))?,
     }
     if lines.is_empty() {
         return Err(Usage("no sample of either recording is left".into()).into());

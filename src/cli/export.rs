@@ -1,15 +1,17 @@
 //! `export`: a recording in another tool's format.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
+use crate::export::copy::CopyError;
 use crate::export::{copy, firefox, folded, pprof, speedscope, svg};
 use crate::filter::Known;
 use crate::kernel::attr::Flag;
+use crate::kernel::files::unwritten;
+use crate::panel::printable::Form;
 use crate::panel::unit;
-use crate::perfdata::write::Atomic;
 use crate::query::named;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
@@ -17,7 +19,7 @@ use crate::source::recording;
 use super::Usage;
 use super::args::{Export, Target};
 use super::input;
-use super::output::complain;
+use super::output::{self, complain};
 use super::report::chosen_events;
 
 /// `perfprof-tui export`.
@@ -39,17 +41,21 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
             rest.join(", ")
         ));
     }
-    if args.output.as_os_str() == "-" {
-        let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let form = match args.to {
+        Target::Folded | Target::Svg => Some(Form::Text),
+        Target::Firefox | Target::Speedscope => Some(Form::Json),
+        Target::Pprof | Target::Perfdata => None,
+    };
+    if args.output.as_os_str() != "-" {
+        output::file(&args.output, form, |out| write(&args, &loaded, event, &name, out))?;
+    } else if let Some(form) = form {
+        let mut out = output::texts(form);
+        write(&args, &loaded, event, &name, &mut out)?;
+        out.finish()?;
+    } else {
+        let mut out = output::binary();
         write(&args, &loaded, event, &name, &mut out)?;
         out.flush()?;
-    } else {
-        let fail = |e: std::io::Error| anyhow::anyhow!("{} was not written: {e}", args.output.display());
-        let (atomic, file) = Atomic::create(&args.output).map_err(fail)?;
-        let mut out = BufWriter::with_capacity(1 << 18, file);
-        write(&args, &loaded, event, &name, &mut out)?;
-        out.flush().map_err(fail)?;
-        atomic.commit().map_err(fail)?;
     }
     // Taking millions of small pieces of memory apart would only delay the prompt.
     std::mem::forget(loaded);
@@ -115,7 +121,7 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
     let marks = marks::decode_from(&opened.source.info().machine);
     let written = copy::copy(&mut *opened.source, &keep, &marks, &args.output)
-        .map_err(|e| anyhow::anyhow!("{} was not written: {e}", args.output.display()))?;
+        .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
     complain(&format!(
         "wrote {} samples, {} to {}",
         unit::thousands(written.samples as u64),
@@ -125,6 +131,14 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Why a copy was not made, and what to do.
+fn why(path: &Path, error: &CopyError) -> String {
+    match error {
+        CopyError::Io(error) => unwritten(path, error),
+        error => format!("{} was not written: {error}", path.display()),
+    }
+}
+
 /// Saves a recording again, or a range of its clock, for the screen's own saving.
 pub fn save_again(
     paths: &[std::path::PathBuf],
@@ -132,11 +146,10 @@ pub fn save_again(
     range: Option<(u64, u64)>,
     marks: &[TimeMark],
 ) -> Result<String, String> {
-    let fail = |e: &dyn std::fmt::Display| format!("{} was not saved: {e}", path.display());
-    let mut source = recording::open(paths).map_err(|e| fail(&e))?;
+    let mut source = recording::open(paths).map_err(|e| format!("{} was not saved: {e}", path.display()))?;
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let keep = |_, time| range.contains(&time);
-    let written = copy::copy(&mut *source, &keep, marks, path).map_err(|e| fail(&e))?;
+    let written = copy::copy(&mut *source, &keep, marks, path).map_err(|e| why(path, &e))?;
     let samples = unit::thousands(written.samples as u64);
     Ok(format!("saved {samples} samples, {} to {}", unit::bytes(written.bytes), path.display()))
 }

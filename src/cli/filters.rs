@@ -1,16 +1,20 @@
 //! Filters that were saved under a name: one TOML file in the user's configuration folder.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 
+use crate::kernel::files::unwritten;
 use crate::ui::app::SavedFilters;
 
 use super::config;
 use super::output::complain;
 
+const NAME: &str = "filters.toml";
+
 /// Where they are kept; `None` without a home.
 pub fn path() -> Option<PathBuf> {
-    config::folder().map(|folder| folder.join("filters.toml"))
+    config::folder().map(|folder| folder.join(NAME))
 }
 
 /// Those that are there, and those of the configuration. A file that cannot be read is said, and left as it is.
@@ -31,12 +35,14 @@ pub fn read() -> SavedFilters {
 
 /// Writes them all; the outcome in words.
 pub fn write(filters: &SavedFilters) -> Result<String, String> {
-    let path = path().ok_or("there is no home to save it in (HOME, XDG_CONFIG_HOME)")?;
+    let place = config::place().ok_or("there is no home to save it in (HOME, XDG_CONFIG_HOME)")?;
+    let path = place.path().join(NAME);
     let text = toml::to_string(filters).map_err(|error| error.to_string())?;
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(fail)?;
-    }
-    std::fs::write(&path, text).map_err(fail)?;
+    let put = || -> std::io::Result<()> {
+        let mut file = place.create(NAME)?;
+        file.write_all(text.as_bytes())?;
+        file.commit()
+    };
+    put().map_err(|error| unwritten(&path, &error))?;
     Ok(format!("kept in {}", path.display()))
 }

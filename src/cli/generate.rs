@@ -1,11 +1,14 @@
 //! What packages carry beside the program: completions of shells and manual pages, made from the same
 //! description as the help.
 
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
 use clap::Command;
 use clap_complete::generate;
+
+use crate::kernel::files::{NewFile, unwritten};
 
 use super::args::{Completions, Man, whole};
 use super::output::print;
@@ -56,7 +59,14 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
 /// Writes the pages of a command and of those below it; how many there are.
 fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> {
     let path = folder.join(format!("{name}.1"));
-    std::fs::write(&path, page(command, name)?).with_context(|| format!("{}", path.display()))?;
+    let page = page(command, name)?;
+    // Pages are for everybody, wherever they are installed from here.
+    let write = || -> std::io::Result<()> {
+        let mut file = NewFile::with_mode(&path, 0o644)?;
+        file.write_all(page.as_bytes())?;
+        file.commit()
+    };
+    write().map_err(|error| anyhow::anyhow!("{}", unwritten(&path, &error)))?;
     let mut n = 1;
     for own in command.get_subcommands().filter(|own| own.get_name() != "help" && own.get_name() != "unit") {
         n += pages(own, &format!("{name}-{}", own.get_name()), folder)?;

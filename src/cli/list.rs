@@ -6,7 +6,7 @@ use crate::panel::{Align, Cell, Column, Table};
 
 use super::Usage;
 use super::args::{Format, List};
-use super::output::{complain, print};
+use super::output::{complain, print, print_json};
 
 /// `perfprof-tui list`.
 pub fn run(args: List) -> anyhow::Result<u8> {
@@ -26,7 +26,7 @@ pub fn run(args: List) -> anyhow::Result<u8> {
     match args.format {
         Format::Text => print(&table.to_text())?,
         Format::Csv => print(&table.to_csv())?,
-        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?))?,
+        Format::Json => print_json(&table.to_json())?,
     }
     if list.is_empty() {
         complain(&format!("no event matches {}", args.globs.join(" ")));

@@ -67,7 +67,7 @@ pub fn main() -> ExitCode {
         Ok(Parsed::Unit(spec, args)) => return code(units::run(spec, *args)),
         Ok(Parsed::Other(args)) => args,
         Err(error) => {
-            let _ = error.print();
+            output::print_usage(&error);
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };

@@ -10,9 +10,10 @@ use crate::analysis::frame::{Settings, Spec};
 use crate::engine::units::SEVERAL_HOSTS;
 use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
 use crate::export::perfdata;
+use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::tty;
+use crate::panel::printable::{Form, Printable};
 use crate::panel::unit;
-use crate::perfdata::write::Atomic;
 use crate::session::TimeMark;
 use crate::ui::app::SavedFilters;
 use crate::ui::run::{Driver, Outside};
@@ -65,14 +66,14 @@ impl Driver for Outer {
 
     fn write(&mut self, path: PathBuf, text: String) {
         let write = || -> std::io::Result<()> {
-            let (atomic, mut file) = Atomic::create(&path)?;
-            file.write_all(text.as_bytes())?;
-            drop(file);
-            atomic.commit()
+            let mut out = Printable::new(Form::Text, NewFile::create(&path)?);
+            out.write_all(text.as_bytes())?;
+            out.finish()?;
+            out.get_mut().commit()
         };
         let said = match write() {
             Ok(()) => Ok(format!("{} lines written to {}", text.lines().count(), path.display())),
-            Err(error) => Err(format!("{} was not written: {error}", path.display())),
+            Err(error) => Err(unwritten(&path, &error)),
         };
         let _ = self.outside.send(Outside::Saved(said));
     }
@@ -158,8 +159,7 @@ pub(super) fn save(moment: &Moment, path: &Path, range: Option<(u64, u64)>) -> R
             path = name_with_host(&path, &host.to_string());
         }
         let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
-        let written =
-            written.map_err(|e| format!("{} was not saved: {e}; the samples are still here", path.display()))?;
+        let written = written.map_err(|e| format!("{}; the samples are still here", unwritten(&path, &e)))?;
         samples += written.samples;
         bytes += written.bytes;
         names.push(path.display().to_string());

@@ -1,20 +1,86 @@
-//! Standard output and error: a closed pipe is an ordinary end, not a failure.
+//! Standard output and error: a closed pipe is an ordinary end, not a failure. All text goes through
+//! [`Printable`], since names in it came from elsewhere; bytes for other programs go as they are.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::path::Path;
 
-/// Writes to standard output.
+use serde::Serialize;
+
+use crate::kernel::files::{NewFile, unwritten};
+use crate::panel::printable::{Form, Printable};
+
+/// Standard output for text in pieces.
+pub fn texts(form: Form) -> Printable<BufWriter<Stdout>> {
+    Printable::new(form, binary())
+}
+
+/// Standard output for recordings and whatever else is no text.
+pub fn binary() -> BufWriter<Stdout> {
+    BufWriter::with_capacity(1 << 16, io::stdout())
+}
+
+/// Writes text to standard output.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = texts(Form::Text);
     out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    Ok(out.finish()?)
+}
+
+/// Writes JSON for people, too.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print_json_text(&serde_json::to_string_pretty(value)?)
+}
+
+/// Writes JSON as one line of many.
+pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    print_json_text(&serde_json::to_string(value)?)
+}
+
+fn print_json_text(text: &str) -> anyhow::Result<()> {
+    let mut out = texts(Form::Json);
+    writeln!(out, "{text}")?;
+    Ok(out.finish()?)
+}
+
+/// Writes a file that the user named, whole or not at all; text in some form, or bytes as they are.
+pub fn file(
+    path: &Path,
+    form: Option<Form>,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    // What is wrong with the file is said with its name; what is wrong with the data speaks for itself.
+    let named = |error: anyhow::Error| match error.downcast_ref::<io::Error>() {
+        Some(why) if why.raw_os_error().is_some() => anyhow::anyhow!("{}", unwritten(path, why)),
+        _ => error,
+    };
+    let fail = |error: io::Error| anyhow::anyhow!("{}", unwritten(path, &error));
+    let mut out = BufWriter::with_capacity(1 << 18, NewFile::create(path).map_err(fail)?);
+    if let Some(form) = form {
+        let mut text = Printable::new(form, &mut out);
+        write(&mut text).map_err(named)?;
+        text.finish().map_err(fail)?;
+    } else {
+        write(&mut out).map_err(named)?;
+    }
+    out.flush().map_err(fail)?;
+    out.get_mut().commit().map_err(fail)
 }
 
 /// Writes a line about what went wrong, or is worth knowing, to standard error.
 pub fn complain(text: &str) {
-    let mut err = io::stderr().lock();
+    let mut err = Printable::new(Form::Text, io::stderr().lock());
     for line in text.trim_end().lines() {
-        let _ = writeln!(err, "perfprof-tui: {}", crate::panel::text::clean(line));
+        let _ = writeln!(err, "perfprof-tui: {line}");
+    }
+}
+
+/// What clap says: help as it is made, and refusals, which repeat what was typed, as text.
+pub fn print_usage(error: &clap::Error) {
+    if error.use_stderr() {
+        let mut err = Printable::new(Form::Text, io::stderr().lock());
+        let _ = write!(err, "{}", error.render());
+    } else {
+        let _ = error.print();
     }
 }
 

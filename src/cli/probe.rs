@@ -15,7 +15,7 @@ use crate::source::live::probes;
 
 use super::Usage;
 use super::args::{Format, Probe};
-use super::output::{complain, print};
+use super::output::{complain, print, print_json};
 
 /// `perfprof-tui probe`.
 pub fn run(args: Probe) -> anyhow::Result<u8> {
@@ -57,7 +57,7 @@ fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
     match args.format {
         Format::Text => print(&table.to_text())?,
         Format::Csv => print(&table.to_csv())?,
-        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&table.to_json())?))?,
+        Format::Json => print_json(&table.to_json())?,
     }
     Ok(0)
 }

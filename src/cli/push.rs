@@ -1,9 +1,7 @@
-//! `record --push URL`: profiles of each interval go to a store of continuous profiles, over HTTP, by curl: it knows
-//! the machine's certificates and proxies, and a store that hangs hangs nothing of ours.
+//! `record --push URL`: profiles of each interval go to a store of continuous profiles, over HTTP.
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,8 +11,10 @@ use base64::Engine as _;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::engine::curl::{Curl, hidden, secrets, shown};
 use crate::engine::slices::Slices;
 use crate::export::pprof;
+use crate::kernel::privilege;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
 use crate::panel::unit::{bytes, thousands};
@@ -23,7 +23,7 @@ use crate::symbols::resolver::Options;
 
 use super::args::{Record, StoreArg};
 use super::output::complain;
-use super::{Usage, setup};
+use super::{Usage, config, setup};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
 const SPOOL: usize = 64 << 20;
@@ -42,13 +42,62 @@ struct Parcel {
 }
 
 /// Where profiles go, and under which name.
-#[derive(Clone, Debug)]
 struct Store {
     url: String,
+    /// The address as it is shown.
+    shown: String,
+    auth: Option<Auth>,
+    /// What no message may have.
+    secrets: Vec<String>,
     kind: StoreArg,
     name: String,
     labels: Vec<(String, String)>,
     rate: u64,
+}
+
+/// Who we are to the store.
+enum Auth {
+    /// `USER:PASSWORD`.
+    Basic(String),
+    Token(String),
+}
+
+/// Where it may stand, beside the file that is named.
+const AUTH: &str = "PERFPROF_PUSH_AUTH";
+
+impl Auth {
+    /// `USER:PASSWORD`, or `Bearer TOKEN`.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text.strip_prefix("Bearer ").map(str::trim) {
+            Some(token) if !token.is_empty() && !token.contains(char::is_whitespace) => {
+                Some(Self::Token(token.to_owned()))
+            }
+            None if text.contains(':') && !text.contains(['\n', '\r']) => Some(Self::Basic(text.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// From the file that is named, or the environment. What is wrong with it is said without it.
+    fn of(args: &Record) -> anyhow::Result<Option<Self>> {
+        let usage = |from: &str| Usage(format!("{from}: expected USER:PASSWORD, or Bearer TOKEN, in one line"));
+        if let Some(path) = &args.push_auth_file {
+            let from = format!("--push-auth-file {}", path.display());
+            let text = config::private_file(path).map_err(|why| anyhow::anyhow!("--push-auth-file {why}"))?;
+            let text = text.ok_or_else(|| anyhow::anyhow!("{from}: there is no such file"))?;
+            return Ok(Some(Self::parse(&text).ok_or_else(|| usage(&from))?));
+        }
+        let Some(text) = privilege::variable(AUTH) else { return Ok(None) };
+        let text = text.to_str().and_then(Self::parse);
+        Ok(Some(text.ok_or_else(|| usage(AUTH))?))
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        match self {
+            Self::Token(token) => vec![token.clone()],
+            Self::Basic(text) => text.split_once(':').map(|(_, password)| password.to_owned()).into_iter().collect(),
+        }
+    }
 }
 
 /// What came of sending one.
@@ -174,7 +223,7 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
             let failed = match send(store, parcel) {
                 Sent::Yes => {
                     if !told.is_empty() && !quiet {
-                        complain(&format!("{} takes profiles again", store.url));
+                        complain(&format!("{} takes profiles again", store.shown));
                     }
                     (pause, told) = (PAUSE, String::new());
                     summary.sent += 1;
@@ -192,8 +241,9 @@ fn deliver(store: &Store, parcels: &Receiver<Parcel>, quiet: bool) -> Summary {
                     why
                 }
             };
+            let failed = hidden(&failed, &store.secrets);
             if told != failed {
-                complain(&format!("{}: {failed}; {} profiles wait", store.url, spool.len()));
+                complain(&format!("{}: {failed}; {} profiles wait", store.shown, spool.len()));
                 told = failed;
             }
             break;
@@ -224,7 +274,16 @@ impl Store {
         let proper =
             ["http://", "https://"].iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
         if !proper || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(Usage(format!("--push {url}: expected http://HOST:PORT or https://…")).into());
+            // There may be a password in what was typed.
+            return Err(Usage(
+                "--push: expected http://HOST:PORT or https://… (what was given is not repeated here)".into(),
+            )
+            .into());
+        }
+        let auth = Auth::of(args)?;
+        let secrets: Vec<String> = secrets(&url).into_iter().chain(auth.iter().flat_map(Auth::secrets)).collect();
+        if url.contains('@') && !args.quiet {
+            complain("who lists processes sees the password in --push: --push-auth-file or PERFPROF_PUSH_AUTH hide it");
         }
         let label = |text: &String| {
             let (key, value) = text.split_once('=').unwrap_or_default();
@@ -241,7 +300,10 @@ impl Store {
             labels.insert(0, ("host".to_owned(), rustix::system::uname().nodename().to_string_lossy().into_owned()));
         }
         Ok(Self {
+            shown: shown(&url),
             url: url.trim_end_matches('/').to_owned(),
+            auth,
+            secrets,
             kind: args.push_to,
             name: args.push_name.clone(),
             labels,
@@ -256,14 +318,23 @@ impl Store {
             StoreArg::Pyroscope => {
                 let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
-                format!(
-                    "{}/ingest?name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
-                    self.url, parcel.from, parcel.until, self.rate
-                )
+                let own = format!(
+                    "name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
+                    parcel.from, parcel.until, self.rate
+                );
+                self.below("ingest", &own)
             }
             // Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
-            StoreArg::Parca => format!("{}/profiles/writeraw", self.url),
+            StoreArg::Parca => self.below("profiles/writeraw", ""),
         }
+    }
+
+    /// An address below the store's own, whose query stays.
+    fn below(&self, path: &str, query: &str) -> String {
+        let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let query = [query, own].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{}/{path}{mark}{query}", base.trim_end_matches('/'))
     }
 
     /// The body of Parca's WriteRaw as JSON.
@@ -307,23 +378,27 @@ fn judge(code: u16) -> Sent {
 
 fn post(store: &Store, parcel: &Parcel) -> anyhow::Result<u16> {
     let mut body = tempfile::NamedTempFile::new()?;
-    let mut command = Command::new("curl");
-    command.args(["--silent", "--show-error", "--proto", "=http,https", "--connect-timeout", "5", "--max-time", "30"]);
-    command.args(["--output", "/dev/null", "--write-out", "%{http_code}"]);
-    match store.kind {
+    let curl = Curl::new(&store.address(parcel)).option("connect-timeout", "5").option("max-time", "30");
+    let curl = curl.option("output", "/dev/null").option("write-out", "%{http_code}");
+    let curl = match &store.auth {
+        Some(Auth::Basic(user)) => curl.option("user", user),
+        Some(Auth::Token(token)) => curl.option("oauth2-bearer", token),
+        None => curl,
+    };
+    let curl = match store.kind {
         StoreArg::Pyroscope => {
             body.write_all(&parcel.pprof)?;
-            command.arg("--form").arg(format!("profile=@{};type=application/octet-stream", body.path().display()));
+            curl.option("form", &format!("profile=@{};type=application/octet-stream", body.path().display()))
         }
         StoreArg::Parca => {
             body.write_all(store.raw_series(parcel).as_bytes())?;
-            command.args(["--header", "Content-Type: application/json", "--data-binary"]);
-            command.arg(format!("@{}", body.path().display()));
+            let curl = curl.option("header", "Content-Type: application/json");
+            curl.option("data-binary", &format!("@{}", body.path().display()))
         }
-    }
+    };
     body.flush()?;
-    command.arg("--").arg(store.address(parcel)).stdin(Stdio::null()).stderr(Stdio::piped());
-    let output = command.output().context("curl cannot be run, which pushes profiles")?;
+    let child = curl.start().context("curl cannot be run, which pushes profiles")?;
+    let output = child.wait_with_output()?;
     let code = String::from_utf8_lossy(&output.stdout).trim().parse::<u16>().unwrap_or(0);
     if !output.status.success() || code == 0 {
         anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
@@ -345,6 +420,9 @@ mod tests {
     fn addresses_and_answers() {
         let store = Store {
             url: "http://store:4040".into(),
+            shown: "http://store:4040".into(),
+            auth: None,
+            secrets: Vec::new(),
             kind: StoreArg::Pyroscope,
             name: "web cpu".into(),
             labels: vec![("host".into(), "node-7".into())],
@@ -356,7 +434,9 @@ mod tests {
             address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
             "{address}"
         );
-        let body = Store { kind: StoreArg::Parca, ..store }.raw_series(&parcel);
+        let queried = Store { kind: StoreArg::Parca, url: "https://store/x?tenant=a".into(), ..store };
+        assert_eq!(queried.address(&parcel), "https://store/x/profiles/writeraw?tenant=a");
+        let body = queried.raw_series(&parcel);
         let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!(json["series"][0]["samples"][0]["rawProfile"], "AQI=");
         assert_eq!((judge(204), judge(400)), (Sent::Yes, Sent::Never("it does not take this: it answers 400".into())));

@@ -1,6 +1,5 @@
 //! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
 
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
 use crate::kernel::attr::TYPE_TRACEPOINT;
+use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::procfs;
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
@@ -46,15 +46,15 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let out = Out::open(&args, &info).with_context(|| format!("{} cannot be written", args.output.display()))?;
+    let out = Out::open(&args, &info)?;
     let mut recorder = Recorder::start(out, &info, &args, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let ended = recorder.record(&mut source, &stop)?;
-    let summary = recorder.finish(&info).with_context(|| format!("{} is incomplete", args.output.display()))?;
+    let ended = recorder.record(&mut source, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
+    let summary = recorder.finish(&info).map_err(|error| recorder.salvage(&args.output, error))?;
     if !args.quiet {
         let samples = format!("{} samples", unit::thousands(summary.samples));
         complain(&format!(
@@ -65,20 +65,6 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
         ));
     }
     Ok(0)
-}
-
-/// As perf does: what is there under the name stays as NAME.old.
-fn keep_old(path: &Path) {
-    if path.is_file() {
-        let mut old = path.as_os_str().to_owned();
-        old.push(".old");
-        let _ = std::fs::rename(path, old);
-    }
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 struct Summary {
@@ -101,11 +87,11 @@ impl Out {
             }
             let mut sections = described(info)?;
             sections.extend(features::clock());
-            let out = Box::new(std::io::BufWriter::with_capacity(1 << 16, std::io::stdout()));
+            let out = Box::new(super::output::binary());
             return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
         }
-        keep_old(&args.output);
-        Ok(Self::File(Writer::start(create(&args.output)?, &info.events)?))
+        let start = || Writer::start(NewFile::create(&args.output)?, &info.events);
+        Ok(Self::File(start().map_err(|error| anyhow::anyhow!("{}", unwritten(&args.output, &error)))?))
     }
 
     fn records(&mut self, bytes: &[u8]) -> std::io::Result<()> {
@@ -195,7 +181,7 @@ impl Recorder {
                 let _ = source.control(&Control::Stop);
             }
             let step = source.next(&mut batch)?;
-            self.write(&batch.bytes).context("writing failed; what was written so far can be opened")?;
+            self.write(&batch.bytes)?;
             self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
             batch.notes.iter().for_each(|note| complain(note));
             batch.clear();
@@ -242,15 +228,30 @@ impl Recorder {
         self.writer.finish_round()
     }
 
-    fn finish(self, info: &Info) -> anyhow::Result<Summary> {
-        let bytes = match self.writer {
+    /// What went wrong, and where what was recorded so far can be found.
+    fn salvage(&mut self, path: &Path, error: anyhow::Error) -> anyhow::Error {
+        let why = match error.downcast_ref::<std::io::Error>() {
+            Some(io) if io.raw_os_error().is_some() => unwritten(path, io),
+            _ => format!("{} is incomplete: {error:#}", path.display()),
+        };
+        let kept = match &mut self.writer {
+            Out::File(writer) => writer.keep(),
+            Out::Stream(_) => None,
+        };
+        let kept = kept.map(|kept| format!("; what was recorded so far can be opened: {}", kept.display()));
+        anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
+    }
+
+    fn finish(&mut self, info: &Info) -> anyhow::Result<Summary> {
+        let bytes = match &mut self.writer {
             Out::Stream(writer) => writer.written(),
             Out::File(writer) => {
                 let mut sections = described(info)?;
                 sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
                 sections.extend(features::clock());
-                sections.extend(self.identities.map(|identities| features::build_ids(identities.list())));
-                writer.finish(sections)?
+                let identities = self.identities.take();
+                sections.extend(identities.map(|identities| features::build_ids(identities.list())));
+                writer.finish_beside_old(sections)?
             }
         };
         Ok(Summary { samples: self.samples, lost: self.lost, bytes })

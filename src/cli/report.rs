@@ -17,7 +17,7 @@ use crate::report::{doctor as checks, json};
 use super::Usage;
 use super::args::{Doctor, Format, Report, Which};
 use super::input::{self, filter_of};
-use super::output::print;
+use super::output::{print, print_json};
 
 /// Sort keys as typed.
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
@@ -86,7 +86,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
                     json::event(loaded.data(), &loaded.event_names[*event], lost, top, &shape.keys, limit)
                 })
                 .collect();
-            print(&format!("{}\n", serde_json::to_string_pretty(&json::report(&name, list))?))?;
+            print_json(&json::report(&name, list))?;
         }
         Format::Csv => {
             for (_, top) in &tops {
@@ -221,7 +221,7 @@ pub fn doctor(args: Doctor) -> anyhow::Result<u8> {
         Format::Text => print(&checks::text(&items))?,
         Format::Json => {
             let list: Vec<_> = items.iter().map(|i| serde_json::json!({ "name": i.name, "state": i.state.word(), "found": i.found, "remedy": i.remedy })).collect();
-            print(&format!("{}\n", serde_json::to_string_pretty(&list)?))?;
+            print_json(&list)?;
         }
         Format::Csv => return Err(Usage("doctor prints text or json".into()).into()),
     }

@@ -2,11 +2,13 @@
 
 use crate::engine::Wants;
 use crate::filter::Known;
+use crate::panel::printable::Form;
 use crate::report::script::{Fields, Printer};
 
 use super::Usage;
 use super::args::Script;
 use super::input;
+use super::output::texts;
 use super::report::chosen_events;
 
 /// `perfprof-tui script`.
@@ -30,7 +32,7 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
     let filter = args.which.filter(&loaded)?;
     let core = loaded.ingest.core();
     let mut printer = Printer::new(loaded.data(), &core.events, fields.unwrap_or_default(), args.ns);
-    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let mut out = texts(Form::Text);
     printer.print(filter, &events, &mut out)?;
     drop(out);
     let code = loaded.exit_code();

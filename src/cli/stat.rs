@@ -27,7 +27,7 @@ use crate::source::live::counters::{Config, Counters, Place};
 
 use super::Usage;
 use super::args::{Format, Stat};
-use super::output::{complain, print};
+use super::output::{complain, print, print_json, print_json_line};
 use super::setup;
 
 /// What perf stat counts by itself, and what each -d adds.
@@ -274,7 +274,7 @@ impl Report<'_> {
             }
             Format::Json => {
                 let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
-                print(&format!("{line}\n"))?;
+                print_json_line(&line)?;
             }
         }
         Ok(())
@@ -310,7 +310,7 @@ impl Report<'_> {
                     "system": cpu[1],
                     "counters": table.to_json(),
                 });
-                print(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
+                print_json(&whole)?;
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The commands of analysis units: on the running machine or a recording, as text, JSON or CSV, or on the screen.
 
-use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -16,10 +16,12 @@ use crate::analysis::frame::Spec;
 use crate::engine::unit_run::{self, Cut};
 use crate::engine::units::shared;
 use crate::event::{CallGraph, Event, Rate};
+use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::limits::Rights;
 use crate::kernel::procfs;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
+use crate::panel::printable::{Form, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::live::attr::Exclude;
 use crate::source::live::{Config, LiveSource, Target};
@@ -29,7 +31,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 use super::Usage;
 use super::args::units::UnitArgs;
 use super::args::{Format, Recording};
-use super::output::{complain, print};
+use super::output::{complain, print, print_json_line};
 use super::{input, live, setup};
 
 /// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
@@ -183,26 +185,52 @@ pub fn start(
     Ok((source, unit))
 }
 
+/// Where figures of one kind go: a file, which has its name when all are there, or standard output.
+enum Out {
+    Stdout,
+    File(PathBuf, Printable<BufWriter<NewFile>>),
+}
+
+impl Out {
+    fn open(name: &str) -> anyhow::Result<Self> {
+        if name == "-" {
+            return Ok(Self::Stdout);
+        }
+        let path = PathBuf::from(name);
+        let file = NewFile::create(&path).map_err(|error| anyhow::anyhow!("{}", unwritten(&path, &error)))?;
+        Ok(Self::File(path, Printable::new(Form::Text, BufWriter::new(file))))
+    }
+
+    fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Stdout => print(text),
+            Self::File(path, file) => {
+                file.write_all(text.as_bytes()).map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
+            }
+        }
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        let Self::File(path, file) = self else { return Ok(()) };
+        let end = file.finish().and_then(|()| file.get_mut().get_mut().commit());
+        end.map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
+    }
+}
+
 /// Where figures go.
 struct Outputs {
-    folded: Option<Box<dyn Write>>,
-    points: Option<Box<dyn Write>>,
+    folded: Option<Out>,
+    points: Option<Out>,
     /// Whether standard output has something else on it.
     quiet: bool,
 }
 
 impl Outputs {
     fn open(args: &UnitArgs) -> anyhow::Result<Self> {
-        let file = |name: &String| -> anyhow::Result<Box<dyn Write>> {
-            if name == "-" {
-                return Ok(Box::new(std::io::stdout()));
-            }
-            Ok(Box::new(BufWriter::new(File::create(name).with_context(|| format!("{name} cannot be written"))?)))
-        };
         let to_stdout = |name: &Option<String>| name.as_deref() == Some("-");
         Ok(Self {
-            folded: args.folded.as_ref().map(file).transpose()?,
-            points: args.points.as_ref().map(file).transpose()?,
+            folded: args.folded.as_deref().map(Out::open).transpose()?,
+            points: args.points.as_deref().map(Out::open).transpose()?,
             quiet: to_stdout(&args.folded) || to_stdout(&args.points),
         })
     }
@@ -210,14 +238,14 @@ impl Outputs {
     fn write(&mut self, args: &UnitArgs, cut: &Cut, first: bool) -> anyhow::Result<()> {
         if let Some(points) = &mut self.points {
             for (time, ns) in &cut.points {
-                writeln!(points, "{time} {ns}")?;
+                points.write(&format!("{time} {ns}\n"))?;
             }
         }
         if let Some(folded) = &mut self.folded {
             let prefix = if args.interval.is_some() { format!("{};", stamp(cut.wall.0, ';')) } else { String::new() };
             for panel in &cut.answer.panels {
                 if let Body::Flame(stacks) = &panel.body {
-                    folded.write_all(stacks.folded(&prefix).as_bytes())?;
+                    folded.write(&stacks.folded(&prefix))?;
                     break;
                 }
             }
@@ -232,14 +260,14 @@ impl Outputs {
         }
         match args.format {
             Format::Text => print(&text(cut, &panels)),
-            Format::Json => print(&format!("{}\n", json_of(cut, &panels))),
+            Format::Json => print_json_line(&json_of(cut, &panels)),
             Format::Csv => print(&csv(cut, &panels, first)),
         }
     }
 
     fn end(&mut self) -> anyhow::Result<()> {
         for file in [&mut self.folded, &mut self.points].into_iter().flatten() {
-            file.flush()?;
+            file.end()?;
         }
         Ok(())
     }

@@ -1,22 +1,22 @@
 //! Debug files from debuginfod servers, in the background (debuginfod(8), "WEBAPI": `URL/buildid/ID/debuginfo`).
 //! What comes is kept where debuginfod's own client keeps it, and found there from then on.
-//!
-//! curl does the fetching: it knows the machine's certificates and proxies, and a server that hangs
-//! hangs nothing of ours.
 
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use crate::kernel::files::{NewFile, OwnPlace};
 use crate::record::kinds::BuildId;
 use crate::session::DsoId;
+
+use super::curl::{Curl, hidden, secrets, shown};
 
 /// Seconds until a connection must stand, and in which a file must have come.
 const CONNECT: &str = "10";
 const WHOLE: &str = "600";
 /// Larger files are not fetched.
-const MAX_BYTES: &str = "4294967296";
+const MAX_BYTES: u64 = 4 << 30;
 
 /// A debug file that is wanted, or was fetched.
 pub type Wanted = (DsoId, BuildId);
@@ -46,33 +46,46 @@ pub fn spawn(urls: Vec<String>, cache: PathBuf) -> std::io::Result<(Sender<Wante
 
 /// Asks one server after the other.
 fn fetch(urls: &[String], cache: &Path, id: &BuildId) -> Result<(), String> {
-    let dir = cache.join(id.to_string());
-    let place = dir.join("debuginfo");
-    if place.is_file() {
+    let place = OwnPlace::new(cache, id.to_string());
+    if place.path().join(NAME).is_file() {
         return Ok(());
     }
-    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut last = "no server is named".to_owned();
     for url in urls {
-        let target = tempfile::Builder::new().prefix(".debuginfo").tempfile_in(&dir).map_err(|e| e.to_string())?;
-        let address = format!("{}/buildid/{id}/debuginfo", url.trim_end_matches('/'));
-        let status = Command::new("curl")
-            .args(["--silent", "--show-error", "--fail", "--location", "--proto", "=http,https"])
-            .args(["--connect-timeout", CONNECT, "--max-time", WHOLE, "--max-filesize", MAX_BYTES, "--output"])
-            .arg(target.path())
-            .arg("--")
-            .arg(&address)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .output();
-        match status {
-            Ok(output) if output.status.success() => {
-                return target.persist(&place).map(|_| ()).map_err(|e| e.to_string());
-            }
-            Ok(output) => last = format!("{url}: {}", String::from_utf8_lossy(&output.stderr).trim()),
-            Err(e) => return Err(format!("curl cannot be run, which fetches from DEBUGINFOD_URLS: {e}")),
+        let mut file = place.create(NAME).map_err(|e| format!("{}: {e}", place.path().display()))?;
+        match ask(url, id, &mut file).and_then(|()| file.commit()) {
+            Ok(()) => return Ok(()),
+            Err(error) => last = format!("{}: {}", shown(url), hidden(&error.to_string(), &secrets(url))),
         }
     }
     Err(last)
+}
+
+/// What debuginfod's client calls such a file.
+const NAME: &str = "debuginfo";
+
+fn ask(url: &str, id: &BuildId, file: &mut NewFile) -> io::Result<()> {
+    // What stands behind a server's address belongs behind the path.
+    let (base, query) = url.split_once('?').map_or((url, None), |(base, query)| (base, Some(query)));
+    let query = query.map_or_else(String::new, |query| format!("?{query}"));
+    let curl = Curl::new(&format!("{}/buildid/{id}/debuginfo{query}", base.trim_end_matches('/')));
+    let curl = curl.flag("fail").flag("location").option("connect-timeout", CONNECT).option("max-time", WHOLE);
+    let mut child = curl
+        .start()
+        .map_err(|e| io::Error::other(format!("curl cannot be run, which fetches from DEBUGINFOD_URLS: {e}")))?;
+    let mut bytes = child.stdout.take().map(|out| out.take(MAX_BYTES + 1));
+    let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, file));
+    if !matches!(copied, Ok(n) if n <= MAX_BYTES) {
+        // It waits for nobody to read on.
+        let _ = child.kill();
+    }
+    drop(bytes);
+    let output = child.wait_with_output()?;
+    if copied? > MAX_BYTES {
+        return Err(io::Error::other("it sends more than 4 GB: no debug file is so large"));
+    }
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    file.flush()
 }

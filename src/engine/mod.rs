@@ -13,6 +13,7 @@
 
 mod begun;
 mod chains;
+pub mod curl;
 mod decode;
 pub mod events;
 pub mod fetch;

@@ -6,9 +6,10 @@ use std::io;
 use std::path::Path;
 
 use crate::engine::offline;
+use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
-use crate::perfdata::write::{Atomic, Writer};
+use crate::perfdata::write::Writer;
 use crate::record::kinds::{BuildId, Header, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
@@ -22,7 +23,7 @@ const ROUND: usize = 1 << 16;
 /// Why a recording could not be written anew.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -44,8 +45,8 @@ pub fn copy(
 ) -> Result<Written, CopyError> {
     let info = source.info().clone();
     let events = events(&info)?;
-    let (atomic, file) = Atomic::create(path)?;
-    let mut out = Output { writer: Writer::start(file, &events)?, bytes: Vec::new(), since_round: 0, error: None };
+    let writer = Writer::start(NewFile::create(path)?, &events)?;
+    let mut out = Output { writer, bytes: Vec::new(), since_round: 0, error: None };
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
     let build_ids = offline::replay(source, |core, input, record| {
@@ -70,7 +71,6 @@ pub fn copy(
         sections.push((marks::FEATURE, marks::encode(marks)));
     }
     let bytes = out.writer.finish(sections)?;
-    atomic.commit()?;
     Ok(Written { samples, bytes })
 }
 

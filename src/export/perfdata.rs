@@ -7,9 +7,10 @@ use std::path::Path;
 use crate::engine::{HostMoment, Moment};
 use crate::event::tracepoint;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
+use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section};
-use crate::perfdata::write::{Atomic, Writer};
+use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
 use crate::record::kinds::{BuildId, encode, misc, types};
@@ -53,8 +54,7 @@ pub fn save_host(
     for event in &moment.events {
         places.push(if event.is_derived() { None } else { next.next() });
     }
-    let (atomic, file) = Atomic::create(path)?;
-    let mut writer = Writer::start(file, &events)?;
+    let mut writer = Writer::start(NewFile::create(path)?, &events)?;
     let mut side = SideWriter::new(&moment.dsos, &own.log, events.first().map(EventDesc::layout).unwrap_or_default());
     let mut out = Vec::with_capacity(2 * FLUSH);
     let mut stacks = Stacks { moment, chains: HashMap::new(), shared: moment.dsos.shared_maps(), words: Vec::new() };
@@ -86,7 +86,6 @@ pub fn save_host(
     writer.records(&out)?;
     let sections = sections(moment, own, &events, cmdline, (first.min(last), last));
     let bytes = writer.finish(sections)?;
-    atomic.commit()?;
     Ok(Written { samples, bytes })
 }
 

@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use prost::Message;
 
 use crate::filter::Filter;
+use crate::panel::text::clean;
 use crate::profile::{Acc, Frame, FrameId, SymId};
 use crate::query::{Data, Fold};
 use crate::session::DsoId;
@@ -136,6 +137,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn string(&mut self, text: &str) -> i64 {
+        // Its readers print names as they are.
+        let text = &*clean(text);
         if let Some(id) = self.strings.get(text) {
             return *id;
         }

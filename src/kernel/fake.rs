@@ -15,6 +15,8 @@ pub type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
 pub struct FakeSys {
     script: Script,
     max_pages: usize,
+    /// Pages that all rings together may lock.
+    budget: Mutex<usize>,
     filters: Result<(), Errno>,
     programs: LoadError,
     pub log: std::sync::Arc<Mutex<Vec<String>>>,
@@ -25,6 +27,7 @@ impl FakeSys {
         Self {
             script: Box::new(script),
             max_pages: usize::MAX,
+            budget: Mutex::new(usize::MAX),
             filters: Ok(()),
             programs: Errno::PERM.into(),
             log: Default::default(),
@@ -34,6 +37,12 @@ impl FakeSys {
     /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
     pub fn max_pages(mut self, pages: usize) -> Self {
         self.max_pages = pages;
+        self
+    }
+
+    /// All rings together, as the kernel counts a user's.
+    pub fn budget(mut self, pages: usize) -> Self {
+        self.budget = Mutex::new(pages);
         self
     }
 
@@ -96,6 +105,8 @@ impl Sys for FakeSys {
         if pages > self.max_pages {
             return Err(Errno::PERM);
         }
+        let mut budget = self.budget.lock().expect("budget");
+        *budget = budget.checked_sub(pages + 1).ok_or(Errno::PERM)?;
         rustix::fs::ftruncate(fd, ((pages + 1) * rustix::param::page_size()) as u64)?;
         Ring::map(fd.as_fd(), pages)
     }

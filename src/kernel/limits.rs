@@ -42,6 +42,14 @@ impl Rights {
         }
     }
 
+    /// Data pages of a ring that every CPU can have without locked memory beyond what the kernel grants each
+    /// (perf_mmap in kernel/events/core.c: one page more is for control).
+    pub fn ring_share(&self) -> usize {
+        let pages = usize::try_from(self.mlock_kb).unwrap_or(0) * 1024 / rustix::param::page_size();
+        let data = pages.saturating_sub(1).max(1);
+        1 << data.ilog2()
+    }
+
     pub fn has(&self, cap: u32) -> bool {
         self.caps >> cap & 1 == 1
     }

@@ -11,6 +11,7 @@ mod copied;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;
+pub mod files;
 pub mod host;
 pub mod identity;
 pub mod limits;

@@ -32,6 +32,8 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut cmd = Command::new(program);
+    // The password of a store is nothing for who is profiled.
+    cmd.env_remove("PERFPROF_PUSH_AUTH");
     cmd.args(args);
     if output == Output::Discard {
         cmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

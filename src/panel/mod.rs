@@ -5,6 +5,7 @@ pub mod annotate;
 pub mod heatmap;
 pub mod histogram;
 pub mod measure;
+pub mod printable;
 pub mod rows;
 pub mod series;
 pub mod stacks;
@@ -86,8 +87,8 @@ impl Panel {
             Body::Series(series) => series.to_text(),
             Body::Flame(stacks) => stacks.folded(""),
         };
-        let note = if self.note.is_empty() { String::new() } else { format!("! {}\n", self.note) };
-        format!("{}\n{body}{note}", self.title)
+        let note = if self.note.is_empty() { String::new() } else { format!("! {}\n", text::clean(&self.note)) };
+        format!("{}\n{body}{note}", text::clean(&self.title))
     }
 
     /// `{title, kind, note, …}`; what follows depends on the kind.

@@ -88,11 +88,11 @@ impl Cell {
         }
     }
 
-    /// As given to programs: plain numbers.
+    /// As given to programs that read lines: plain numbers, and texts that keep to their line.
     pub fn raw(&self) -> String {
         match self {
             Self::Empty => String::new(),
-            Self::Text(text) => text.to_string(),
+            Self::Text(text) => super::text::clean(text).into_owned(),
             Self::Count(n) => n.to_string(),
             Self::Percent(n) | Self::Number(n) => format!("{n:.4}"),
             Self::Id(n) => n.to_string(),
@@ -114,9 +114,10 @@ impl Table {
     /// Plain text, columns aligned, names cut nowhere.
     pub fn to_text(&self) -> String {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
+        let titles: Vec<Cow<'_, str>> = self.columns.iter().map(|c| super::text::clean(&c.title)).collect();
         let width = |i: usize| {
             let content = cells.iter().filter_map(|r| r.get(i)).map(|c| super::text::width(c)).max().unwrap_or(0);
-            content.max(super::text::width(&self.columns[i].title))
+            content.max(super::text::width(&titles[i]))
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut out = String::new();
@@ -140,7 +141,7 @@ impl Table {
             }
             out.push('\n');
         };
-        line(&mut self.columns.iter().map(|c| &*c.title));
+        line(&mut titles.iter().map(|title| &**title));
         for row in &cells {
             line(&mut row.iter().map(String::as_str));
         }
@@ -150,14 +151,14 @@ impl Table {
     /// Comma-separated values with a heading, quoted where needed (RFC 4180).
     pub fn to_csv(&self) -> String {
         let quote = |text: String| {
-            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+            if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
         };
         let mut out = String::new();
         let mut line = |texts: Vec<String>| {
             out.push_str(&texts.into_iter().map(quote).collect::<Vec<_>>().join(","));
             out.push_str("\r\n");
         };
-        line(self.columns.iter().map(|c| c.name.clone().into_owned()).collect());
+        line(self.columns.iter().map(|c| super::text::clean(&c.name).into_owned()).collect());
         for row in &self.rows {
             line(row.iter().map(Cell::raw).collect());
         }
@@ -200,10 +201,10 @@ mod tests {
             columns: vec![column("n", Align::Right), column("name", Align::Left)],
             rows: vec![
                 vec![Cell::Count(12_345), Cell::Text("a".into())],
-                vec![Cell::Percent(1.25), Cell::Text("b,\"c\u{1b}".into())],
+                vec![Cell::Percent(1.25), Cell::Text("b,\"c\u{1b}\r\n".into())],
             ],
         };
-        assert_eq!(table.to_text(), "     n  name\n12,345  a\n 1.2 %  b,\"c␛\n");
-        assert_eq!(table.to_csv(), "n,name\r\n12345,a\r\n1.2500,\"b,\"\"c\u{1b}\"\r\n");
+        assert_eq!(table.to_text(), "     n  name\n12,345  a\n 1.2 %  b,\"c␛␍␊\n");
+        assert_eq!(table.to_csv(), "n,name\r\n12345,a\r\n1.2500,\"b,\"\"c␛␍␊\"\r\n");
     }
 }

@@ -11,13 +11,16 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
-    let shown = |c: char| match c {
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}'),
-        '\u{7f}' => '\u{2421}',
-        c if is_unsafe(c) => '\u{fffd}',
-        c => c,
-    };
-    Cow::Owned(text.chars().map(shown).collect())
+    Cow::Owned(text.chars().map(|c| printable(c).unwrap_or(c)).collect())
+}
+
+/// What stands for a character that must not be printed; `None` for all others.
+pub fn printable(c: char) -> Option<char> {
+    match c {
+        '\0'..='\u{1f}' => Some(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
+        '\u{7f}' => Some('\u{2421}'),
+        c => is_unsafe(c).then_some('\u{fffd}'),
+    }
 }
 
 fn is_unsafe(c: char) -> bool {

@@ -4,11 +4,11 @@
 //!   header │ ids │ attrs │ records … │ feature table │ features
 //! ```
 
-use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::kernel::attr::FILE_SIZE;
+use crate::kernel::files::NewFile;
 use crate::record::kinds::{HEADER, types};
 
 use super::features::Section;
@@ -17,7 +17,7 @@ use super::{EventDesc, HEADER_SIZE, MAGIC};
 /// A recording under way.
 #[derive(Debug)]
 pub struct Writer {
-    out: BufWriter<File>,
+    out: BufWriter<NewFile>,
     attrs_at: u64,
     n_events: usize,
     data_at: u64,
@@ -26,7 +26,7 @@ pub struct Writer {
 
 impl Writer {
     /// Starts a file for these events and their ids.
-    pub fn start(file: File, events: &[EventDesc]) -> io::Result<Self> {
+    pub fn start(file: NewFile, events: &[EventDesc]) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(1 << 18, file);
         out.write_all(&[0; HEADER_SIZE as usize])?;
         let n_ids: usize = events.iter().map(|e| e.ids.len()).sum();
@@ -69,8 +69,28 @@ impl Writer {
         self.written
     }
 
-    /// Writes the features and the final header. Returns the size of the file.
-    pub fn finish(mut self, mut sections: Vec<Section>) -> io::Result<u64> {
+    /// Leaves what was written so far under its temporary name, where it can be opened; which name that is.
+    pub fn keep(&mut self) -> Option<PathBuf> {
+        // On a full disk that may fail, too: then the last records are not in it.
+        let _ = self.out.flush();
+        self.out.get_mut().keep()
+    }
+
+    /// Writes the features and the final header, and puts the file in its place. Returns its size.
+    pub fn finish(&mut self, sections: Vec<Section>) -> io::Result<u64> {
+        let size = self.complete(sections)?;
+        self.out.get_mut().commit()?;
+        Ok(size)
+    }
+
+    /// The same; what is there under the name stays as NAME.old.
+    pub fn finish_beside_old(&mut self, sections: Vec<Section>) -> io::Result<u64> {
+        let size = self.complete(sections)?;
+        self.out.get_mut().commit_beside_old()?;
+        Ok(size)
+    }
+
+    fn complete(&mut self, mut sections: Vec<Section>) -> io::Result<u64> {
         sections.sort_by_key(|(bit, _)| *bit);
         let mut at = self.data_at + self.written + 16 * sections.len() as u64;
         for (_, bytes) in &sections {
@@ -105,42 +125,5 @@ impl Writer {
         self.out.write_all(&head)?;
         self.out.seek(SeekFrom::Start(end.max(self.data_at)))?;
         Ok(())
-    }
-}
-
-/// A file that appears under its name only when it is complete. Dropped unfinished, it leaves
-/// nothing behind.
-#[derive(Debug)]
-pub struct Atomic {
-    temporary: PathBuf,
-    target: PathBuf,
-    done: bool,
-}
-
-impl Atomic {
-    /// Creates the temporary file beside the target, readable by its owner only: recordings hold
-    /// what the profiled processes do.
-    pub fn create(target: &Path) -> io::Result<(Self, File)> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let temporary = target.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        Ok((Self { temporary, target: target.to_owned(), done: false }, file))
-    }
-
-    /// Puts the file in its place.
-    pub fn commit(mut self) -> io::Result<()> {
-        File::open(&self.temporary)?.sync_all()?;
-        std::fs::rename(&self.temporary, &self.target)?;
-        self.done = true;
-        Ok(())
-    }
-}
-
-impl Drop for Atomic {
-    fn drop(&mut self) {
-        if !self.done {
-            let _ = std::fs::remove_file(&self.temporary);
-        }
     }
 }

@@ -13,6 +13,8 @@ use ratatui::layout::{Position, Size};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use crate::panel::printable::{Form, Printable};
+
 /// Whether the terminal is ours at the moment.
 static OURS: AtomicBool = AtomicBool::new(false);
 /// Bytes written to the terminal so far.
@@ -72,7 +74,11 @@ pub fn mouse(on: bool) -> io::Result<()> {
 
 /// Puts a text on the clipboard of the terminal's machine, by OSC 52: that works over ssh.
 pub fn copy(text: &str) -> io::Result<()> {
-    execute!(io::stdout(), crossterm::clipboard::CopyToClipboard::to_clipboard_from(text))
+    // Where it is pasted nobody looks for names that a shell would obey.
+    let mut plain = Printable::new(Form::Text, Vec::new());
+    plain.write_all(text.as_bytes())?;
+    plain.finish()?;
+    execute!(io::stdout(), crossterm::clipboard::CopyToClipboard::to_clipboard_from(plain.get_mut()))
 }
 
 /// Gives the terminal back when a panic ends the program, before its message is printed.

@@ -253,6 +253,9 @@ pub struct Record {
     /// Send profiles of each interval to a store of continuous profiles instead of writing a file
     #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
     pub push: Option<String>,
+    /// A file with USER:PASSWORD or Bearer TOKEN for the store; or put that into PERFPROF_PUSH_AUTH
+    #[arg(long, value_name = "FILE", requires = "push")]
+    pub push_auth_file: Option<PathBuf>,
     /// What the store is
     #[arg(long, value_enum, default_value = "pyroscope", requires = "push")]
     pub push_to: StoreArg,

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::kernel::files::OwnPlace;
 use crate::kernel::privilege;
 
 /// Larger files are no configuration.
@@ -11,9 +12,12 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// The folder of the user's configuration (XDG Base Directory Specification); `None` without a home.
 pub fn folder() -> Option<PathBuf> {
-    let config = privilege::directory("XDG_CONFIG_HOME")
-        .or_else(|| privilege::directory("HOME").map(|home| home.join(".config")))?;
-    Some(config.join("perfprof-tui"))
+    place().map(|place| place.path())
+}
+
+/// The same, to be written to.
+pub fn place() -> Option<OwnPlace> {
+    OwnPlace::of_user("XDG_CONFIG_HOME", ".config", "perfprof-tui")
 }
 
 /// A file's text; `None` where there is none. Under sudo the folder may be another user's: what somebody else

@@ -16,7 +16,7 @@ use crate::ui::theme::{Depth, ThemeFile, Themes};
 
 use super::output::complain;
 
-pub use folder::{folder, private_file};
+pub use folder::{folder, place, private_file};
 pub use options::apply;
 pub use show::run;
 

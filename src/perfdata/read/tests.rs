@@ -3,6 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 
 use super::*;
+use crate::kernel::files::NewFile;
 use crate::perfdata::features::string;
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
@@ -20,17 +21,16 @@ const RECORD: [u8; 16] = [3, 0, 0, 0, 0, 0, 16, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
 /// A whole file with two records and two features.
 fn whole() -> Vec<u8> {
-    let mut file = tempfile::tempfile().expect("file");
-    let mut writer = Writer::start(file.try_clone().expect("file"), &events()).expect("started");
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("whole.data");
+    let mut writer = Writer::start(NewFile::create(&path).expect("file"), &events()).expect("started");
     writer.records(&RECORD).expect("written");
     writer.records(&RECORD).expect("written");
     assert_eq!(writer.written(), 32);
     let size = writer
         .finish(vec![super::super::features::event_desc(&events()), (bit::HOSTNAME, string("vm"))])
         .expect("finished");
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).expect("sought");
-    std::io::Read::read_to_end(&mut file, &mut bytes).expect("read");
+    let bytes = std::fs::read(&path).expect("read");
     assert_eq!(size, bytes.len() as u64);
     bytes
 }

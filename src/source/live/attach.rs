@@ -201,12 +201,16 @@ impl Attachment {
             match self.sys.map(owner.as_fd(), self.pages) {
                 Ok(ring) => {
                     if self.pages < wanted {
+                        self.common.watermark = (self.pages * rustix::param::page_size() / 2) as u32;
                         let kb = self.pages * rustix::param::page_size() / 1024;
                         self.notes.push(format!("ring buffers are {kb} KiB a CPU only, by the limit on locked memory (perf_event_mlock_kb, ulimit -l)"));
                     }
                     return Ok(ring);
                 }
-                Err(Errno::PERM) if self.pages > 8 => self.pages /= 2,
+                // The first ring must not take what all others need: a CPU's share comes first.
+                Err(Errno::PERM) if self.pages > 8 => {
+                    self.pages = (self.pages / 2).min(self.rights.ring_share()).max(8)
+                }
                 Err(errno) => return Err(OpenError::ring(self.pages, errno, &self.rights)),
             }
         }
@@ -560,6 +564,16 @@ pub mod tests {
         let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(16), vec![Event::cpu_clock()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
         assert_eq!((a.pages, a.notes.len()), (16, 1));
+        // What the kernel grants two CPUs: -m 512 must leave the second one its ring.
+        let two = 2 * 516 * 1024 / rustix::param::page_size();
+        let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).budget(two), vec![Event::cpu_clock()], 0);
+        a.pages = 512;
+        assert_eq!([a.open(0, Who::Task(-1)), a.open(1, Who::Task(-1))], [Ok(true), Ok(true)]);
+        let share = a.rights.ring_share();
+        assert_eq!(
+            (a.pages, a.notes.len(), a.common.watermark as usize),
+            (share, 1, share * rustix::param::page_size() / 2)
+        );
         let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).max_pages(2), vec![Event::cpu_clock()], 0);
         assert!(a.open(0, Who::Task(-1)).expect_err("too small").to_string().contains("perf_event_mlock_kb"));
     }

@@ -1,0 +1,139 @@
+//! curl, which does what the program does over a network: it knows the machine's certificates and proxies, and a
+//! server that hangs hangs nothing of ours. What it is to do comes by a pipe, so that no list of processes shows a
+//! password, and what it fetches goes by a pipe, so that it opens no file of ours.
+
+use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
+
+/// What curl is to do.
+#[derive(Debug)]
+pub struct Curl {
+    config: String,
+}
+
+impl Curl {
+    /// Asks an address, over HTTP and nothing else; user and password in it are taken out and sent as such.
+    pub fn new(url: &str) -> Self {
+        let (plain, user) = divided(url);
+        let curl = Self { config: String::new() }.flag("silent").flag("show-error");
+        let curl = curl.option("proto", "=http,https").option("url", &plain);
+        match user {
+            Some(user) => curl.option("user", &decoded(user)),
+            None => curl,
+        }
+    }
+
+    /// An option that takes no value, by its long name.
+    pub fn flag(mut self, name: &str) -> Self {
+        self.config.push_str(&format!("{name}\n"));
+        self
+    }
+
+    /// An option with its value (curl(1), --config).
+    pub fn option(mut self, name: &str, value: &str) -> Self {
+        let mut quoted = String::with_capacity(value.len());
+        for c in value.chars() {
+            match c {
+                '\\' | '"' => quoted.extend(['\\', c]),
+                '\n' => quoted.push_str("\\n"),
+                '\r' => quoted.push_str("\\r"),
+                c => quoted.push(c),
+            }
+        }
+        self.config.push_str(&format!("{name} = \"{quoted}\"\n"));
+        self
+    }
+
+    /// Starts it; standard output and error are pipes. A `.curlrc` is not read: under sudo the home may be another
+    /// user's, and in it stands where files are written.
+    pub fn start(&self) -> io::Result<Child> {
+        let mut command = Command::new("curl");
+        command.args(["--disable", "--config", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that has ended already says why by itself.
+            let _ = stdin.write_all(self.config.as_bytes());
+        }
+        Ok(child)
+    }
+}
+
+/// An address without its `user:password@`, and that. A password may have in it what ends a host.
+fn divided(url: &str) -> (String, Option<&str>) {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
+        Some((scheme, (user, rest))) => (format!("{scheme}://{rest}"), Some(user)),
+        None => (url.to_owned(), None),
+    }
+}
+
+/// An address as it is shown: without user and password, and without the values in its query.
+pub fn shown(url: &str) -> String {
+    let plain = divided(url).0;
+    match plain.split_once(['?', '#']) {
+        Some((plain, _)) => format!("{plain}?…"),
+        None => plain,
+    }
+}
+
+/// What an address has that must not be shown, in each way in which a message may have it.
+pub fn secrets(url: &str) -> Vec<String> {
+    let (plain, user) = divided(url);
+    let password = user.and_then(|user| user.split_once(':')).map(|(_, password)| password);
+    let query = plain.split_once('?').map_or("", |(_, query)| query).split('&');
+    let values = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+    let raw: Vec<&str> = user.into_iter().chain(password).chain(values).filter(|text| !text.is_empty()).collect();
+    raw.iter().map(|text| (*text).to_owned()).chain(raw.iter().map(|text| decoded(text))).collect()
+}
+
+/// A text without secrets.
+pub fn hidden(text: &str, secrets: &[String]) -> String {
+    let mut order: Vec<&String> = secrets.iter().filter(|secret| !secret.is_empty()).collect();
+    // What is part of another must not keep that from being found.
+    order.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    order.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+}
+
+/// Percent-decoding (RFC 3986, section 2.1).
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = after.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_no_part_of_what_is_shown() {
+        for (url, want) in [
+            ("http://host:4040/x", "http://host:4040/x"),
+            ("https://me:s3cret@host/x?token=t0ken&a=b", "https://host/x?…"),
+            ("http://me:s3/c#r?t@et@host/x", "http://host/x"),
+        ] {
+            assert_eq!(shown(url), want);
+            let said = hidden(&format!("curl: (6) {url} and {} do not answer", decoded(url)), &secrets(url));
+            assert!(!["s3cret", "t0ken", "s3/c", "t@et"].iter().any(|secret| said.contains(secret)), "{said}");
+        }
+        assert!(secrets("http://me:p%40ss@host").contains(&"p@ss".to_owned()));
+        let config = Curl::new("http://me:p%40\"s@host/x").option("header", "a\nb\\").config;
+        assert!(
+            config.contains("url = \"http://host/x\"\nuser = \"me:p@\\\"s\"\nheader = \"a\\nb\\\\\"\n"),
+            "{config}"
+        );
+    }
+}

@@ -1,0 +1,379 @@
+//! Files that are written: whole under their name or not there at all, and never by way of a link that somebody
+//! planted.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::privilege;
+
+/// Readable by the user alone: recordings hold what the profiled processes do.
+pub const PRIVATE: u32 = 0o600;
+
+/// A file on its way to its name. Dropped before it is committed, it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    /// `None` where the name is a device's or a pipe's: they are written as they are.
+    place: Option<Place>,
+}
+
+/// Where a file is to stand: names in a folder that is held open, so that nobody leads us elsewhere meanwhile.
+#[derive(Debug)]
+struct Place {
+    folder: OwnedFd,
+    name: OsString,
+    temporary: OsString,
+    /// The temporary file as the user can find it.
+    shown: PathBuf,
+}
+
+impl NewFile {
+    /// Begins a file that the user named, for this user only.
+    pub fn create(target: &Path) -> io::Result<Self> {
+        Self::with_mode(target, PRIVATE)
+    }
+
+    /// The same, for whom the mode and the umask say.
+    pub fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
+        let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        if target.is_dir() {
+            return Err(Errno::ISDIR.into());
+        }
+        if is_written_directly(target) {
+            let file = File::options().write(true).truncate(true).open(target)?;
+            return Ok(Self { file, place: None });
+        }
+        let above = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = openat(CWD, above, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Self::begin(folder, above, name, mode)
+    }
+
+    fn begin(folder: OwnedFd, above: &Path, name: &OsStr, mode: u32) -> io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..16 {
+            let mut temporary = name.to_owned();
+            temporary.push(format!(".part-{:08x}", RandomState::new().hash_one(()) as u32));
+            match openat(&folder, &temporary, flags, Mode::from_raw_mode(mode)) {
+                Ok(fd) => {
+                    let shown = above.join(&temporary);
+                    let place = Place { folder, name: name.to_owned(), temporary, shown };
+                    return Ok(Self { file: fd.into(), place: Some(place) });
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    /// Puts the file in its place, whatever was there. When that fails, the error names where the data is.
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.put(false)
+    }
+
+    /// The same, but what was there stays as NAME.old.
+    pub fn commit_beside_old(&mut self) -> io::Result<()> {
+        self.put(true)
+    }
+
+    fn put(&mut self, keep_old: bool) -> io::Result<()> {
+        let Some(place) = self.place.take() else { return Ok(()) };
+        let put = || -> io::Result<()> {
+            self.file.sync_all()?;
+            let there = statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW);
+            if keep_old && there.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()) {
+                let mut old = place.name.clone();
+                old.push(".old");
+                renameat(&place.folder, &place.name, &place.folder, &old)?;
+            }
+            Ok(renameat(&place.folder, &place.temporary, &place.folder, &place.name)?)
+        };
+        put().map_err(|error| io::Error::new(error.kind(), format!("{error}; it is kept as {}", place.shown.display())))
+    }
+
+    /// Leaves what is there under its temporary name, and says which that is.
+    pub fn keep(&mut self) -> Option<PathBuf> {
+        self.place.take().map(|place| place.shown)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for NewFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            let _ = unlinkat(&place.folder, &place.temporary, AtFlags::empty());
+        }
+    }
+}
+
+/// Whether a name is a device's, a pipe's or a descriptor's, by somebody whom we trust: what others planted is
+/// replaced as any file is.
+fn is_written_directly(target: &Path) -> bool {
+    let Ok(meta) = std::fs::symlink_metadata(target) else { return false };
+    let above = target.parent().and_then(|above| above.canonicalize().ok());
+    // /dev/stdout leads to a descriptor, whatever that is; a file in their place would be everybody's loss.
+    if above.is_some_and(|above| above == Path::new("/dev") || above.starts_with("/proc")) {
+        return true;
+    }
+    let kind = match meta.is_symlink() {
+        true => std::fs::metadata(target).map(|meta| meta.file_type()),
+        false => Ok(meta.file_type()),
+    };
+    let special = kind.is_ok_and(|kind| kind.is_char_device() || kind.is_fifo());
+    special && trusted().contains(&meta.uid())
+}
+
+/// Root, who we are, and who called sudo.
+fn trusted() -> Vec<u32> {
+    let caller = privilege::variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
+    [0, rustix::process::geteuid().as_raw()].into_iter().chain(caller).collect()
+}
+
+/// Where files of our own lie: below a base that the environment names, as the user's home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPlace {
+    pub base: PathBuf,
+    pub below: PathBuf,
+}
+
+impl OwnPlace {
+    pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Self {
+        Self { base: base.into(), below: below.into() }
+    }
+
+    /// An XDG folder by the variable that names it, or by where it is in a home; `None` without either.
+    pub fn of_user(variable: &str, in_home: &str, below: &str) -> Option<Self> {
+        let own = privilege::directory(variable).map(|base| Self::new(base, below));
+        own.or_else(|| privilege::directory("HOME").map(|home| Self::new(home, Path::new(in_home).join(below))))
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.base.join(&self.below)
+    }
+
+    /// Begins a file in it; folders that are missing are made. Nothing is written in a home that is not ours, as
+    /// it may be under sudo, and no link below it is followed.
+    pub fn create(&self, name: &str) -> io::Result<NewFile> {
+        NewFile::begin(self.open()?, &self.path(), OsStr::new(name), PRIVATE)
+    }
+
+    fn open(&self) -> io::Result<OwnedFd> {
+        let me = rustix::process::geteuid().as_raw();
+        let refuse = |path: &Path| {
+            let why = format!("{} belongs to another user: nothing is written there", path.display());
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        };
+        // Who has a folder on the way could lead us anywhere.
+        let there = |path: &Path| Some((path.to_owned(), std::fs::symlink_metadata(path).ok()?));
+        if let Some((path, _)) =
+            self.base.ancestors().filter_map(there).find(|(_, meta)| ![0, me].contains(&meta.uid()))
+        {
+            return refuse(&path);
+        }
+        let mut missing: Vec<&OsStr> = Vec::new();
+        let mut base = self.base.as_path();
+        while !base.is_dir() {
+            let Some((name, above)) = base.file_name().zip(base.parent()) else { break };
+            missing.push(name);
+            base = above;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mut folder = openat(CWD, base, flags, Mode::empty())?;
+        if missing.is_empty() && fstat(&folder)?.st_uid != me {
+            return refuse(base);
+        }
+        let mut path = base.to_owned();
+        for name in missing.into_iter().rev().chain(self.below.iter()) {
+            path.push(name);
+            match mkdirat(&folder, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(io::Error::new(errno.kind(), format!("{}: {errno}", path.display()))),
+            }
+            folder = openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| {
+                let why = format!("{} is no folder (links are not followed there): {errno}", path.display());
+                io::Error::new(errno.kind(), why)
+            })?;
+            if fstat(&folder)?.st_uid != me {
+                return refuse(&path);
+            }
+        }
+        Ok(folder)
+    }
+}
+
+/// Why a file could not be written, and what to do.
+pub fn unwritten(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, or name another place",
+        io::ErrorKind::FileTooLarge => "; raise the limit with ulimit -f, or name another place",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; name a place that you may write to",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; its folder must be there: make it first",
+        io::ErrorKind::IsADirectory => "; name a file in it",
+        _ => "",
+    };
+    format!("{} was not written: {error}{advice}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    fn written(target: &Path) -> io::Result<()> {
+        let mut new = NewFile::create(target)?;
+        new.write_all(b"new")?;
+        new.commit()
+    }
+
+    fn listed(dir: &Path) -> Vec<String> {
+        let list = std::fs::read_dir(dir).expect("dir").flatten();
+        let mut names: Vec<String> = list.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_planted_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (victim, target) = (dir.path().join("victim"), dir.path().join("perf.data"));
+        std::fs::write(&victim, "kept").expect("written");
+        symlink(&victim, &target).expect("planted");
+        let mut new = NewFile::create(&target).expect("created");
+        new.write_all(b"new").expect("written");
+        // Planted again while it is written, and where the old one goes.
+        symlink(&victim, dir.path().join("perf.data.old")).expect("planted");
+        new.commit_beside_old().expect("put");
+        assert_eq!(std::fs::read_to_string(&victim).expect("there"), "kept");
+        let meta = std::fs::symlink_metadata(&target).expect("there");
+        assert!(meta.is_file() && meta.permissions().mode() & 0o777 == PRIVATE);
+        // An ordinary file stays beside it, in place of the link that was there.
+        let mut next = NewFile::create(&target).expect("created");
+        next.write_all(b"next").expect("written");
+        next.commit_beside_old().expect("put");
+        let old = dir.path().join("perf.data.old");
+        assert!(std::fs::symlink_metadata(&old).expect("there").is_file());
+        assert_eq!(
+            [&victim, &target, &old].map(|p| std::fs::read_to_string(p).expect("text")),
+            ["kept", "next", "new"]
+        );
+    }
+
+    #[test]
+    fn what_is_given_up_leaves_nothing_and_what_is_kept_says_where() {
+        let dir = tempfile::tempdir().expect("dir");
+        let target = dir.path().join("x");
+        drop(NewFile::create(&target).expect("created"));
+        assert!(listed(dir.path()).is_empty());
+        let mut new = NewFile::create(&target).expect("created");
+        new.write_all(b"part").expect("written");
+        let kept = new.keep().expect("kept");
+        assert!(kept.display().to_string().contains("x.part-"), "{}", kept.display());
+        assert_eq!(std::fs::read(&kept).expect("there"), b"part");
+        // A folder in its place: what was written is not lost, and the words say where it is.
+        let mut new = NewFile::create(&target).expect("created");
+        std::fs::create_dir(&target).expect("made");
+        let why = new.commit().expect_err("a folder is there").to_string();
+        let kept = why.split("kept as ").nth(1).expect("where");
+        assert!(Path::new(kept).is_file(), "{why}");
+        assert!(written(&target).is_err());
+    }
+
+    #[test]
+    fn devices_and_pipes_are_written_as_they_are() {
+        let dir = tempfile::tempdir().expect("dir");
+        written(Path::new("/dev/null")).expect("written");
+        assert!(std::fs::metadata("/dev/null").expect("there").file_type().is_char_device());
+        let full = written(Path::new("/dev/full")).expect_err("full");
+        assert!(unwritten(Path::new("/dev/full"), &full).starts_with("/dev/full was not written: No space left"));
+        let link = dir.path().join("link");
+        symlink("/dev/null", &link).expect("made");
+        written(&link).expect("written");
+        assert!(std::fs::symlink_metadata(&link).expect("there").is_symlink());
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        // A stranger's link or pipe is not where we write.
+        std::os::unix::fs::lchown(&link, Some(12_345), None).expect("given away");
+        written(&link).expect("written");
+        assert!(std::fs::symlink_metadata(&link).expect("there").is_file());
+        let pipe = dir.path().join("pipe");
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(CWD, &pipe, fifo, Mode::from_raw_mode(0o666), 0).expect("made");
+        chown(&pipe, Some(12_345), None).expect("given away");
+        written(&pipe).expect("written");
+        assert!(std::fs::symlink_metadata(&pipe).expect("there").is_file());
+    }
+
+    #[test]
+    fn no_link_below_the_home_is_followed() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (home, victim) = (dir.path().join("home"), dir.path().join("victim"));
+        std::fs::create_dir_all(&victim).expect("made");
+        let put = || OwnPlace::new(&home, ".config/perfprof-tui").create("filters.toml")?.commit();
+        // Nothing is there yet, not even the home.
+        put().expect("written");
+        assert_eq!(listed(&home.join(".config/perfprof-tui")), ["filters.toml"]);
+        // The last part, then one above it.
+        for part in [".config/perfprof-tui", ".config"] {
+            std::fs::remove_dir_all(home.join(part)).expect("gone");
+            symlink(&victim, home.join(part)).expect("planted");
+            let why = put().expect_err("a link").to_string();
+            assert!(why.contains("links are not followed"), "{why}");
+            std::fs::remove_file(home.join(part)).expect("gone");
+            std::fs::create_dir(home.join(part)).expect("made");
+        }
+        assert!(listed(&victim).is_empty());
+        // The file itself.
+        put().expect("written");
+        let file = home.join(".config/perfprof-tui/filters.toml");
+        std::fs::remove_file(&file).expect("gone");
+        std::fs::write(victim.join("shadow"), "kept").expect("written");
+        symlink(victim.join("shadow"), &file).expect("planted");
+        put().expect("written");
+        assert!(std::fs::symlink_metadata(&file).expect("there").is_file());
+        assert_eq!(std::fs::read_to_string(victim.join("shadow")).expect("there"), "kept");
+    }
+
+    #[test]
+    fn nothing_is_written_in_a_folder_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("dir");
+        let home = dir.path().join("home");
+        for (part, strange) in [("", true), (".config", true), (".config/perfprof-tui", true), ("", false)] {
+            let _ = std::fs::remove_dir_all(&home);
+            std::fs::create_dir_all(home.join(part)).expect("made");
+            chown(home.join(part), strange.then_some(12_345), None).expect("given away");
+            let put = OwnPlace::new(&home, ".config/perfprof-tui").create("filters.toml");
+            assert_eq!(put.is_err(), strange, "{part}");
+            if let Err(why) = put {
+                assert!(why.to_string().contains("belongs to another user"), "{why}");
+            }
+        }
+    }
+}

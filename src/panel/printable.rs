@@ -1,0 +1,140 @@
+//! The sink of all text that leaves the program: no control character passes, whoever wrote it.
+
+use std::io::{self, Write};
+
+use super::text::printable;
+
+/// How what must not pass is written instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// By its picture.
+    Text,
+    /// As an escape of JSON, which means the same.
+    Json,
+}
+
+/// Passes text on. Line ends and tabs stay, also CSV's CR LF; what a name may not have of these is cleaned where it
+/// is put into a line, for here nobody knows any more what is a name.
+#[derive(Debug)]
+pub struct Printable<W: Write> {
+    out: W,
+    form: Form,
+    /// The start of a character, or a CR, whose rest comes with the next write.
+    rest: Vec<u8>,
+}
+
+impl<W: Write> Printable<W> {
+    pub fn new(form: Form, out: W) -> Self {
+        Self { out, form, rest: Vec::new() }
+    }
+
+    /// Writes what waits for a rest that never came, and flushes.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let rest = std::mem::take(&mut self.rest);
+        if !rest.is_empty() {
+            let text = String::from_utf8_lossy(&rest);
+            self.text(&text)?;
+        }
+        self.out.flush()
+    }
+
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let mut shown = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, printable(c)) {
+                ('\n' | '\t', _) => shown.push(c),
+                ('\r', _) if chars.peek() == Some(&'\n') => shown.push(c),
+                (_, None) => shown.push(c),
+                (_, Some(picture)) if self.form == Form::Text => shown.push(picture),
+                (_, Some(_)) => {
+                    c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}")));
+                }
+            }
+        }
+        self.out.write_all(shown.as_bytes())
+    }
+}
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.rest.is_empty() && bytes.iter().all(|b| matches!(b, 0x20..0x7f | b'\n' | b'\t')) {
+            self.out.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut all = std::mem::take(&mut self.rest);
+        all.extend_from_slice(bytes);
+        // A character may go on in the next write, and a CR be half of a line's end.
+        let whole = match std::str::from_utf8(&all) {
+            Ok(text) => text.len() - usize::from(text.ends_with('\r')),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => {
+                let tail = all.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+                let cut =
+                    tail > 0 && std::str::from_utf8(&all[all.len() - tail..]).is_err_and(|e| e.error_len().is_none());
+                all.len() - if cut { tail } else { 0 }
+            }
+        };
+        self.rest = all.split_off(whole);
+        let text = String::from_utf8_lossy(&all);
+        self.text(&text)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Printable<W> {
+    fn drop(&mut self) {
+        // Who wants to know what comes of it has called it before.
+        let _ = self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn through(form: Form, pieces: &[&[u8]]) -> String {
+        let mut out = Vec::new();
+        let mut sink = Printable::new(form, &mut out);
+        pieces.iter().for_each(|piece| sink.write_all(piece).expect("written"));
+        drop(sink);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn controls_become_pictures_and_in_json_escapes() {
+        let hostile = "a\u{1b}[2J\u{7}\r\u{9b}\u{202e}\u{7f}ä\tb\r\nc\n";
+        assert_eq!(through(Form::Text, &[hostile.as_bytes()]), "a␛[2J␇␍\u{fffd}\u{fffd}␡ä\tb\r\nc\n");
+        let json = serde_json::to_string(hostile).expect("JSON");
+        let shown = through(Form::Json, &[json.as_bytes()]);
+        assert!(shown.chars().all(|c| printable(c).is_none()), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), hostile);
+        assert_eq!(
+            through(Form::Text, &[b"\xff\x1b\xe2\x82", b"\xac\r", b"\n\r", b"x\xe2"]),
+            "\u{fffd}␛€\r\n␍x\u{fffd}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn where_writes_are_cut_changes_nothing(
+            bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(0xe2), Just(0x9b)], 0..40),
+            at in 0usize..40,
+        ) {
+            let (a, b) = bytes.split_at(at.min(bytes.len()));
+            let cut = through(Form::Text, &[a, b]);
+            prop_assert_eq!(&cut, &through(Form::Text, &[&bytes]));
+            let lines = cut.replace("\r\n", "\n").replace(['\n', '\t'], "");
+            prop_assert!(lines.chars().all(|c| printable(c).is_none()), "{:?}", lines);
+        }
+    }
+}

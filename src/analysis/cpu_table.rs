@@ -302,37 +302,4 @@ fn marks(row: &CpuRow) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::filter::Filter;
-
-    #[test]
-    fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
-        let mut counts = [0; cpus::SLOTS];
-        (counts[cpus::of_vector(1)], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (48, 9, 43);
-        let row = CpuSamples { cpu: 32, counts, ..CpuSamples::default() };
-        let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 44, name: "estimation_timer".into() };
-        let answer = CpuAnswer {
-            rows: vec![row],
-            window: 1_000_000_000,
-            frequency: 200,
-            whole: true,
-            busy: None,
-            cpu: Some(32),
-            behind: vec![behind],
-        };
-        let facts = CpuFacts { samples: Some(&answer), ..CpuFacts::default() };
-        assert_eq!(
-            facts.cpu_words(32),
-            "CPU 32: 57.0 % softirq = 48.0 % TIMER (estimation_timer 44.0 %) + 9.0 % NET_RX, 0.0 % irq; \
-             100 samples of 200 if busy"
-        );
-        assert_eq!(facts.cell(CpuColumn::Share(Ticks::SOFTIRQ), 32), Cell::Number(57.0));
-        assert_eq!(facts.cell(CpuColumn::Mhz, 32), Cell::Empty);
-        assert_eq!(facts.cpus(), [32]);
-        for column in [CpuColumn::Cpu, CpuColumn::Sampled(1), CpuColumn::Share(Ticks::IRQ), CpuColumn::Rate(77)] {
-            let (label, filter) = column.drill(32);
-            assert!(Filter::parse(&filter).is_ok() && label.starts_with("CPU 32"), "{filter}");
-        }
-    }
-}
+mod tests;

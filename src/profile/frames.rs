@@ -415,3 +415,6 @@ impl Frames {
         self.list.capacity() * (size_of::<Frame>() + 4) + self.index.capacity() * 5 + self.syms.len() * 120
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Tracepoints by hand, and the times that they make.
+
+use super::*;
+use proptest::prelude::*;
+
+fn seen(which: Which, number: u32) -> Seen<'static> {
+    Seen { which, number, name: None }
+}
+
+#[test]
+fn runs_that_are_cut_off_count_for_the_share() {
+    let mut pairs = Pairs::default();
+    pairs.begin(1000);
+    pairs.add(0, 3000, seen(Which::Raise, 7));
+    pairs.add(0, 5000, seen(Which::Exit, 1));
+    pairs.add(0, 9000, seen(Which::Entry, 1));
+    pairs.add(1, 9000, seen(Which::IrqEntry, 4));
+    pairs.until(11_000);
+    let times = pairs.snapshot();
+    let time = |cpu, what| times.get(cpu, what).map(|t| (t.runs.count, t.total()));
+    assert_eq!(time(0, What::Softirq(1)), Some((0, 6000)));
+    assert_eq!(time(1, What::Irq(4)), Some((0, 2000)));
+    assert_eq!(times.percent(0, What::Softirq(1)), 60.0);
+    // A second exit without an entry is one that was lost.
+    pairs.add(0, 12_000, seen(Which::Exit, 2));
+    assert_eq!(pairs.snapshot().percent(0, What::Softirq(2)), 0.0);
+}
+
+/// The kernel does not nest softirqs: an entry within a run says that its exit was lost.
+#[test]
+fn an_entry_within_a_run_begins_anew() {
+    let mut pairs = Pairs::default();
+    pairs.add(0, 1000, seen(Which::Entry, 1));
+    pairs.add(0, 2000, seen(Which::Entry, 3));
+    // Nothing of that vector runs any more; and what did run is over.
+    pairs.add(0, 2500, seen(Which::Exit, 1));
+    pairs.add(0, 2600, seen(Which::Exit, 3));
+    assert_eq!((pairs.times.unpaired, pairs.times.list.len()), (3, 0));
+    pairs.add(0, 3000, seen(Which::Entry, 1));
+    pairs.add(0, 4000, seen(Which::Entry, 1));
+    pairs.add(0, 4700, seen(Which::Exit, 1));
+    let runs = &pairs.times.list[&(0, What::Softirq(1))].runs;
+    assert_eq!((runs.count, runs.sum, runs.max, pairs.times.unpaired), (1, 700, 700, 4));
+}
+
+/// Interrupts may come within interrupts: each is paired with its own, and what began within is over with it.
+#[test]
+fn interrupts_within_interrupts() {
+    let mut pairs = Pairs::default();
+    for (time, which, line) in [
+        (100, Which::IrqEntry, 4),
+        (110, Which::IrqEntry, 5),
+        (130, Which::IrqExit, 5),
+        (170, Which::IrqExit, 4),
+        (200, Which::IrqEntry, 4),
+        (210, Which::IrqEntry, 5),
+        (290, Which::IrqExit, 4),
+        (295, Which::IrqExit, 5),
+    ] {
+        pairs.add(2, time, seen(which, line));
+    }
+    let runs = |line| &pairs.times.list[&(2, What::Irq(line))].runs;
+    assert_eq!(((runs(4).count, runs(4).sum), (runs(5).count, runs(5).sum)), ((2, 70 + 90), (1, 20)));
+    assert_eq!(pairs.times.unpaired, 1);
+}
+
+#[test]
+fn pairs_on_each_cpu() {
+    let mut pairs = Pairs::default();
+    pairs.add(0, 1000, seen(Which::Exit, 1));
+    pairs.add(0, 2000, seen(Which::Raise, 1));
+    pairs.add(0, 2500, seen(Which::Raise, 1));
+    pairs.add(0, 3000, seen(Which::Entry, 1));
+    pairs.add(1, 3100, seen(Which::Entry, 1));
+    pairs.add(0, 3200, Seen { which: Which::IrqEntry, number: 9, name: Some(b"eth0\0junk") });
+    pairs.add(0, 3300, seen(Which::IrqExit, 9));
+    pairs.add(0, 5000, seen(Which::Exit, 1));
+    pairs.add(1, 11_000, seen(Which::Exit, 1));
+    let time = |cpu, what| pairs.times.get(cpu, what).expect("there").clone();
+    let timer = time(0, What::Softirq(1));
+    assert_eq!((timer.runs.count, timer.runs.sum, timer.delays.sum), (1, 2000, 1000));
+    assert_eq!((time(0, What::Irq(9)).runs.sum, &*pairs.times.devices[&9]), (100, "eth0"));
+    assert_eq!((pairs.times.unpaired, pairs.times.elapsed), (1, 10_000));
+    assert_eq!(pairs.times.percent(0, What::Softirq(1)), 20.0);
+    assert_eq!((format!("{:.1}", pairs.times.sum(1, true)), pairs.times.sum(0, true)), ("0.0".to_owned(), 1.0));
+    pairs.add(0, 3_500_000_000, seen(Which::Raise, 2));
+    let map = &pairs.times.list[&(0, What::Softirq(1))].map;
+    let runs: Vec<u32> = map.iter().map(|second| second.values().sum()).collect();
+    assert_eq!(runs, [1, 0, 0, 0]);
+}
+
+proptest! {
+    #[test]
+    fn quantiles_are_as_good_as_said(mut list in proptest::collection::vec((0u64..10_000_000_000, 0u32..34).prop_map(|(n, by)| (n >> by).max(1)), 1..200), q in 0.01f64..1.0) {
+        let mut durations = Durations::default();
+        list.iter().for_each(|ns| durations.add(*ns));
+        list.sort_unstable();
+        let rank = (q * list.len() as f64).ceil().max(1.0) as usize;
+        let (exact, found) = (list[rank - 1] as f64, durations.quantile(q) as f64);
+        prop_assert!(found + 1.0 >= exact && found <= exact * 1.4143 + 1.0, "{} {}", exact, found);
+        prop_assert_eq!(durations.max, list[list.len() - 1]);
+        prop_assert_eq!(durations.histogram().1.iter().sum::<u32>() as usize, list.len());
+    }
+
+    #[test]
+    fn any_order_of_events_is_survived(list in proptest::collection::vec((0u32..3, prop_oneof![0u64..5_000_000_000, u64::MAX - 9..=u64::MAX], 0usize..5, 0u32..12), 0..100)) {
+        let mut pairs = Pairs::default();
+        for (cpu, time, which, number) in list {
+            pairs.add(cpu, time, seen(Which::ALL[which], number));
+        }
+        pairs.snapshot();
+    }
+}
+
+#[test]
+fn durations_in_half_octaves() {
+    // √2·2^10 is 1448.15.
+    for (ns, bucket) in [
+        (0, 0),
+        (1, 0),
+        (2, 2),
+        (3, 3),
+        (4, 4),
+        (1024, 20),
+        (1448, 20),
+        (1449, 21),
+        (2047, 21),
+        (2048, 22),
+        (u64::MAX, BUCKETS - 1),
+    ] {
+        assert_eq!(half_octave(ns), bucket, "{ns}");
+    }
+    assert_eq!((half_octave_start(20), half_octave_start(22)), (1024.0, 2048.0));
+    let mut durations = Durations::default();
+    assert_eq!((durations.average(), durations.quantile(0.5), durations.histogram()), (0, 0, (0, &[0][..])));
+    [1024, 1100, 5000].iter().for_each(|ns| durations.add(*ns));
+    assert_eq!((durations.average(), durations.max, durations.sum), (7124 / 3, 5000, 7124));
+    assert_eq!(durations.histogram(), (20, &[2, 0, 0, 0, 1][..]));
+    assert_eq!([0.5, 0.66, 0.67, 1.0].map(|q| durations.quantile(q)), [1448, 1448, 5000, 5000]);
+}
+
+#[test]
+fn what_a_recording_says_is_bounded() {
+    let mut pairs = Pairs::default();
+    for (cpu, number) in [(MAX_CPUS, 1), (0, MAX_VECTORS), (u32::MAX, 0)] {
+        pairs.add(cpu, 10, seen(Which::Entry, number));
+    }
+    assert_eq!((pairs.times.unpaired, pairs.times.elapsed, pairs.running.len()), (3, 0, 0));
+    // Interrupt lines have any number.
+    pairs.add(MAX_CPUS - 1, 10, seen(Which::IrqEntry, MAX_VECTORS));
+    pairs.add(MAX_CPUS - 1, 15, seen(Which::IrqExit, MAX_VECTORS));
+    pairs.add(MAX_CPUS - 1, 20, seen(Which::Entry, MAX_VECTORS - 1));
+    pairs.add(MAX_CPUS - 1, 27, seen(Which::Exit, MAX_VECTORS - 1));
+    assert_eq!((pairs.times.unpaired, pairs.times.list.len()), (3, 2));
+    for i in 0..MAX_NESTED as u64 + 1 {
+        pairs.add(0, 100 + i, seen(Which::IrqEntry, 7));
+    }
+    assert_eq!(pairs.running[&0].irqs.len(), 1, "so deep is nothing");
+    for line in 0..MAX_LINES as u32 + 9 {
+        pairs.add(1, 200, Seen { which: Which::IrqEntry, number: line, name: Some(b"a") });
+        pairs.add(1, 200, Seen { which: Which::IrqExit, number: line, name: Some(b"a") });
+    }
+    assert_eq!(pairs.times.devices.len(), MAX_LINES);
+}
+
+#[test]
+fn what_began_before_measuring_and_what_runs_still() {
+    let mut pairs = Pairs::default();
+    pairs.begin(1000);
+    pairs.add(0, 1500, seen(Which::IrqExit, 4));
+    pairs.add(0, 1700, seen(Which::IrqExit, 4));
+    pairs.add(0, 1800, seen(Which::Exit, 2));
+    pairs.add(0, 2000, seen(Which::IrqEntry, 5));
+    pairs.add(0, 2500, seen(Which::Entry, 3));
+    pairs.until(3000);
+    let times = pairs.snapshot();
+    let partial = |what| times.get(0, what).map(|time| (time.partial, time.runs.count, time.total()));
+    // Only the first of each kind can have begun before.
+    assert_eq!(partial(What::Irq(4)), Some((500, 0, 500)));
+    assert_eq!(partial(What::Softirq(2)), Some((800, 0, 800)));
+    assert_eq!((partial(What::Irq(5)), partial(What::Softirq(3))), (Some((1000, 0, 1000)), Some((500, 0, 500))));
+    assert_eq!((times.elapsed, times.unpaired), (2000, 3));
+    assert_eq!((times.sum(0, false), times.sum(0, true), times.sum(1, true)), (65.0, 75.0, 0.0));
+    assert_eq!((times.percent(0, What::Irq(5)), times.percent(0, What::Irq(9))), (50.0, 0.0));
+    assert_eq!(pairs.times.list.len(), 2, "what runs counts for the snapshot only");
+    // A loss leaves nothing running.
+    pairs.lose(7);
+    pairs.add(0, 4000, seen(Which::Exit, 3));
+    assert_eq!((pairs.times.lost, pairs.snapshot().get(0, What::Softirq(3)).map(|time| time.runs.count)), (7, Some(0)));
+}
+
+#[test]
+fn runs_by_the_second_in_which_they_ended() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut pairs = Pairs::default();
+    pairs.begin(SECOND);
+    let run = |pairs: &mut Pairs, from: u64, ns: u64| {
+        pairs.add(0, from, seen(Which::Entry, 1));
+        pairs.add(0, from + ns, seen(Which::Exit, 1));
+    };
+    run(&mut pairs, SECOND + 10, 100);
+    run(&mut pairs, 2 * SECOND - 50, 49);
+    run(&mut pairs, 2 * SECOND - 1, 1);
+    run(&mut pairs, 4 * SECOND, 100);
+    let map = |pairs: &Pairs| -> Vec<Vec<(u8, u32)>> {
+        let map = &pairs.times.list[&(0, What::Softirq(1))].map;
+        map.iter().map(|second| second.iter().map(|(bucket, n)| (*bucket, *n)).collect()).collect()
+    };
+    let hundred = half_octave(100) as u8;
+    assert_eq!(map(&pairs), [vec![(half_octave(49) as u8, 1), (hundred, 1)], vec![(0, 1)], vec![], vec![(hundred, 1)]]);
+    pairs.until(4 * SECOND + 57 * SECOND);
+    assert_eq!((map(&pairs).len(), map(&pairs)[0].len()), (SECONDS, 1), "the first one has gone");
+    pairs.until(500 * SECOND);
+    assert!(map(&pairs).len() == SECONDS && map(&pairs).iter().all(Vec::is_empty));
+}

@@ -1,0 +1,216 @@
+//! Names as they come, change and go.
+
+use super::*;
+use crate::session::{Origin, Session};
+
+fn frame(ip: u64) -> Frame {
+    Frame { map: MapId::UNKNOWN, caller: false, ip }
+}
+
+fn found(start: u64, name: &str) -> Option<Found> {
+    Some(Found { start, end: start + 16, name: name.into() })
+}
+
+fn ids(list: impl IntoIterator<Item = FrameId>) -> Vec<u32> {
+    list.into_iter().map(|frame| frame.0).collect()
+}
+
+struct Stage {
+    session: Session,
+    frames: Frames,
+    app: Dso,
+    lib: Dso,
+}
+
+/// Three frames at 0x10, 0x20 and 0x30 of nothing.
+fn stage() -> Stage {
+    let mut session = Session::new(Origin::Recorded);
+    let mut frames = Frames::default();
+    let app = session.dsos.named("/bin/app", DsoKind::File);
+    let lib = session.dsos.named("/lib/lib.so", DsoKind::File);
+    for ip in [0x10, 0x20, 0x30] {
+        frames.intern(frame(ip));
+    }
+    Stage { session, frames, app, lib }
+}
+
+impl Stage {
+    fn names(&self) -> Vec<String> {
+        self.frames.syms().iter().map(|sym| self.frames.sym(SymId(*sym)).name().into_owned()).collect()
+    }
+}
+
+#[test]
+fn a_name_is_sought_once_and_then_known_or_not() {
+    let mut s = stage();
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0, 1, 2]);
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0]);
+    assert_eq!(s.names(), ["[unknown]+0x10", "[unknown]+0x20", "[unknown]+0x30"]);
+    let before = s.frames.generation();
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
+    s.frames.set(FrameId(1), &s.app, 0x20, None);
+    assert_eq!(s.names(), ["main", "0x0000000000000020", "[unknown]+0x30"]);
+    assert_eq!(s.frames.generation(), before + 2);
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
+    assert_eq!(s.frames.generation(), before + 2, "the same again is no news");
+    s.frames.intern(frame(0x40));
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [3]);
+    let sym = s.frames.sym(s.frames.sym_of(FrameId(0)));
+    assert_eq!((sym.start, &*sym.dso_name, sym.state, &*sym.shared_name()), (0x8, "app", State::Known, "main"));
+    assert_eq!((s.frames.len(), s.frames.is_empty(), Frames::default().is_empty()), (4, false, true));
+    assert_eq!(s.frames.maps().count(), 4);
+}
+
+#[test]
+fn functions_of_one_name_are_two_where_they_begin_elsewhere() {
+    let mut s = stage();
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "f"));
+    s.frames.set(FrameId(1), &s.app, 0x20, found(0x18, "f"));
+    s.frames.set(FrameId(2), &s.lib, 0x30, found(0x8, "f"));
+    assert_eq!((s.frames.n_syms(), s.frames.n_dso_labels()), (3, 2));
+    let mut s = stage();
+    s.frames.merge_by_name(true);
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "f"));
+    s.frames.set(FrameId(1), &s.app, 0x20, found(0x18, "f"));
+    s.frames.set(FrameId(2), &s.lib, 0x30, found(0x8, "f"));
+    assert_eq!(s.frames.n_syms(), 2);
+    assert_eq!(s.frames.sym_of(FrameId(0)), s.frames.sym_of(FrameId(1)));
+}
+
+#[test]
+fn symbols_are_ordered_by_file_name_and_start() {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let mut s = stage();
+    let mut sym = |dso: &Dso, at: u64, name: Option<&str>| {
+        let frame = s.frames.intern(frame(0x1000 + at));
+        if s.frames.syms()[frame.0 as usize] == u32::MAX {
+            s.frames.set_unknown(frame, dso, at);
+        }
+        match name {
+            Some(name) => s.frames.set(frame, dso, at, found(at, name)),
+            None => s.frames.set(frame, dso, at, None),
+        }
+        s.frames.sym(s.frames.sym_of(frame)).clone()
+    };
+    let (app, lib) = (s.app.clone(), s.lib.clone());
+    let (a, b) = (sym(&app, 0x100, Some("alpha")), sym(&app, 0x80, Some("beta")));
+    let (other, again) = (sym(&lib, 0x10, Some("alpha")), sym(&app, 0x200, Some("alpha")));
+    let (low, high) = (sym(&app, 0x5, None), sym(&app, 0x6, None));
+    assert_eq!((a.compare(&b), b.compare(&a), a.compare(&a)), (Less, Greater, Equal));
+    assert_eq!((a.compare(&other), b.compare(&other)), (Less, Less), "the file goes first");
+    assert_eq!((a.compare(&again), again.compare(&a)), (Less, Greater));
+    assert_eq!((low.compare(&high), high.compare(&low), low.compare(&a)), (Less, Greater, Less));
+    // What is sought is called by its file and place: `app+0x6`.
+    let sought = Sym { state: State::Sought, ..high.clone() };
+    assert_eq!((&*sought.name(), sought.compare(&low), sought.compare(&a)), ("app+0x6", Greater, Greater));
+}
+
+#[test]
+fn names_of_texts_are_not_sought() {
+    let mut s = stage();
+    s.frames.set_named(FrameId(0), &s.app, "one".into());
+    assert_eq!(ids(s.frames.unnamed()), [1, 2]);
+    assert_eq!(ids(s.frames.unnamed()), [0u32; 0]);
+    let mut s = stage();
+    s.frames.set_unknown(FrameId(2), &s.app, 0x77);
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0], "those before it are given by others");
+    assert_eq!(s.frames.sym(s.frames.sym_of(FrameId(2))).name(), "0x0000000000000077");
+    let number = s.frames.intern_named(5);
+    assert_eq!((s.frames.get(number).ip, s.frames.get(number).map), (5, MapId::UNKNOWN));
+}
+
+#[test]
+fn lines_are_asked_for_once() {
+    let mut s = stage();
+    s.frames.set_named(FrameId(0), &s.app, "one".into());
+    s.frames.set_named(FrameId(2), &s.app, "two".into());
+    let two = s.frames.sym_of(FrameId(2));
+    assert_eq!(ids(s.frames.lineless(|sym| sym == two)), [2]);
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0], "one has no name yet");
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0u32; 0]);
+    assert_eq!(ids(s.frames.of_dso(|map| map == MapId::UNKNOWN)), [0, 1, 2]);
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+    s.frames.forget_asked_lines();
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+    assert_eq!(ids(s.frames.of_dso(|map| map != MapId::UNKNOWN)), [0u32; 0]);
+    s.frames.rename();
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+}
+
+fn place(function: &str, number: u32) -> Place {
+    Place { function: Some(function.into()), line: Some(Line { file: "a.c".into(), line: number }) }
+}
+
+#[test]
+fn inlined_functions_stand_outermost_first() {
+    let mut s = stage();
+    s.frames.set_named(FrameId(1), &s.app, "outer".into());
+    assert!(s.frames.inlined(1).is_empty() && s.frames.line(FrameId(1)).is_none());
+    let before = s.frames.generation();
+    let places = [place("inner", 3), place("middle", 2), place("outer", 1)];
+    s.frames.set_places(FrameId(1), &s.app, &places);
+    let names = |s: &Stage| -> Vec<String> {
+        s.frames.inlined(1).iter().map(|sym| s.frames.sym(SymId(*sym)).name().into_owned()).collect()
+    };
+    assert_eq!(names(&s), ["middle (inlined)", "inner (inlined)"]);
+    assert_eq!(s.frames.line(FrameId(1)).map(|line| line.line), Some(3));
+    assert_eq!(s.frames.generation(), before + 1);
+    s.frames.set_places(FrameId(1), &s.app, &places);
+    s.frames.set_places(FrameId(0), &s.app, &[place("alone", 9)]);
+    s.frames.set_places(FrameId(2), &s.app, &[]);
+    assert_eq!((s.frames.generation(), s.frames.line(FrameId(0)).map(|line| line.line)), (before + 1, Some(9)));
+    assert!(s.frames.inlined(0).is_empty());
+    s.frames.show_inlined(true);
+    assert_eq!(s.frames.generation(), before + 1, "they are shown already");
+    s.frames.show_inlined(false);
+    assert_eq!((names(&s).len(), s.frames.generation()), (0, before + 2));
+    s.frames.show_inlined(false);
+    assert_eq!(s.frames.generation(), before + 2);
+    s.frames.show_inlined(true);
+    assert_eq!((names(&s).len(), s.frames.generation()), (2, before + 3));
+}
+
+#[test]
+fn what_is_kept_keeps_its_names() {
+    let mut s = stage();
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "gone"));
+    s.frames.set(FrameId(1), &s.app, 0x20, found(0x18, "kept"));
+    s.frames.set_places(FrameId(1), &s.app, &[place("inner", 3), place("kept", 1)]);
+    s.frames.lineless(|_| true);
+    s.frames.show_inlined(false);
+    let mut new = Frames::default();
+    let unnamed = new.take(&s.frames, FrameId(2));
+    let kept = new.take(&s.frames, FrameId(1));
+    new.finish_taking(&s.frames);
+    let old = std::mem::replace(&mut s.frames, new);
+    assert_eq!((s.frames.len(), s.frames.n_syms(), s.frames.generation()), (2, 2, old.generation() + 1));
+    assert_eq!(s.frames.sym(s.frames.sym_of(kept)).name(), "kept");
+    assert_eq!(s.frames.line(kept).map(|line| line.line), Some(3));
+    assert!(s.frames.inlined(kept.0).is_empty(), "they stay hidden");
+    s.frames.show_inlined(true);
+    let inner = s.frames.inlined(kept.0)[0];
+    assert_eq!(s.frames.sym(SymId(inner)).name(), "inner (inlined)");
+    assert_eq!(ids(s.frames.lineless(|_| true)), [0u32; 0], "its line was asked for before");
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [unnamed.0]);
+    // The same function has the same symbol as before, and labels stay.
+    s.frames.set(unnamed, &s.app, 0x20, found(0x18, "kept"));
+    assert_eq!(s.frames.sym_of(unnamed), s.frames.sym_of(kept));
+}
+
+#[test]
+fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
+    let mut s = stage();
+    let map = s.session.dsos.of_map(MapId::KERNEL).clone();
+    let own = s.frames.intern(Frame { map: MapId::KERNEL, caller: true, ip: 0x50 });
+    s.frames.wanted(&s.session.dsos);
+    s.frames.set(own, &map, 0x4f, found(0x40, "k"));
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "a"));
+    let before = s.frames.generation();
+    s.frames.rename();
+    assert_eq!(s.frames.generation(), before + 1);
+    // Those of no file that is known keep theirs; what is sought still is sought.
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [1, 2, own.0]);
+    assert_eq!(s.frames.sym(s.frames.sym_of(own)).name(), "k");
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0]);
+    assert_eq!(s.frames.get(own).place(&s.session.dsos).1, 0x4f, "a caller is named by its call");
+}

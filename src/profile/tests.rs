@@ -1,0 +1,308 @@
+//! Samples by hand: what is kept of them, where, and in how many bytes.
+
+use super::*;
+use crate::session::Origin;
+
+fn chain(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+fn path(p: &Profile, mut node: NodeId) -> Vec<(u64, bool)> {
+    let mut out = Vec::new();
+    while node != NodeId::ROOT {
+        let frame = p.frames.get(p.trie.frame(node));
+        out.push((frame.ip, frame.caller));
+        node = p.trie.parent(node);
+    }
+    out
+}
+
+fn add(p: &mut Profile, s: &mut Session, time: u64, words: &[u64]) {
+    let bytes = chain(words);
+    let sample = Sample { pid: 5, tid: 5, time, period: 10, chain: &bytes, ..Sample::default() };
+    p.add(s, &sample, misc::USER, 0);
+}
+
+#[test]
+fn a_stack_keeps_its_addresses_and_which_are_return_addresses() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    add(&mut p, &mut s, 1, &[CONTEXT_KERNEL, 0xffff_0001, 0xffff_0002, CONTEXT_USER, 0x10, 0x20]);
+    add(&mut p, &mut s, 2, &[CONTEXT_KERNEL, 0xffff_0001, 0xffff_0002, CONTEXT_USER, 0x10, 0x20]);
+    add(&mut p, &mut s, 3, &[CONTEXT_USER, 0x10, 0x20]);
+    assert_eq!((p.len(), p.sites.len(), p.trie.len()), (3, 2, 5));
+    let site = p.sites.get(SiteId(0));
+    assert_eq!(path(&p, site.stack), [(0xffff_0001, false), (0xffff_0002, true), (0x10, false), (0x20, true)]);
+    let sample = Sample { pid: 5, tid: 5, ip: 0x99, ..Sample::default() };
+    p.add(&mut s, &sample, misc::KERNEL, 0);
+    let (chunk, _) = p.between(3, 4).next().expect("chunk");
+    assert_eq!((chunk.weight[3], p.trie.len()), (1, 6));
+}
+
+#[test]
+fn the_same_addresses_mean_something_else_after_an_exec() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    add(&mut p, &mut s, 1, &[CONTEXT_USER, 0x10]);
+    s.apply(&crate::record::Record::Comm { pid: 5, tid: 5, exec: true, name: b"b" }, 2);
+    let map = crate::record::kinds::Mmap {
+        pid: 5,
+        tid: 5,
+        start: 0,
+        len: 0x100,
+        pgoff: 0,
+        file: Default::default(),
+        prot: 5,
+        flags: 2,
+        name: b"/b",
+    };
+    s.apply(&crate::record::Record::Mmap(map), 2);
+    add(&mut p, &mut s, 3, &[CONTEXT_USER, 0x10]);
+    assert_eq!(p.sites.len(), 2);
+    assert_ne!(p.frames.get(FrameId(0)).map, p.frames.get(FrameId(1)).map);
+}
+
+#[test]
+fn eviction_and_compaction_keep_what_is_left() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    for i in 0..CHUNK as u64 {
+        add(&mut p, &mut s, i, &[CONTEXT_USER, 0x1000 + i, 0x20]);
+    }
+    add(&mut p, &mut s, 99_999, &[CONTEXT_USER, 0x7, 0x20]);
+    // Each address has a symbol, for want of a function.
+    let n_frames = p.frames.len();
+    assert_eq!((p.frames.wanted(&s.dsos).len(), p.frames.n_syms()), (n_frames, n_frames));
+    let name = p.frames.sym(p.frames.sym_of(FrameId(n_frames as u32 - 1))).name().into_owned();
+    let evicted = p.evict().expect("one sealed");
+    assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));
+    assert_eq!(p.ledger.evicted, CHUNK as u64);
+    p.compact(&mut s);
+    assert_eq!((p.sites.len(), p.trie.len(), p.frames.len(), p.frames.n_syms()), (1, 3, 2, 2));
+    let names: Vec<String> = p.frames.syms().iter().map(|sym| p.frames.sym(SymId(*sym)).name().into_owned()).collect();
+    assert!(names.contains(&name), "{names:?} {name}");
+    let (chunk, range) = p.between(0, u64::MAX).next().expect("chunk");
+    let start = range.start;
+    assert_eq!(path(&p, p.sites.get(SiteId(chunk.site[start])).stack), [(0x7, false), (0x20, true)]);
+    add(&mut p, &mut s, 100_000, &[CONTEXT_USER, 0x7, 0x20]);
+    assert_eq!(p.sites.len(), 1);
+    assert!(p.evict().is_none());
+    p.clear(&mut s);
+    assert_eq!((p.len(), p.sites.len(), p.trie.len()), (0, 0, 1));
+    assert_eq!(p.first(), p.end());
+}
+
+/// Which mapping each word of a chain is in, by its context.
+#[test]
+fn each_context_has_its_own_addresses() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let map = crate::record::kinds::Mmap {
+        pid: 5,
+        tid: 5,
+        start: 0x1000,
+        len: 0x1000,
+        pgoff: 0,
+        file: Default::default(),
+        prot: 5,
+        flags: 2,
+        name: b"/b",
+    };
+    s.apply(&crate::record::Record::Mmap(map), 0);
+    let of = |p: &mut Profile, s: &Session, mode: u16, words: &[u64]| -> Vec<MapId> {
+        let bytes = chain(words);
+        let sample =
+            Sample { pid: 5, tid: 5, ip: words.first().copied().unwrap_or(0x1001), chain: &bytes, ..Sample::default() };
+        let pin = p.pin(s, &sample, mode);
+        p.trie.walk(p.pins.node(pin)).map(|frame| p.frames.get(frame).map).collect()
+    };
+    let user = s.user_map(5, 0x1001);
+    assert_ne!(user, MapId::UNKNOWN);
+    let all = [
+        CONTEXT_KERNEL,
+        0x1001,
+        CONTEXT_USER,
+        0x1001,
+        CONTEXT_GUEST,
+        0x1001,
+        CONTEXT_GUEST_USER,
+        0x1001,
+        CONTEXT_GUEST_KERNEL,
+        0x1001,
+        CONTEXT_CUT,
+    ];
+    let maps = of(&mut p, &s, misc::USER, &all);
+    assert_eq!(maps, [MapId::KERNEL, user, MapId::GUEST, MapId::GUEST, MapId::GUEST, MapId::CUT]);
+    // Other markers mean nothing that is known here.
+    assert_eq!(of(&mut p, &s, misc::USER, &[-4094i64 as u64, 0x1001]), [MapId::UNKNOWN]);
+    // Without a marker the record's mode says it.
+    assert_eq!(of(&mut p, &s, misc::USER, &[0x1001]), [user]);
+    assert_eq!(of(&mut p, &s, misc::KERNEL, &[0x1001]), [MapId::KERNEL]);
+    assert_eq!(of(&mut p, &s, misc::GUEST_KERNEL, &[0x1001]), [MapId::GUEST]);
+    assert_eq!(of(&mut p, &s, misc::GUEST_USER, &[0x1001]), [MapId::GUEST]);
+    assert_eq!(of(&mut p, &s, misc::USER, &[0x9001]), [MapId::UNKNOWN], "nothing is mapped there");
+    assert_eq!(of(&mut p, &s, misc::USER, &[]), [user], "without a chain its address is all");
+}
+
+#[test]
+fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
+    let callers = |words: &[u64]| {
+        let mut out = Vec::new();
+        words_of(&chain(words), misc::USER, &mut out);
+        out.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
+    };
+    assert_eq!(callers(&[1, 2, CONTEXT_KERNEL, 3, 4]), [(1, false), (2, true), (3, false), (4, true)]);
+    assert_eq!(callers(&[1, CONTEXT_CUT, 2]), [(1, false), (0, false), (2, true)]);
+    let deep: Vec<u64> = (1..=MAX_DEPTH as u64 + 5).collect();
+    assert_eq!(callers(&deep).len(), MAX_DEPTH);
+    assert_eq!(callers(&deep).last(), Some(&(MAX_DEPTH as u64, true)));
+    assert_eq!(callers(&[CONTEXT_MAX - 1, CONTEXT_MAX, 7]), [(CONTEXT_MAX - 1, false), (7, false)]);
+}
+
+#[test]
+fn fingerprints_tell_everything_apart_that_matters() {
+    let words = [chain(&[1, 2]), chain(&[2, 1]), chain(&[1, 2, 0]), chain(&[1, 3]), chain(&[])];
+    let mut seen = std::collections::BTreeSet::new();
+    let mut halves = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    for bytes in &words {
+        for (space, kernel, mode) in [(1, 0, 2), (0, 1, 2), (2, 0, 2), (0, 0, 2), (1, 0, 1), (3, 0, 2), (0, 3, 2)] {
+            let print = fingerprint(bytes, space, kernel, mode);
+            assert!(seen.insert(print), "{bytes:?} {space} {kernel} {mode}");
+            halves.0.insert(print.0);
+            halves.1.insert((print.1, space));
+        }
+    }
+    assert_eq!((seen.len(), halves.0.len(), halves.1.len()), (35, 35, 20));
+}
+
+#[test]
+fn positions_and_times() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let task = s.task(1, 1);
+    let site = p.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+    assert_eq!(
+        (p.span(), p.time_before(0), p.position_at(5), p.is_empty(), p.oldest_until()),
+        (None, 0, 0, true, None)
+    );
+    let n = 2 * CHUNK as u64 + 10;
+    (0..n).for_each(|i| p.push(10 * (i + 1), site, 1, 0, 0));
+    assert_eq!((p.end(), p.len(), p.is_empty()), (n, n as usize, false));
+    assert_eq!(p.span(), Some((10, 10 * n)));
+    assert_eq!(p.oldest_until(), Some(10 * CHUNK as u64));
+    let edge = CHUNK as u64;
+    for at in [1, 2, edge - 1, edge, edge + 1, 2 * edge, 2 * edge + 1, n] {
+        assert_eq!(p.time_before(at), 10 * at, "{at}");
+        assert_eq!((p.position_at(10 * at), p.position_at(10 * at + 1)), (at - 1, at), "{at}");
+    }
+    assert_eq!((p.position_at(0), p.position_at(u64::MAX)), (0, n));
+    let parts = |p: &Profile, from, until| p.between(from, until).map(|(_, range)| range.len()).collect::<Vec<_>>();
+    assert_eq!(parts(&p, edge - 3, 2 * edge + 2), [3, CHUNK, 2]);
+    assert_eq!(parts(&p, 5, 5), [0usize; 0]);
+    assert_eq!(parts(&p, 0, u64::MAX), [CHUNK, CHUNK, 10]);
+    p.losses.push(Loss { time: 10 * edge - 1, samples: 1, cpu: None, host: 0 });
+    p.losses.push(Loss { time: 10 * edge, samples: 1, cpu: None, host: 0 });
+    p.evict().expect("a full one");
+    assert_eq!((p.first(), p.end(), p.len()), (edge, n, n as usize - CHUNK));
+    assert_eq!(p.losses.all().map(|loss| loss.time).collect::<Vec<_>>(), [10 * edge]);
+    assert_eq!((p.time_before(edge + 1), p.position_at(10 * (edge + 1))), (10 * (edge + 1), edge));
+    assert_eq!((p.time_before(edge), p.position_at(0)), (0, edge));
+    assert_eq!(parts(&p, 0, edge + 4), [4]);
+    assert_eq!(p.share_chunks().iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [CHUNK, 10]);
+}
+
+#[test]
+fn memory_grows_by_what_comes() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let task = s.task(1, 1);
+    let site = p.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+    let empty = p.memory();
+    (0..2 * CHUNK as u64).for_each(|i| p.push(i, site, 1, 0, 0));
+    assert_eq!(p.memory() - empty, 2 * CHUNK * 24);
+    let format = Format::parse(
+        "s",
+        "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n",
+        false,
+    );
+    p.set_format(0, Arc::new(format.expect("parses")));
+    let before = p.memory();
+    (0..CHUNK as u64).for_each(|i| p.push_raw(i, site, 1, 0, 0, &[7; 100]));
+    let raw = p.memory() - before;
+    // A row, what its tracepoint said, and where that ends.
+    assert!((CHUNK * (24 + 100 + 4)..CHUNK * (24 + 100 + 9)).contains(&raw), "{raw}");
+    let before = p.memory();
+    (0..1000u32).fold(NodeId::ROOT, |node, i| p.trie.child(node, FrameId(i)));
+    let nodes = p.memory() - before;
+    assert!((1000 * 12..1000 * 12 * 3).contains(&nodes), "{nodes}");
+    let before = p.memory();
+    for i in 0..1000 {
+        p.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: i });
+    }
+    let frames = p.memory() - before;
+    let each = size_of::<Frame>() + 4;
+    assert!((1000 * (each + 5)..1000 * (each + 10) * 3).contains(&frames), "{frames}");
+    let dso = s.dsos.named("/bin/app", crate::session::DsoKind::File);
+    let before = p.memory();
+    (0..1000).for_each(|i| p.frames.set_unknown(FrameId(i), &dso, u64::from(i)));
+    assert_eq!(p.memory() - before, 1000 * 120);
+    let before = p.memory();
+    for i in 0..1000 {
+        p.sites.intern(Site { task, stack: NodeId(i), trace: Default::default() });
+    }
+    let sites = p.memory() - before;
+    let each = size_of::<Site>();
+    assert!((1000 * (each + 5)..1000 * (each + 10) * 3).contains(&sites), "{sites}");
+    let before = p.memory();
+    for i in 0..100 {
+        p.sites.trace(&i.to_string());
+    }
+    assert_eq!(p.memory() - before, 101 * 100);
+    let before = p.memory();
+    for i in 0..100 {
+        p.pins.hold(NodeId(i));
+    }
+    assert_eq!(p.memory() - before, 99 * 20);
+}
+
+#[test]
+fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let format = Format::parse(
+        "s",
+        "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n",
+        false,
+    );
+    p.set_format(1, Arc::new(format.expect("parses")));
+    for (event, raw) in [(0u16, &b"abcd"[..]), (1, b"efgh"), (1, b""), (1, b"ijkl")] {
+        let sample = Sample { pid: 1, tid: 1, raw, ..Sample::default() };
+        p.add(&mut s, &sample, misc::KERNEL, event);
+    }
+    let (chunk, _) = p.between(0, 4).next().expect("a chunk");
+    assert_eq!([0, 1, 2, 3].map(|row| chunk.raw(row)), [&b""[..], b"efgh", b"", b"ijkl"]);
+    assert!(p.format(1).is_some() && p.format(0).is_none());
+    p.set_durations(7);
+    assert!(p.has_durations(7) && !p.has_durations(1));
+}
+
+#[test]
+fn shares_of_what_came_and_was_lost() {
+    let ledger = |lost, received, expected, timed| Ledger { lost, received, expected, timed, ..Ledger::default() };
+    assert_eq!(ledger(0, 0, 0, 0).lost_percent(), 0.0);
+    assert_eq!(ledger(1, 3, 0, 0).lost_percent(), 25.0);
+    assert_eq!(ledger(5, 0, 0, 9).lost_percent(), 100.0);
+    assert_eq!((ledger(0, 0, 0, 9).timed_percent(), ledger(0, 0, 8, 2).timed_percent()), (None, Some(25.0)));
+    let one = Acc { samples: 2, period: 30 };
+    assert_eq!((one.percent_of(&Acc { samples: 1, period: 120 }), one.percent_of(&Acc::default())), (25.0, 0.0));
+    assert!(Acc::default().is_zero() && !one.is_zero());
+    let mut less = one;
+    less -= Acc { samples: 5, period: 10 };
+    assert_eq!(less, Acc { samples: 0, period: 20 });
+}
+
+#[test]
+fn no_more_losses_and_gaps_are_kept_than_that() {
+    let mut losses = Losses::default();
+    let loss = |time| Loss { time, samples: 1, cpu: None, host: 0 };
+    (0..(1 << 16) + 3).for_each(|time| losses.push(loss(time)));
+    assert_eq!((losses.all().count(), losses.all().next().map(|loss| loss.time)), (1 << 16, Some(3)));
+    losses.forget(10);
+    assert_eq!(losses.all().next().map(|loss| loss.time), Some(10));
+    let mut gaps = Gaps::default();
+    (0..1 << 18).for_each(|time| gaps.rest(time, time % 2 == 0));
+    assert_eq!(gaps.all().len(), 1 << 16);
+}

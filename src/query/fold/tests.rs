@@ -1,0 +1,169 @@
+//! Weights beside those of a plain loop.
+
+use super::*;
+use crate::profile::{NodeId, Profile, Site};
+use crate::session::{Origin, Session};
+use proptest::prelude::*;
+
+/// A sample a second, each with a site of its own.
+fn recorded(n: u64) -> (Session, Profile) {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    for i in 0..n {
+        let task = session.task(1, i as i32);
+        let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+        profile.push((i + 1) * 1_000_000_000, site, 1000, 0, 0);
+    }
+    (session, profile)
+}
+
+#[test]
+fn a_sample_counts_half_after_its_half_life() {
+    let (session, profile) = recorded(5);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    let mut at_once = Fold::new(0, None, false).decaying(Some(1_000_000_000));
+    at_once.update(data, 0..u64::MAX);
+    let periods = |fold: &Fold| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
+    // What is left of the oldest ones is less than half a sample.
+    assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
+    assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
+    let mut piecemeal = Fold::new(0, None, false).decaying(Some(1_000_000_000));
+    (1..=5).for_each(|until| piecemeal.update(data, 0..until));
+    assert_eq!(periods(&piecemeal), periods(&at_once));
+}
+
+proptest! {
+    /// A window that moves, on or back, has what a new one would have.
+    #[test]
+    fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
+        let (session, profile) = recorded(60);
+        let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+        let (mut kept, mut from, mut until) = (Fold::new(0, None, false), 0u64, 0u64);
+        for (a, b) in steps {
+            (from, until) = (from.saturating_add_signed(a), until.saturating_add_signed(b));
+            let mut fresh = Fold::new(0, None, false);
+            kept.update(data, from..until);
+            fresh.update(data, from..until);
+            if from <= until {
+                prop_assert_eq!(kept.sites(), fresh.sites());
+                prop_assert_eq!(kept.total(), fresh.total());
+            }
+        }
+    }
+}
+
+/// Samples of two events on three CPUs and two processes; the weight of each is its number.
+fn mixed(n: u64) -> (Session, Profile) {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    let tasks = [1, 2].map(|pid| session.task(pid, pid));
+    let sites = tasks.map(|task| profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() }));
+    (0..n).for_each(|i| profile.push(i + 1, sites[(i / 3 % 2) as usize], i, (i % 3) as u16, (i % 5 == 0) as u16));
+    (session, profile)
+}
+
+/// The same by a plain loop: (CPU, site) to (samples, period).
+fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(u16, u32, Acc)> {
+    let mut sums: std::collections::BTreeMap<(u16, u32), Acc> = Default::default();
+    for i in range.filter(|i| i % 5 != 0 && keep(*i)) {
+        let cpu = if by_cpu { (i % 3) as u16 } else { 0 };
+        *sums.entry((cpu, (i / 3 % 2) as u32)).or_default() += Acc::one(i);
+    }
+    sums.into_iter().map(|((cpu, site), acc)| (cpu, site, acc)).collect()
+}
+
+fn sum(list: &[(u16, u32, Acc)]) -> Acc {
+    list.iter().fold(Acc::default(), |mut sum, (_, _, acc)| {
+        sum += *acc;
+        sum
+    })
+}
+
+fn check(fold: &Fold, want: &[(u16, u32, Acc)]) {
+    assert_eq!(fold.sites(), want);
+    assert_eq!(fold.total(), sum(want));
+    for (site, acc) in fold.by_site().iter().enumerate() {
+        let own: Vec<_> = want.iter().filter(|(_, s, _)| *s as usize == site).copied().collect();
+        assert_eq!(*acc, sum(&own));
+    }
+}
+
+#[test]
+fn many_samples_are_shared_among_threads() {
+    let n = PARALLEL as u64 + 50_000;
+    let (session, profile) = mixed(n);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    for by_cpu in [false, true] {
+        let mut fold = Fold::new(0, None, by_cpu);
+        fold.update(data, 0..u64::MAX);
+        check(&fold, &by_hand(0..n, by_cpu, |_| true));
+        let filter = Arc::new(Filter::parse("cpu == 1 && pid == 2").expect("parses"));
+        let mut fold = Fold::new(0, Some(filter), by_cpu);
+        fold.update(data, 0..u64::MAX);
+        check(&fold, &by_hand(0..n, by_cpu, |i| i % 3 == 1 && i / 3 % 2 == 1));
+    }
+}
+
+#[test]
+fn what_was_evicted_is_taken_out() {
+    const CHUNK: u64 = crate::profile::CHUNK as u64;
+    let n = 3 * CHUNK + 100;
+    for (range, by_cpu) in
+        [(0..u64::MAX, false), (0..u64::MAX, true), (50..2 * CHUNK + 7, false), (CHUNK + 9..n, false), (0..40, true)]
+    {
+        let (session, mut profile) = mixed(n);
+        let mut fold = Fold::new(0, None, by_cpu);
+        fold.update(Data { session: &session, profile: &profile, events: &[], start: 0 }, range.clone());
+        for chunks in 1..=3u64 {
+            let chunk = profile.evict().expect("a full one");
+            let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+            fold.forget(data, &chunk);
+            let left = range.start.max(chunks * CHUNK)..range.end.min(n);
+            check(&fold, &by_hand(left.clone(), by_cpu, |_| true));
+            // What is counted goes on from there.
+            fold.update(data, range.clone());
+            check(&fold, &by_hand(left, by_cpu, |_| true));
+        }
+    }
+}
+
+#[test]
+fn only_some_times_count() {
+    let (session, profile) = mixed(300);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
+        let mut fold = Fold::new(0, None, false).within(Some(window.clone()));
+        fold.update(data, 0..u64::MAX);
+        assert_eq!(fold.window(), Some(&window));
+        check(&fold, &by_hand(0..300, false, |i| window.contains(&(i + 1))));
+    }
+}
+
+#[test]
+fn whom_a_fold_serves() {
+    let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
+    let (a, b) = (filter("pid == 1"), filter("pid == 2"));
+    let fold = Fold::new(1, Some(a.clone()), true).decaying(Some(5));
+    assert!(fold.serves(1, Some(&a), true, Some(5)) && fold.has(1, Some(&a)));
+    assert!(!fold.serves(0, Some(&a), true, Some(5)) && !fold.has(0, Some(&a)));
+    assert!(!fold.serves(1, Some(&b), true, Some(5)) && !fold.has(1, Some(&b)));
+    assert!(!fold.serves(1, None, true, Some(5)) && !fold.has(1, None));
+    assert!(!fold.serves(1, Some(&a), false, Some(5)));
+    assert!(!fold.serves(1, Some(&a), true, None) && !fold.serves(1, Some(&a), true, Some(6)));
+    assert!(Fold::like(&fold, false).serves(1, Some(&a), false, None));
+}
+
+/// Ids that are given anew void what was counted.
+#[test]
+fn after_compaction_all_is_counted_anew() {
+    const CHUNK: u64 = crate::profile::CHUNK as u64;
+    let (mut session, mut profile) = mixed(CHUNK + 2);
+    let filter = Arc::new(Filter::parse("pid == 2").expect("parses"));
+    let mut fold = Fold::new(0, Some(filter), false);
+    fold.update(Data { session: &session, profile: &profile, events: &[], start: 0 }, 0..u64::MAX);
+    let chunk = profile.evict().expect("a full one");
+    profile.compact(&mut session);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    fold.forget(data, &chunk);
+    fold.update(data, 0..u64::MAX);
+    let want: u64 = (CHUNK..CHUNK + 2).filter(|i| i % 5 != 0 && i / 3 % 2 == 1).sum();
+    assert!(want > 0 && fold.total().period == want, "{want}");
+}

@@ -1,0 +1,176 @@
+//! Names, kinds and places of code.
+
+use super::*;
+
+fn map(pid: i32, name: &str) -> Mmap<'_> {
+    Mmap {
+        pid,
+        tid: pid,
+        start: 0x4000,
+        len: 0x1000,
+        pgoff: 0x200,
+        file: FileId::None,
+        prot: 5,
+        flags: 2,
+        name: name.as_bytes(),
+    }
+}
+
+#[test]
+fn names_and_kinds_as_perf_has_them() {
+    let mut dsos = Dsos::default();
+    for (pid, name, short, kind) in [
+        (1, "/usr/lib/libc.so.6", "libc.so.6", DsoKind::File),
+        (1, "/tmp/x (deleted)", "x (deleted)", DsoKind::File),
+        (1, "[vdso]", "[vdso]", DsoKind::Vdso),
+        (9, "//anon", "[JIT] tid 9", DsoKind::Anon),
+        (-1, "[kernel.kallsyms]_text", "[kernel.kallsyms]", DsoKind::Kernel),
+        (-1, "[ip_vs]", "[ip_vs]", DsoKind::Module),
+        (-1, "/lib/modules/6.1/kernel/net/nf-tables.ko.xz", "[nf_tables]", DsoKind::Module),
+        (-1, "bpf_prog_6deef7357e7b4530_x", "bpf_prog_6deef7357e7b4530_x", DsoKind::Bpf),
+    ] {
+        let id = dsos.map(&map(pid, name), None);
+        let dso = dsos.of_map(id);
+        assert_eq!((&*dso.short, dso.kind), (short, kind));
+    }
+}
+
+#[test]
+fn equal_mappings_are_one_and_offsets_are_the_files() {
+    let mut dsos = Dsos::default();
+    let a = dsos.map(&map(1, "/bin/a"), None);
+    assert_eq!(a, dsos.map(&map(2, "/bin/a"), None));
+    assert_eq!(dsos.map_of(a).to_dso(0x4010), 0x210);
+    let kernel = dsos.map(&map(-1, "[kernel.kallsyms]_text"), None);
+    assert_eq!(dsos.map_of(kernel).to_dso(0x4010), 0x4010);
+    assert_eq!(dsos.of_map(MapId::UNKNOWN).kind, DsoKind::Unknown);
+    assert_eq!(dsos.of_map(MapId::KERNEL).kind, DsoKind::Kernel);
+}
+
+#[test]
+fn what_code_is_by_its_name() {
+    for (kind, kernel) in [
+        (DsoKind::Kernel, true),
+        (DsoKind::Module, true),
+        (DsoKind::Bpf, true),
+        (DsoKind::File, false),
+        (DsoKind::Guest, false),
+        (DsoKind::Vdso, false),
+        (DsoKind::Anon, false),
+        (DsoKind::Unknown, false),
+        (DsoKind::Cut, false),
+    ] {
+        assert_eq!(kind.is_kernel(), kernel, "{kind:?}");
+    }
+    for (pid, path, kind) in [
+        (1, "bpf_x", DsoKind::Unknown),
+        (-1, "/a/b.ko", DsoKind::Module),
+        (1, "/a/b.ko", DsoKind::File),
+        (1, "/tmp/perf-7.map", DsoKind::Anon),
+        (1, "/tmp/perf-7.data", DsoKind::File),
+        (1, "/var/perf-7.map", DsoKind::File),
+        (1, "x", DsoKind::Unknown),
+        (-1, "[vdso]", DsoKind::Vdso),
+    ] {
+        assert_eq!(kind_of(pid, path), kind, "{pid} {path}");
+    }
+    for name in [
+        "",
+        "//anon",
+        "/dev/zero (deleted)",
+        "/anon_hugepage",
+        "[stack]",
+        "[stack:7]",
+        "/SYSV0001",
+        "[heap]",
+        "[anon:x]",
+        "/memfd:doublemapper",
+    ] {
+        assert!(is_anonymous(name.as_bytes()), "{name}");
+    }
+    for name in ["/bin/a", "[vdso]", "anon", "/memfd:other"] {
+        assert!(!is_anonymous(name.as_bytes()), "{name}");
+    }
+    for (path, is) in [
+        ("/tmp/jit-7.dump", true),
+        ("jit-7.dump", true),
+        ("/tmp/jit-.dump", false),
+        ("/tmp/jit-7x.dump", false),
+        ("/tmp/jit-7.dumps", false),
+        ("/tmp/xjit-7.dump", false),
+    ] {
+        assert_eq!(is_jitdump(path.as_bytes()), is, "{path}");
+    }
+    assert_eq!(module_name(1, "/a/b.ko"), None);
+    assert_eq!(&*short_name(&"/tmp/perf-x.map".into()), "perf-x.map");
+}
+
+#[test]
+fn the_kernels_addresses_are_its_own() {
+    let mut dsos = Dsos::default();
+    let text = Mmap { pid: -1, start: 0xffff_0000, pgoff: 0xffff_0100, ..map(-1, "[kernel.kallsyms]_text") };
+    let id = dsos.map(&text, None);
+    assert_eq!((dsos.map_of(id).pgoff, dsos.of_map(id).text), (0xffff_0000, Some(0xffff_0100)));
+    let module = Mmap { pid: -1, start: 0xffff_8000, pgoff: 7, ..map(-1, "[m]") };
+    let id = dsos.map(&module, None);
+    assert_eq!((dsos.map_of(id).pgoff, dsos.of_map(id).text, dsos.of_map(id).via), (0xffff_8000, None, None));
+    // A process's file is at its offset, and found through the newest that has it.
+    let id = dsos.map(&map(5, "/bin/a"), None);
+    assert_eq!((dsos.map_of(id).pgoff, dsos.of_map(id).via), (0x200, Some((5, 0x4000, 0x5000))));
+    dsos.map(&map(6, "/bin/a"), None);
+    assert_eq!(dsos.of_map(id).via, Some((6, 0x4000, 0x5000)));
+    let id = dsos.map(&map(0, "/bin/b"), None);
+    assert_eq!(dsos.of_map(id).via, None);
+    // Anonymous code is where it is, under the name of its map.
+    let id = dsos.map(&map(9, ""), None);
+    assert_eq!((&*dsos.of_map(id).path, dsos.map_of(id).pgoff), ("/tmp/perf-9.map", 0x4000));
+    let id = dsos.map(&map(0, "//anon"), None);
+    assert_eq!(&*dsos.of_map(id).path, "//anon");
+}
+
+#[test]
+fn a_jits_dump_and_its_code_find_each_other() {
+    let mut dsos = Dsos::default();
+    let code = dsos.map(&map(9, "//anon"), None);
+    assert_eq!(dsos.of_map(code).dump, None);
+    dsos.map(&map(9, "/tmp/jit-9.dump"), None);
+    assert_eq!(dsos.of_map(code).dump.as_deref(), Some(&b"/tmp/jit-9.dump"[..]));
+    dsos.map(&map(8, "/home/jit-8.dump"), None);
+    let later = dsos.map(&map(8, "//anon"), None);
+    assert_eq!(dsos.of_map(later).dump.as_deref(), Some(&b"/home/jit-8.dump"[..]));
+    let file = dsos.map(&map(8, "/bin/a"), None);
+    assert_eq!(dsos.of_map(file).dump, None);
+    // A process of that number on another machine has neither.
+    dsos.host = 1;
+    let other = dsos.map(&map(9, "//anon"), None);
+    assert_eq!(dsos.of_map(other).dump, None);
+    dsos.map(&map(9, "/srv/jit-9.dump"), None);
+    assert_eq!(dsos.of_map(code).dump.as_deref(), Some(&b"/tmp/jit-9.dump"[..]));
+}
+
+#[test]
+fn build_ids_of_each_machine() {
+    let (one, two) = (BuildId::new(&[1; 20]).expect("id"), BuildId::new(&[2; 20]).expect("id"));
+    let mut dsos = Dsos::default();
+    let early = dsos.map(&map(1, "/bin/a"), None);
+    dsos.learn_build_id(false, "/bin/a", one);
+    dsos.learn_build_id(false, "/bin/a", two);
+    dsos.learn_build_id(true, "[kernel.kallsyms]_text", two);
+    assert_eq!(dsos.of_map(early).build_id, Some(one));
+    assert_eq!(dsos.of_map(MapId::KERNEL).build_id, Some(two));
+    let other = Mmap { file: FileId::Inode { major: 1, minor: 2, inode: 3, generation: 4 }, ..map(1, "/bin/a") };
+    let late = dsos.map(&other, None);
+    assert_eq!(dsos.of_map(late).build_id, Some(two), "what was told last");
+    let id = dsos.of_map(late).id;
+    dsos.identify(id, one);
+    assert_eq!(dsos.get(id).build_id, Some(two));
+    let known = dsos.map(&Mmap { file: FileId::BuildId(one), ..map(1, "/bin/b") }, None);
+    assert_eq!(dsos.of_map(known).build_id, Some(one));
+    dsos.host = 1;
+    let elsewhere = dsos.map(&map(1, "/bin/a"), None);
+    assert_eq!((dsos.of_map(elsewhere).build_id, dsos.of_map(elsewhere).host), (None, 1));
+    let id = dsos.of_map(elsewhere).id;
+    dsos.identify(id, one);
+    assert_eq!(dsos.get(id).build_id, Some(one));
+    assert_eq!(dsos.all().len(), 4 + 4);
+}

@@ -1,0 +1,394 @@
+//! Histories by hand, and what a session says after them.
+
+use super::*;
+
+fn map(pid: i32, start: u64, len: u64, name: &'static str) -> Record<'static> {
+    Record::Mmap(Mmap {
+        pid,
+        tid: pid,
+        start,
+        len,
+        pgoff: 0,
+        file: FileId::None,
+        prot: 5,
+        flags: 2,
+        name: name.as_bytes(),
+    })
+}
+
+fn dso(session: &Session, pid: i32, ip: u64) -> String {
+    let map = session.user_map(pid, ip);
+    session.dsos.of_map(map).short.to_string()
+}
+
+#[test]
+fn children_inherit_and_exec_replaces() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&Record::Comm { pid: 1, tid: 1, exec: false, name: b"sh" }, 1);
+    s.apply(&map(1, 0x1000, 0x1000, "/bin/sh"), 1);
+    s.apply(&Record::Fork(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 5 }), 5);
+    assert_eq!(dso(&s, 2, 0x1800), "sh");
+    assert_eq!(s.space_generation(1), s.space_generation(2));
+    let before = s.task(2, 2);
+    assert_eq!(&*s.tasks()[before.0 as usize].comm, "sh");
+    s.apply(&Record::Comm { pid: 2, tid: 2, exec: true, name: b"ls" }, 6);
+    assert_eq!(dso(&s, 2, 0x1800), "sh", "the system call was made by the old program");
+    s.seen(2, 6, true, &[]);
+    assert_eq!(dso(&s, 2, 0x1800), "[unknown]");
+    s.apply(&map(2, 0x4000, 0x1000, "/bin/ls"), 6);
+    assert_eq!(dso(&s, 2, 0x4000), "ls");
+    let after = s.task(2, 2);
+    assert_ne!(before, after);
+    assert_eq!(&*s.tasks()[after.0 as usize].comm, "ls");
+    s.apply(&Record::Exit(TaskRecord { pid: 2, ppid: 1, tid: 2, ptid: 1, time: 9 }), 9);
+    assert_eq!(s.task(2, 2), after, "memory is torn down after the exit, by the same task");
+    let other = TaskRecord { pid: 3, ppid: 1, tid: 3, ptid: 1, time: 9 };
+    s.apply(&Record::Exit(other), 9 + host::LINGER_NS + 1);
+    assert_eq!(dso(&s, 2, 0x4000), "[unknown]");
+}
+
+#[test]
+fn a_rename_is_a_new_task_and_a_thread_shares_the_space() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(1, 0x1000, 0x1000, "/a"), 0);
+    s.apply(&Record::Fork(TaskRecord { pid: 1, ppid: 1, tid: 3, ptid: 1, time: 2 }), 2);
+    let first = s.task(1, 3);
+    s.apply(&Record::Comm { pid: 1, tid: 3, exec: false, name: b"worker" }, 3);
+    assert_ne!(first, s.task(1, 3));
+    assert_eq!(dso(&s, 1, 0x1000), "a");
+    assert_eq!(s.task(1, 3), s.task(1, 3));
+}
+
+#[test]
+fn what_was_there_before_is_found_in_proc() {
+    let mut s = Session::new(Origin::Live);
+    let pid = std::process::id() as i32;
+    let task = s.task(pid, pid);
+    assert!(!s.tasks()[task.0 as usize].comm.starts_with(':'));
+    let here = what_was_there_before_is_found_in_proc as fn() as usize as u64;
+    assert!(dso(&s, pid, here).starts_with("perfprof"));
+}
+
+#[test]
+fn a_task_that_changes_its_cgroup_is_another_one() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
+    let (first, second) = (s.task_in(1, 1, 7), s.task_in(1, 1, 9));
+    assert_ne!(first, second);
+    assert_eq!((s.task_in(1, 1, 7), s.task_in(1, 1, 9)), (first, second));
+    let path = |id: TaskId| s.cgroup(&s.tasks()[id.0 as usize]).to_string();
+    assert_eq!((path(first), path(second)), ("/web".to_owned(), String::new()));
+}
+
+#[test]
+fn kernel_maps_are_shared_by_all() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(-1, 0xffff_8000_0000_0000, 0x1000, "[ip_vs]"), 0);
+    let ip = 0xffff_8000_0000_0010;
+    assert_eq!(&*s.dsos.of_map(s.kernel_map(ip)).short, "[ip_vs]");
+    assert_eq!(s.kernel_map(1), MapId::KERNEL);
+}
+
+fn comm(pid: i32, tid: i32, exec: bool, name: &'static str) -> Record<'static> {
+    Record::Comm { pid, tid, exec, name: name.as_bytes() }
+}
+
+fn task_of(pid: i32, ppid: i32, tid: i32, ptid: i32) -> TaskRecord {
+    TaskRecord { pid, ppid, tid, ptid, time: 0 }
+}
+
+fn name(s: &mut Session, pid: i32, tid: i32) -> String {
+    let id = s.task(pid, tid);
+    s.tasks()[id.0 as usize].comm.to_string()
+}
+
+#[test]
+fn only_code_is_mapped() {
+    let mut s = Session::new(Origin::Recorded);
+    let Record::Mmap(code) = map(1, 0x1000, 0x1000, "/a") else { unreachable!() };
+    s.apply(&Record::Mmap(Mmap { prot: 3, ..code }), 0);
+    s.apply(&Record::Mmap(Mmap { len: 0, ..code }), 0);
+    assert_eq!((dso(&s, 1, 0x1000), s.log(0).entries().len()), ("[unknown]".into(), 0));
+    s.apply(&Record::Mmap(Mmap { prot: 4, ..code }), 0);
+    assert_eq!(
+        (dso(&s, 1, 0x1000), dso(&s, 1, 0x1fff), dso(&s, 1, 0x2000)),
+        ("a".into(), "a".into(), "[unknown]".into())
+    );
+    s.apply(&Record::Mmap(Mmap { start: u64::MAX - 5, len: 100, ..code }), 0);
+    assert_eq!(dso(&s, 1, u64::MAX - 1), "a");
+}
+
+#[test]
+fn threads_are_called_as_their_parents_until_they_say_otherwise() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&comm(1, 1, false, "sh"), 1);
+    s.apply(&Record::Fork(task_of(1, 1, 5, 1)), 2);
+    assert_eq!((name(&mut s, 1, 5), s.comm_of(5).as_deref()), ("sh".into(), Some("sh")));
+    s.apply(&Record::Fork(task_of(9, 8, 9, 8)), 2);
+    assert_eq!((name(&mut s, 9, 9), name(&mut s, 7, 7)), (":9".into(), ":7".into()));
+    assert_eq!((name(&mut s, 0, 0), s.comm_of(99)), ("swapper".into(), None));
+    let id = s.named_task(3, 4, &"text".into());
+    assert_eq!((s.tasks()[id.0 as usize].tid, &*s.tasks()[id.0 as usize].comm), (4, "text"));
+}
+
+#[test]
+fn an_exec_is_over_when_the_new_program_is_seen() {
+    let chain = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    for (user_mode, words, over) in [
+        (true, &[][..], true),
+        (false, &[CONTEXT_USER, 0x4010], true),
+        (false, &[1, 2, CONTEXT_USER, 0x4010, 0x1010], true),
+        (false, &[CONTEXT_USER, 0x1010], false),
+        (false, &[CONTEXT_USER, 0x9010], false),
+        (false, &[0x4010], false),
+        (false, &[CONTEXT_USER], false),
+        (false, &[CONTEXT_USER, CONTEXT_MAX], false),
+        (false, &[], false),
+    ] {
+        let mut s = Session::new(Origin::Recorded);
+        s.apply(&map(1, 0x1000, 0x1000, "/old"), 1);
+        let first = s.space_generation(1);
+        s.apply(&comm(1, 1, true, "new"), 2);
+        s.apply(&map(1, 0x4000, 0x1000, "/new"), 2);
+        let second = s.space_generation(1);
+        assert!(second > first);
+        s.seen(2, 3, true, &[]);
+        s.seen(1, 3, user_mode, &chain(words));
+        assert_eq!(dso(&s, 1, 0x1010) == "[unknown]", over, "{words:x?}");
+        assert_eq!(s.space_generation(1) > second, over);
+        let ran = s.log(0).entries().iter().filter(|(_, side)| matches!(side, Side::Ran { pid: 1 })).count();
+        assert_eq!(ran, usize::from(over));
+        // It is over once.
+        s.seen(1, 4, true, &[]);
+        s.seen(1, 5, true, &[]);
+        let ran = s.log(0).entries().iter().filter(|(_, side)| matches!(side, Side::Ran { .. })).count();
+        assert_eq!((ran, s.here().in_exec), (1, 0));
+    }
+    // Two at once are two.
+    let mut s = Session::new(Origin::Recorded);
+    for pid in [1, 2] {
+        s.apply(&map(pid, 0x1000, 0x1000, "/old"), 1);
+        s.apply(&comm(pid, pid, true, "new"), 2);
+    }
+    s.seen(1, 3, true, &[]);
+    assert_eq!((dso(&s, 1, 0x1010), dso(&s, 2, 0x1010)), ("[unknown]".into(), "old".into()));
+    s.seen(2, 3, true, &[]);
+    assert_eq!(dso(&s, 2, 0x1010), "[unknown]");
+}
+
+#[test]
+fn machines_stand_side_by_side() {
+    let mut s = Session::new(Origin::Recorded);
+    s.name_hosts(&["a".into(), "b".into(), "c".into()]);
+    assert_eq!(s.hosts().map(|name| &**name).collect::<Vec<_>>(), ["a", "b", "c"]);
+    let mut tasks = Vec::new();
+    for (host, program) in [(0, "/x"), (1, "/y"), (2, "/z")] {
+        s.turn_to(host);
+        s.apply(&comm(1, 1, false, program), 1);
+        s.apply(&map(1, 0x1000, 0x1000, program), 1);
+        s.apply(&Record::Cgroup { id: 7, path: program.as_bytes() }, 1);
+        tasks.push(s.task_in(1, 1, 7));
+    }
+    let told = |s: &Session, id: TaskId| {
+        let task = &s.tasks()[id.0 as usize];
+        (s.host(task).to_string(), task.comm.to_string(), s.cgroup(task).to_string())
+    };
+    assert_eq!(told(&s, tasks[0]), ("a".into(), "/x".into(), "/x".into()));
+    assert_eq!(told(&s, tasks[2]), ("c".into(), "/z".into(), "/z".into()));
+    for (host, program) in [(0, "x"), (1, "y"), (2, "z"), (9, "z")] {
+        s.turn_to(host);
+        assert_eq!(dso(&s, 1, 0x1000), program);
+    }
+    assert_eq!([0, 1, 2, 9].map(|host| s.log(host).entries().len()), [3, 3, 3, 3]);
+    // Each has a kernel of its own.
+    let kernels: Vec<(MapId, u32)> = [0, 1, 2]
+        .map(|host| {
+            s.turn_to(host);
+            (s.kernel_map(u64::MAX), s.kernel_generation())
+        })
+        .to_vec();
+    let distinct: std::collections::BTreeSet<_> = kernels.iter().collect();
+    assert_eq!((distinct.len(), kernels[0].0), (3, MapId::KERNEL));
+    assert!(kernels.iter().all(|(map, _)| s.dsos.of_map(*map).kind == DsoKind::Kernel));
+    assert!(s.has_cgroups() && !Session::new(Origin::Recorded).has_cgroups());
+}
+
+#[test]
+fn history_is_kept_of_those_who_are_there_or_wanted() {
+    let mut s = Session::new(Origin::Recorded);
+    for pid in 1..=3 {
+        s.apply(&map(pid, 0x1000, 0x1000, "/a"), 1);
+    }
+    s.apply(&map(-1, 0xffff_0000, 0x1000, "[m]"), 1);
+    s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
+    let before = s.log_memory();
+    s.apply(&Record::Fork(task_of(9, 1, 9, 1)), 2);
+    assert!(s.log_memory() >= before + size_of::<Fork>());
+    for pid in [1, 2, 3, 9] {
+        s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
+    }
+    // Long after their ends, the first three are gone.
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
+    assert_eq!((dso(&s, 1, 0x1000), s.log_is_ripe()), ("[unknown]".into(), false));
+    s.trim_log(&|host, pid| host == 0 && pid == 2);
+    let left: std::collections::BTreeSet<i32> = s.log(0).entries().iter().map(|(_, side)| side.pid()).collect();
+    assert_eq!(left.into_iter().collect::<Vec<_>>(), [-1, 0, 2]);
+    let mut maps = 0;
+    s.log(0).each_map(|_| maps += 1);
+    assert_eq!(maps, 2);
+}
+
+#[test]
+fn a_history_is_ripe_when_it_has_doubled() {
+    let mut s = Session::new(Origin::Recorded);
+    let fill = |s: &mut Session, n: i32| (0..n).for_each(|pid| s.apply(&comm(pid + 10, pid + 10, false, "x"), 1));
+    fill(&mut s, 20_000);
+    assert!(!s.log_is_ripe());
+    fill(&mut s, 1);
+    assert!(s.log_is_ripe());
+    s.trim_log(&|_, _| true);
+    assert!(!s.log_is_ripe());
+    fill(&mut s, 20_001);
+    assert!(!s.log_is_ripe());
+    fill(&mut s, 1);
+    assert!(s.log_is_ripe());
+    s.trim_log(&|_, _| false);
+    assert_eq!(s.log(0).entries().len(), 0);
+    assert!(s.log_memory() < 100 * size_of::<(u64, Side)>());
+    let entry = |pid: i32| Side::Ran { pid };
+    assert_eq!((entry(7).pid(), Side::Cgroup { id: 7, path: "".into() }.pid()), (7, 0));
+    assert_eq!(Side::Exit(task_of(5, 4, 6, 4)).pid(), 5);
+    assert_eq!(Side::Fork(Box::new(Fork { task: task_of(5, 4, 6, 4), inherited: Space::default() })).pid(), 5);
+}
+
+#[test]
+fn what_nothing_has_is_forgotten() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
+    s.apply(&map(2, 0x5000, 0x1000, "/b"), 1);
+    let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
+    for pid in [1, 2] {
+        s.apply(&Record::Exit(task_of(pid, 0, pid, 0)), 3);
+    }
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
+    s.trim_log(&|_, _| false);
+    s.forget_unused([a].into_iter());
+    // The place of the other one is taken by the next that comes.
+    s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
+    assert_eq!((s.user_map(3, 0x9000), dso(&s, 3, 0x9000)), (b, "c".into()));
+    assert_eq!(&*s.dsos.of_map(a).short, "a");
+    let old = s.renew_tasks();
+    assert!(old.is_empty() && s.tasks().is_empty());
+    let id = s.task(3, 3);
+    let old = s.renew_tasks();
+    assert_eq!((s.keep_task(&old[id.0 as usize]), s.task(3, 3)), (TaskId(0), TaskId(0)));
+}
+
+/// This process, by what /proc says of it elsewhere.
+#[test]
+fn a_running_process_is_asked() {
+    let mut s = Session::new(Origin::Live);
+    let pid = std::process::id() as i32;
+    let number = 0x1234_5678_9abc_def0u64;
+    let at = std::ptr::from_ref(&number) as u64;
+    assert_eq!((s.peek(pid, at, 8), s.peek(pid, at, 2)), (Some(number), Some(0xdef0)));
+    let regions = s.regions(pid);
+    assert!(
+        regions
+            .iter()
+            .any(|(start, end, name)| (*start..*end).contains(&at) && (&**name == "//anon" || name.starts_with('['))),
+        "{regions:x?}"
+    );
+    assert!(threads_of(pid).contains(&pid));
+    assert!(s.comm_of(pid).is_some_and(|comm| !comm.is_empty()) && s.comm_of(0).is_none());
+    s.task(pid, pid);
+    let sides = s.log(0).entries();
+    assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
+    assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
+    if cfg!(target_env = "gnu") {
+        assert!(Session::libc_of(0).is_some_and(|path| path.contains("libc")));
+        assert_eq!(Session::libc_of(pid), Session::libc_of(0));
+    }
+    let recorded = Session::new(Origin::Recorded);
+    assert_eq!((recorded.peek(pid, at, 8), recorded.regions(pid).len(), recorded.comm_of(pid)), (None, 0, None));
+    // A thread of ours came from us.
+    let mut s = Session::new(Origin::Live);
+    let (send, receive) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || receive.recv());
+    let other = threads_of(pid).into_iter().find(|tid| *tid != pid).expect("a thread");
+    s.task(pid, other);
+    let fork = s
+        .log(0)
+        .entries()
+        .iter()
+        .any(|(_, side)| matches!(side, Side::Fork(fork) if fork.task.tid == other && fork.task.ptid == pid));
+    assert!(fork);
+    drop(send);
+    let _ = thread.join();
+}
+
+/// What a recording's facts did to addresses can be undone from the history alone.
+mod undone {
+    use super::*;
+    use crate::session::layouts::Layouts;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Fact {
+        Map(i32, u64, u64),
+        Exec(i32),
+        Fork(i32, i32),
+        Seen(i32),
+    }
+
+    fn facts() -> impl Strategy<Value = Vec<Fact>> {
+        let pid = || 1i32..5;
+        let one = prop_oneof![
+            3 => (pid(), 0u64..20, 0u64..3).prop_map(|(pid, at, part)| Fact::Map(pid, at, part)),
+            1 => pid().prop_map(Fact::Exec),
+            1 => (pid(), pid()).prop_map(|(a, b)| Fact::Fork(a, b)),
+            1 => pid().prop_map(Fact::Seen),
+        ];
+        proptest::collection::vec(one, 1..40)
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_lead_back(facts in facts()) {
+            let mut s = Session::new(Origin::Recorded);
+            s.dsos.share = true;
+            for fact in &facts {
+                match fact {
+                    Fact::Map(pid, at, part) => {
+                        let Record::Mmap(code) = map(*pid, 0x1000 * at, 0x1000, "/a") else { unreachable!() };
+                        s.apply(&Record::Mmap(Mmap { pgoff: 0x1000 * part, ..code }), 1);
+                    }
+                    Fact::Exec(pid) => s.apply(&comm(*pid, *pid, true, "x"), 1),
+                    Fact::Fork(parent, child) => s.apply(&Record::Fork(task_of(*child, *parent, *child, *parent)), 1),
+                    Fact::Seen(pid) => s.seen(*pid, 1, true, &[]),
+                }
+            }
+            let mut layouts = Layouts::new(&s.dsos);
+            let sides: Vec<Side> = s.log(0).entries().iter().map(|(_, side)| side.clone()).collect();
+            sides.iter().for_each(|side| layouts.follow(side));
+            for pid in 1..5 {
+                // While an exec is under way an address may be either program's.
+                let Some(space) = s.here().spaces.get(&pid).filter(|space| !space.is_in_exec()) else { continue };
+                let maps: Vec<MapId> = space.maps().collect();
+                for at in 0..20u64 {
+                    let ip = 0x1000 * at + 8;
+                    let own = s.user_map(pid, ip);
+                    // One that has the same part twice is told by its own mapping.
+                    let twice = maps.iter().filter(|map| s.dsos.stand_in(**map) == s.dsos.stand_in(own)).count() > 1;
+                    if own == MapId::UNKNOWN || twice {
+                        continue;
+                    }
+                    let (shared, there) = s.dsos.shared(own, ip);
+                    prop_assert_eq!(layouts.address(pid, shared, there), ip);
+                    prop_assert_eq!(s.dsos.map_of(shared).to_dso(there), s.dsos.map_of(own).to_dso(ip));
+                }
+            }
+            prop_assert_eq!(layouts.address(99, MapId::KERNEL, 5), 5);
+        }
+    }
+}

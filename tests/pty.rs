@@ -61,7 +61,7 @@ fn a_snapshot_of_a_recording_gives_the_same_report() {
     let path = dir.path().join("snap.data");
     let mut session = open(24, 100);
     session.keys(&format!(":save {}\r", path.display())).wait_for("saved 8,971 samples");
-    session.keys(":save /no/such/dir/x\r").wait_for("was not saved");
+    session.keys(":save /no/such/dir/x\r").wait_for("was not written");
     session.keys("q");
     assert_eq!(session.end().code(), Some(0));
     let report = |file: &std::path::Path| {

@@ -66,11 +66,14 @@ pub fn file(
     out.get_mut().commit().map_err(fail)
 }
 
-/// Writes a line about what went wrong, or is worth knowing, to standard error.
+/// Writes what went wrong, or is worth knowing, to standard error. Lines after the first are below it, so that no name
+/// with a line's end in it says something in our name.
 pub fn complain(text: &str) {
     let mut err = Printable::new(Form::Text, io::stderr().lock());
+    let mut head = "perfprof-tui: ";
     for line in text.trim_end().lines() {
-        let _ = writeln!(err, "perfprof-tui: {line}");
+        let _ = writeln!(err, "{head}{line}");
+        head = "              ";
     }
 }
 

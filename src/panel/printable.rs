@@ -70,7 +70,7 @@ impl<W: Write> Write for Printable<W> {
         all.extend_from_slice(bytes);
         // A character may go on in the next write, and a CR be half of a line's end.
         let whole = match std::str::from_utf8(&all) {
-            Ok(text) => text.len() - usize::from(text.ends_with('\r')),
+            Ok(text) => text.len(),
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             Err(_) => {
                 let tail = all.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
@@ -79,6 +79,7 @@ impl<W: Write> Write for Printable<W> {
                 all.len() - if cut { tail } else { 0 }
             }
         };
+        let whole = whole - usize::from(whole == all.len() && all.ends_with(b"\r"));
         self.rest = all.split_off(whole);
         let text = String::from_utf8_lossy(&all);
         self.text(&text)?;

@@ -148,7 +148,7 @@ impl OneFile {
     ///
     /// # Errors
     /// When there is no room for them.
-    fn open(dso: &Dso, options: &Options, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
+    fn of(dso: &Dso, options: &Options, purse: &mut Purse) -> Result<(Option<Self>, u32), Refused> {
         let Ok(image) = Image::open(dso, options) else { return Ok((None, 0)) };
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
         for shared in [false, true] {
@@ -263,7 +263,7 @@ impl Lines {
     /// Opens a file; others give way to it.
     fn open(&mut self, dso: &Dso) {
         let mut purse = Purse::new(self.shares.most());
-        let (file, user) = OneFile::open(dso, &self.options, &mut purse).unwrap_or_else(|why| {
+        let (file, user) = OneFile::of(dso, &self.options, &mut purse).unwrap_or_else(|why| {
             self.problems.push((dso.id, format!("no lines: {why}")));
             purse = Purse::new(0);
             (None, 0)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use inferno::flamegraph::{Options, from_lines};
 
 use crate::filter::Filter;
+use crate::panel::text::clean;
 use crate::query::Data;
 
 /// Writes the graph of one event.
@@ -31,8 +32,8 @@ pub fn write(
 /// blue what shrank.
 pub fn write_lines(lines: &[String], title: &str, event: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut options = Options::default();
-    title.clone_into(&mut options.title);
-    event.clone_into(&mut options.count_name);
+    options.title = clean(title).into_owned();
+    options.count_name = clean(event).into_owned();
     options.deterministic = true;
     options.colors = inferno::flamegraph::color::Palette::Multi(inferno::flamegraph::color::MultiPalette::Perl);
     from_lines(&mut options, lines.iter().map(String::as_str), out)

@@ -314,5 +314,5 @@ fn damaged_files_end_in_an_answer() {
     let names = ["flat4-mini", "flat4-debuglink", "inlined", "flat4-buildid", ".debug/flat4-debuglink.debug"];
     let files = names.map(|name| std::fs::read(data("names").join(name)).expect("file"));
     let whole = proptest::sample::select(files.to_vec());
-    damage::reaching(48, 20, damage::bytes(30, whole), |bytes| exercise(&bytes));
+    damage::reaching(48, 10, damage::bytes(30, whole), |bytes| exercise(&bytes));
 }

@@ -404,7 +404,7 @@ mod tests {
             "sched:sched_switch > 50k for 500ms",
             "samples < 2k",
         ];
-        damage::reaching(512, 20, damage::texts(TEXTS), |text| {
+        damage::reaching(512, 10, damage::texts(TEXTS), |text| {
             let Ok(mut trigger) = Trigger::parse(&text) else { return false };
             let host = host(&[1.0]);
             for now in [0, 1, SECOND, u64::MAX] {

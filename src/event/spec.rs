@@ -529,6 +529,6 @@ mod tests {
             "{cs,faults}:u,sched:*",
             "cpu-clock/freq=99,call-graph=fp/",
         ];
-        damage::reaching(512, 20, damage::texts(TEXTS), |text| check(&text).map_err(|f| f.to_string()).is_ok());
+        damage::reaching(512, 10, damage::texts(TEXTS), |text| check(&text).map_err(|f| f.to_string()).is_ok());
     }
 }

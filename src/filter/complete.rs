@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_beginning_of_a_filter_can_be_completed() {
-        damage::reaching(512, 10, damage::texts(FILTERS), |text| {
+        damage::reaching(512, 5, damage::texts(FILTERS), |text| {
             for (at, _) in text.char_indices() {
                 let (_, start) = expected(&text[..at], &[]);
                 assert!(start <= at && text.is_char_boundary(start));

@@ -238,7 +238,7 @@ mod tests {
             "_ZlsRSoRK5Money",
             "_ZThn16_N1a1bD0Ev",
         ];
-        damage::reaching(512, 25, damage::texts(NAMES), |name| {
+        damage::reaching(512, 15, damage::texts(NAMES), |name| {
             for form in [Form::Short, Form::Full] {
                 demangle(name.as_bytes(), form);
             }

@@ -256,7 +256,7 @@ mod tests {
         let keys = part(&["ctrl-t", "g g", "x", "alt-m", "f5", "space", "ctrl-c", "shift-tab", "r x y"]);
         let run = part(&["quit", "freq 4999", "home", "", "where comm == nginx", "theme nord", "range 1,2"]);
         let when = part(&["", "live", "live && !frozen", "!filtered", "comparing && live && frozen"]);
-        damage::reaching(512, 15, (layer, keys, run, when), |(layer, keys, run, when)| {
+        damage::reaching(512, 10, (layer, keys, run, when), |(layer, keys, run, when)| {
             let mut map = Keymap::default();
             let bound = map.bind(&layer, &keys, &run, &when).is_ok();
             assert_eq!(map.own().count(), usize::from(bound));

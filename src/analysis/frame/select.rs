@@ -161,6 +161,6 @@ mod tests {
             "cpu/event=0x3c/u",
             "a:b/(x > 1)/,c:d//stack/",
         ];
-        damage::reaching(512, 20, damage::texts(TEXTS), |text| parse(&text).is_ok());
+        damage::reaching(512, 10, damage::texts(TEXTS), |text| parse(&text).is_ok());
     }
 }

@@ -91,6 +91,10 @@ impl Writer {
     }
 
     fn complete(&mut self, mut sections: Vec<Section>) -> io::Result<u64> {
+        // Without any record it would be taken for what a killed recorder leaves.
+        if self.written == 0 {
+            self.finish_round()?;
+        }
         sections.sort_by_key(|(bit, _)| *bit);
         let mut at = self.data_at + self.written + 16 * sections.len() as u64;
         for (_, bytes) in &sections {

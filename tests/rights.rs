@@ -240,7 +240,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     // The kernel counts locked memory by user: nobody's is shared with the tests beside this one.
     let alone = NOBODY - 1;
     for pages in [&["-m", "512"][..], &["-m", "4096"], &[]] {
-        let mut record = as_user(NOBODY, &program, dir.path(), "perfmon");
+        let mut record = as_user(alone, &program, dir.path(), "perfmon");
         let file = dir.path().join("x.data");
         record.args(["record", "-a", "-e", "cpu-clock", "-F", "9999"]).args(pages).arg("-o").arg(&file);
         record.args(["--", "sleep", "0.2"]);

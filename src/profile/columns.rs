@@ -1,5 +1,7 @@
 //! Samples as columns in chunks of fixed size, each filled by its one owner and then only read.
 
+use std::ops::Range;
+
 use super::SiteId;
 
 /// Rows of a full chunk.
@@ -105,6 +107,11 @@ impl Chunk {
         self.span
     }
 
+    /// Whether some of its samples may be of these times; those of others it has all the same.
+    pub fn meets(&self, times: &Range<u64>) -> bool {
+        self.span.is_some_and(|(low, high)| high >= times.start && low < times.end)
+    }
+
     pub fn len(&self) -> usize {
         self.time.len()
     }
@@ -127,6 +134,16 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_between_the_least_and_the_greatest() {
+        let mut chunk = Chunk::default();
+        assert!(!chunk.meets(&(0..u64::MAX)));
+        [30, 50, 40].iter().for_each(|time| chunk.push(*time, SiteId(0), 1, 0, 0));
+        assert_eq!(chunk.times(), Some((30, 50)));
+        let meets = [20..30, 20..31, 35..36, 50..60, 51..60].map(|times| chunk.meets(&times));
+        assert_eq!(meets, [false, true, true, true, false]);
+    }
 
     #[test]
     fn rows_keep_what_their_tracepoint_said() {

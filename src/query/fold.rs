@@ -289,8 +289,7 @@ impl Fold {
         let mut passed = Acc::default();
         let whole = 0..u64::MAX;
         let window = self.window.as_ref().unwrap_or(&whole);
-        let (low, high) = chunk.times().unwrap_or_default();
-        if high < window.start || low >= window.end {
+        if !chunk.meets(window) {
             return;
         }
         for i in range {

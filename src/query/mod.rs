@@ -22,6 +22,7 @@ pub mod named;
 pub mod question;
 pub mod range;
 pub mod rows;
+mod share;
 #[cfg(test)]
 pub mod staged;
 pub mod top;

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use crate::profile::Chunk;
 use crate::query::judge::{Judge, Verdict};
+use crate::query::share::shared;
 use crate::query::{Data, Fold};
 
 use super::lanes::{Leaves, Rows, half_octave, lanes};
 use super::{By, Heat, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 
-/// Samples from which the pass is shared among threads.
-const PARALLEL: usize = 1 << 19;
+/// Samples that are worth a thread.
+const EACH: usize = 1 << 18;
 
 /// What a map is made from: the fold's and the other filter's verdicts are up to date with the data.
 #[derive(Clone, Copy, Debug)]
@@ -73,22 +74,11 @@ impl<'a> Pass<'a> {
             return (Vec::new(), Vec::new());
         }
         let profile = self.work.data.profile;
-        let until = self.begin.saturating_add(self.span);
-        // Samples may be out of order within a chunk, so each says what times it has.
-        let inside = |chunk: &Chunk| chunk.times().is_some_and(|(low, high)| high >= self.begin && low < until);
+        let times = self.begin..self.begin.saturating_add(self.span);
         let parts: Vec<(&Chunk, Range<usize>)> =
-            profile.between(profile.first(), self.work.end).filter(|(chunk, _)| inside(chunk)).collect();
+            profile.between(profile.first(), self.work.end).filter(|(chunk, _)| chunk.meets(&times)).collect();
         let samples: usize = parts.iter().map(|(_, range)| range.len()).sum();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        if samples < PARALLEL || threads < 2 {
-            return self.part(&parts, n);
-        }
-        let share = parts.len().div_ceil(threads).max(1);
-        let mut done: Vec<Cells> = std::thread::scope(|scope| {
-            let work = |part| scope.spawn(move || self.part(part, n));
-            let handles: Vec<_> = parts.chunks(share).map(work).collect();
-            handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
-        });
+        let mut done = shared(&parts, samples, EACH, |part| self.part(part, n));
         let mut all = done.pop().unwrap_or_default();
         for part in done {
             all.0.iter_mut().zip(part.0).for_each(|(a, b)| *a += b);
@@ -165,123 +155,4 @@ fn losses(heat: &mut Heat, data: Data<'_>, rows: &Rows) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::super::{By, SECOND};
-    use super::*;
-    use crate::filter::Filter;
-    use crate::profile::{NodeId, Profile, Site};
-    use crate::session::{Origin, Session};
-    use proptest::prelude::*;
-
-    fn spec(by: By, page: Option<u64>, columns: usize, rows: usize) -> HeatSpec {
-        HeatSpec { by, length: SECOND, page, columns, rows, lit: None }
-    }
-
-    /// The map of samples given by (time, CPU, process, weight).
-    fn map(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec) -> Heat {
-        mapped(samples, spec, None, true)
-    }
-
-    fn filtered(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Filter>>) -> Heat {
-        mapped(samples, spec, kept, true)
-    }
-
-    fn mapped(samples: &[(u64, u16, i32, u64)], spec: &HeatSpec, kept: Option<Arc<Filter>>, durations: bool) -> Heat {
-        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-        for (time, cpu, pid, weight) in samples {
-            let task = session.task(*pid, *pid);
-            let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
-            profile.push(500 + time, site, *weight, *cpu, 0);
-        }
-        if durations {
-            profile.set_durations(0);
-        }
-        let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 500 };
-        let mut fold = Fold::new(0, kept, false);
-        fold.update(data, 0..u64::MAX);
-        let mut lit = spec.lit.clone().map(Judge::new);
-        lit.iter_mut().for_each(|judge| _ = judge.update(data));
-        build(Work { data, event: 0, fold: &fold, lit: lit.as_ref(), end: u64::MAX }, spec, &[], &mut Leaves::default())
-    }
-
-    fn filter(text: &str) -> Option<Arc<Filter>> {
-        Some(Arc::new(Filter::parse(text).expect(text)))
-    }
-
-    #[test]
-    fn a_burst_in_every_second_is_a_line_across() {
-        let ms = SECOND / 1000;
-        let samples: Vec<_> =
-            (0..6).flat_map(|s| [(s * SECOND + 250 * ms, 0, 1, 1), (s * SECOND + 251 * ms, 1, 2, 1)]).collect();
-        let page = spec(By::Offset, Some(1), 4, 20);
-        let heat = map(&samples, &page);
-        for column in 0..4 {
-            let hit: Vec<usize> = (0..20).filter(|row| heat.cell(column, *row) > 0).collect();
-            assert_eq!((hit, heat.cell(column, 5)), (vec![5], 2));
-        }
-        assert_eq!((heat.sum(0..80), heat.time(25), heat.total), (8, 2 * SECOND + 250 * ms, 12));
-        assert_eq!(filtered(&samples, &page, filter("cpu == 1")).sum(0..80), 4);
-        let lit = map(&samples, &HeatSpec { lit: filter("pid == 2"), ..page.clone() });
-        assert_eq!((lit.cell(0, 5), lit.lit(0, 5), heat.lit(0, 5)), (2, 1, 0));
-        // Without a page it ends with the newest sample.
-        let newest = map(&samples, &HeatSpec { page: None, ..page.clone() });
-        assert_eq!((newest.first, newest.sum(0..80), newest.until / SECOND), (2, 8, 5));
-        assert_eq!(map(&[], &page).cells.len(), 0);
-        assert_eq!(map(&samples, &HeatSpec { page: Some(u64::MAX), ..page }).sum(0..80), 0);
-    }
-
-    #[test]
-    fn rows_are_what_was_asked_for() {
-        let samples = [(0, 3, 7, 1500), (1, 7, 7, 90_000), (SECOND, 3, 8, 1500), (SECOND, 3, 9, 1500)];
-        let labels = |heat: &Heat| heat.lanes.iter().map(|l| l.label.to_string()).collect::<Vec<_>>().join("|");
-        let cpus = map(&samples, &spec(By::Cpu, Some(0), 2, 9));
-        assert_eq!((labels(&cpus).as_str(), &cpus.cells[..]), ("CPU 3|CPU 7", &[1, 1, 2, 0][..]));
-        assert_eq!(labels(&map(&samples, &spec(By::Cpu, Some(0), 2, 1))), "CPU 3-7");
-        let tasks = map(&samples, &spec(By::Process, Some(0), 2, 2));
-        assert_eq!((tasks.lanes.len(), &tasks.cells[..]), (2, &[2, 0, 0, 2][..]));
-        assert_eq!(tasks.lanes[0].expression.as_deref(), Some("pid == 7"));
-        let took = map(&samples, &spec(By::Latency, Some(0), 2, 40));
-        assert_eq!((took.rows, took.cell(0, 0), took.cell(0, took.rows - 1)), (12, 1, 1));
-        assert_eq!(mapped(&samples, &spec(By::Latency, Some(0), 2, 40), None, false).rows, 0);
-    }
-
-    #[test]
-    fn samples_out_of_order_and_a_recording_of_years() {
-        let late = [(9 * SECOND, 0, 1, 1), (SECOND, 0, 1, 1), (5 * SECOND, 0, 1, 1)];
-        let heat = map(&late, &spec(By::Offset, None, 4, 2));
-        assert_eq!((heat.from, heat.until, heat.first, heat.sum(0..usize::MAX)), (SECOND, 9 * SECOND, 6, 1));
-        let year = 365 * 86_400 * SECOND;
-        let long = [(0, 0, 1, 1), (40 * year, 0, 1, 1), (40 * year + 1, 0, 1, 1)];
-        let years = HeatSpec { length: year, ..spec(By::Offset, None, 50, 20) };
-        let heat = map(&long, &years);
-        assert_eq!((heat.first, heat.cell(0, 0), heat.cell(40, 0)), (0, 1, 2));
-        let seconds = map(&long, &spec(By::Offset, None, 50, 20));
-        assert_eq!((seconds.first, seconds.sum(0..usize::MAX)), (40 * year / SECOND - 49, 2));
-    }
-
-    proptest! {
-        /// Every sample of the page is in one cell, whatever the rows are, and a range of cells has the samples
-        /// that a filter by its time has.
-        #[test]
-        fn cells_sum_to_samples(
-            samples in proptest::collection::vec((0u64..9 * SECOND, 0u16..40, 1i32..30, 1u64..1_000_000), 0..200),
-            rows in 1usize..50, cut in 0usize..400, upto in 0usize..400,
-        ) {
-            for (by, _) in By::ALL {
-                let heat = map(&samples, &spec(*by, Some(0), 9, rows));
-                prop_assert_eq!(heat.sum(0..usize::MAX), samples.len() as u64, "{:?}", by);
-                prop_assert!(heat.rows <= rows);
-            }
-            let heat = map(&samples, &spec(By::Offset, Some(0), 9, rows));
-            if !samples.is_empty() {
-                let (from, until) = (cut.min(upto).min(9 * rows), cut.max(upto).min(9 * rows));
-                let clause = format!("time >= {}ns && time < {}ns", heat.time(from), heat.time(until));
-                let filtered = filtered(&samples, &spec(By::Offset, Some(0), 9, rows), filter(&clause));
-                prop_assert_eq!(heat.sum(from..until), filtered.total);
-                prop_assert_eq!(filtered.sum(0..usize::MAX), filtered.total);
-            }
-        }
-    }
-}
+mod tests;

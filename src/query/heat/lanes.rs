@@ -258,6 +258,25 @@ mod tests {
     }
 
     #[test]
+    fn a_half_octave_in_two_digits() {
+        for (ns, want) in [
+            (0, "0 ns"),
+            (5, "5 ns"),
+            (999, "999 ns"),
+            (1000, "1.0 µs"),
+            (9949, "9.9 µs"),
+            (9950, "10 µs"),
+            (47_000, "47 µs"),
+            (1_400_000, "1.4 ms"),
+            (2_000_000_000, "2.0 s"),
+            (5_000_000_000_000, "5000 s"),
+        ] {
+            assert_eq!(words(ns), want);
+        }
+        assert_eq!((least_of(126), least_of(128), least_of(u32::MAX - 1)), (1 << 63, 1 << 63, 1 << 63));
+    }
+
+    #[test]
     fn rows_stay_where_they_are_while_shares_change() {
         let lane = |name: &str| Lane { label: name.into(), expression: None };
         let groups = |counts: [u64; 4]| counts.into_iter().zip(["a", "b", "c", "d"].map(lane)).collect::<Vec<_>>();

@@ -64,6 +64,29 @@ mod tests {
         assert_eq!(Levels::of(&[], Scale::Rank).level(0), None);
     }
 
+    #[test]
+    fn the_least_number_of_each_level() {
+        let cells = [0, 4, 1, 9, 16, 9, 100, 25, 36, 49, 64, 81, 0];
+        let least = |scale| Levels::of(&cells, scale).least;
+        assert_eq!(least(Scale::Rank), [1, 4, 9, 25, 36, 64, 81]);
+        assert_eq!(least(Scale::Linear), [1, 15, 29, 43, 58, 72, 86]);
+        assert_eq!(Levels::of(&cells, Scale::Rank).max, 100);
+        assert_eq!(
+            [1, 14, 15, 85, 86].map(|n| Levels::of(&cells, Scale::Linear).level(n).expect("some")),
+            [0, 0, 1, 5, 6]
+        );
+    }
+
+    #[test]
+    fn levels_serve_while_the_highest_is_about_as_high() {
+        let levels = Levels::of(&[101], Scale::Rank);
+        assert_eq!(
+            [49, 50, 101, 126, 127].map(|n| levels.serve(&[3, n], Scale::Rank)),
+            [false, true, true, true, false]
+        );
+        assert!(!levels.serve(&[101], Scale::Linear));
+    }
+
     proptest! {
         #[test]
         fn more_is_never_a_lower_level(cells in proptest::collection::vec(0u32..5000, 0..80), rank: bool) {

@@ -202,7 +202,7 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
 pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
-    if samples == 0 || samples >= room * 16 {
+    if samples / room >= 16 {
         return room;
     }
     (room.div_ceil(2)..=room).rev().find(|rows| samples.is_multiple_of(*rows)).unwrap_or(room.min(samples))
@@ -211,6 +211,37 @@ pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_of_rows_has_one_word_and_comes_round_again() {
+        for (at, (by, word)) in By::ALL.iter().enumerate() {
+            assert_eq!((by.word(), By::parse(word)), (*word, Some(*by)));
+            assert_eq!(by.next(), By::ALL.get(at + 1).map_or(By::Offset, |row| row.0));
+        }
+        assert_eq!(By::parse("processes"), None);
+    }
+
+    #[test]
+    fn cells_by_column_and_row() {
+        let (cells, lit) = ((11..23).collect(), (31..43).collect());
+        let heat = Heat { length: 700, first: 5, columns: 3, rows: 4, cells, lit, ..Heat::default() };
+        assert_eq!([(0, 0), (0, 3), (2, 3), (3, 0)].map(|(c, r)| heat.cell(c, r)), [11, 14, 22, 0]);
+        assert_eq!([(0, 0), (0, 3), (2, 3), (3, 0)].map(|(c, r)| heat.lit(c, r)), [31, 34, 42, 0]);
+        let sums = [(2, 5), (10, 99), (30, 40), (5, 2)].map(|(from, until)| heat.sum(from..until));
+        assert_eq!(sums, [13 + 14 + 15, 21 + 22, 0, 0]);
+        assert_eq!(heat.sum_of(1..3, 1..3), 16 + 17 + 20 + 21);
+        assert_eq!((heat.column_time(0), heat.column_time(2), heat.offset(1), heat.offset(3)), (3500, 4900, 175, 525));
+        let by_cpu = Heat { by: By::Cpu, ..heat.clone() };
+        assert_eq!((heat.time(7), by_cpu.time(7), heat.time(8)), (4725, 4200, 4900));
+        assert_eq!([0, 4199, 4200, 4900, 9999].map(|ns| heat.column_at(ns)), [0, 0, 1, 2, 2]);
+        let at = [0, 3499, 3500, 3675, 4724, 4725, 5599, 5600, 9999].map(|ns| heat.cell_at(ns));
+        assert_eq!(at, [0, 0, 0, 1, 6, 7, 11, 11, 11]);
+        let thirds = Heat { length: 1000, rows: 3, ..Heat::default() };
+        assert_eq!([0, 1, 2].map(|row| thirds.offset(row)), [0, 334, 667]);
+        let none = Heat::default();
+        assert_eq!((none.offset(3), none.time(2), none.column_at(7), none.cell_at(7)), (0, 0, 0, 0));
+        assert_eq!(row_at(1 << 62, 1000, 1 << 63), 500);
+    }
 
     #[test]
     fn cells_are_where_their_times_say() {
@@ -229,5 +260,7 @@ mod tests {
         let rows = |room, hz| offset_rows(room, hz, SECOND);
         assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 40));
         assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 40, 1, 10));
+        assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (47, 50, 50, 26));
+        assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (7, 9, 1021));
     }
 }

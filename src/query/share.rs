@@ -1,0 +1,38 @@
+//! Work in parts, shared among threads where there is enough of it.
+
+use std::num::NonZero;
+use std::thread;
+
+/// Threads at most: others have work, too.
+const MOST: usize = 4;
+
+/// What comes of each run of parts, in order: as many runs as there are threads that have `each` units of the
+/// work or more. The first is done here.
+pub fn shared<P: Sync, R: Send>(parts: &[P], units: usize, each: usize, work: impl Fn(&[P]) -> R + Sync) -> Vec<R> {
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = (units / each).clamp(1, cpus.min(MOST));
+    let mut runs = parts.chunks(parts.len().div_ceil(threads).max(1));
+    let first = runs.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let others: Vec<_> = runs.map(|run| scope.spawn(|| work(run))).collect();
+        let mut done = vec![work(first)];
+        done.extend(others.into_iter().filter_map(|other| other.join().ok()));
+        done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_are_done_by_as_many_as_are_worth_it() {
+        let parts: Vec<u32> = (0..12).collect();
+        let most = thread::available_parallelism().map_or(1, NonZero::get).min(4);
+        for (units, threads) in [(0, 1), (19, 1), (20, 2), (39, 3), (999, 4)] {
+            let runs = shared(&parts, units, 10, <[u32]>::to_vec);
+            assert_eq!((runs.len(), runs.concat()), (threads.min(most), parts.clone()), "{units}");
+        }
+        assert_eq!(shared(&parts[..0], 999, 10, <[u32]>::len), [0]);
+    }
+}

@@ -264,14 +264,9 @@ fn by_comm(data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
     comms.dedup();
     let place = |comm: &Arc<str>| comms.binary_search(&comm).unwrap_or(0);
     let of_task: Vec<usize> = tasks.iter().map(|t| place(&t.comm)).collect();
-    let sites = || {
-        let all = (0u32..).zip(data.profile.sites.all()).zip(weights);
-        all.filter(|(_, acc)| !acc.is_zero()).map(|((id, site), _)| (id, of_task[site.task.0 as usize]))
-    };
-    let mut counts = vec![0; comms.len()];
-    sites().for_each(|(_, comm)| counts[comm] += 1);
-    let mut lists: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
-    sites().for_each(|(id, comm)| lists[comm].push(id));
+    let mut lists = vec![Vec::new(); comms.len()];
+    let sites = (0u32..).zip(data.profile.sites.all()).zip(weights).filter(|(_, acc)| !acc.is_zero());
+    sites.for_each(|((id, site), _)| lists[of_task[site.task.0 as usize]].push(id));
     let some = comms.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty());
     some.collect()
 }

@@ -229,11 +229,9 @@ impl FlameTree {
         }
         for i in 0..n {
             let part = &mut children[starts[i] as usize..starts[i + 1] as usize];
-            if part.len() > 1 {
-                part.sort_unstable_by_key(|c| {
-                    (std::cmp::Reverse(self.width(self.total(*c))), self.rank[self.name[*c as usize] as usize])
-                });
-            }
+            part.sort_unstable_by_key(|c| {
+                (std::cmp::Reverse(self.width(self.total(*c))), self.rank[self.name[*c as usize] as usize])
+            });
         }
         (self.starts, self.children) = (starts, children);
     }
@@ -339,3 +337,6 @@ fn class_of(name: &Name) -> Class {
         _ => Class::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,3 +34,42 @@ impl Weights {
         self.period[at] = self.period[at].wrapping_add(acc.period);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::FlameTree;
+    use super::*;
+    use crate::query::Fold;
+    use crate::query::staged::Staged;
+
+    #[test]
+    fn sums_stop_at_their_limits() {
+        let mut weights = Weights::default();
+        weights.resize(3);
+        let acc = |samples, period| Acc { samples, period };
+        weights.add(1, acc(5, 7));
+        weights.add(1, acc(u64::from(u32::MAX) - 6, 9));
+        weights.add(2, acc(u64::MAX, u64::MAX));
+        assert_eq!(
+            [0, 1, 2, 3].map(|n| weights.get(n)),
+            [acc(0, 0), acc(u64::from(u32::MAX) - 1, 16), acc(u64::from(u32::MAX), u64::MAX), acc(0, 0)]
+        );
+    }
+
+    #[test]
+    fn a_tree_takes_little_more_room_than_its_stacks() {
+        let mut staged = Staged::default();
+        for pid in 1..=25 {
+            let name = format!("{pid}");
+            staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name: name.as_bytes() }, 0);
+            staged.sample(1, pid, &[], 1);
+        }
+        (0..1000).for_each(|i| staged.sample(1, 1, &[&format!("f{i}")], 1));
+        let mut fold = Fold::new(0, None, false);
+        fold.update(staged.data(), 0..u64::MAX);
+        let tree = FlameTree::build(staged.data(), &fold, &[]);
+        assert_eq!(tree.len(), 1026);
+        assert!(tree.total.samples.capacity() <= 1100, "{}", tree.total.samples.capacity());
+        assert!(tree.total.period.capacity() <= 1100, "{}", tree.total.period.capacity());
+    }
+}

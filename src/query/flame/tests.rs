@@ -1,0 +1,304 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::query::staged::Staged;
+use proptest::prelude::*;
+
+fn name(text: &str, kind: DsoKind, dso: &str) -> Name {
+    Name { text: text.into(), kind, dso: dso.into() }
+}
+
+#[test]
+fn edits_as_commands() {
+    let edits = [
+        Edit::Focus("f".into()),
+        Edit::MergeFunction("g".into()),
+        Edit::MergeDso("lib".into()),
+        Edit::CollapseRecursion,
+        Edit::CollapseChains,
+        Edit::ByDso,
+    ];
+    let words = ["focus f", "merge g", "merge-dso lib", "recursion", "chains", "by-dso"];
+    assert_eq!(edits.map(|edit| edit.words()), words);
+}
+
+#[test]
+fn frames_are_of_their_file_and_of_what_they_run_inside() {
+    use DsoKind::{Anon, Bpf, File, Guest, Kernel, Module, Unknown, Vdso};
+    let thread = name("softirq", Unknown, "");
+    let frames = [
+        ("main", File, "app"),
+        ("printf", File, "libc.so.6"),
+        ("clock", Vdso, "[vdso]"),
+        ("jitted", Anon, "//anon"),
+        ("small (inlined)", File, "libc.so.6"),
+        ("vmexit", Guest, "[guest]"),
+        ("[unknown]", Unknown, "[unknown]"),
+        ("entry", Kernel, "[kernel]"),
+        ("tiny (inlined)", Module, "[ext4]"),
+        ("probe", Bpf, "bpf"),
+        ("handle_irq_event", Kernel, "[kernel]"),
+        ("sysvec_reschedule", Kernel, "[kernel]"),
+        ("__do_softirq", Kernel, "[kernel]"),
+        ("up › run_ksoftirqd › down", Kernel, "[kernel]"),
+        ("__do_softirq", File, "app"),
+        ("handle_irq_event", File, "app"),
+    ];
+    let frames = frames.map(|(text, kind, dso)| name(text, kind, dso));
+    let letters = |stack: &[usize]| -> String {
+        let stack: Vec<Name> = std::iter::once(&thread).chain(stack.iter().map(|i| &frames[*i])).cloned().collect();
+        let tree = FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1))));
+        (1..tree.len() as u32).map(|node| tree.class(node).letter()).collect()
+    };
+    let alone: String = (0..frames.len()).map(|i| letters(&[i]).split_off(1)).collect();
+    assert_eq!(alone, "ullji??kkkhhssuu");
+    assert_eq!(letters(&[0, 7, 10, 7, 12, 7, 10, 7]), "#ukhhssss", "a softirq is not left by an interrupt");
+    assert_eq!(letters(&[12, 0, 7, 11, 1, 8]), "#sukhlk", "a program is not inside");
+    assert_eq!(letters(&[12, 12, 13]), "#sss");
+    let comm = name("__do_softirq", Kernel, "[kernel]");
+    let tree = FlameTree::of_names(std::iter::once((&[comm.clone(), frames[7].clone()][..], Acc::one(1))));
+    assert_eq!([1, 2].map(|node| tree.class(node)), [Class::Thread, Class::Kernel]);
+}
+
+#[test]
+fn sides_in_whole_factors() {
+    let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
+    let (new, old) = (side(7, 2.5), side(9, 4.0));
+    assert_eq!(scale(&new, &old, Per::Total), (9, 7));
+    assert_eq!(scale(&new, &old, Per::Second), (4000, 2500));
+    assert_eq!(scale(&new, &old, Per::Nothing), (1, 1));
+    assert_eq!(scale(&side(0, 0.0), &side(0, 0.0), Per::Total), (1, 1));
+    assert_eq!(scale(&side(3, 0.0), &side(5 << 40, 0.0), Per::Total), (5 << 29, 1));
+    assert_eq!(scale(&side(5 << 40, 0.0), &side(3 << 20, 0.0), Per::Total), (3 << 9, 5 << 29));
+    assert_eq!(scale(&side(u32::MAX.into(), 0.0), &side(5, 0.0), Per::Total), (5, u32::MAX.into()));
+}
+
+#[test]
+fn weights_of_both_sides() {
+    let both = |new: (u64, u64), old: (u64, u64)| Both {
+        new: Acc { samples: new.0, period: new.1 },
+        old: Acc { samples: old.0, period: old.1 },
+    };
+    let [none, new, old] = [both((0, 0), (0, 0)), both((1, 5), (0, 0)), both((0, 0), (2, 7))];
+    assert_eq!([none, new, old].map(|both| both.is_zero()), [true, false, false]);
+    assert_eq!([new, old, old].into_iter().sum::<Both>(), both((1, 5), (4, 14)));
+    assert_eq!(new.percent_of(&both((9, 20), (1, 1))), 25.0);
+}
+
+#[test]
+fn a_tree_says_what_it_is_compared_with() {
+    let staged = Staged::default();
+    let fold = Fold::new(0, None, false);
+    let empty = FlameTree::build(staged.data(), &fold, &[]);
+    assert_eq!(
+        (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
+        (true, 1, None, (0.0, 0.0), (1, 0))
+    );
+    let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
+    let stacks = |side| Stacks { data: staged.data(), fold: &fold, side };
+    let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), Per::Total, &[]);
+    assert_eq!((both.per(), both.seconds(), both.scale()), (Some(Per::Total), (3.0, 2.0), (9, 7)));
+    let stack = [name("t", DsoKind::Unknown, "")];
+    assert!(!FlameTree::of_names(std::iter::once((&stack[..], Acc::one(1)))).is_empty());
+}
+
+/// A stack of a process, by their places in [`STACKS`] and [`COMMS`], and its weight.
+type One = (usize, usize, u64);
+/// Text and DSO of each frame, root first.
+type Path = Vec<(String, String)>;
+
+const COMMS: [&str; 3] = ["sh", "app", "sh"];
+const STACKS: [&[&str]; 10] = [
+    &[],
+    &["a"],
+    &["a", "b", "lib:c"],
+    &["a", "a", "a", "b"],
+    &["b", "lib:a", "lib:a"],
+    &["lib:c", "lib:c", "a"],
+    &["b", "a", "lib:c", "b"],
+    &["a", "b", "lib:c", "b", "a", "b"],
+    &["lib:d", "lib:c"],
+    &["a", "lib:a", "a", "lib:d"],
+];
+
+/// Samples of stacks; a function is inlined in all calls of `d`.
+fn staged(samples: &[One]) -> Staged {
+    use crate::symbols::lines::Place;
+    let mut staged = Staged::default();
+    for (comm, stack, weight) in samples {
+        let pid = *comm as i32 + 1;
+        let name = COMMS[*comm].as_bytes();
+        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name }, 0);
+        staged.sample(1, pid, STACKS[*stack], *weight);
+    }
+    let node = staged.stack(&["lib:d"]);
+    let frame = staged.profile.trie.frame(node);
+    let dso = staged.session.dsos.all().iter().find(|dso| &*dso.short == "lib").expect("lib").clone();
+    let place = |name: &str| Place { function: Some(name.into()), line: None };
+    staged.profile.frames.set_places(frame, &dso, &[place("e"), place("d")]);
+    staged
+}
+
+fn folded(data: Data<'_>) -> Fold {
+    let mut fold = Fold::new(0, None, false);
+    fold.update(data, 0..u64::MAX);
+    fold
+}
+
+/// Where a sample ends once edits are made, told frame by frame.
+fn path(one: &One, edits: &[Edit]) -> Option<Path> {
+    let by_dso = edits.contains(&Edit::ByDso);
+    let mut frames: Path = Vec::new();
+    for function in STACKS[one.1] {
+        let (dso, text) = function.split_once(':').unwrap_or(("app", function));
+        frames.push((text.into(), dso.into()));
+        if text == "d" {
+            frames.push((format!("e{INLINED}"), dso.into()));
+        }
+    }
+    if by_dso {
+        frames.iter_mut().for_each(|(text, dso)| *text = dso.clone());
+    }
+    let focus = edits.iter().rev().find_map(|edit| if let Edit::Focus(name) = edit { Some(name) } else { None });
+    if let Some(focus) = focus {
+        let at = frames.iter().position(|(text, _)| **text == **focus)?;
+        frames.drain(..at);
+    }
+    frames.retain(|(text, dso)| {
+        !edits.contains(&Edit::MergeFunction((**text).into())) && !edits.contains(&Edit::MergeDso((**dso).into()))
+    });
+    if by_dso || edits.contains(&Edit::CollapseRecursion) {
+        frames.dedup();
+    }
+    frames.insert(0, (COMMS[one.0].into(), String::new()));
+    Some(frames)
+}
+
+/// What goes through each path and what ends there.
+fn plain(new: &[One], old: &[One], edits: &[Edit]) -> BTreeMap<Path, (Both, Both)> {
+    let mut sums: BTreeMap<Path, (Both, Both)> = BTreeMap::new();
+    let sides = new.iter().map(|one| (one, true)).chain(old.iter().map(|one| (one, false)));
+    for (one, is_new) in sides {
+        let Some(path) = path(one, edits) else { continue };
+        let acc = Acc::one(one.2);
+        let both = if is_new { Both { new: acc, ..Both::default() } } else { Both { old: acc, ..Both::default() } };
+        (1..=path.len()).for_each(|n| sums.entry(path[..n].to_vec()).or_default().0 += both);
+        sums.entry(path).or_default().1 += both;
+    }
+    sums
+}
+
+fn of_node(tree: &FlameTree, node: u32) -> (String, String) {
+    let name = &tree.names[tree.name(node) as usize];
+    (name.text.to_string(), name.dso.to_string())
+}
+
+fn path_of(tree: &FlameTree, mut node: u32) -> Path {
+    let mut path = Vec::new();
+    while node != 0 {
+        path.insert(0, of_node(tree, node));
+        node = tree.parent(node);
+    }
+    path
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        "([abc]|e \\(inlined\\))".prop_map(|name| Edit::Focus(name.into())),
+        "[abcd]".prop_map(|name| Edit::MergeFunction(name.into())),
+        Just(Edit::MergeDso("lib".into())),
+        Just(Edit::CollapseRecursion),
+        Just(Edit::ByDso),
+    ]
+}
+
+fn samples() -> impl Strategy<Value = Vec<One>> {
+    proptest::collection::vec((0..COMMS.len(), 0..STACKS.len(), 1u64..9), 0..30)
+}
+
+proptest! {
+    /// A tree is what a plain loop over its samples adds up.
+    #[test]
+    fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
+        let (now, then) = (staged(&new), staged(&old));
+        let (new_fold, old_fold) = (folded(now.data()), folded(then.data()));
+        let side = |fold: &Fold, seconds| Side { total: fold.total(), seconds };
+        let stacks = Stacks { data: now.data(), fold: &new_fold, side: side(&new_fold, 2.0) };
+        let before = Stacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
+        for (tree, old) in [
+            (FlameTree::build(now.data(), &new_fold, &edits), &[][..]),
+            (FlameTree::compare(stacks, before, Per::Second, &edits), &old[..]),
+        ] {
+            let nodes = 1..tree.len() as u32;
+            let sums = plain(&new, old, &edits);
+            let all: Vec<Path> = nodes.clone().map(|n| path_of(&tree, n)).collect();
+            let weights = nodes.clone().map(|n| (tree.total(n), tree.own(n)));
+            // A thread without any focus stays, with nothing.
+            let got: BTreeMap<Path, _> = all.iter().cloned().zip(weights).filter(|(_, (total, _))| !total.is_zero()).collect();
+            prop_assert_eq!(&got, &sums);
+            let paths: std::collections::BTreeSet<&Path> = all.iter().collect();
+            prop_assert_eq!(paths.len(), all.len());
+
+            let width = |both: Both| match tree.per() {
+                None => u128::from(both.new.period),
+                Some(_) => u128::from(both.new.period) * 3000 + u128::from(both.old.period) * 2000,
+            };
+            for node in 0..tree.len() as u32 {
+                let mut children: Vec<u32> = nodes.clone().filter(|n| tree.parent(*n) == node).collect();
+                children.sort_by_key(|n| (Reverse(width(tree.total(*n))), of_node(&tree, *n)));
+                prop_assert_eq!(tree.children(node), &children[..]);
+            }
+
+            let mut names: Vec<u32> = (0..tree.names.len() as u32).collect();
+            let text = |n: &u32| (tree.names[*n as usize].text.clone(), tree.names[*n as usize].dso.clone());
+            names.sort_by_key(text);
+            prop_assert!(names.iter().map(|n| tree.rank(*n)).eq(0..names.len() as u32));
+
+            let mut ends: BTreeMap<(String, String), Both> = BTreeMap::new();
+            for (path, (_, own)) in sums.iter().filter(|(_, (_, own))| !own.is_zero()) {
+                *ends.entry(path[path.len() - 1].clone()).or_default() += *own;
+            }
+            let leaves = tree.leaves();
+            prop_assert_eq!(leaves.total, ends.values().copied().sum());
+            let mut order: Vec<_> = ends.into_iter().collect();
+            let text = |group: u32| { let n = &tree.names[leaves.groups[group as usize].name as usize]; (n.text.to_string(), n.dso.to_string()) };
+            prop_assert!(leaves.by_name.iter().map(|i| text(*i)).eq(order.iter().map(|(name, _)| name.clone())));
+            order.sort_by_key(|(name, both)| (Reverse(width(*both)), name.clone()));
+            prop_assert_eq!(leaves.groups.len(), order.len());
+            for (at, (name, both)) in order.iter().enumerate() {
+                let group = leaves.groups[at];
+                let own: Vec<u32> = nodes.clone().filter(|n| of_node(&tree, *n) == *name && !tree.own(*n).is_zero()).collect();
+                prop_assert_eq!((text(at as u32), group.total, leaves.nodes(at)), (name.clone(), *both, &own[..]));
+                prop_assert_eq!(group.class, tree.class(own[0]));
+            }
+
+            for letter in ["a", "lib", "sh"] {
+                let matches: Vec<bool> = tree.names.iter().map(|name| name.text.contains(letter)).collect();
+                let is = |frame: &(String, String)| frame.0.contains(letter);
+                let through = sums.iter().filter(|(path, _)| path.iter().any(is)).map(|(_, (_, own))| *own).sum::<Both>();
+                let frames = all.iter().filter(|path| path.last().is_some_and(is)).count();
+                prop_assert_eq!(tree.share(&matches), (through, frames));
+            }
+        }
+    }
+}
+
+/// Threads are told apart by a small number, which begins anew.
+#[test]
+fn six_hundred_threads_have_stacks_of_their_own() {
+    let mut staged = Staged::default();
+    for pid in 1..=600 {
+        let name = format!("{pid:03}");
+        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: false, name: name.as_bytes() }, 0);
+        // Some functions are met by some threads only, so that what is known of them is old.
+        let seldom: &[&str] = if pid % 256 == 1 { &["a", "b", "c"] } else { &["a"] };
+        staged.sample(1, pid, seldom, 1);
+    }
+    let tree = FlameTree::build(staged.data(), &folded(staged.data()), &[]);
+    assert_eq!(tree.len(), 1 + 600 * 2 + 3 * 2);
+    for thread in tree.children(0) {
+        assert_eq!(tree.total(*thread).new.samples, 1);
+        assert_eq!(tree.children(*thread).len(), 1);
+    }
+}

@@ -24,12 +24,16 @@ impl Default for Staged {
 
 impl Staged {
     fn dso(&mut self, name: &str) -> Dso {
+        if name == "kernel" {
+            return self.session.dsos.of_map(MapId::KERNEL).clone();
+        }
         let path = format!("/usr/lib/{name}");
         let known = self.session.dsos.all().iter().find(|dso| *dso.path == *path).cloned();
         known.unwrap_or_else(|| self.session.dsos.named(&path, DsoKind::File))
     }
 
-    /// A stack of functions, root first, each by its name, or as `file:name` where it is not of `app`.
+    /// A stack of functions, root first, each by its name, or as `file:name` where it is not of `app`;
+    /// the kernel's as `kernel:name`.
     pub fn stack(&mut self, functions: &[&str]) -> NodeId {
         functions.iter().fold(NodeId::ROOT, |node, function| {
             let (file, name) = function.split_once(':').unwrap_or(("app", function));

@@ -200,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn an_events_filter_comes_goes_and_stays_where_the_next_is_wrong() {
+        let mut event = Event::cycles();
+        let places = Places { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };
+        let mut set = |text| (set(&mut event, text, &places).is_ok(), event.filter.as_ref().map(|c| c.text.clone()));
+        assert_eq!(set(Some("user")), (true, Some("user".into())));
+        assert_eq!(set(Some("user ==")), (false, Some("user".into())));
+        assert_eq!(set(None), (true, None));
+    }
+
+    #[test]
     fn what_the_event_itself_leaves_out() {
         let of = |text: &str| sampling(text).map(|c| (c.exclude_user, c.exclude_kernel, c.program.is_some()));
         assert_eq!(of("user"), Ok((false, true, false)));

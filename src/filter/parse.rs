@@ -287,7 +287,8 @@ fn number(text: &str, kind: Kind) -> Option<u64> {
     (value >= 0.0 && value.is_finite()).then_some((value * unit) as u64)
 }
 
-fn last_line(text: &str) -> &str {
+/// What a regular expression's error ends with: why.
+pub(super) fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or(text).trim_start_matches("error: ")
 }
 
@@ -365,7 +366,7 @@ mod tests {
             ("(pid == 1", 0, "not closed"),
             ("pid == 1 pid == 2", 9, "&& or ||"),
             ("comm == \"x", 8, "not closed"),
-            ("sym =~ \"(\"", 7, "not a regular expression"),
+            ("sym =~ \"(\"", 7, "not a regular expression: unclosed group"),
             ("pid ==", 6, "expected a value"),
             ("pid == 1 &&", 11, "expected a field"),
             ("time > soon", 7, "seconds"),

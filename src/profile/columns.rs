@@ -146,6 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn a_full_chunk_has_no_room_to_spare() {
+        let mut chunk = Chunk::default();
+        assert!(chunk.is_empty() && chunk.memory() == 0);
+        for _ in 0..100 {
+            chunk.push(1, SiteId(0), 1, 0, 0);
+            chunk.push_raw(b"abc");
+        }
+        assert!(!chunk.is_empty());
+        chunk.raw.reserve(10_000);
+        chunk.seal();
+        let raw = 300 + 4 * chunk.raw_ends.capacity();
+        assert_eq!((chunk.raw_memory(), chunk.memory()), (raw, raw + 24 * chunk.time.capacity()));
+    }
+
+    #[test]
     fn rows_keep_what_their_tracepoint_said() {
         let mut chunk = Chunk::default();
         for raw in [&b""[..], b"abc", b"", b"", b"de", b""] {

@@ -63,6 +63,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_goes_on_when_an_eighth_repeats() {
+        for (hits, rests) in [(TRIAL / 8, false), (TRIAL / 8 - 1, true)] {
+            let mut memory = Memory::default();
+            memory.insert((0, 0), NodeId(4));
+            memory.insert((1, 1), NodeId(5));
+            assert_eq!((memory.get(&(0, 0)), memory.get(&(1, 1))), (Some(NodeId(4)), Some(NodeId(5))));
+            assert!(memory.bytes() >= 50);
+            for i in 2..u64::from(TRIAL) {
+                let known = i < u64::from(hits);
+                assert_eq!(memory.get(&(if known { 1 } else { i }, if known { 1 } else { i })).is_some(), known);
+            }
+            assert_eq!(!memory.is_worth_it(), rests, "{hits}");
+        }
+    }
+
+    #[test]
     fn it_rests_when_nothing_repeats_and_wakes_again() {
         let mut memory = Memory::default();
         let mut asked = 0;

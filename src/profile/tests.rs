@@ -72,9 +72,11 @@ fn eviction_and_compaction_keep_what_is_left() {
     assert_eq!((p.frames.wanted(&s.dsos).len(), p.frames.n_syms()), (n_frames, n_frames));
     let name = p.frames.sym(p.frames.sym_of(FrameId(n_frames as u32 - 1))).name().into_owned();
     let evicted = p.evict().expect("one sealed");
+    let epoch = p.epoch();
     assert_eq!((evicted.len(), p.first(), p.len()), (CHUNK, CHUNK as u64, 1));
     assert_eq!(p.ledger.evicted, CHUNK as u64);
     p.compact(&mut s);
+    assert!(p.epoch() != epoch && !p.sites.is_empty() && Sites::default().is_empty());
     assert_eq!((p.sites.len(), p.trie.len(), p.frames.len(), p.frames.n_syms()), (1, 3, 2, 2));
     let names: Vec<String> = p.frames.syms().iter().map(|sym| p.frames.sym(SymId(*sym)).name().into_owned()).collect();
     assert!(names.contains(&name), "{names:?} {name}");
@@ -153,6 +155,20 @@ fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     assert_eq!(callers(&deep).len(), MAX_DEPTH);
     assert_eq!(callers(&deep).last(), Some(&(MAX_DEPTH as u64, true)));
     assert_eq!(callers(&[CONTEXT_MAX - 1, CONTEXT_MAX, 7]), [(CONTEXT_MAX - 1, false), (7, false)]);
+}
+
+#[test]
+fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
+    let mut seen = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    let mut random = 7u64;
+    for n in 0..2000 {
+        let words = std::iter::repeat_with(|| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random >> 20
+        });
+        let print = fingerprint(&chain(&words.take(1 + n % 30).collect::<Vec<_>>()), 1, 1, misc::USER);
+        assert!(seen.0.insert(print.0) && seen.1.insert(print.1), "{n}");
+    }
 }
 
 #[test]

@@ -128,6 +128,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn an_only_child_takes_no_room_in_the_index() {
+        let mut trie = Trie::with_capacity(100);
+        let columns = trie.parent.capacity() * 12;
+        let leaf = trie.path((0..50).map(FrameId));
+        assert_eq!((trie.path((0..50).map(FrameId)), trie.memory()), (leaf, columns));
+        trie.child(NodeId::ROOT, FrameId(7));
+        assert_eq!(trie.memory(), columns + 5 * trie.index.capacity());
+        assert!(trie.index.capacity() > 0);
+    }
+
     proptest! {
         #[test]
         fn a_trie_gives_back_each_stack_and_parents_come_first(stacks in proptest::collection::vec(proptest::collection::vec(0u32..6, 0..8), 1..60)) {

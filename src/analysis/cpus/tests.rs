@@ -73,6 +73,13 @@ fn cpus_come_and_go_and_counters_start_anew() {
     assert_eq!(view.rows.iter().map(|r| (r.cpu, r.online)).collect::<Vec<_>>(), [(0, true), (1, false)]);
     cpus.tick(3 * SECOND, &stat(&[(0, idle(103)), (1, idle(9))]));
     let view = cpus.cut(3 * SECOND, &Slow::default());
+    // What was counted before the reset is no part of the interval in which it came.
+    let mut reset = Cpus::new(100, Topology::default());
+    reset.tick(SECOND, &stat(&[(0, [900, 0, 0, 0, 0, 0, 0, 0, 0, 0])]));
+    reset.tick(2 * SECOND, &stat(&[(0, [20, 0, 0, 30, 0, 0, 0, 0, 0, 0])]));
+    reset.tick(3 * SECOND, &stat(&[(0, [40, 0, 0, 110, 0, 0, 0, 0, 0, 0])]));
+    let row = &reset.cut(3 * SECOND, &Slow::default()).rows[0];
+    assert_eq!((row.shares[Ticks::USER], row.shares[Ticks::IDLE], row.missing), (20.0, 80.0, 0.0));
     assert_eq!((view.rows[0].shares[Ticks::IDLE], view.rows[0].missing), (100.0, 0.0));
     assert!(view.rows[1].online && view.rows[1].history.is_empty());
     assert_eq!((rise(5, 7), rise((1 << 32) - 2, 3), rise(1000, 3), rise(u64::MAX, 0)), (2, 5, 0, 0));
@@ -168,7 +175,7 @@ fn counters_become_rates() {
         &Slow {
             softirqs: Some(&first.0),
             interrupts: Some(&first.1),
-            softnet: &[softnet(0, 0), softnet(1, 0)],
+            softnet: &[softnet(1, 1), softnet(0, 0)],
             ksoftirqd: &[(1, 0)],
             drops: (10, 20),
             ..Slow::default()

@@ -25,13 +25,9 @@ impl Worker {
         // A tenth is freed at once, so that this does not run for every chunk.
         let enough = budget / 10 * 9;
         while self.used() > enough && self.drop_oldest() {
-            if self.ingest.core().profile.len() < crate::profile::CHUNK || self.gone >= self.ingest.core().profile.len()
-            {
+            if self.gone >= self.ingest.core().profile.len() {
                 self.compact();
             }
-        }
-        if self.gone > 0 && self.used() > enough {
-            self.compact();
         }
         self.trim_log();
         self.note(format!(

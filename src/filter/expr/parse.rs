@@ -3,6 +3,7 @@
 use globset::GlobBuilder;
 use regex::Regex;
 
+use super::super::parse::last_line;
 use super::{CALLS, Expr, Fault, Named, Node, Op};
 
 /// Nesting beyond this is refused, so that no text can exhaust the stack.
@@ -248,7 +249,10 @@ impl Parser<'_> {
         let left = Box::new(left);
         let wrong = |why: String| Fault::new(self.text, at, len, format!("this is no pattern: {why}"));
         Ok(if regex {
-            (Node::Regex(left, Regex::new(&pattern).map_err(|e| wrong(last_line(&e.to_string())))?, yes), true)
+            (
+                Node::Regex(left, Regex::new(&pattern).map_err(|e| wrong(last_line(&e.to_string()).to_owned()))?, yes),
+                true,
+            )
         } else {
             let glob = GlobBuilder::new(&pattern).literal_separator(false).build();
             (Node::Glob(left, glob.map_err(|e| wrong(e.kind().to_string()))?.compile_matcher(), yes), true)
@@ -358,8 +362,4 @@ impl Parser<'_> {
         }
         Ok(Node::Call(*call, arguments))
     }
-}
-
-fn last_line(text: &str) -> String {
-    text.lines().last().unwrap_or(text).trim_start_matches("error: ").to_owned()
 }

@@ -29,6 +29,16 @@ fn of(text: &str) -> Value<'static> {
 }
 
 #[test]
+fn names_begin_as_in_c_and_in_a_shell() {
+    for text in ["_a == 1", "$a == 1", "a_$1.b@c[2] == 1"] {
+        assert_eq!(parse(text).map(|expr| expr.names.len()), Ok(1), "{text}");
+    }
+    assert!(parse("#a == 1").is_err());
+    let fault = parse("comm =~ \"(\"").expect_err("a group that is not closed");
+    assert!(fault.to_string().contains("unclosed group"), "{fault}");
+}
+
+#[test]
 fn arithmetic_is_as_in_c() {
     for (text, value) in [
         ("1 + 2 * 3", 7),

@@ -214,3 +214,14 @@ fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0]);
     assert_eq!(s.frames.get(own).place(&s.session.dsos).1, 0x4f, "a caller is named by its call");
 }
+
+#[test]
+fn nameless_symbols_are_in_the_order_of_what_is_shown() {
+    let mut s = stage();
+    s.frames.wanted(&s.session.dsos);
+    s.frames.set(FrameId(1), &s.session.dsos.of_map(MapId::UNKNOWN).clone(), 0x90, None);
+    let sym = |frame| s.frames.sym(s.frames.sym_of(FrameId(frame)));
+    let (sought, unknown) = (sym(0), sym(1));
+    assert_eq!((sought.name(), unknown.name()), ("[unknown]+0x10".into(), "0x0000000000000090".into()));
+    assert!(sought.compare(unknown).is_gt() && sought.compare(sym(2)).is_lt());
+}

@@ -192,6 +192,8 @@ fn fields_of_tracepoints_where_they_lie() {
         ("t ~ \"ab*\"", 2),
         ("t != ab", 2),
         ("nothing == 1", 0),
+        ("pid == 1 && n == 7 && t == abcd", 1),
+        ("pid == 2 || n == 7 && t == ab", 0),
     ] {
         assert_eq!(count(text), want, "{text}");
     }

@@ -79,3 +79,28 @@ fn what_a_table_holds() {
     let one = table.iter().nth(7).expect("the eighth");
     assert_eq!((one.start, one.end, one.name), (0x1070, 0x1078, &b"abc"[..]));
 }
+
+#[test]
+fn of_symbols_at_one_address_the_best_or_the_last() {
+    use Binding::{Global, Local};
+    let list =
+        [(0x100, "first", Global), (0x100, "second_longer", Global), (0x100, "x", Local), (0x200, "end", Global)];
+    let built = |mut builder: Builder| {
+        list.iter().for_each(|(start, name, binding)| builder.push(raw(*start, 0, name, *binding)));
+        builder.finish()
+    };
+    let (best, last) = (built(Builder::default()), built(Builder::last_wins()));
+    assert_eq!((name(&best, 0x100), name(&last, 0x100)), (Some("second_longer"), Some("x")));
+    assert_eq!((best.len(), last.len()), (2, 2));
+    let mut backwards = Builder::default();
+    [raw(0x300, 0, "c", Global), raw(0x100, 0, "a", Global)].into_iter().for_each(|s| backwards.push(s));
+    let table = backwards.finish();
+    assert_eq!((name(&table, 0x150), name(&table, 0x350)), (Some("a"), Some("c")));
+}
+
+#[test]
+fn copied_names_are_paid_for_to_the_byte() {
+    let list = [raw(1, 0, "ab", Binding::Local), raw(2, 0, "cde", Binding::Local)];
+    let fits = |bytes| SymbolTable::charge_names(&list, ".symtab", &mut Purse::new(bytes)).is_ok();
+    assert_eq!((fits(6), fits(7)), (false, true));
+}

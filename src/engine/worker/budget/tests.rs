@@ -121,6 +121,43 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
     // Nothing goes twice.
     worker.keep_budget();
     assert_eq!(worker.kept().0, 8 * CHUNK as u64);
+    // As many are gone as are there: that is not yet enough.
+    worker.fill(14..20);
+    worker.options.keep = Some(6 * SECOND);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (13, 5));
+    worker.fill(20..22);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (15, 7));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 14);
+    worker.options.keep = Some(5 * SECOND);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone), (16, 0));
+}
+
+#[test]
+fn stacks_stay_while_more_is_kept_than_is_gone() {
+    let mut worker = worker(usize::MAX, None);
+    for chunk in 0..20 {
+        worker.fill(chunk..chunk + 1);
+        // A stack of its own that takes as much as its samples.
+        let core = worker.ingest.core_mut();
+        let nodes = (0..(BYTES / 12) as u32)
+            .fold(NodeId::ROOT, |node, i| core.profile.trie.child(node, FrameId(chunk as u32 * 100_000 + i)));
+        let task = core.session.task(1, 1);
+        core.profile.sites.intern(Site { task, stack: nodes, trace: Default::default() });
+    }
+    let used = worker.used();
+    worker.options.memory = used - BYTES;
+    worker.keep_budget();
+    // Until nine tenths are reached by samples alone.
+    let (before, after) = (used - worker.kept().0 as usize * 24, worker.options.memory / 10 * 9);
+    assert!(before <= after && before + BYTES > after, "{before} {after}");
+    assert_eq!(worker.used(), before);
+    // With as many gone as are left, their stacks go, too.
+    worker.options.memory = used / 2;
+    worker.keep_budget();
+    assert!(worker.kept().0 > 4 * CHUNK as u64 && worker.ingest.core().profile.trie.len() < 10 * BYTES / 12);
 }
 
 #[test]

@@ -290,7 +290,7 @@ impl Cpus {
         let interval = at.saturating_sub(std::mem::replace(&mut self.cut_at, at));
         let seconds = interval as f64 / 1e9;
         let rate = self.rate;
-        self.cpus.iter_mut().for_each(|(cpu, one)| one.cut(*cpu, rate));
+        self.cpus.values_mut().for_each(|one| one.cut(rate));
         if let Some(matrix) = slow.softirqs {
             self.softirqs.update(matrix, at);
             // There is a column for each CPU that could ever be there.
@@ -370,7 +370,7 @@ impl Cpus {
 }
 
 impl One {
-    fn cut(&mut self, cpu: u32, rate: f64) {
+    fn cut(&mut self, rate: f64) {
         let passed = self.seen.since(&self.base);
         let elapsed = self.at.saturating_sub(self.base_at) as f64 * rate;
         (self.base, self.base_at) = (self.seen, self.at);
@@ -385,7 +385,7 @@ impl One {
         // One tick more or less is rounding.
         let missing = (elapsed - total).max(0.0);
         let missing = if missing <= 1.5 { 0.0 } else { (100.0 * missing / elapsed) as f32 };
-        self.row = CpuRow { cpu, shares, missing, ..std::mem::take(&mut self.row) };
+        self.row = CpuRow { shares, missing, ..std::mem::take(&mut self.row) };
         let past = Past { busy: self.row.busy(), soft: self.row.soft(), missing, peak: std::mem::take(&mut self.peak) };
         if self.history.len() == HISTORY {
             self.history.pop_front();

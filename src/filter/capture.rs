@@ -133,12 +133,10 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Fa
         out.note = Some("interrupts are never off where a timer samples: it is an interrupt itself".to_owned());
     }
     resolve_cgroups(&mut filter.atoms);
-    let rest = match rest.len() {
-        0 => return Ok(out),
-        1 => rest.remove(0),
-        _ => Expr::And(rest),
-    };
-    let program = program::assemble(&rest, &filter.atoms, offsets);
+    if rest.is_empty() {
+        return Ok(out);
+    }
+    let program = program::assemble(&Expr::And(rest), &filter.atoms, offsets);
     out.program = Some(program.map_err(|(atom, why)| fault(text, &filter, atom, &why))?);
     Ok(out)
 }

@@ -367,11 +367,10 @@ struct Carried {
 
 fn behind(data: Data<'_>, slot: usize, total: u64, syms: &FxHashMap<u32, Carried>) -> Option<Behind> {
     let name = |sym: u32| data.profile.frames.sym(SymId(sym)).name().into_owned();
-    let mut list: Vec<(String, Carried)> =
-        syms.iter().filter(|(_, c)| c.samples > 0).map(|(sym, c)| (name(*sym), *c)).collect();
+    let mut list: Vec<(String, Carried)> = syms.iter().map(|(sym, c)| (name(*sym), *c)).collect();
     list.sort_by(|a, b| a.0.cmp(&b.0));
     let share = |c: &Carried| c.samples as f64 / total.max(1) as f64;
-    let depth = |c: &Carried| c.depth / c.samples;
+    let depth = |c: &Carried| c.depth / c.samples.max(1);
     let registered = list.iter().filter(|(name, c)| share(c) >= SOME && !dispatches(name));
     let first = registered.min_by_key(|(_, c)| (depth(c), std::cmp::Reverse(c.samples)));
     let deepest = || list.iter().filter(|(_, c)| share(c) >= NEARLY_ALL).max_by_key(|(_, c)| (depth(c), c.samples));

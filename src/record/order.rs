@@ -104,7 +104,8 @@ mod tests {
         let mut freed = 0;
         order.release(7, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out, [(5, 10), (5, 20), (7, 11)]);
-        assert_eq!((order.len(), freed, order.newest()), (2, 0, 9));
+        assert_eq!((order.len(), order.is_empty(), freed, order.newest()), (2, false, 0, 9));
+        assert!(Orderer::default().is_empty());
         order.release(u64::MAX, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out[3..], [(8, 21), (9, 12)]);
         assert_eq!(freed, 2);

@@ -224,7 +224,9 @@ fn counters_become_rates() {
 
 #[test]
 fn what_is_special_about_a_cpu() {
-    let topology = Topology { offline: vec![0, 2], isolated: vec![1], nohz_full: vec![2], ..Topology::default() };
+    let places = vec![Place::default(), Place { core: Some(7), ..Place::default() }];
+    let topology =
+        Topology { offline: vec![0, 2], isolated: vec![1], nohz_full: vec![2], places, ..Topology::default() };
     let mut cpus = Cpus::new(100, Topology::default());
     cpus.set_topology(topology);
     assert_eq!(cpus.topology().offline, [0, 2]);
@@ -234,6 +236,7 @@ fn what_is_special_about_a_cpu() {
     let rows: Vec<_> =
         view.rows.iter().map(|row| (row.cpu, row.online, row.isolated, row.nohz_full, row.mhz)).collect();
     assert_eq!(rows, [(0, false, false, false, None), (1, true, true, false, Some(5)), (2, false, false, true, None)]);
+    assert_eq!([0, 1, 2].map(|at| view.rows[at].place.core), [None, Some(7), None]);
     assert_eq!((view.row(1).map(|row| row.cpu), view.row(9).map(|row| row.cpu)), (Some(1), None));
 }
 

@@ -338,7 +338,7 @@ impl Units {
             None => self.last.iter().copied().filter(|t| *t > 0).min().unwrap_or(0),
         };
         for running in &mut self.list {
-            running.lost += records;
+            running.lost = running.lost.saturating_add(records);
             running.unit.lost(&Lost { cpu, from: from.min(until), until, records });
         }
     }
@@ -506,5 +506,24 @@ fn prepare(event: &mut Event, want: &Want, stack: bool) {
         Some(rate) => event.set_rate(rate),
         None if event.attr.period_or_freq == 0 => event.set_rate(Rate::Period(1)),
         None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::frame::Settings;
+    use crate::analysis::registry;
+
+    /// No kernel loses as much; a recording may say so.
+    #[test]
+    fn more_losses_than_a_number_holds_are_the_most_that_it_holds() {
+        let spec = registry::find("forks").expect("a unit");
+        let unit = (spec.make)(&Settings::default()).expect("needs nothing");
+        let mut units = Units::default();
+        let id = units.start(spec, unit, 0).expect("starts");
+        [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));
+        let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 0, Some(id));
+        assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
     }
 }

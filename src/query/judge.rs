@@ -129,7 +129,8 @@ impl Judge {
     /// Brings all verdicts up to date, also when ids were renumbered.
     pub fn follow(&mut self, data: Data<'_>) {
         if self.epoch != data.profile.epoch() {
-            *self = Self { epoch: data.profile.epoch(), ..Self::new(self.filter.clone()) };
+            *self = Self::new(self.filter.clone());
+            self.epoch = data.profile.epoch();
         }
         self.update(data);
     }
@@ -181,16 +182,15 @@ impl Judge {
     fn tabulate(&mut self, data: Data<'_>) {
         let bits = |holds: &dyn Fn(&Atom) -> bool, field: Field| {
             let atoms = self.filter.atoms().iter().enumerate().filter(|(_, a)| a.field == field);
-            atoms.fold(0u64, |bits, (i, a)| bits | u64::from(holds(a)) << i)
+            atoms.map(|(i, a)| u64::from(holds(a)) << i).sum::<u64>()
         };
         if self.by_cpu.is_empty() {
             self.by_cpu = (0..=u16::MAX).map(|cpu| bits(&|a| a.number(u64::from(cpu)), Field::Cpu)).collect();
         }
-        let n = data.events.len();
-        for (atom, places) in self.traced.iter_mut().filter(|(_, places)| places.len() < n) {
+        for (atom, places) in &mut self.traced {
             let name = &self.filter.atoms()[usize::from(*atom)].name;
             let place = |event| data.profile.format(event as u16).and_then(|format| Traced::new(format, name));
-            *places = (0..n).map(place).collect();
+            *places = (0..data.events.len()).map(place).collect();
         }
         self.by_event = data.events.iter().map(|name| bits(&|a| a.text(name), Field::Event)).collect();
     }
@@ -198,7 +198,8 @@ impl Judge {
     /// The verdict on one sample of an open site.
     pub fn sample(&self, data: Data<'_>, chunk: &Chunk, row: usize) -> bool {
         let (time, event) = (chunk.time[row], chunk.event[row]);
-        let mut bits = self.bits[chunk.site[row] as usize] | self.by_cpu[usize::from(chunk.cpu[row])];
+        let mut bits = self.bits[chunk.site[row] as usize];
+        bits |= self.by_cpu[usize::from(chunk.cpu[row])];
         for (i, places) in &self.traced {
             let place = places.get(usize::from(event)).and_then(Option::as_ref);
             let holds = place.is_some_and(|place| place.holds(&self.filter.atoms()[usize::from(*i)], chunk.raw(row)));

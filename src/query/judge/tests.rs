@@ -148,6 +148,7 @@ fn a_verdict_follows_the_names() {
         ("pid == 1", Verdict::Yes, Verdict::Yes, false),
         ("cpu == 1 && sym == new", Verdict::No, Verdict::Open, true),
         ("cpu == 1", Verdict::Open, Verdict::Open, false),
+        ("cpu == 1 && sym == leaf || cpu == 2 && sym == new", Verdict::Open, Verdict::Open, true),
     ] {
         let mut judge = judge(text);
         assert!(!judge.update(staged.data()), "{text}: what is new has not changed");
@@ -170,7 +171,7 @@ fn a_verdict_follows_the_names() {
 #[test]
 fn fields_of_tracepoints_where_they_lie() {
     let mut staged = crate::query::staged::Staged::default();
-    let format = "name: x\nID: 1\nformat:\n\tfield:int n;\toffset:0;\tsize:4;\tsigned:1;\n\tfield:char t[4];\toffset:4;\tsize:4;\tsigned:0;\n\nprint fmt: \"\"\n";
+    let format = "name: x\nID: 1\nformat:\n\tfield:int n;\toffset:0;\tsize:4;\tsigned:1;\n\tfield:char t[4];\toffset:4;\tsize:4;\tsigned:0;\n\tfield:unsigned short a[2];\toffset:4;\tsize:4;\tsigned:0;\n\nprint fmt: \"\"\n";
     staged.profile.set_format(1, Arc::new(Format::parse("s", format, false).expect("parses")));
     let site = staged.site(1, &["main"]);
     for (event, n, text) in [(1u16, -5i32, b"ab\0x"), (1, 7, b"abcd"), (0, 7, b"abcd")] {
@@ -194,7 +195,33 @@ fn fields_of_tracepoints_where_they_lie() {
         ("nothing == 1", 0),
         ("pid == 1 && n == 7 && t == abcd", 1),
         ("pid == 2 || n == 7 && t == ab", 0),
+        ("t ~ \"*\"", 2),
+        ("a == \"{0x6261, 0x6463}\"", 1),
     ] {
         assert_eq!(count(text), want, "{text}");
     }
+}
+
+#[test]
+fn a_function_called_like_an_event_is_none() {
+    let mut staged = crate::query::staged::Staged::default();
+    staged.sample(1, 1, &["faults"], 5);
+    for (text, want) in [("event == faults", 0), ("event == cycles", 1), ("sym == faults", 1)] {
+        let mut fold = super::super::Fold::new(0, Some(Arc::new(Filter::parse(text).expect("parses"))), false);
+        fold.update(staged.data(), 0..u64::MAX);
+        assert_eq!(fold.total().samples, want, "{text}");
+    }
+}
+
+#[test]
+fn a_verdict_follows_ids() {
+    let mut staged = crate::query::staged::Staged::default();
+    staged.site(2, &["gone"]);
+    staged.sample(1, 1, &["here"], 5);
+    let mut judge = Judge::new(Arc::new(Filter::parse("pid == 1").expect("parses")));
+    judge.follow(staged.data());
+    assert_eq!(judge.verdicts(), [Verdict::No, Verdict::Yes]);
+    staged.profile.compact(&mut staged.session);
+    judge.follow(staged.data());
+    assert_eq!(judge.verdicts(), [Verdict::Yes]);
 }

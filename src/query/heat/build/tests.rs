@@ -182,7 +182,9 @@ fn a_process_is_called_after_its_main_thread() {
     }
     comm(&mut staged, 5, 5, b"main");
     for (time, (pid, tid)) in
-        [(5, 6), (5, 6), (5, 5), (8, 9), (8, 9), (0, 0), (0, 0), (0, 0), (0, 0), (-1, -1)].iter().enumerate()
+        [(5, 6), (5, 6), (5, 5), (8, 9), (8, 9), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0), (-1, -1), (5, 7)]
+            .iter()
+            .enumerate()
     {
         let task = staged.session.task(*pid, *tid);
         let site = staged.profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
@@ -192,7 +194,7 @@ fn a_process_is_called_after_its_main_thread() {
     let lanes: Vec<_> = heat.lanes.iter().map(|lane| (&*lane.label, lane.expression.as_deref())).collect();
     let want =
         [("swapper", Some("pid == 0")), ("main 5", Some("pid == 5")), ("alone 8", Some("pid == 8")), ("gone -1", None)];
-    assert_eq!((lanes, heat.cells), (want.to_vec(), vec![4, 3, 2, 1]));
+    assert_eq!((lanes, heat.cells), (want.to_vec(), vec![5, 4, 2, 1]));
 }
 
 #[test]

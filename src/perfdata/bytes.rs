@@ -67,4 +67,17 @@ mod tests {
         assert_eq!((b.string().as_deref(), b.u16(), b.u64()), (Some("h"), Some(1), None));
         assert_eq!(Bytes::new(b"ab", false).until_nul(), None);
     }
+
+    #[test]
+    fn numbers_of_either_order() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+        let mut b = Bytes::new(&bytes, true);
+        assert_eq!((b.u16(), b.u32(), b.u64()), (Some(0x0102), Some(0x0304_0506), Some(0x0708_090a_0b0c_0d0e)));
+        let mut b = Bytes::new(&bytes, false);
+        assert_eq!((b.u16(), b.u32(), b.u64()), (Some(0x0201), Some(0x0605_0403), Some(0x0e0d_0c0b_0a09_0807)));
+        assert_eq!((b.take(0), b.take(1), b.u16(), b.u32(), b.string()), (Some(&[][..]), None, None, None, None));
+        let mut b = Bytes::new(b"name\0\0rest", false);
+        assert_eq!((b.until_nul(), b.until_nul(), b.rest), (Some(&b"name"[..]), Some(&[][..]), &b"rest"[..]));
+        assert_eq!((text(b"a\0b"), text(b"whole"), text(b"")), ("a".into(), "whole".into(), String::new()));
+    }
 }

@@ -228,8 +228,10 @@ pub fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
 
 /// The running kernel's build id, from its ELF notes.
 pub fn kernel_build_id() -> Option<BuildId> {
-    let notes = std::fs::read("/sys/kernel/notes").ok()?;
-    let mut rest = &notes[..];
+    note_of_build_id(&std::fs::read("/sys/kernel/notes").ok()?)
+}
+
+fn note_of_build_id(mut rest: &[u8]) -> Option<BuildId> {
     while let Some(head) = rest.first_chunk::<12>() {
         let word = |i: usize| u32::from_le_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]) as usize;
         let (name_len, desc_len, kind) = (word(0), word(4), word(8));

@@ -116,20 +116,119 @@ fn values(bit: u8, b: &mut Bytes<'_>) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::attr::{Attr, Flag};
+    use crate::perfdata::EventDesc;
     use crate::perfdata::features::{Features, string};
 
+    fn words(list: &[u32]) -> Vec<u8> {
+        list.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn longs(list: &[u64]) -> Vec<u8> {
+        list.iter().flat_map(|long| long.to_le_bytes()).collect()
+    }
+
+    fn list(strings: &[&str]) -> Vec<u8> {
+        [words(&[strings.len() as u32]), strings.iter().flat_map(|text| string(text)).collect()].concat()
+    }
+
     #[test]
-    fn facts_are_told_and_damage_is_not_believed() {
+    fn each_feature_in_words() {
+        let node = |number: u32, sizes: &[u64], cpus: &str| [words(&[number]), longs(sizes), string(cpus)].concat();
+        let cache = |numbers: &[u32], kind: &str| [words(numbers), string(kind), string("32K"), string("0-1")].concat();
+        let rows: &[(u8, Vec<u8>, &[&str])] = &[
+            (3, string("node-7"), &["node-7"]),
+            (6, string("x86_64"), &["x86_64"]),
+            (8, string("A CPU"), &["A CPU"]),
+            (9, string("Vendor,6,7,8"), &["Vendor,6,7,8"]),
+            (bit::NRCPUS, words(&[64, 60]), &["60 online, 64 available"]),
+            (bit::TOTAL_MEM, longs(&[77]), &["77 KiB"]),
+            (bit::CMDLINE, list(&["perf", "record", "-a"]), &["perf record -a"]),
+            (bit::EVENT_DESC, words(&[5]), &["5 events"]),
+            (13, [list(&["0-3", "4-7"]), list(&["0,4", "1,5"])].concat(), &["cores 0-3 | 4-7; threads 0,4 | 1,5"]),
+            (
+                14,
+                [words(&[2]), node(0, &[100, 40], "0-1"), node(1, &[200, 50], "2-3")].concat(),
+                &["node 0: 100 KiB, 40 KiB free, CPUs 0-1", "node 1: 200 KiB, 50 KiB free, CPUs 2-3"],
+            ),
+            (16, [words(&[2, 4]), string("cpu"), words(&[1]), string("software")].concat(), &["cpu = 4, software = 1"]),
+            (17, [words(&[1]), string("a,b"), words(&[3, 2])].concat(), &["{a,b} from event 3 on, 2 members"]),
+            (
+                20,
+                [words(&[1, 2]), cache(&[1, 64, 128, 8], "Data"), cache(&[2, 32, 9, 4], "Unified")].concat(),
+                &["L1 Data 32K, lines of 64, 8 ways, CPUs 0-1", "L2 Unified 32K, lines of 32, 4 ways, CPUs 0-1"],
+            ),
+            (bit::SAMPLE_TIME, longs(&[2_000_000_003, 5_123_456_789]), &["2.000000003 to 5.123456789 s"]),
+            (bit::CLOCKID, longs(&[4]), &["resolution 4 ns"]),
+            (bit::CLOCK_DATA, [words(&[1, 7]), longs(&[900, 30])].concat(), &["clock 7: 30 ns was 900 ns since 1970"]),
+            (27, words(&[1, 1, 3, 5, 0]), &["zstd, level 3, ratio 5"]),
+            (27, words(&[1, 2, 3, 5]), &["type 2, level 3, ratio 5"]),
+            (
+                28,
+                [words(&[2]), string("branches"), string("32"), string("max_precise"), string("3")].concat(),
+                &["branches = 32, max_precise = 3"],
+            ),
+            (33, words(&[62]), &["ELF machine 62"]),
+            (99, vec![0; 5], &["5 bytes"]),
+        ];
+        for (bit, bytes, want) in rows {
+            let told = |bytes: &[u8]| values(*bit, &mut Bytes::new(bytes, false));
+            assert_eq!(told(bytes).expect("readable"), *want, "feature {bit}");
+            assert_eq!(told(&bytes[..3]).is_some(), *bit == 99, "feature {bit} is cut");
+        }
+    }
+
+    #[test]
+    fn facts_are_told_in_their_order() {
+        let event = |name: &str, flags: u64, rate: u64, ids: &[u64]| EventDesc {
+            name: name.into(),
+            attr: Attr {
+                kind: 4,
+                config: 0x1a,
+                period_or_freq: rate,
+                sample_type: 7,
+                read_format: 12,
+                flags,
+                ..Attr::default()
+            },
+            ids: ids.to_vec(),
+        };
+        let all_but = [3, bit::CLOCK_DATA];
+        let mut list: Vec<_> = (4..bit::CLOCK_DATA).rev().map(|bit| (bit, Vec::new())).collect();
+        list.extend([(1, Vec::new()), (2, Vec::new()), (200, vec![1, 2])]);
+        let rec = Recording {
+            events: vec![event("cycles", 1 << Flag::Freq as u8, 99, &[5, 6]), event("faults", 0, 1000, &[])],
+            features: Features { list },
+            big: true,
+            ..Recording::default()
+        };
+        let told = lines(&rec);
+        let line = |at: usize| (told[at].0.as_str(), told[at].1.as_str());
+        let tail = "sample_type 0x7, read_format 0xc";
+        assert_eq!(line(0), ("event", &*format!("cycles: type 4, config 0x1a, 99 Hz, {tail}, 2 ids")));
+        assert_eq!(line(1), ("event", &*format!("faults: type 4, config 0x1a, 1000 events a sample, {tail}, 0 ids")));
+        assert_eq!(line(2), ("cpu pmu caps", "0 bytes, not readable"));
+        let names: Vec<&str> = told[2..told.len() - 3].iter().map(|(name, _)| name.as_str()).collect();
+        let of = |bit: &u8| NAMES.iter().find(|(b, _)| b == bit).map(|(_, name)| label(name)).expect("a name");
+        let want: Vec<String> = (4..bit::CLOCK_DATA).rev().chain([1, 2]).map(|bit| of(&bit)).collect();
+        assert_eq!(names, want);
+        assert_eq!(line(told.len() - 3), ("feature 200", "2 bytes"));
+        assert_eq!(line(told.len() - 2), ("byte order", "big-endian"));
+        assert_eq!(line(told.len() - 1), ("not recorded", &*all_but.map(|bit| of(&bit)).join(", ")));
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_cut_and_damage_is_not_believed() {
         let features = vec![
             (3, string("node-7")),
-            (bit::NRCPUS, [64u32.to_le_bytes(), 60u32.to_le_bytes()].concat()),
             (20, u32::MAX.to_le_bytes().repeat(4)),
+            (bit::CMDLINE, [words(&[u32::MAX]), [0; 4].repeat(MAX_ENTRIES as usize)].concat()),
         ];
         let rec = Recording { features: Features { list: features }, ..Recording::default() };
-        let text = format!("{:?}", lines(&rec));
-        for part in ["(\"hostname\", \"node-7\")", "60 online, 64 available", "(\"cache\", \"16 bytes, not readable\")"]
-        {
-            assert!(text.contains(part), "{text}");
-        }
+        let told = lines(&rec);
+        let spaces = " ".repeat(MAX_ENTRIES as usize - 1);
+        let want = [("hostname", "node-7"), ("cache", "16 bytes, not readable"), ("cmdline", &*spaces)];
+        assert_eq!(told.iter().map(|(name, value)| (&**name, &**value)).collect::<Vec<_>>()[..3], want);
+        assert_eq!((told.len(), &*told[3].0), (4, "not recorded"));
     }
 }

@@ -60,3 +60,44 @@ impl EventDesc {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::{Flag, TYPE_HARDWARE};
+
+    #[test]
+    fn which_events_samples_stand_for_time() {
+        let event = |kind, config| EventDesc {
+            name: "x".into(),
+            attr: Attr { kind, config, ..Attr::default() },
+            ids: Vec::new(),
+        };
+        for (kind, config, is_clock) in [
+            (TYPE_SOFTWARE, SW_CPU_CLOCK, true),
+            (TYPE_SOFTWARE, SW_TASK_CLOCK, true),
+            (TYPE_SOFTWARE, 2, false),
+            (TYPE_TRACEPOINT, SW_CPU_CLOCK, false),
+            (TYPE_BREAKPOINT, SW_CPU_CLOCK, false),
+            (TYPE_HARDWARE, 2, true),
+            (77, 2, true),
+        ] {
+            let event = event(kind, config);
+            assert_eq!((event.is_clock(), event.is_derived()), (is_clock, false), "{kind} {config}");
+        }
+        let made = EventDesc::derived("blocked");
+        assert_eq!((&*made.name, made.is_clock(), made.is_derived()), ("blocked", false, true));
+    }
+
+    #[test]
+    fn records_are_laid_out_as_the_attr_says() {
+        let mut attr =
+            Attr { sample_type: 7, read_format: 12, regs_user: 0xff, branch_sample_type: 9, ..Attr::default() };
+        for id_all in [true, false] {
+            attr.set(Flag::SampleIdAll, id_all);
+            let event = EventDesc { name: String::new(), attr: attr.clone(), ids: vec![1] };
+            let want = Layout { sample_type: 7, read_format: 12, id_all, regs_user: 0xff, branches: 9 };
+            assert_eq!(event.layout(), want);
+        }
+    }
+}

@@ -50,7 +50,7 @@ impl<'a> Turn<'a> {
         let mut value = 0;
         for number in part.chunks_exact_mut(size) {
             number.reverse();
-            value = number.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
+            value = number.iter().rev().fold(0, |v, b| (v << 8) + u64::from(*b));
         }
         value
     }
@@ -114,14 +114,14 @@ impl Swapper {
             }
             types::READ => {
                 t.u32s(2);
-                t.u64s(usize::MAX / 8);
+                t.u64s(usize::MAX);
             }
             types::LOST | types::LOST_SAMPLES | types::THROTTLE | types::UNTHROTTLE | types::AUX => {
-                t.u64s(usize::MAX / 8);
+                t.u64s(usize::MAX);
             }
             types::NAMESPACES => {
                 t.u32s(2);
-                t.u64s(usize::MAX / 8);
+                t.u64s(usize::MAX);
             }
             types::KSYMBOL => {
                 t.u64s(1);
@@ -153,7 +153,7 @@ impl Swapper {
 
     fn layout_of(&self, body: &[u8], is_sample: bool) -> Layout {
         let first = self.layouts.first().copied().unwrap_or_default();
-        if self.layouts.len() < 2 || first.sample_type & bit::IDENTIFIER == 0 {
+        if first.sample_type & bit::IDENTIFIER == 0 {
             return first;
         }
         let at = if is_sample { Some(0) } else { body.len().checked_sub(8) };
@@ -193,7 +193,7 @@ fn sample(layout: &Layout, t: &mut Turn<'_>) {
     }
     // Branch stacks, registers and data addresses are words; stack dumps are not read from
     // foreign machines.
-    t.u64s(usize::MAX / 8);
+    t.u64s(usize::MAX);
 }
 
 /// Whether this machine and a recording whose magic is `magic` differ in byte order.

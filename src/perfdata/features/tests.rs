@@ -185,4 +185,18 @@ fn the_kernels_build_id_is_the_note_of_that_type() {
     let found = memchr::memmem::find(&notes, b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0");
     let want = found.and_then(|at| BuildId::new(notes.get(at + 16..at + 36)?));
     assert_eq!(kernel_build_id(), want);
+    let note = |kind: u32, name: &[u8], desc: &[u8]| {
+        let words = [name.len() as u32, desc.len() as u32, kind].map(u32::to_le_bytes).concat();
+        let mut out = [&words[..], name].concat();
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend(desc);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    };
+    let id = note(3, b"GNU\0", &[7; 20]);
+    let others = [note(1, b"GNU\0", &[1; 16]), note(3, b"Xen\0", &[2; 7]), note(6, b"Linux\0", &[3; 9])].concat();
+    assert_eq!(note_of_build_id(&[&others[..], &id].concat()), BuildId::new(&[7; 20]));
+    assert_eq!(note_of_build_id(&others), None);
+    assert_eq!(note_of_build_id(&id[..id.len() - 1]), None);
+    assert_eq!(note_of_build_id(&[0xff; 64]), None);
 }

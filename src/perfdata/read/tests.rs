@@ -82,6 +82,10 @@ fn wrong_numbers_are_said_with_their_place() {
     for at in [len, len - 3 * 128 + 1, u64::MAX] {
         assert!(said(24, at).contains("outside the file"), "{at}");
     }
+    // As large and as many as may be.
+    assert!(said(24, u64::MAX).contains("outside the file") && said(32, 4096 * 128).contains("outside the file"));
+    let large = open(&with(&with(&bytes, 16, 4096), 32, 4096)).expect_err("refused").to_string();
+    assert!(large.contains("outside the file"), "{large}");
     assert!(said(40, len + 1).contains("begins after the end of the file at byte 40"));
     // The smallest description ever, as a recording of 2009 has it.
     let small = open(&with(&with(&bytes, 16, MIN_SIZE as u64 + 16), 32, MIN_SIZE as u64 + 16));
@@ -140,6 +144,16 @@ fn ids_are_taken_from_where_they_are() {
     rec.name_events();
     let got: Vec<_> = rec.events.iter().map(|event| (event.name.as_str(), event.ids.len())).collect();
     assert_eq!(got, [("one", 2), ("", 0), ("", 0)], "what is cut off names nothing");
+}
+
+#[test]
+fn ids_beyond_all_measure_are_not_read() {
+    let bytes = whole();
+    let mut file = tempfile::tempfile().expect("file");
+    file.write_all(&with(&bytes, word(&bytes, 24) as usize + 112 + 8, u64::MAX)).expect("written");
+    file.set_len(16 << 20).expect("a sparse file");
+    let rec = Recording::open(&file).expect("opens");
+    assert_eq!(rec.events[0].ids.len() as u64, MAX_IDS);
 }
 
 #[test]
@@ -202,4 +216,59 @@ fn a_stream_is_written_as_perf_writes_it() {
     assert_eq!(bytes[head as usize - 20..head as usize - 8], [66, 0, 0, 0, 0, 0, 12, 0, 8, 0, 0, 0]);
     assert_eq!(bytes[head as usize..][..16], RECORD);
     assert_eq!(bytes[head as usize + 16..], [68, 0, 0, 0, 0, 0, 8, 0]);
+}
+
+#[test]
+fn what_is_larger_than_a_record_may_be_is_left_out_of_a_stream() {
+    let start = |len: usize| {
+        let sections = [(bit::HOSTNAME, vec![1; len])];
+        StreamWriter::start(Box::new(std::io::sink()), &events()[2..], &sections).expect("started")
+    };
+    let head = 16 + 8 + 112;
+    let most = (usize::from(u16::MAX) - 8) / 8 * 8;
+    assert_eq!(start(most - 8).written(), head + 8 + most as u64);
+    assert_eq!(start(most - 7).written(), head);
+    assert_eq!(start(9).written(), head + 8 + 8 + 16);
+    assert_eq!(format!("{:?}", start(most)), format!("StreamWriter {{ written: {head}, .. }}"));
+}
+
+#[test]
+fn rounds_are_marked_and_a_file_without_records_has_one() {
+    let mark = [68, 0, 0, 0, 0, 0, 8, 0];
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("new.data");
+    let start = || Writer::start(NewFile::create(&path).expect("file"), &events()).expect("started");
+    let records = |bytes: &[u8]| {
+        let rec = open(bytes).expect("opens");
+        bytes[rec.data.start as usize..rec.data.end as usize].to_vec()
+    };
+    start().finish(Vec::new()).expect("finished");
+    assert_eq!(records(&std::fs::read(&path).expect("read")), mark);
+    let mut writer = start();
+    writer.records(&RECORD).expect("written");
+    writer.finish_round().expect("written");
+    assert_eq!(writer.written(), 16 + 8);
+    // What was there before stays beside it.
+    let size = writer.finish_beside_old(vec![(bit::HOSTNAME, string("vm"))]).expect("finished");
+    let bytes = std::fs::read(&path).expect("read");
+    assert_eq!((records(&bytes), size), ([&RECORD[..], &mark].concat(), bytes.len() as u64));
+    let old = std::fs::read(dir.path().join("new.data.old")).expect("read");
+    assert_eq!(records(&old), mark);
+}
+
+/// What a recorder leaves that could not finish.
+#[test]
+fn what_was_written_so_far_can_be_kept() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("new.data");
+    let mut writer = Writer::start(NewFile::create(&path).expect("file"), &events()).expect("started");
+    writer.records(&RECORD).expect("written");
+    let kept = writer.keep().expect("a name");
+    assert!(kept.starts_with(dir.path()) && !path.exists());
+    let bytes = std::fs::read(&kept).expect("read");
+    let rec = open(&bytes).expect("opens");
+    assert_eq!(bytes[rec.data.start as usize..rec.data.end as usize], RECORD);
+    assert_eq!(rec.events.iter().map(|event| &event.ids[..]).collect::<Vec<_>>(), [&[11, 12][..], &[21], &[]]);
+    drop(writer);
+    assert!(kept.exists());
 }

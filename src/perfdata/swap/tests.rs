@@ -110,6 +110,9 @@ fn each_type_is_turned_by_its_layout() {
         (types::FORK, 0, &[W(TWO), W(1), W(2), W(3), L(ONE)]),
         (types::EXIT, 0, &[W(TWO), W(1), W(2), W(3), L(ONE)]),
         (types::READ, 0, &[W(TWO), W(1), L(ONE), L(2)]),
+        (types::READ, 0, &[W(TWO), W(1), L(1), L(2), L(3), L(4), L(5), L(6), L(7), L(8), L(ONE)]),
+        (types::NAMESPACES, 0, &[W(TWO), W(1), L(1), L(2), L(3), L(4), L(5), L(6), L(7), L(8), L(ONE)]),
+        (types::AUX, 0, &[L(1), L(2), L(3), L(4), L(5), L(6), L(7), L(8), L(ONE)]),
         (types::LOST, 0, &[L(ONE), L(2)]),
         (types::LOST_SAMPLES, 0, &[L(ONE)]),
         (types::THROTTLE, 0, &[L(ONE), L(2), L(3)]),
@@ -130,7 +133,12 @@ fn each_type_is_turned_by_its_layout() {
     let inode = [W(TWO), W(7), L(ONE), L(2), L(3), W(8), W(9), L(ONE + 9), L(5), W(5), W(6), B(b"/bin/a\0\0")];
     is_turned(&Swapper::new([(plain, vec![])].into_iter(), false), types::MMAP2, misc::MMAP_BUILD_ID, &inode);
     // perf's own records have no trailer.
-    is_turned(&Swapper::new([(layout, vec![])].into_iter(), true), types::USER_START, 0, &[B(&[7; 64])]);
+    is_turned(
+        &Swapper::new([(layout, vec![])].into_iter(), true),
+        types::USER_START,
+        0,
+        &[B(b"sixty-four bytes of text that no order of bytes is to be seen in.")],
+    );
     is_turned(&Swapper::new([(layout, vec![])].into_iter(), true), types::USER_START - 1, 0, &trailer);
     is_turned(&Swapper::default(), types::COMM, 0, &[W(TWO), W(7), B(b"name\0\0\0\0")]);
 }
@@ -153,6 +161,8 @@ fn samples_are_turned_by_the_fields_they_have() {
         of(bit::READ | bit::RAW, format, &[&[L(3)][..], &values, &raw].concat());
     }
     of(bit::CALLCHAIN | bit::RAW, 0, &[L(2), L(ONE), L(ONE + 1), W(4), B(&[1, 2, 3, 4])]);
+    let long: Vec<Part> = (0..0x203).map(|i| L(ONE + i)).collect();
+    of(bit::CALLCHAIN | bit::RAW, 0, &[&[L(0x203)][..], &long, &raw, &long].concat());
     // What follows is words.
     of(bit::RAW | 1 << 14 | 1 << 15, 0, &[W(4), B(&[1, 2, 3, 4]), L(ONE), L(ONE + 1)]);
     // A size that is not believed turns what there is, and no more.

@@ -169,44 +169,14 @@ pub fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf>
 fn is_same(file: &File, id: &FileId) -> bool {
     let FileId::Inode { major, minor, inode, .. } = *id else { return true };
     let Ok(meta) = file.metadata() else { return false };
-    let dev = meta.dev();
-    // Some file systems (btrfs, overlay) show another device in maps than in stat: the inode
-    // must agree, the device only where both are plain.
-    meta.ino() == inode
-        && (libc::major(dev) == major && libc::minor(dev) == minor || libc::major(dev) == 0 || major == 0)
+    meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
+}
+
+/// Some file systems (btrfs, overlay) show another device in maps than in stat: it must agree only where both
+/// are plain.
+fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
+    stat == mapped || stat.0 == 0 || mapped.0 == 0
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Record;
-    use crate::record::kinds::Mmap;
-    use crate::session::{Origin, Session};
-
-    /// The DSO of a file that a recording says was mapped.
-    fn dso(path: &Path, file: FileId) -> Dso {
-        let mut session = Session::new(Origin::Recorded);
-        let name = path.as_os_str().as_bytes();
-        let map = Mmap { pid: 1, tid: 1, start: 0, len: 0x1000, pgoff: 0, file, prot: 5, flags: 2, name };
-        session.apply(&Record::Mmap(map), 0);
-        session.dsos.of_map(session.user_map(1, 0x10)).clone()
-    }
-
-    #[test]
-    fn another_file_under_the_name_is_told_by_device_and_inode() {
-        let file = tempfile::NamedTempFile::new().expect("file");
-        let meta = file.as_file().metadata().expect("meta");
-        let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
-        let id = |major, inode| FileId::Inode { major, minor, inode, generation: 0 };
-        let options = Options { live: false, ..Options::live() };
-        let main = |id| Places::new(&dso(file.path(), id), &options).expect("places").main().map(|_| ());
-        main(id(major, meta.ino())).expect("the file itself");
-        let said = main(id(major, meta.ino() + 1)).expect_err("another inode").to_string();
-        assert!(said.contains("is not the file that was mapped"), "{said}");
-        // Where one of both devices has no number of its own, only the inode tells.
-        main(id(0, meta.ino())).expect("the inode agrees");
-        if major != 0 {
-            main(id(major + 1, meta.ino())).expect_err("another device");
-        }
-    }
-}
+mod tests;

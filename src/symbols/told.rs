@@ -136,11 +136,15 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn later_functions_take_the_place_of_earlier_ones() {
         let mut told = Told::new(1 << 20);
         assert!(told.put(0x1000, 0x10, b"first") && told.put(0x1000, 0x20, b"second") && told.put(0x2000, 8, b""));
+        let written = told.written;
+        assert!(told.put(0x1000, 0x20, b"second") && told.put(0x2000, 9, b"") && told.written == written);
+        assert_eq!(told.remove(0x2000), Some((0x2009, Vec::new())));
         assert_eq!(told.find(0x101f).map(|s| s.name), Some(&b"second"[..]));
         assert_eq!(told.find(0x1020), None);
         assert_eq!(told.remove(0x1000), Some((0x1020, b"second".to_vec())));
@@ -170,6 +174,78 @@ mod tests {
             let taken = (0u64..).take_while(|i| told.put(i * 16, 16, &vec![b'n'; len])).count();
             assert!(told.memory() <= 1 << 20 && taken * (ENTRY + len) > (1 << 20) * 3 / 4, "{len}: {taken}");
             assert_eq!(told.find(16 * 5 + 3).map(|s| s.name.len()), Some(len));
+        }
+    }
+
+    /// Long names, one after the other in place of each other: figures by hand.
+    #[test]
+    fn names_are_written_anew_when_more_are_nobodys_than_a_block() {
+        let name = |n: u8| vec![n; MAX_NAME];
+        let mut told = Told::new(1 << 20);
+        assert!(told.put(0x1000, 16, &name(0)));
+        for n in 1..=17 {
+            assert!(told.put(0x2000, 16, &name(n)));
+            assert_eq!((told.written, told.live), ((usize::from(n) + 1) * MAX_NAME, 2 * MAX_NAME), "{n}");
+        }
+        // Sixteen of them fill a block, the others are in the next.
+        assert_eq!(told.names.iter().map(Vec::len).collect::<Vec<_>>(), [BLOCK, 2 * MAX_NAME]);
+        assert!(told.put(0x2000, 16, &name(18)));
+        assert_eq!((told.written, told.live), (2 * MAX_NAME, 2 * MAX_NAME));
+        assert_eq!(told.names.iter().map(Vec::len).collect::<Vec<_>>(), [2 * MAX_NAME]);
+        assert_eq!((told.find(0x1000).map(|s| s.name[9]), told.find(0x2000).map(|s| s.name[9])), (Some(0), Some(18)));
+    }
+
+    /// A block for the first name, although it takes less at first.
+    #[test]
+    fn room_is_there_to_the_byte() {
+        let least = BLOCK + ENTRY;
+        assert!(!Told::new(least - 1).put(1, 1, b"a") && Told::new(least).put(1, 1, b"a"));
+        let mut told = Told::new(1 << 20);
+        assert!(told.put(1, 1, b"name"));
+        let grown = told.names[0].capacity();
+        assert_eq!(told.memory(), grown + ENTRY);
+        told.most = grown + 2 * ENTRY;
+        assert!(told.put(2, 1, &vec![b'x'; grown - 4]), "there is room behind it");
+        assert!(!told.put(3, 1, b"y"));
+        assert_eq!((told.memory(), told.list.len()), (grown + 2 * ENTRY, 2));
+        // A full block grows by as much as it has, or by what is wanted where that is more.
+        for (len, by) in [(1, grown), (grown, grown), (grown + 1, grown + 1), (BLOCK - grown, BLOCK - grown)] {
+            assert_eq!(told.grows_by(len), by, "{len}");
+        }
+        assert_eq!((told.grows_by(0), told.grows_by(BLOCK - grown + 1)), (0, BLOCK));
+        for (most, fits) in [(2 * grown + 3 * ENTRY - 1, false), (2 * grown + 3 * ENTRY, true)] {
+            told.most = most;
+            assert_eq!(told.put(3, 1, b"y"), fits);
+        }
+        assert_eq!(told.memory(), 2 * grown + 3 * ENTRY);
+    }
+
+    proptest! {
+        /// Against a plain map, and the counts against what there is.
+        #[test]
+        fn functions_are_found_as_a_plain_map_has_them(
+            puts in proptest::collection::vec((0u64..60, 0u64..30, 0usize..4, any::<u8>(), 0..4), 0..60),
+        ) {
+            let mut told = Told::new(1 << 20);
+            let mut plain: BTreeMap<u64, (u64, Vec<u8>)> = BTreeMap::new();
+            for (start, size, len, byte, what) in puts {
+                if what == 0 {
+                    prop_assert_eq!(told.remove(start), plain.remove(&start));
+                } else {
+                    let name = vec![byte; [0, 1, 7, MAX_NAME][len]];
+                    prop_assert!(told.put(start, size, &name));
+                    plain.insert(start, (start + size, name));
+                }
+                prop_assert_eq!(told.live, plain.values().map(|(_, name)| name.len()).sum::<usize>());
+                prop_assert_eq!(told.written, told.names.iter().map(Vec::len).sum::<usize>());
+                let blocks: usize = told.names.iter().map(Vec::capacity).sum();
+                prop_assert_eq!(told.memory(), blocks + plain.len() * ENTRY);
+            }
+            for at in 0..100 {
+                let covers = plain.range(..=at).rev().take(NESTING).find(|(_, (end, _))| at < *end);
+                let found = told.find(at).map(|s| (s.start, s.end, s.name.to_vec()));
+                prop_assert_eq!(found, covers.map(|(start, (end, name))| (*start, *end, name.clone())));
+            }
         }
     }
 }

@@ -7,32 +7,33 @@ use super::dso::Dsos;
 use super::space::Space;
 use super::{MapId, Side};
 
+/// Nobody remembers anything by the generation of these spaces.
+const GENERATION: u32 = 0;
+
 /// The address spaces of a history, as far as it has been followed.
 #[derive(Debug)]
 pub struct Layouts<'a> {
     dsos: &'a Dsos,
     spaces: FxHashMap<i32, Space>,
-    generation: u32,
     /// By process: what is to be added to addresses of a mapping that stands for its own.
     moved: FxHashMap<i32, FxHashMap<MapId, u64>>,
 }
 
 impl<'a> Layouts<'a> {
     pub fn new(dsos: &'a Dsos) -> Self {
-        Self { dsos, spaces: FxHashMap::default(), generation: 0, moved: FxHashMap::default() }
+        Self { dsos, spaces: FxHashMap::default(), moved: FxHashMap::default() }
     }
 
     /// Follows one fact, as [`super::Session::apply`] did.
     pub fn follow(&mut self, side: &Side) {
-        self.generation += 1;
         match side {
             Side::Map { pid, map, .. } => {
                 let at = self.dsos.map_of(*map);
                 let space = self.spaces.entry(*pid).or_default();
-                space.insert(at.start, at.start.saturating_add(at.len), *map, self.generation);
+                space.insert(at.start, at.start.saturating_add(at.len), *map, GENERATION);
             }
             Side::Comm { pid, exec: true, .. } => {
-                let space = Space::after_exec(self.spaces.get(pid), self.generation);
+                let space = Space::after_exec(self.spaces.get(pid), GENERATION);
                 self.spaces.insert(*pid, space);
             }
             Side::Fork(fork) if fork.task.pid != fork.task.ppid => {
@@ -40,7 +41,7 @@ impl<'a> Layouts<'a> {
             }
             Side::Ran { pid } => {
                 let Some(space) = self.spaces.get_mut(pid) else { return };
-                space.settle(self.generation);
+                space.settle(GENERATION);
             }
             _ => return,
         }

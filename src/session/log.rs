@@ -103,3 +103,33 @@ impl SideLog {
         self.trimmed_at = self.entries.len();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_takes_what_its_facts_do() {
+        let mut log = SideLog::default();
+        let mut inherited = Space::empty(1);
+        inherited.insert(0x1000, 0x2000, MapId(5), 1);
+        let inherited = Space::after_exec(Some(&inherited), 2);
+        let fork = |pid| {
+            let task = Task { pid, ppid: 1, tid: pid, ptid: 1, time: 0 };
+            Side::Fork(Box::new(Fork { task, inherited: inherited.clone() }))
+        };
+        for pid in 0..1000 {
+            log.push(1, Side::Ran { pid });
+        }
+        log.push(2, Side::Map { pid: 7, tid: 7, map: MapId(9), prot: 5, flags: 2 });
+        [7, 2000, 8].into_iter().for_each(|pid| log.push(2, fork(pid)));
+        let fact = size_of::<(u64, Side)>();
+        assert_eq!(log.memory(), log.entries.capacity() * fact + 3 * size_of::<Fork>());
+        log.retain(|pid| pid < 100);
+        assert_eq!((log.entries().len(), log.forks), (103, 2));
+        assert_eq!(log.memory(), 206 * fact + 2 * size_of::<Fork>());
+        let mut maps = Vec::new();
+        log.each_map(|map| maps.push(map));
+        assert_eq!(maps, [MapId(9), MapId(5), MapId(5)]);
+    }
+}

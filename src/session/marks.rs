@@ -97,6 +97,25 @@ mod tests {
         assert_eq!(decode(&encode(&marks)), marks);
     }
 
+    #[test]
+    fn there_are_no_more_marks_and_no_longer_notes_than_may_be() {
+        let mut marks = Vec::new();
+        (0..MAX as u64 + 5).for_each(|at| set(&mut marks, mark(at, "", "x")));
+        assert_eq!((marks.len(), marks[MAX - 1].at), (MAX, MAX as u64 - 1));
+        assert_eq!(decode(&encode(&marks)), marks);
+        for (note, kept) in [("x".repeat(MAX_NOTE), MAX_NOTE), ("ö".repeat(600), MAX_NOTE), ("öx".repeat(400), 999)] {
+            assert_eq!(limited(&note), note[..kept], "{kept}");
+        }
+    }
+
+    #[test]
+    fn a_files_marks_are_in_the_feature_of_their_own() {
+        let (some, other) = ([mark(7, "a", "note")], [mark(8, "b", "other")]);
+        let features = [(FEATURE - 1, encode(&other)), (FEATURE, encode(&some))];
+        assert_eq!(decode_from(&features), some);
+        assert_eq!(decode_from(&features[..1]), []);
+    }
+
     /// Lines of any time, name and note, a few bytes of which are others.
     fn file() -> impl Strategy<Value = Vec<u8>> {
         let name = prop_oneof!["[a-c]", any::<char>().prop_map(String::from), "\\PC{0,3}"];

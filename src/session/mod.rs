@@ -340,7 +340,7 @@ impl Session {
         if let Some(thread) = self.here().threads.get(&tid) {
             return Some(thread.comm.clone());
         }
-        let found = (self.origin == Origin::Live && tid > 0).then(|| procfs::comm(tid, tid)).flatten()?;
+        let found = (self.origin == Origin::Live).then(|| procfs::comm(tid, tid)).flatten()?;
         Some(String::from_utf8_lossy(&found).into())
     }
 
@@ -363,11 +363,6 @@ impl Session {
     pub fn libc_of(pid: i32) -> Option<String> {
         let pid = if pid > 0 { pid } else { std::process::id() as i32 };
         let maps = procfs::exec_maps(pid);
-        let is_libc = |name: &str| {
-            name.rsplit('/').next().is_some_and(|file| {
-                file.starts_with("libc.") || file.starts_with("libc-") || file.starts_with("ld-musl")
-            })
-        };
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
@@ -423,6 +418,12 @@ impl Session {
             host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(at as u16, pid));
         }
     }
+}
+
+/// The C library by the names that it goes under: `libc.so.6`, `libc-2.31.so`, `ld-musl-x86_64.so.1`.
+fn is_libc(path: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    ["libc.", "libc-", "ld-musl"].iter().any(|start| file.starts_with(start))
 }
 
 /// The first user address of a raw call chain.

@@ -73,11 +73,11 @@ impl Space {
         let first = entries.partition_point(|e| e.end <= start);
         let last = entries.partition_point(|e| e.start < end);
         let mut fresh = Vec::with_capacity(3);
-        if let Some(left) = entries.get(first).filter(|e| first < last && e.start < start) {
+        if let Some(left) = entries.get(first).filter(|e| e.start < start) {
             fresh.push(Entry { end: start, ..*left });
         }
         fresh.push(Entry { start, end, map });
-        if let Some(right) = last.checked_sub(1).and_then(|i| entries.get(i)).filter(|e| first < last && e.end > end) {
+        if let Some(right) = last.checked_sub(1).and_then(|i| entries.get(i)).filter(|e| e.end > end) {
             fresh.push(Entry { start: end, ..*right });
         }
         entries.splice(first..last.max(first), fresh);
@@ -108,6 +108,37 @@ mod tests {
             for (ip, want) in painted.iter().enumerate() {
                 prop_assert_eq!(space.find(ip as u64), *want);
             }
+            prop_assert_eq!(space.generation(), maps.len().saturating_sub(1) as u32);
+            // What a newer one lies in the middle of is on both sides of it.
+            let mut runs: Vec<MapId> = painted.iter().flatten().copied().collect();
+            runs.dedup();
+            prop_assert_eq!(space.maps().collect::<Vec<_>>(), runs);
         }
+    }
+
+    #[test]
+    fn an_exec_replaces_what_was_before_it() {
+        let mut old = Space::empty(3);
+        assert_eq!(old.generation(), 3);
+        old.insert(0x1000, 0x2000, MapId(7), 4);
+        old.insert(0x3000, 0x4000, MapId(8), 5);
+        let mut new = Space::after_exec(Some(&old), 6);
+        new.insert(0x3800, 0x5000, MapId(9), 7);
+        let found = |space: &Space| {
+            [0x1000, 0x1fff, 0x2000, 0x37ff, 0x3800, 0x4fff, 0x5000].map(|ip| space.find(ip).map(|id| id.0))
+        };
+        assert_eq!(found(&new), [Some(7), Some(7), None, Some(8), Some(9), Some(9), None]);
+        assert_eq!((new.is_in_exec(), new.before().collect::<Vec<_>>()), (true, vec![MapId(7), MapId(8)]));
+        assert_eq!(new.maps().collect::<Vec<_>>(), [MapId(9)]);
+        // What both have need not be of the new one.
+        assert_eq!(
+            [0x1000, 0x3800, 0x3fff, 0x4000, 0x5000].map(|ip| new.is_new(ip)),
+            [false, false, false, true, false]
+        );
+        new.settle(8);
+        assert_eq!(found(&new), [None, None, None, None, Some(9), Some(9), None]);
+        assert_eq!((new.is_in_exec(), new.before().count(), new.generation()), (false, 0, 8));
+        assert!(new.is_new(0x3800) && !new.is_new(0x1000));
+        assert!(!Space::after_exec(None, 1).is_in_exec());
     }
 }

@@ -284,6 +284,120 @@ fn what_nothing_has_is_forgotten() {
     assert_eq!((s.keep_task(&old[id.0 as usize]), s.task(3, 3)), (TaskId(0), TaskId(0)));
 }
 
+#[test]
+fn what_somebody_has_is_not_forgotten() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
+    s.apply(&comm(1, 1, false, "known"), 1);
+    s.apply(&comm(2, 2, false, "gone"), 1);
+    s.apply(&map(2, 0x5000, 0x1000, "/b"), 1);
+    let (a, b) = (s.user_map(1, 0x1000), s.user_map(2, 0x5000));
+    s.apply(&Record::Exit(task_of(2, 0, 2, 0)), 3);
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 3 + host::LINGER_NS + 1);
+    s.trim_log(&|_, _| false);
+    s.forget_unused(std::iter::empty());
+    let mut names: Vec<_> = s.names.keys().map(|name| name.to_string()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["known"]);
+    s.apply(&map(3, 0x9000, 0x1000, "/c"), 9);
+    assert_eq!((s.user_map(3, 0x9000), s.user_map(1, 0x1000), dso(&s, 1, 0x1000)), (b, a, "a".into()));
+}
+
+#[test]
+fn a_thread_that_ends_is_remembered_for_a_while() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(1, 0x1000, 0x1000, "/a"), 1);
+    s.apply(&Record::Fork(task_of(1, 1, 5, 1)), 2);
+    s.apply(&map(7, 0x1000, 0x1000, "/b"), 2);
+    s.apply(&Record::Exit(task_of(1, 1, 5, 1)), 10);
+    s.apply(&Record::Exit(task_of(7, 1, 7, 1)), 10);
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 10 + host::LINGER_NS);
+    let known = |s: &Session| [1, 5, 7].map(|tid| s.here().threads.contains_key(&tid));
+    assert_eq!((known(&s), dso(&s, 7, 0x1000)), ([true; 3], "b".into()));
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 10 + host::LINGER_NS + 1);
+    assert_eq!((known(&s), dso(&s, 7, 0x1000)), ([true, false, false], "[unknown]".into()));
+    assert_eq!(dso(&s, 1, 0x1000), "a", "its process goes on");
+    // A number that somebody else has by then is not taken from them.
+    s.apply(&map(9, 0x1000, 0x1000, "/old"), 20);
+    s.apply(&Record::Exit(task_of(9, 1, 9, 1)), 20);
+    s.apply(&Record::Fork(task_of(9, 1, 9, 1)), 21);
+    s.apply(&map(9, 0x1000, 0x1000, "/new"), 21);
+    s.apply(&Record::Exit(task_of(50, 0, 50, 0)), 30 + 2 * host::LINGER_NS);
+    assert_eq!(dso(&s, 9, 0x1000), "new");
+}
+
+#[test]
+fn code_that_the_kernel_makes_is_mapped() {
+    let ksymbol = |addr, unregister| Record::Ksymbol { addr, len: 0x100, unregister, name: b"bpf_prog_1_x" };
+    let mut s = Session::new(Origin::Recorded);
+    let first = 0xffff_ffff_c000_0000;
+    s.apply(&ksymbol(first + 0x1000, true), 1);
+    assert_eq!((s.kernel_generation(), s.kernel_map(first + 0x1000)), (0, MapId::KERNEL));
+    s.apply(&ksymbol(first, false), 2);
+    let dso = s.dsos.of_map(s.kernel_map(first + 0xff));
+    assert_eq!((&*dso.short, dso.kind), ("bpf_prog_1_x", DsoKind::Bpf));
+    assert_eq!((s.kernel_map(first + 0x100), s.kernel_generation()), (MapId::KERNEL, 1));
+    assert_eq!(s.dsos.map_of(s.kernel_map(first)).to_dso(first + 5), first + 5);
+    s.apply(&ksymbol(first + 0x1000, false), 3);
+    assert_eq!(s.kernel_generation(), 2);
+    // Each machine's kernel is told from the others'.
+    s.name_hosts(&["a".into(), "b".into(), "c".into()]);
+    let generations: Vec<u32> = (0..3)
+        .map(|host| {
+            s.turn_to(host);
+            s.kernel_generation()
+        })
+        .collect();
+    assert_eq!(generations, [2, 3, 4]);
+}
+
+#[test]
+fn a_generation_is_of_one_set_of_mappings() {
+    let mut s = Session::new(Origin::Recorded);
+    let mut seen = vec![s.space_generation(1)];
+    for record in [
+        map(1, 0x1000, 0x1000, "/a"),
+        map(1, 0x3000, 0x1000, "/b"),
+        comm(1, 1, true, "x"),
+        comm(1, 1, true, "y"),
+        map(1, 0x1000, 0x1000, "/a"),
+    ] {
+        s.apply(&record, 1);
+        seen.push(s.space_generation(1));
+    }
+    s.seen(1, 2, true, &[]);
+    seen.push(s.space_generation(1));
+    assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn of_a_recording_only_the_records_tell() {
+    let pid = std::process::id() as i32;
+    let mut s = Session::new(Origin::Recorded);
+    assert_eq!((name(&mut s, pid, pid), name(&mut s, pid, pid + 1)), (format!(":{pid}"), format!(":{}", pid + 1)));
+    let here = of_a_recording_only_the_records_tell as fn() as usize as u64;
+    assert_eq!((s.log(0).entries().len(), dso(&s, pid, here)), (0, "[unknown]".into()));
+}
+
+#[test]
+fn the_first_user_address_of_a_chain() {
+    let of = |words: &[u64]| user_address(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>());
+    assert_eq!(of(&[7, CONTEXT_USER, 0x4010, 0x5010]), Some(0x4010));
+    assert_eq!(of(&[CONTEXT_USER, CONTEXT_MAX - 1]), Some(CONTEXT_MAX - 1));
+    assert_eq!([of(&[CONTEXT_USER, CONTEXT_MAX]), of(&[CONTEXT_USER]), of(&[7, 8])], [None; 3]);
+}
+
+#[test]
+fn a_c_library_by_its_name() {
+    for name in ["/lib/libc.so.6", "/usr/lib/libc-2.31.so", "/lib/ld-musl-x86_64.so.1", "libc.so"] {
+        assert!(is_libc(name), "{name}");
+    }
+    for name in ["/lib/libcrypto.so.3", "/libc./x", "/lib/ld-linux.so.2", ""] {
+        assert!(!is_libc(name), "{name}");
+    }
+    assert_eq!(Session::libc_of(i32::MAX), None);
+}
+
 /// This process, by what /proc says of it elsewhere.
 #[test]
 fn a_running_process_is_asked() {
@@ -305,6 +419,11 @@ fn a_running_process_is_asked() {
     let sides = s.log(0).entries();
     assert!(sides.iter().all(|(time, side)| *time == 0 && side.pid() == pid));
     assert!(sides.iter().filter(|(_, side)| matches!(side, Side::Map { .. })).count() > 3);
+    // Nobody is a thread's parent but for threads, and mappings are as long as they are.
+    assert!(!sides.iter().any(|(_, side)| matches!(side, Side::Fork(_))) && s.space_generation(pid) > 0);
+    let here = a_running_process_is_asked as fn() as usize as u64;
+    let own = procfs::exec_maps(pid).into_iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
+    assert_eq!(s.dsos.map_of(s.user_map(pid, here)).len, own.end - own.start);
     if cfg!(target_env = "gnu") {
         assert!(Session::libc_of(0).is_some_and(|path| path.contains("libc")));
         assert_eq!(Session::libc_of(pid), Session::libc_of(0));

@@ -155,6 +155,9 @@ fn build_ids_of_each_machine() {
     let early = dsos.map(&map(1, "/bin/a"), None);
     dsos.learn_build_id(false, "/bin/a", one);
     dsos.learn_build_id(false, "/bin/a", two);
+    dsos.learn_build_id(false, "[kernel.kallsyms]_text", one);
+    dsos.learn_build_id(true, "/lib/m.ko", one);
+    assert_eq!(dsos.of_map(MapId::KERNEL).build_id, None);
     dsos.learn_build_id(true, "[kernel.kallsyms]_text", two);
     assert_eq!(dsos.of_map(early).build_id, Some(one));
     assert_eq!(dsos.of_map(MapId::KERNEL).build_id, Some(two));
@@ -173,4 +176,55 @@ fn build_ids_of_each_machine() {
     dsos.identify(id, one);
     assert_eq!(dsos.get(id).build_id, Some(one));
     assert_eq!(dsos.all().len(), 4 + 4);
+}
+
+#[test]
+fn what_a_text_names_is_of_its_kind() {
+    let mut dsos = Dsos::default();
+    for (path, kind, short) in [
+        ("/lib/modules/a-b.ko", DsoKind::Module, "[a_b]"),
+        ("/srv/a-b.ko", DsoKind::File, "a-b.ko"),
+        ("[vdso]", DsoKind::Vdso, "[vdso]"),
+    ] {
+        let dso = dsos.named(path, kind);
+        assert_eq!(
+            (&*dso.path, dso.kind, &*dso.short, dso.id),
+            (path, kind, short, dsos.all().last().expect("one").id)
+        );
+    }
+}
+
+/// Where processes have the same part of a file elsewhere, the first one's place is all of theirs.
+#[test]
+fn processes_share_what_they_have_of_a_file() {
+    let at = |pid: i32, start: u64, pgoff: u64| Mmap { start, pgoff, ..map(pid, "/bin/a") };
+    let mut alone = Dsos::default();
+    let [own, other] = [at(1, 0x4000, 0x200), at(2, 0x9000, 0x200)].map(|map| alone.map(&map, None));
+    assert_eq!(
+        (alone.shared(other, 0x9010), alone.shared_maps()),
+        ((other, 0x9010), vec![false; other.0 as usize + 1])
+    );
+    assert_ne!(own, other);
+    let mut dsos = Dsos { share: true, ..Dsos::default() };
+    let mut space = Space::default();
+    let [first, second, part] =
+        [at(1, 0x4000, 0x200), at(2, 0x9000, 0x200), at(2, 0xb000, 0x300)].map(|map| dsos.map(&map, Some(&space)));
+    assert_eq!([first, second, part].map(|id| dsos.stand_in(id)), [first, first, part]);
+    assert_eq!((dsos.shared(second, 0x9010), dsos.shared(first, 0x4010)), ((first, 0x4010), (first, 0x4010)));
+    assert_eq!(dsos.shared_maps().iter().map(|shared| usize::from(*shared)).sum::<usize>(), 1);
+    assert!(dsos.shared_maps()[first.0 as usize]);
+    // One that has the part already could not tell the two apart, one that has another can.
+    space.insert(0xb000, 0xc000, part, 1);
+    let third = dsos.map(&at(2, 0xd000, 0x200), Some(&space));
+    assert_eq!(dsos.stand_in(third), first);
+    space.insert(0xd000, 0xe000, third, 2);
+    let again = dsos.map(&at(2, 0xf000, 0x200), Some(&space));
+    assert_eq!(dsos.stand_in(again), again);
+    // Who has no space has the part for the first time. The kernel and its idle tasks share with nobody.
+    let new = dsos.map(&at(3, 0x1_1000, 0x200), None);
+    assert_eq!(dsos.stand_in(new), first);
+    for pid in [0, -1] {
+        let [one, two] = [0x2_0000, 0x3_0000].map(|start| dsos.map(&at(pid, start, 0x200), None));
+        assert_eq!([one, two].map(|id| dsos.stand_in(id)), [one, two], "{pid}");
+    }
 }

@@ -21,3 +21,25 @@ pub fn block_devices() -> Vec<String> {
     names.sort();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those that the kernel lists elsewhere, with their numbers.
+    #[test]
+    fn disks_are_those_of_the_partition_table() {
+        let text = std::fs::read_to_string("/proc/partitions").unwrap_or_default();
+        let names = block_devices();
+        assert!(names.is_sorted());
+        // sysfs writes a slash in a name as another character.
+        for line in text.lines().skip(2).filter(|line| !line.contains('/')) {
+            let [major, minor, _, name] = *line.split_whitespace().collect::<Vec<_>>() else { panic!("{line}") };
+            assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
+            let numbers = major.parse().ok().zip(minor.parse().ok());
+            assert_eq!(block_device(name), numbers);
+            assert_eq!(block_device(&format!("{name}/../{name}")), None);
+        }
+        assert_eq!([block_device(""), block_device("no-disk"), block_device("..")], [None; 3]);
+    }
+}

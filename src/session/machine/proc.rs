@@ -256,11 +256,21 @@ mod tests {
     }
 
     #[test]
+    fn a_total_is_without_guests_who_are_users() {
+        let ticks = Ticks(std::array::from_fn(|i| 1 << i));
+        assert_eq!(ticks.total(), 0xff);
+        assert_eq!(Ticks([u64::MAX; Ticks::N]).total(), u64::MAX);
+        let before = Ticks([1, 1, 5, 0, 16, 0, 0, 100, 0, 2]);
+        assert_eq!(ticks.since(&before).0, [0, 1, 0, 8, 0, 32, 64, 28, 256, 510]);
+    }
+
+    #[test]
     fn columns_are_named_by_the_first_line() {
         let mut matrix = Matrix::default();
         matrix.parse(
             b"           CPU0       CPU3\n  0:         44          1   IO-APIC   2-edge      timer\n\
-              NMI:          0          7   Non-maskable interrupts\nERR:          5\nno line of it\n 9: 1 2 3x\n",
+              NMI:          0          7   Non-maskable interrupts\nERR:          5\nno line of it\n 9: 1 2 3x\n\
+              8: 1 3x\n7: 4 2: x\n6: 1 2 3 edge\n5: 12",
         );
         assert_eq!(matrix.cpus, [0, 3]);
         let row = |i: usize| {
@@ -271,6 +281,10 @@ mod tests {
         assert_eq!(row(1), ("NMI", vec![0, 7], b"Non-maskable interrupts".to_vec()));
         assert_eq!(row(2), ("ERR", vec![5, 0], Vec::new()));
         assert_eq!(row(3), ("9", vec![1, 2], b"3x".to_vec()));
+        assert_eq!(row(4), ("8", vec![1, 0], b"3x".to_vec()));
+        assert_eq!(row(5), ("7", vec![4, 0], b"2: x".to_vec()));
+        assert_eq!(row(6), ("6", vec![1, 2], b"3 edge".to_vec()));
+        assert_eq!((row(7), matrix.rows.len()), (("5", vec![12, 0], Vec::new()), 8));
         matrix.parse(b"CPU1\nHI: 18446744073709551615\n");
         assert_eq!((matrix.cpus[0], matrix.rows.len(), matrix.rows[0].counts[0]), (1, 1, u64::MAX));
     }
@@ -283,6 +297,9 @@ mod tests {
         assert_eq!(list, [Softnet { cpu: 5, processed: 16, dropped: 2, squeezed: 3, rps: 4 }]);
         softnet(b"a 1 2 0 0 0 0 0 0 7\nb 0 0 0 0 0 0 0 0 0\nc\n", [1, 4].into_iter(), &mut list);
         assert_eq!(list.iter().map(|s| (s.cpu, s.processed)).collect::<Vec<_>>(), [(1, 10), (4, 11)]);
+        // The thirteenth column is the CPU, and three are enough.
+        softnet(b"a 1 2 3 4 5 6 7 8 9 10 11\na 1 2\na 1\n", [6, 7, 8].into_iter(), &mut list);
+        assert_eq!(list.iter().map(|s| (s.cpu, s.rps)).collect::<Vec<_>>(), [(6, 9), (7, 0)]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ mod tests {
             ("devices/system/cpu/cpu1/topology/physical_package_id", "1"),
             ("devices/system/cpu/cpu1/topology/core_id", "7"),
             ("devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3"),
-            ("devices/system/node/node1/cpulist", "1,3"),
+            ("devices/system/node/node2/cpulist", "1,3"),
             ("devices/system/node/has_cpu", "0-1"),
         ] {
             let path = dir.path().join(path);
@@ -102,8 +102,9 @@ mod tests {
         let topology = Topology::read(dir.path());
         assert_eq!((topology.online.as_slice(), topology.offline.as_slice()), (&[0, 1, 3][..], &[2][..]));
         assert_eq!((topology.isolated.as_slice(), topology.nohz_full.is_empty()), (&[3][..], true));
-        let one = Place { node: Some(1), package: Some(1), core: Some(7), siblings: "1,3".into() };
+        let one = Place { node: Some(2), package: Some(1), core: Some(7), siblings: "1,3".into() };
         assert_eq!((topology.place(1), topology.place(0)), (one, Place::default()));
+        assert_eq!((topology.places.len(), topology.place(3).node), (4, Some(2)));
         assert_eq!(topology.place(99), Place::default());
         assert_eq!(Topology::read(Path::new("/nowhere")), Topology::default());
     }

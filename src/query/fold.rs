@@ -156,13 +156,13 @@ impl Fold {
         if self.counted.is_empty() {
             self.counted = first..first;
         }
-        if self.counted.start < first && self.decay.is_none() {
+        if self.decay.is_none() {
             self.each_part(data, self.counted.start..first, true);
         }
         self.age(data.profile.time_before(until));
         let todo = self.counted.end.max(first)..until;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-        if until.saturating_sub(todo.start) > PARALLEL as u64 && threads > 1 {
+        if until.saturating_sub(todo.start) > PARALLEL as u64 {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
             let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
             self.update_parallel(data, &todo, threads);
         } else {
@@ -248,7 +248,7 @@ impl Fold {
         let base = first - chunk.len() as u64;
         let from = self.counted.start.clamp(base, first) - base;
         let until = self.counted.end.clamp(base, first) - base;
-        if from < until && self.decay.is_none() {
+        if self.decay.is_none() {
             let mut sums =
                 Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
             self.pass(data, chunk, from as usize..until as usize, &mut sums, true);

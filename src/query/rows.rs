@@ -13,11 +13,10 @@ const PARALLEL: usize = 50_000;
 
 /// The rows of all groups, in no particular order.
 pub fn all(data: Data<'_>, top: &Top, labels: &[u32], children: bool) -> Vec<Row> {
-    let groups = top.ranges.len();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-    if top.sites.len() < PARALLEL || threads == 1 || groups < 2 {
-        return of_groups(data, top, labels, children, 0..groups);
+    if top.sites.len() < PARALLEL {
+        return of_groups(data, top, labels, children, 0..top.ranges.len());
     }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     std::thread::scope(|scope| {
         let parts = balance(&top.ranges, threads);
         let handles: Vec<_> =
@@ -134,13 +133,52 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
         s.rows.iter_mut().for_each(|r| r.children = r.own);
     }
     // A sample without any frame has no node to be counted at.
-    s.rows.iter_mut().filter(|r| r.children.samples < r.own.samples).for_each(|r| r.children = r.own);
+    s.rows.iter_mut().filter(|r| r.children.is_zero()).for_each(|r| r.children = r.own);
     s.rows
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Site;
+    use crate::query::staged::Staged;
+    use crate::query::{Key, TopSpec};
+
+    /// A stack of its own for each sample; the weight of each is its number.
+    #[test]
+    fn many_sites_are_shared_among_threads() {
+        let mut staged = Staged::default();
+        let tasks = [5, 6, 7].map(|pid| staged.session.task(pid, pid));
+        let (f, n) = (staged.stack(&["f"]), PARALLEL as u64 + 10);
+        let mut want = [(0, Acc::default()); 3];
+        for i in 1..=n {
+            let frame = crate::profile::Frame { map: crate::session::MapId::UNKNOWN, caller: false, ip: u64::MAX - i };
+            let frame = staged.profile.frames.intern(frame);
+            let dso = staged.dso("app");
+            staged.profile.frames.set_named(frame, &dso, "g".into());
+            let site = Site {
+                task: tasks[i as usize % 3],
+                stack: staged.profile.trie.child(f, frame),
+                trace: Default::default(),
+            };
+            let site = staged.profile.sites.intern(site);
+            staged.profile.push(1, site, i, 0, 0);
+            want[i as usize % 3].1 += Acc::one(i);
+        }
+        want.iter_mut().zip([5, 6, 7]).for_each(|(want, pid)| want.0 = pid);
+        for children in [true, false] {
+            let top = staged.top(&TopSpec { keys: vec![Key::Pid, Key::Sym], children, ..TopSpec::default() });
+            assert_eq!(top.sites.len(), n as usize);
+            let pid = |row: &Row| top.groups[row.group as usize].pid.unwrap_or_default();
+            let name = |row: &Row| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
+            let mut rows: Vec<_> = top.rows.iter().map(|row| (pid(row), name(row), row.own, row.children)).collect();
+            rows.sort_by_key(|(pid, name, ..)| (*pid, name.clone()));
+            let callers = |(pid, sum): (i32, Acc)| (pid, Some("f".to_owned()), Acc::default(), sum);
+            let both =
+                |w: (i32, Acc)| children.then(|| callers(w)).into_iter().chain([(w.0, Some("g".to_owned()), w.1, w.1)]);
+            assert_eq!(rows, want.into_iter().flat_map(both).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn groups_are_shared_evenly_and_none_is_left_out() {

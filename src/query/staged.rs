@@ -2,8 +2,10 @@
 
 use crate::profile::{Frame, NodeId, Profile, Site, SiteId};
 use crate::session::{Dso, DsoKind, MapId, Origin, Session};
+use crate::symbols::lines::Place;
 
-use super::Data;
+use super::top::{Keep, Top};
+use super::{Data, Fold, TopSpec};
 
 /// One second of the session's clock.
 pub const SECOND: u64 = 1_000_000_000;
@@ -23,7 +25,8 @@ impl Default for Staged {
 }
 
 impl Staged {
-    fn dso(&mut self, name: &str) -> Dso {
+    /// A file by its name.
+    pub fn dso(&mut self, name: &str) -> Dso {
         if name == "kernel" {
             return self.session.dsos.of_map(MapId::KERNEL).clone();
         }
@@ -55,6 +58,27 @@ impl Staged {
     pub fn sample(&mut self, time: u64, pid: i32, functions: &[&str], weight: u64) {
         let site = self.site(pid, functions);
         self.profile.push(time, site, weight, 0, 0);
+    }
+
+    /// What was inlined into a function of `app`, outermost first.
+    pub fn inline(&mut self, function: &str, inlined: &[&str]) {
+        let node = self.stack(&[function]);
+        let place = |name: &&str| Place { function: Some((*name).into()), line: None };
+        let places: Vec<Place> = inlined.iter().rev().chain([&function]).map(place).collect();
+        let dso = self.dso("app");
+        self.profile.frames.set_places(self.profile.trie.frame(node), &dso, &places);
+    }
+
+    /// All samples of the first event.
+    pub fn fold(&self) -> Fold {
+        let mut fold = Fold::new(0, None, false);
+        fold.update(self.data(), 0..u64::MAX);
+        fold
+    }
+
+    /// All rows of them.
+    pub fn top(&self, spec: &TopSpec) -> Top {
+        Top::build(self.data(), &self.fold(), spec, Keep::All { sorted: usize::MAX })
     }
 
     pub fn data(&self) -> Data<'_> {

@@ -172,7 +172,7 @@ impl Top {
         let first = match keep {
             Keep::First(n) | Keep::All { sorted: n } => n.min(rows.len()),
         };
-        if 0 < first && first < rows.len() {
+        if first < rows.len() {
             rows.select_nth_unstable_by(first, order);
         }
         if let Keep::First(n) = keep {

@@ -31,6 +31,55 @@ fn a_sample_counts_half_after_its_half_life() {
     assert_eq!(periods(&piecemeal), periods(&at_once));
 }
 
+#[test]
+fn what_decays_is_shown_in_whole_samples() {
+    let (session, profile) = recorded(5);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
+    for by_cpu in [false, true] {
+        let mut fold = Fold::new(0, None, by_cpu).decaying(Some(1_000_000_000));
+        fold.update(data, 0..u64::MAX);
+        assert_eq!((fold.by_site()[2..4].to_vec(), fold.by_site()[4]), (whole[2..].to_vec(), Acc::one(1000)));
+        let mut fold = Fold::new(0, None, by_cpu);
+        fold.update(data, 0..u64::MAX);
+        assert_eq!(*fold.by_site(), [Acc::one(1000); 5]);
+        assert_eq!(matches!(fold.by_site(), Cow::Borrowed(_)), !by_cpu, "copied without need");
+    }
+}
+
+/// More than a float holds: a weight that no time has passed for is not rounded.
+#[test]
+fn what_has_not_aged_is_exact() {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    let task = session.task(1, 1);
+    let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+    [1 << 53, 1].into_iter().for_each(|weight| profile.push(9, site, weight, 0, 0));
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    let mut fold = Fold::new(0, None, false).decaying(Some(1_000));
+    (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
+    assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
+}
+
+/// Old samples fade; they are not taken out as well when the range, or the profile, has left them.
+#[test]
+fn what_decays_is_not_taken_out() {
+    let second = 1_000_000_000;
+    let (session, profile) = recorded(4);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0 };
+    let mut fold = Fold::new(0, None, false).decaying(Some(second));
+    fold.update(data, 0..3);
+    fold.update(data, 3..4);
+    assert_eq!(fold.total(), Acc { samples: 2, period: 1875 });
+    let n = crate::profile::CHUNK as u64 + 1;
+    let (session, mut profile) = recorded(n);
+    let mut fold = Fold::new(0, None, false).decaying(Some(n * second));
+    fold.update(Data { session: &session, profile: &profile, events: &[], start: 0 }, 0..n);
+    let before = fold.total();
+    let chunk = profile.evict().expect("a full one");
+    fold.forget(Data { session: &session, profile: &profile, events: &[], start: 0 }, &chunk);
+    assert!(before.samples > n / 2 && fold.total() == before, "{before:?}");
+}
+
 proptest! {
     /// A window that moves, on or back, has what a new one would have.
     #[test]
@@ -149,6 +198,8 @@ fn whom_a_fold_serves() {
     assert!(!fold.serves(1, Some(&a), false, Some(5)));
     assert!(!fold.serves(1, Some(&a), true, None) && !fold.serves(1, Some(&a), true, Some(6)));
     assert!(Fold::like(&fold, false).serves(1, Some(&a), false, None));
+    assert_eq!(fold.judge().map(Judge::filter), Some(&a));
+    assert!(Fold::new(1, None, true).judge().is_none());
 }
 
 /// Ids that are given anew void what was counted.

@@ -11,10 +11,7 @@ use crate::query::staged::Staged;
 type Sums = BTreeMap<(Option<i32>, String), (u64, u64)>;
 
 fn built(staged: &Staged, keys: &[Key], children: bool) -> Top {
-    let mut fold = Fold::new(0, None, false);
-    fold.update(staged.data(), 0..u64::MAX);
-    let spec = TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() };
-    Top::build(staged.data(), &fold, &spec, Keep::All { sorted: usize::MAX })
+    staged.top(&TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() })
 }
 
 fn sums(staged: &Staged, keys: &[Key], children: bool) -> Sums {
@@ -39,6 +36,23 @@ fn recursion_counts_once() {
 }
 
 #[test]
+fn labels_are_spread_over_the_bits_of_a_path() {
+    let bits = (0..64).map(path_bit).inspect(|bit| assert!(bit.is_power_of_two()));
+    assert!(bits.collect::<BTreeSet<_>>().len() > 40);
+}
+
+/// So many functions that the filter of a path cannot tell them apart.
+#[test]
+fn a_deep_stack_has_each_function_once() {
+    let mut staged = Staged::default();
+    let names: Vec<String> = (0..200).map(|i| format!("f{i:03}")).collect();
+    let stack: Vec<&str> = names.iter().chain(&names[50..60]).map(String::as_str).collect();
+    staged.sample(1, 1, &stack, 10);
+    let want = names.iter().map(|name| ((None, name.clone()), (if name == "f059" { 10 } else { 0 }, 10)));
+    assert_eq!(sums(&staged, &[Key::Sym], true), want.collect());
+}
+
+#[test]
 fn a_sample_without_frames_is_a_row() {
     let mut staged = Staged::default();
     staged.sample(1, 1, &[], 10);
@@ -59,8 +73,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
     ] {
         staged.sample(1, pid, stack, weight);
     }
-    let mut fold = Fold::new(0, None, false);
-    fold.update(staged.data(), 0..u64::MAX);
+    let fold = staged.fold();
     let order = |keys: &[Key], order, reversed, keep| {
         let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed };
         let top = Top::build(staged.data(), &fold, &spec, keep);

@@ -142,42 +142,4 @@ pub fn jump(listing: &Listing, index: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::symbols::code::Instruction;
-
-    fn listing() -> Listing {
-        let line = |n| Some(Line { file: "a.c".into(), line: n });
-        let one = |at, line, flow| Instruction { at, line, flow, ..Instruction::default() };
-        Listing {
-            start: 0x10,
-            end: 0x18,
-            instructions: vec![
-                one(0x10, line(1), Flow::On),
-                one(0x12, line(2), Flow::On),
-                one(0x14, line(2), Flow::Jump(0x12)),
-                one(0x16, line(1), Flow::Return),
-            ],
-            sources: vec![("a.c".into(), vec!["int f()".into(), "  loop".into()])],
-            ..Listing::default()
-        }
-    }
-
-    #[test]
-    fn samples_fall_on_instructions_and_sources_stand_between() {
-        let acc = |n| Acc { samples: n, period: n };
-        let hits = Hits { at: vec![(0x12, acc(3)), (0x13, acc(3)), (0x16, acc(4))], own: acc(10), total: acc(20) };
-        let rows = rows(&listing(), &hits, true);
-        let shown: Vec<String> = rows
-            .iter()
-            .map(|row| match row {
-                Row::Source { text, .. } => text.clone().unwrap_or_default(),
-                Row::Code { index, percent, .. } => format!("{index} {percent}"),
-            })
-            .collect();
-        assert_eq!(shown, ["int f()", "0 0", "  loop", "1 60", "2 0", "int f()", "3 40"]);
-        assert_eq!(hot(&rows), [3, 6]);
-        assert_eq!((jump(&listing(), 2), jump(&listing(), 1), row_of(&rows, 3)), (Some(1), None, Some(6)));
-        assert_eq!(super::rows(&listing(), &Hits::default(), false).len(), 4);
-    }
-}
+mod tests;

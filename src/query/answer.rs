@@ -182,3 +182,16 @@ pub struct Answer {
     /// Of the stacks that were copied, how many were longer than the copy, in percent.
     pub cut_percent: f64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_its_share() {
+        let left = |done, all| Progress { done, all, taken_ns: 600 }.left_ns();
+        assert_eq!([left(30, 100), left(100, 100), left(0, 100), left(3, 2)], [Some(1400), Some(0), None, None]);
+        let long = Progress { done: u64::MAX / 2, all: u64::MAX, taken_ns: u64::MAX / 3 };
+        assert_eq!(long.left_ns(), Some(u64::MAX / 3), "no product overflows");
+    }
+}

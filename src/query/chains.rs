@@ -96,3 +96,6 @@ impl Tree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,5 +74,8 @@ mod tests {
         assert_eq!((out.parent.len(), out.chain[2].len()), (3, 99_998));
         let names: Vec<&str> = out.chain[2].iter().map(|_| "f").collect();
         assert_eq!(joined(&names), "f › f › … 99995 … › f");
+        let few = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(joined(&few[..6]), "a › b › c › d › e › f");
+        assert_eq!((joined(&few).as_str(), joined(&few[..3]).as_str()), ("a › b › … 4 … › g", "a › b › c"));
     }
 }

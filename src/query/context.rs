@@ -210,6 +210,39 @@ mod tests {
     }
 
     #[test]
+    fn who_only_hands_over() {
+        for name in [
+            "__do_softirq.constprop.0",
+            "do_IRQ",
+            "sysvec_reboot",
+            "asm_sysvec_thermal",
+            "smp_apic_timer_interrupt",
+            "rcu_core",
+            "process_backlog.isra.0",
+        ] {
+            assert!(dispatches(name), "{name}");
+        }
+        for name in ["tcp_v4_rcv", "my.__do_softirq", "apic_timer", "", "sysve"] {
+            assert!(!dispatches(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_comes_later_changes_what_was_told() {
+        let (session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        let dso = Dso { kind: DsoKind::Kernel, ..session.dsos.of_map(MapId::UNKNOWN).clone() };
+        let mut contexts = Contexts::default();
+        let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: 1 });
+        let node = profile.trie.child(NodeId::ROOT, frame);
+        for (name, want) in [("a", Context::Task), ("do_IRQ", Context::Irq), ("b", Context::Task)] {
+            profile.frames.set_named(frame, &dso, name.into());
+            contexts.update(Data { session: &session, profile: &profile, events: &[], start: 0 });
+            assert_eq!((contexts.of(node, 1), contexts.of(NodeId::ROOT, 1)), (want, Context::Task));
+        }
+        assert_eq!(contexts.of(NodeId(9), 0), Context::Idle, "a stack that nobody knows of says nothing");
+    }
+
+    #[test]
     fn the_innermost_context_counts() {
         let timer = ["asm_sysvec_apic_timer_interrupt", "irq_exit_rcu", "__do_softirq", "run_timer_softirq", "x"];
         assert_eq!(context(&timer, 0), "softirq TIMER");

@@ -202,7 +202,36 @@ mod tests {
     #[test]
     fn the_statistic_by_hand() {
         assert!((z(5, 50, 12, 50) - 1.8635).abs() < 1e-3, "{}", z(5, 50, 12, 50));
-        assert_eq!((z(0, 0, 1, 2), z(3, 3, 5, 5)), (0.0, 0.0));
+        assert_eq!((z(0, 0, 1, 2), z(1, 2, 0, 0), z(3, 3, 5, 5)), (0.0, 0.0, 0.0));
+        // 0.2 over the root of 29/130 × 101/130 × (1/50 + 1/80).
+        assert!((z(5, 50, 24, 80) - 2.664_845).abs() < 1e-6, "{}", z(5, 50, 24, 80));
+    }
+
+    #[test]
+    fn what_a_difference_is_called() {
+        let none = Acc::default();
+        assert_eq!(judge(acc(3), acc(4), Z95, 0.0), Verdict::Grew);
+        assert_eq!(judge(acc(3), acc(4), -Z95, -0.1), Verdict::Shrank);
+        assert_eq!(judge(acc(3), acc(4), Z95 - 1e-9, 5.0), Verdict::Noise);
+        assert_eq!((judge(none, acc(4), 9.0, 5.0), judge(acc(4), none, -9.0, -5.0)), (Verdict::New, Verdict::Gone));
+        // A fifth has become a half, and the other way round, though there is more of it.
+        assert_eq!(verdict((acc(20), acc(100)), (acc(100), acc(200))), Verdict::Grew);
+        assert_eq!(verdict((acc(50), acc(100)), (acc(60), acc(300))), Verdict::Shrank);
+        let all = [Verdict::Grew, Verdict::Shrank, Verdict::New, Verdict::Gone, Verdict::Noise];
+        assert_eq!(all.map(Verdict::word), ["grew", "shrank", "new", "gone", "noise"]);
+        assert_eq!(all.map(Verdict::sign), ["▲", "▼", "+", "-", "~"]);
+    }
+
+    #[test]
+    fn values_in_each_unit() {
+        let side = Side { total: acc(40), seconds: 4.0 };
+        let pers = [Per::Total, Per::Second, Per::Nothing];
+        assert_eq!(pers.map(|per| side.value(acc(6), per)), [15.0, 15.0, 60.0]);
+        assert_eq!(Side { seconds: 8.0, ..side }.value(acc(6), Per::Second), 7.5);
+        assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), Per::Second), 120.0);
+        assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), Per::Second), 0.0);
+        assert_eq!(pers.map(Per::word), ["total", "second", "nothing"]);
+        assert_eq!(pers.map(Per::words), ["percent of each side", "period a second", "period"]);
     }
 
     proptest! {

@@ -194,3 +194,6 @@ pub const CHAIN_LIMIT: f64 = 0.5;
 fn extend(path: u64, dso: &str, name: &str, start: u64) -> u64 {
     rustc_hash::FxBuildHasher.hash_one((path, dso, name, start))
 }
+
+#[cfg(test)]
+mod tests;

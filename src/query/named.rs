@@ -148,3 +148,6 @@ pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

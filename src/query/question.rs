@@ -217,5 +217,38 @@ mod tests {
         assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
         assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
         assert_eq!(Key::parse_list(""), Err(String::new()));
+        let all: Vec<_> = Key::ALL.iter().map(|(key, ..)| format!("{} {}", key.name(), key.title())).collect();
+        let want =
+            "host Host, cpu CPU, comm Comm, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
+        assert_eq!(all.join(", "), want);
+    }
+
+    #[test]
+    fn folding_and_sight_leave_the_rows_as_they_are() {
+        let question = Question::default();
+        let sight = Question {
+            generation: 7,
+            direction: Direction::Callees,
+            toggled: [3].into_iter().collect(),
+            expand_all: true,
+            first_line: 9,
+            height: 4,
+            ..question.clone()
+        };
+        assert!(question.same_rows(&sight));
+        let filter = Filter::parse("pid == 1").map(Arc::new).ok();
+        assert!(filter.is_some());
+        let baseline = Baseline { event: None, filter: None, other: true, per: Per::Total, split: None, range: None };
+        let top = TopSpec { children: false, ..TopSpec::default() };
+        for other in [
+            Question { event: 1, ..question.clone() },
+            Question { filter, ..question.clone() },
+            Question { range: Some((1, 2)), ..question.clone() },
+            Question { baseline: Some(baseline), ..question.clone() },
+            Question { age: Age::Last(5), ..question.clone() },
+            Question { top, ..question.clone() },
+        ] {
+            assert!(!question.same_rows(&other) && other.same_rows(&other), "{other:?}");
+        }
     }
 }

@@ -97,57 +97,76 @@ fn key(table: &Table<'_>, row: &Row) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Frame, NodeId, Profile, Site};
-    use crate::query::{Fold, Keep, Key};
-    use crate::session::{MapId, Origin, Session};
+    use crate::query::Key;
+    use crate::query::staged::Staged;
 
-    /// A session with a sample of each function, one letter each.
-    fn recorded(functions: &str) -> (Session, Profile) {
-        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
-        session.apply(&crate::record::Record::Comm { pid: 1, tid: 1, exec: false, name: b"t" }, 0);
-        let dso = session.dsos.of_map(MapId::UNKNOWN).clone();
-        for c in functions.chars() {
-            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: c as u64 });
-            profile.frames.set_named(frame, &dso, c.to_string().into());
-            let stack = profile.trie.child(NodeId::ROOT, frame);
-            let site = profile.sites.intern(Site { task: session.task(1, 1), stack, trace: Default::default() });
-            profile.push(1, site, 10, 0, 0);
-        }
-        (session, profile)
+    fn spec(order: Order, reversed: bool) -> TopSpec {
+        TopSpec { keys: vec![Key::Sym], children: order == Order::Children, order, reversed }
+    }
+
+    /// Rows as sign, name, what they were and what they are.
+    fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: Per) -> Vec<String> {
+        let (old, new) = (then.top(spec), now.top(spec));
+        let side = |top: &Top, seconds| Side { total: top.total, seconds };
+        let old_table = Table { data: then.data(), top: &old, side: side(&old, 2.0) };
+        let table = Table { data: now.data(), top: &new, side: side(&new, 4.0) };
+        let name = |place: &Place| match place {
+            Place::New(i) => new.symbol(table.data, new.rows[*i as usize].label),
+            Place::Gone(i) => old.symbol(old_table.data, old.rows[*i as usize].label),
+        };
+        let one = |(place, versus): &(Place, Versus)| {
+            let name = name(place).map(|s| s.name().into_owned()).unwrap_or_default();
+            format!("{} {name} {:.0} {:.0} {:+.0}", versus.verdict.sign(), versus.old, versus.new, versus.delta())
+        };
+        compare(table, old_table, spec, per).iter().map(one).collect()
+    }
+
+    /// A sample of each function, one letter each.
+    fn recorded(functions: &str) -> Staged {
+        let mut staged = Staged::default();
+        functions.chars().for_each(|c| staged.sample(1, 1, &["m", &c.to_string()], 10));
+        staged
     }
 
     #[test]
     fn rows_find_what_they_were() {
-        let (then, now) = (recorded(&"aab".repeat(50)), recorded(&"bcc".repeat(50)));
-        let spec = TopSpec { keys: vec![Key::Sym], children: false, order: Order::Delta, reversed: false };
-        let names = ["e".to_owned()];
-        let data = |(session, profile): &'_ (Session, Profile)| -> (Fold, Top) {
-            let data = Data { session, profile, events: &names, start: 0 };
-            let mut fold = Fold::new(0, None, false);
-            fold.update(data, 0..u64::MAX);
-            let top = Top::build(data, &fold, &spec, Keep::First(usize::MAX));
-            (fold, top)
-        };
-        let ((fold, old), (fold_now, new)) = (data(&then), data(&now));
-        let table = |(session, profile), top, fold: &Fold| Table {
-            data: Data { session, profile, events: &names, start: 0 },
-            top,
-            side: Side { total: fold.total(), seconds: 1.0 },
-        };
-        let new_table = table((&now.0, &now.1), &new, &fold_now);
-        let old_table = table((&then.0, &then.1), &old, &fold);
-        let rows = compare(new_table, old_table, &spec, Per::Total);
-        let shown: Vec<String> = rows
-            .iter()
-            .map(|(place, versus)| {
-                let sym = match place {
-                    Place::New(i) => new.symbol(new_table.data, new.rows[*i as usize].label),
-                    Place::Gone(i) => old.symbol(old_table.data, old.rows[*i as usize].label),
-                };
-                let name = sym.map(|s| s.name().to_string()).unwrap_or_default();
-                format!("{} {name} {:+.0}", versus.verdict.sign(), versus.delta())
-            })
-            .collect();
-        assert_eq!(shown, ["+ c +67", "- a -67", "~ b +0"]);
+        let (then, now) = (recorded(&"aaabb".repeat(40)), recorded(&"bccccccccc".repeat(40)));
+        let delta = ["+ c 0 90 +90", "- a 60 0 -60", "▼ b 40 10 -30"];
+        assert_eq!(shown(&then, &now, &spec(Order::Delta, false), Per::Total), delta);
+        let reversed = ["▼ b 40 10 -30", "- a 60 0 -60", "+ c 0 90 +90"];
+        assert_eq!(shown(&then, &now, &spec(Order::Delta, true), Per::Total), reversed);
+        let own = ["+ c 0 900 +900", "▼ b 400 100 -300", "- a 600 0 -600"];
+        assert_eq!(shown(&then, &now, &spec(Order::SelfTime, false), Per::Second), own);
+        let children = ["~ m 100 100 +0", "+ c 0 90 +90", "▼ b 40 10 -30", "- a 60 0 -60"];
+        assert_eq!(shown(&then, &now, &spec(Order::Children, false), Per::Total), children);
+    }
+
+    #[test]
+    fn what_never_had_weight_is_not_gone() {
+        let mut then = Staged::default();
+        then.sample(1, 1, &["x", "a"], 10);
+        let mut now = Staged::default();
+        now.sample(1, 1, &["a"], 10);
+        let spec = TopSpec { children: true, ..spec(Order::SelfTime, false) };
+        assert_eq!(shown(&then, &now, &spec, Per::Nothing), ["~ a 10 10 +0"]);
+    }
+
+    /// Of more rows than are ever shown the largest differences come first, in order.
+    #[test]
+    fn the_largest_of_very_many_differences_come_first() {
+        for more in [0, 1, 40] {
+            let n = (MAX_ROWS + more) as u64;
+            let mut now = Staged::default();
+            // Each weight once: 7 and n have no common factor.
+            (0..n).for_each(|i| now.sample(1, 1, &[&format!("f{i}")], 1 + i * 7 % n));
+            let (then, spec) = (Staged::default(), spec(Order::Delta, false));
+            let (old, mut new) = (then.top(&spec), now.top(&spec));
+            new.rows.sort_by_key(|row| row.label);
+            let old = Table { data: then.data(), top: &old, side: Side::default() };
+            let rows = compare(Table { data: now.data(), top: &new, side: Side::default() }, old, &spec, Per::Nothing);
+            assert_eq!(rows.len(), n as usize);
+            let first: Vec<f64> = rows[..MAX_ROWS].iter().map(|(_, versus)| versus.delta()).collect();
+            assert!((0..MAX_ROWS).all(|i| first[i] == (n - i as u64) as f64), "{more}");
+        }
     }
 }

@@ -1,0 +1,129 @@
+//! Hits by hand, and the rows of a listing.
+
+use super::*;
+use crate::profile::{Frame, Site};
+use crate::query::staged::Staged;
+use crate::session::MapId;
+use crate::symbols::Found;
+use crate::symbols::code::Instruction;
+
+/// A sample at an address of a function.
+fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64), ip: u64, weight: u64) {
+    let frame = staged.profile.frames.intern(Frame { map, caller: false, ip });
+    let dso = staged.session.dsos.of_map(map).clone();
+    let found = Found { start, end: start + 0x50, name: name.into() };
+    staged.profile.frames.set(frame, &dso, ip, Some(found));
+    let stack = staged.profile.trie.child(NodeId::ROOT, frame);
+    let site = Site { task: staged.session.task(pid, pid), stack, trace: Default::default() };
+    let site = staged.profile.sites.intern(site);
+    staged.profile.push(1, site, weight, 0, 0);
+}
+
+fn target(function: &str, dso: &str) -> Target {
+    Target { function: function.into(), dso: dso.into() }
+}
+
+fn listing() -> Listing {
+    let line = |n| Some(Line { file: "a.c".into(), line: n });
+    let one = |at, line, flow| Instruction { at, line, flow, ..Instruction::default() };
+    Listing {
+        start: 0x10,
+        end: 0x18,
+        instructions: vec![
+            one(0x10, line(1), Flow::On),
+            one(0x12, line(2), Flow::On),
+            one(0x14, line(2), Flow::Jump(0x12)),
+            one(0x16, line(1), Flow::Return),
+        ],
+        sources: vec![("a.c".into(), vec!["int f()".into(), "  loop".into()])],
+        ..Listing::default()
+    }
+}
+
+#[test]
+fn samples_fall_on_instructions_and_sources_stand_between() {
+    let acc = |n| Acc { samples: n, period: n };
+    let hits = Hits { at: vec![(0x12, acc(3)), (0x13, acc(3)), (0x16, acc(4))], own: acc(10), total: acc(20) };
+    let rows = rows(&listing(), &hits, true);
+    let shown: Vec<String> = rows
+        .iter()
+        .map(|row| match row {
+            Row::Source { text, .. } => text.clone().unwrap_or_default(),
+            Row::Code { index, percent, .. } => format!("{index} {percent}"),
+        })
+        .collect();
+    assert_eq!(shown, ["int f()", "0 0", "  loop", "1 60", "2 0", "int f()", "3 40"]);
+    assert_eq!(hot(&rows), [3, 6]);
+    assert_eq!((jump(&listing(), 2), jump(&listing(), 1), row_of(&rows, 3)), (Some(1), None, Some(6)));
+    assert_eq!(super::rows(&listing(), &Hits::default(), false).len(), 4);
+}
+
+#[test]
+fn a_function_is_where_most_of_its_samples_are() {
+    let mut staged = Staged::default();
+    let map = MapId::UNKNOWN;
+    for (name, first, second) in [("f", 5, 9), ("h", 9, 5)] {
+        let at = if name == "f" { 0x1000 } else { 0x2000 };
+        sample(&mut staged, 1, map, (name, at + 0x100), at + 0x105, first);
+        sample(&mut staged, 1, map, (name, at + 0x200), at + 0x210, second);
+    }
+    sample(&mut staged, 1, MapId::KERNEL, ("f", 0x9000), 0x9001, 100);
+    let fold = staged.fold();
+    let find = |function, dso, fold| locate(staged.data(), &target(function, dso), fold);
+    let (unknown, kernel) = (staged.session.dsos.of_map(map), staged.session.dsos.of_map(MapId::KERNEL));
+    assert_eq!(find("f", &unknown.short, Some(&fold)), Some((unknown.id, 0x1200)));
+    assert_eq!(find("h", &unknown.short, Some(&fold)), Some((unknown.id, 0x2100)));
+    assert_eq!(find("f", &unknown.short, None), Some((unknown.id, 0x1100)));
+    assert_eq!(find("f", &kernel.short, Some(&fold)), Some((kernel.id, 0x9000)));
+    assert_eq!((find("g", "", Some(&fold)), find("f", "app", Some(&fold))), (None, None));
+}
+
+#[test]
+fn hits_are_samples_of_the_function_itself() {
+    let mut staged = Staged::default();
+    let f = ("f", 0x100);
+    sample(&mut staged, 1, MapId::UNKNOWN, f, 0x120, 3);
+    sample(&mut staged, 2, MapId::UNKNOWN, f, 0x120, 4);
+    sample(&mut staged, 1, MapId::UNKNOWN, f, 0x104, 6);
+    sample(&mut staged, 1, MapId::KERNEL, f, 0x104, 20);
+    sample(&mut staged, 1, MapId::UNKNOWN, ("g", 0x200), 0x204, 40);
+    staged.sample(1, 1, &[], 80);
+    let two = Acc { samples: 2, period: 7 };
+    let own = Acc { samples: 3, period: 13 };
+    let total = Acc { samples: 6, period: 153 };
+    let of = |function: &str, dso: &str| hits(staged.data(), &staged.fold(), &target(function, dso));
+    let want = Hits { at: vec![(0x104, Acc::one(6)), (0x120, two)], own, total };
+    assert_eq!(of("f", &staged.session.dsos.of_map(MapId::UNKNOWN).short), want);
+    let any = Acc { samples: 2, period: 26 };
+    assert_eq!(of("f", "").at, [(0x104, any), (0x120, two)]);
+    assert_eq!(of("x", ""), Hits { total, ..Hits::default() });
+}
+
+/// Machines have a function at addresses of their own: those of the one that is shown count.
+#[test]
+fn hits_are_of_one_machine() {
+    let mut staged = Staged::default();
+    staged.session.name_hosts(&["one".into(), "two".into()]);
+    staged.profile.frames.merge_by_name(true);
+    let first = staged.session.kernel_map(0x100);
+    staged.session.turn_to(1);
+    let second = staged.session.kernel_map(0x100);
+    sample(&mut staged, 1, second, ("f", 0x100), 0x120, 3);
+    sample(&mut staged, 1, first, ("f", 0x300), 0x310, 4);
+    let hits = hits(staged.data(), &staged.fold(), &target("f", ""));
+    assert_eq!((hits.at, hits.own), (vec![(0x120, Acc::one(3))], Acc::one(3)));
+}
+
+#[test]
+fn the_last_instruction_has_its_samples_whatever_the_end_is() {
+    let hits = Hits {
+        at: vec![(0x0f, Acc::one(1)), (0x16, Acc::one(4)), (0x30, Acc::one(8))],
+        own: Acc::one(16),
+        total: Acc::one(16),
+    };
+    for end in [0, 0x16, 0x17, 0x30] {
+        let rows = rows(&Listing { end, ..listing() }, &hits, false);
+        assert_eq!(rows.iter().map(Row::percent).collect::<Vec<_>>(), [0.0, 0.0, 0.0, 25.0], "{end:#x}");
+        assert_eq!((row_of(&rows, 3), row_of(&rows, 4)), (Some(3), None));
+    }
+}

@@ -1,0 +1,91 @@
+//! Call trees beside following each stack by hand.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::query::staged::Staged;
+use crate::query::top::LabelMode;
+use crate::query::{Key, TopSpec};
+
+/// Names from the row on, and the weight that comes that way.
+type Paths = BTreeMap<Vec<String>, Acc>;
+
+/// Each path of a tree once; siblings in their order.
+fn paths(staged: &Staged, tree: &Tree) -> Paths {
+    let sym = |node: u32| staged.profile.frames.sym(crate::profile::SymId(tree.nodes[node as usize].sym));
+    let (mut out, mut left) = (Paths::from([(Vec::new(), tree.nodes[0].acc)]), vec![(0u32, Vec::new())]);
+    while let Some((at, path)) = left.pop() {
+        let children = &tree.nodes[at as usize].children;
+        for pair in children.windows(2) {
+            let order = |at: usize| {
+                (
+                    std::cmp::Reverse(tree.nodes[pair[at] as usize].acc.period),
+                    &sym(pair[at]).dso_name,
+                    sym(pair[at]).name(),
+                )
+            };
+            assert!(order(0) < order(1));
+        }
+        for child in children {
+            let path: Vec<String> = path.iter().cloned().chain([sym(*child).name().into_owned()]).collect();
+            assert_eq!(out.insert(path.clone(), tree.nodes[*child as usize].acc), None);
+            left.push((*child, path));
+        }
+    }
+    out
+}
+
+/// What a row of tables is told apart by: nothing of a sample without frames.
+fn label(top: &Top, staged: &Staged, row: &Row) -> Option<String> {
+    let sym = top.symbol(staged.data(), row.label);
+    match top.mode {
+        LabelMode::Sym => sym.map(|sym| sym.name().into_owned()),
+        LabelMode::Dso => sym.map(|sym| sym.dso_name.to_string()),
+        LabelMode::None => (row.label == 0).then(String::new),
+    }
+}
+
+proptest! {
+    #[test]
+    fn chains_are_what_following_each_stack_gives(
+        samples in proptest::collection::vec((1i32..3, proptest::collection::vec(0usize..4, 0..6), 1u64..50), 1..25),
+        key in 0usize..3,
+        (children, inclusive, callers) in any::<(bool, bool, bool)>(),
+    ) {
+        const NAMES: [&str; 4] = ["a", "b", "lib:c", "lib:d"];
+        const SHORT: [&str; 4] = ["a", "b", "c", "d"];
+        const INLINED: &[&str] = &["b", "x (inlined)", "y (inlined)"];
+        let mut staged = Staged::default();
+        samples.iter().for_each(|(pid, stack, weight)| {
+            staged.sample(1, *pid, &stack.iter().map(|i| NAMES[*i]).collect::<Vec<_>>(), *weight);
+        });
+        staged.inline("b", &["x", "y"]);
+        let keys = vec![Key::Pid, [Key::Sym, Key::Dso, Key::Tid][key]];
+        let top = staged.top(&TopSpec { keys, children, ..TopSpec::default() });
+        let direction = if callers { Direction::Callers } else { Direction::Callees };
+        for row in &top.rows {
+            let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].pid);
+            let mut want = Paths::from([(Vec::new(), Acc::default())]);
+            for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
+                let is = |i: &usize| {
+                    let (file, name) = NAMES[stack[*i]].split_once(':').unwrap_or(("app", NAMES[stack[*i]]));
+                    of.as_deref() == Some([name, file, ""][key])
+                };
+                let mut places = 0..stack.len();
+                let Some(at) = (if inclusive { places.find(is) } else { places.last().filter(is) }) else { continue };
+                let with_inlined = |i: &usize| if *i == 1 { INLINED } else { &SHORT[*i..=*i] };
+                let names = |part: &[usize]| part.iter().flat_map(with_inlined).map(|n| (*n).to_owned()).collect::<Vec<_>>();
+                let path: Vec<String> = if callers {
+                    names(&stack[..at]).into_iter().rev().collect()
+                } else {
+                    names(&stack[at..])[1..].to_vec()
+                };
+                (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
+            }
+            let tree = Tree::build(staged.data(), &top, row, direction, inclusive);
+            prop_assert_eq!(paths(&staged, &tree), want);
+        }
+    }
+}

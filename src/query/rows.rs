@@ -6,23 +6,26 @@ use std::ops::Range;
 use crate::profile::Acc;
 
 use super::Data;
+use super::share::shared;
 use super::top::{Row, Top};
 
-/// Sites from which the work is shared among threads.
-const PARALLEL: usize = 50_000;
+/// Sites that are worth a thread.
+const EACH: usize = 12_500;
+/// Runs of groups that threads may share.
+const RUNS: usize = 4;
 
 /// The rows of all groups, in no particular order.
 pub fn all(data: Data<'_>, top: &Top, labels: &[u32], children: bool) -> Vec<Row> {
-    if top.sites.len() < PARALLEL {
-        return of_groups(data, top, labels, children, 0..top.ranges.len());
-    }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-    std::thread::scope(|scope| {
-        let parts = balance(&top.ranges, threads);
-        let handles: Vec<_> =
-            parts.into_iter().map(|part| scope.spawn(move || of_groups(data, top, labels, children, part))).collect();
-        handles.into_iter().filter_map(|h| h.join().ok()).flatten().collect()
-    })
+    let work = |runs: &[Range<usize>]| {
+        let (first, last) = (runs.first().map_or(0, |run| run.start), runs.last().map_or(0, |run| run.end));
+        of_groups(data, top, labels, children, first..last)
+    };
+    let parts = shared(&balance(&top.ranges, RUNS), top.sites.len(), EACH, work).into_iter();
+    let joined = parts.reduce(|mut all, part| {
+        all.extend(part);
+        all
+    });
+    joined.unwrap_or_default()
 }
 
 /// Cuts the groups into runs of about equal numbers of sites.
@@ -149,7 +152,7 @@ mod tests {
     fn many_sites_are_shared_among_threads() {
         let mut staged = Staged::default();
         let tasks = [5, 6, 7].map(|pid| staged.session.task(pid, pid));
-        let (f, n) = (staged.stack(&["f"]), PARALLEL as u64 + 10);
+        let (f, n) = (staged.stack(&["f"]), 4 * EACH as u64 + 10);
         let mut want = [(0, Acc::default()); 3];
         for i in 1..=n {
             let frame = crate::profile::Frame { map: crate::session::MapId::UNKNOWN, caller: false, ip: u64::MAX - i };

@@ -173,8 +173,14 @@ fn chains_unfold_down_to_what_is_in_sight() {
     assert_eq!([open(6, 1), open(5, 1), open(1, 3)], [3, 2, 2]);
 }
 
+/// On a stack of its own: frames of a build for tests are large.
 #[test]
 fn long_chains_end() {
+    let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(chains_end);
+    assert!(thread.expect("thread").join().is_ok());
+}
+
+fn chains_end() {
     let deep: Vec<String> = (0..510).map(|i| format!("f{i}")).collect();
     let mut staged = Staged::default();
     staged.sample(1, 1, &deep.iter().map(String::as_str).collect::<Vec<_>>(), 5);

@@ -140,9 +140,7 @@ impl Bucket {
     }
 
     fn join(&mut self, other: Self) {
-        if self.cpus.len() < other.cpus.len() {
-            self.cpus.resize(other.cpus.len(), [0; SLOTS]);
-        }
+        self.cpus.resize(self.cpus.len().max(other.cpus.len()), [0; SLOTS]);
         let pairs = self.cpus.iter_mut().zip(other.cpus);
         pairs.for_each(|(a, b)| a.iter_mut().zip(b).for_each(|(a, b)| *a += b));
     }
@@ -340,10 +338,12 @@ impl CpuCounts {
     /// Adds a site's samples to the functions of its stack, as far up as its context reaches.
     fn carry(&self, data: Data<'_>, site: SiteId, n: u64, syms: &mut FxHashMap<u32, Carried>) {
         let site = data.profile.sites.get(site);
-        let context = self.contexts.of(site.stack, -1);
+        // As of any process that is not the idle one.
+        let of = |node| self.contexts.of(node, 1);
+        let context = of(site.stack);
         let mut path = Vec::new();
         let mut node = site.stack;
-        while node != NodeId::ROOT && self.contexts.of(node, -1) == context {
+        while node != NodeId::ROOT && of(node) == context {
             path.push(data.profile.frames.sym_of(data.profile.trie.frame(node)));
             node = data.profile.trie.parent(node);
         }

@@ -286,3 +286,21 @@ fn so_many_cpus_are_told_apart_and_no_more() {
     let rows = counts.answer(staged.data(), None).rows;
     assert!(rows.iter().map(|row| (row.cpu, row.total())).eq((0..4096).map(|cpu| (cpu, 2))));
 }
+
+#[test]
+fn what_was_counted_stays_counted() {
+    let mut recorded = staged(&[]);
+    let site = recorded.site(7, &["kernel:main"]);
+    let all = CHUNK as u64 + 5;
+    (0..all).for_each(|time| recorded.profile.push(time, site, 1, 0, 3));
+    let mut counts = CpuCounts::new(3, false);
+    counts.update(recorded.data(), CHUNK as u64);
+    recorded.profile.evict();
+    counts.update(recorded.data(), u64::MAX);
+    assert_eq!((counts.event(), counts.answer(recorded.data(), None).rows[0].total()), (3, all));
+
+    let live = staged(&[(0, 0, 2, 0), (30_050, 0, 2, 0)]);
+    let mut counts = CpuCounts::new(0, true);
+    [1, 2, 2].iter().for_each(|until| counts.update(live.data(), *until));
+    assert_eq!(counts.answer(live.data(), None).window, 9_950_000_000, "buckets are where they were");
+}

@@ -1,3 +1,5 @@
+//! What CPUs were busy with, against plain loops over the same samples.
+
 use std::collections::BTreeMap;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Flame graphs, against grouping the stacks as strings.
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

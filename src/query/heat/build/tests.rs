@@ -1,3 +1,5 @@
+//! Heat maps of samples by time, against plain loops over them.
+
 use std::sync::Arc;
 
 use super::super::SECOND;

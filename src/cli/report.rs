@@ -13,6 +13,7 @@ use crate::query::chains::Tree;
 use crate::query::lines::CHAIN_LIMIT;
 use crate::query::{Direction, Fold, Keep, Key, Order, Top, TopSpec};
 use crate::report::{doctor as checks, json};
+use crate::source::Info;
 
 use super::Usage;
 use super::args::{Doctor, Format, Report, Which};
@@ -29,6 +30,14 @@ pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
     })
 }
 
+/// The columns of a recording for which none were typed.
+fn own_keys(info: &Info) -> Vec<Key> {
+    // perf's choice for tracepoints, too: their addresses say little.
+    let keys =
+        if only_tracepoints(&info.events) { vec![Key::Comm, Key::Trace] } else { vec![Key::Comm, Key::Dso, Key::Sym] };
+    if info.is_of_many() { [vec![Key::Host], keys].concat() } else { keys }
+}
+
 /// What a report prints of each event.
 struct Shape {
     keys: Vec<Key>,
@@ -41,20 +50,14 @@ struct Shape {
 
 /// `perfprof-tui report`.
 pub fn run(args: Report) -> anyhow::Result<u8> {
-    let mut keys = keys_of(&args.sort)?;
+    let typed = args.sort.as_deref().map(keys_of).transpose()?;
     let by_stack = filter_of(args.which.filter.as_deref(), Known::Any)?.is_some_and(|f| f.needs_chains());
     let opened = input::open(&args.recording, args.no_demangle)?;
     if args.header {
         return header(&opened);
     }
     let info = opened.source.info();
-    if args.sort == "comm,dso,sym" && only_tracepoints(&info.events) {
-        // perf's choice for such recordings, too: their addresses say little.
-        keys = vec![Key::Comm, Key::Trace];
-    }
-    if args.sort == "comm,dso,sym" && info.is_of_many() {
-        keys.insert(0, Key::Host);
-    }
+    let keys = typed.unwrap_or_else(|| own_keys(info));
     let children = !args.no_children && info.chains;
     let chains = direction(args.call_graph.as_deref(), children)?;
     let wants = Wants {

@@ -440,9 +440,10 @@ pub struct Report {
     pub recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym [default: comm,dso,sym]
-    #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "comm,dso,sym")]
-    pub sort: String,
+    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym [default: comm,dso,sym; of tracepoints
+    /// comm,trace; with host, of several machines]
+    #[arg(short = 's', long = "sort", value_name = "KEYS")]
+    pub sort: Option<String>,
     #[command(flatten)]
     pub which: Which,
     /// Print instead how many samples each CPU gave, and how many it would have given when busy

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use common::{Rows, data, our_rows, perf_rows, program, run, skipped, symfs};
+use common::{Rows, data, our_figures, our_rows, perf_figures, perf_rows, program, run, skipped, symfs};
 
 /// Recordings whose rows are by tracepoint text: (comm, text).
 const TRACED: &[&str] = &["tp-raw", "tp-read-filter", "uprobe-malloc"];
@@ -74,6 +74,86 @@ fn by_what_is_shipped(rows: Rows) -> Rows {
         *out.entry((comm, dso, if system { String::new() } else { sym })).or_default() += n;
     }
     out
+}
+
+/// What the samples of a group's members stand for is the difference of what they had counted.
+#[test]
+fn periods_of_groups_agree_with_perf() {
+    let root = symfs();
+    let mut compared = 0;
+    for name in corpus().iter().filter(|name| name.starts_with("group-") || name.starts_with("read-")) {
+        let mut command = program();
+        command.arg("report").arg(file(name, "data")).args(["--format", "json", "--no-demangle", "--no-children"]);
+        command.args(["-s", "comm,dso,sym"]);
+        self::names(&mut command, root.path());
+        let output = run(&mut command);
+        let perf = std::fs::read_to_string(file(name, "tsv")).expect("tsv");
+        let ours = by_what_is_shipped(our_figures(&output.stdout, "period"));
+        assert_eq!(ours, by_what_is_shipped(perf_figures(&perf, 2)), "{name}");
+        // By events, as perf prints them one after the other.
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let events = report["events"].as_array().expect("events").iter();
+        let periods: Vec<u64> = events.map(|event| event["period"].as_u64().expect("a period")).collect();
+        let counts = perf.lines().filter_map(|line| line.strip_prefix("# Event count (approx.): "));
+        assert_eq!(periods, counts.map(|n| n.parse().expect("a count")).collect::<Vec<u64>>(), "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, 7);
+}
+
+/// A copy of half of such a recording: perf takes the differences of what is there.
+#[test]
+fn a_part_of_a_group_stands_for_what_it_did() {
+    let dir = tempfile::tempdir().expect("dir");
+    let part = dir.path().join("part.data");
+    let periods = |file: &Path, filter: &str| -> Vec<u64> {
+        let mut command = program();
+        let output = run(command.arg("report").arg(file).args(["--format", "json", "--where", filter]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        report["events"].as_array().expect("events").iter().map(|e| e["period"].as_u64().expect("period")).collect()
+    };
+    let whole = file("group-read", "data");
+    let mut copy = program();
+    run(copy.arg("export").arg(&whole).args(["--to", "perfdata", "--where", "kernel", "-o"]).arg(&part));
+    let kernel = periods(&whole, "kernel");
+    assert!(kernel.iter().zip(periods(&whole, "kernel || user")).all(|(kernel, all)| *kernel < all), "{kernel:?}");
+    assert_eq!(periods(&part, "kernel || user"), kernel);
+    if let Ok(said) =
+        std::process::Command::new("perf").arg("report").arg("-i").arg(&part).args(["--stdio", "--no-group"]).output()
+    {
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let counts = said.lines().filter_map(|line| line.strip_prefix("# Event count (approx.): "));
+        assert_eq!(counts.map(|n| n.parse().expect("a count")).collect::<Vec<u64>>(), kernel, "{said}");
+    } else {
+        skipped("a_part_of_a_group_stands_for_what_it_did", "there is no perf");
+    }
+}
+
+/// What the kernel tells of losses twice, in LOST records and by the events' own counters.
+#[test]
+fn losses_are_of_their_events_and_counted_once() {
+    let output = run(program().arg("report").arg(file("lost-twice", "data")).args(["--format", "json"]));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let events = report["events"].as_array().expect("events").iter();
+    let lost: Vec<(&str, u64)> =
+        events.map(|e| (e["name"].as_str().expect("a name"), e["lost"].as_u64().expect("a number"))).collect();
+    assert_eq!(lost, [("cpu-clock", 461), ("sched:sched_switch", 6)]);
+}
+
+/// perf's columns of tracepoints are a default: what was typed is taken.
+#[test]
+fn columns_that_were_typed_are_the_columns() {
+    for (typed, column) in [(None, "trace"), (Some("comm,dso,sym"), "sym"), (Some("cpu"), "cpu")] {
+        let mut command = program();
+        command.arg("report").arg(file("tp-raw", "data")).args(["--format", "json"]);
+        if let Some(keys) = typed {
+            command.args(["-s", keys]);
+        }
+        let report: serde_json::Value = serde_json::from_slice(&run(&mut command).stdout).expect("JSON");
+        let row = &report["events"][0]["rows"][0];
+        let columns = ["trace", "sym", "cpu"].map(|name| !row[name].is_null());
+        assert_eq!(columns, ["trace", "sym", "cpu"].map(|name| name == column), "{typed:?}: {row}");
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn what_one_machine_lost_no_other_has() {
     let files = [data("corpus/synth-throttle.data"), data("ipvs-cpu32.data")];
     let moment = load(&files).ingest.core().moment();
     assert_eq!(moment.hosts.len(), 2);
-    let lost = |file: &Path| load(&[file.to_owned()]).ingest.core().profile.ledger.lost_records;
+    let lost = |file: &Path| load(&[file.to_owned()]).ingest.core().profile.ledger.lost();
     let saved = [0, 1].map(|host| {
         let saved = dir.path().join(format!("saved-{host}.data"));
         perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");

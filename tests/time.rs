@@ -239,7 +239,7 @@ fn a_snapshot_keeps_losses_and_marks() {
     let core = before.ingest.core();
     let losses: Vec<Loss> = core.profile.losses.all().copied().collect();
     let sum = |list: &[Loss]| list.iter().map(|loss| loss.samples).sum::<u64>();
-    assert!(!losses.is_empty() && sum(&losses) == core.profile.ledger.lost_records);
+    assert!(!losses.is_empty() && sum(&losses) == core.profile.ledger.lost());
     let mut moment = core.moment();
     let (first, last) = core.profile.span().expect("samples");
     moment.marks = vec![TimeMark { at: first + 5, name: "a".into(), note: "deploy".into() }];

@@ -82,11 +82,11 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         .collect();
     match args.format {
         Format::Json => {
-            let lost = loaded.ingest.core().profile.ledger.lost_records;
+            let lost = |event: usize| loaded.ingest.core().profile.ledger.lost_of(event);
             let list = tops
                 .iter()
                 .map(|(event, top)| {
-                    json::event(loaded.data(), &loaded.event_names[*event], lost, top, &shape.keys, limit)
+                    json::event(loaded.data(), &loaded.event_names[*event], lost(*event), top, &shape.keys, limit)
                 })
                 .collect();
             print_json(&json::report(&name, list))?;
@@ -189,7 +189,7 @@ fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpe
 }
 
 fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow::Result<()> {
-    let lost = loaded.ingest.core().profile.ledger.lost_records;
+    let lost = loaded.ingest.core().profile.ledger.lost_of(event);
     let name = panel::text::clean(&loaded.event_names[event]).into_owned();
     let head = format!(
         "# event {name}: {} samples, period {}, lost {}\n",

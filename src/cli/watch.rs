@@ -61,7 +61,7 @@ pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
     }
     if !args.quiet {
         let ledger = &answer.ledger;
-        let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost));
+        let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost()));
         complain(&format!("{samples} samples seen, lost {lost}"));
     }
     Ok(u8::from(failed))

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::record::kinds::types;
-use crate::record::{Header, Layout};
+use crate::record::sample::Reading;
+use crate::record::{Header, Layout, Sample};
 use crate::source::FreshId;
 
 /// How records of one input are read.
@@ -21,12 +22,35 @@ pub struct Decoder {
     uniform: bool,
     /// Whether mappings may be told with the build ids of their files.
     pub build_ids: bool,
+    /// What events that are read with their group had counted last, by id; and by thread, where each has its own.
+    counted: FxHashMap<(u64, i32), u64>,
+}
+
+/// What one event of a group counted since the sample before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// One of the session's events; `None` when no event of the recording has the id.
+    pub event: Option<u16>,
+    /// The id, and the thread where each counts by itself.
+    pub counter: (u64, i32),
+    pub period: u64,
+    /// Where its value stands in the record's body, in bytes.
+    pub at: usize,
+}
+
+impl Share {
+    /// Whether it is a sample of an event that is known: one that counted nothing took none.
+    pub fn is_sample(&self) -> bool {
+        self.period > 0 && self.event.is_some()
+    }
 }
 
 /// How samples of some ids are laid out, and what they are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
     pub layout: Layout,
+    /// Whether the threads of a process count by themselves.
+    pub inherit: bool,
     /// One of the session's events.
     pub event: u16,
     /// What a sample stands for that does not say.
@@ -50,7 +74,7 @@ impl Decoder {
         let own = self.forms.len() as u16;
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
-        self.forms.push(Form { layout, event, period });
+        self.forms.push(Form { layout, inherit: desc.attr.has(Flag::Inherit), event, period });
         self.events.push(event);
     }
 
@@ -64,7 +88,7 @@ impl Decoder {
             branches: fresh.branches,
             ..first.layout
         };
-        let form = Form { layout, event, period: fresh.period };
+        let form = Form { layout, event, period: fresh.period, ..first };
         let at = self.forms.iter().position(|known| *known == form).unwrap_or_else(|| {
             self.forms.push(form);
             self.forms.len() - 1
@@ -89,6 +113,20 @@ impl Decoder {
         };
         let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         self.forms.get(usize::from(at)).copied().unwrap_or(form)
+    }
+
+    /// Takes a sample apart that was read with its group: as perf does it, there is one for each event that counted
+    /// something since the sample before, and that is its period.
+    pub fn shares(&mut self, form: &Form, sample: &Sample<'_>) -> Vec<Share> {
+        let thread = if form.inherit { sample.tid } else { 0 };
+        let share = |reading: Reading| {
+            let counter = (reading.id, thread);
+            let before = self.counted.insert(counter, reading.value).unwrap_or_default();
+            let of = self.ids.get(&reading.id).and_then(|at| self.forms.get(usize::from(*at)));
+            let period = reading.value.wrapping_sub(before);
+            Share { event: of.map(|form| form.event), counter, period, at: reading.at }
+        };
+        form.layout.readings(sample).map(share).collect()
     }
 
     pub fn time(&self, header: Header, body: &[u8]) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::perfdata::EventDesc;
-use crate::profile::Acc;
+use crate::profile::{Acc, Ledger};
 use crate::query::answer::{EventInfo, Meter};
 use crate::source::live::flood;
 use crate::source::{Counts, EventState, Rate, Run};
@@ -63,8 +63,9 @@ impl Events {
         self.rows.get(event).map(|row| row.total).unwrap_or_default()
     }
 
-    pub fn lost(&self) -> u64 {
-        self.rows.iter().map(|row| row.counts.lost).sum()
+    /// What each event counted as lost since the start; nothing of a recording's.
+    pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rows.iter().map(|row| row.counts.lost)
     }
 
     /// Takes in what the source's events counted; `slots` says which of the session's each is. Rates
@@ -107,7 +108,7 @@ impl Events {
     }
 
     /// The events for an answer. `per_sample` is what a timer's sample costs in seconds.
-    pub fn infos(&self, descs: &[EventDesc], per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
+    pub fn infos(&self, descs: &[EventDesc], ledger: &Ledger, per_sample: f64, n_cpus: usize) -> Vec<EventInfo> {
         let info = |(i, row): (usize, &Row)| {
             let mut meter = row.meter.clone();
             if let (Some(meter), Some(desc)) = (&mut meter, descs.get(i)) {
@@ -116,7 +117,7 @@ impl Events {
             EventInfo {
                 name: self.names[i].clone(),
                 total: row.total,
-                lost: row.counts.lost,
+                lost: ledger.lost_of(i),
                 note: meter.as_ref().and_then(|m| match &m.state.run {
                     Run::Refused(why) => Some(why.clone()),
                     _ => m.state.note.clone(),
@@ -168,10 +169,12 @@ mod tests {
         events.count(&[counts(100, 1000)], &[1], 1_000_000_000);
         events.add(1, 5);
         events.count(&[counts(300, 2000)], &[1], 3_000_000_000);
-        let infos = events.infos(&[EventDesc::derived("off-cpu"), EventDesc::derived("b")], 0.0, 2);
+        let mut ledger = Ledger::default();
+        ledger.losses_of(1).counted = 3;
+        let infos = events.infos(&[EventDesc::derived("off-cpu"), EventDesc::derived("b")], &ledger, 0.0, 2);
         let meter = infos[1].meter.as_ref().expect("live");
         assert_eq!((infos[1].name.as_str(), infos[1].lost, infos[1].total.samples), ("b", 3, 1));
         assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
-        assert_eq!((infos[0].meter.is_none(), events.lost()), (true, 3));
+        assert_eq!((infos[0].meter.is_none(), events.lost().collect::<Vec<_>>()), (true, vec![0, 3]));
     }
 }

@@ -18,7 +18,8 @@ use crate::session::{Origin, Session, TimeMark, marks};
 use crate::source::{Batch, Info};
 
 use super::chains::Chains;
-use super::decode::Decoder;
+pub use super::decode::Share;
+use super::decode::{Decoder, Form};
 use super::hosts::{Clocks, Hosts};
 use super::named::Texts;
 use super::offcpu::OffCpu;
@@ -374,18 +375,7 @@ impl Core {
         }
         match Record::decode(header, body, self.decoders[input].build_ids) {
             Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
-                let ledger = &mut self.profile.ledger;
-                ledger.lost_records = ledger.lost_records.saturating_add(lost);
-                self.timeline.lose(time.saturating_sub(self.start), lost);
-                add_in_second(&mut self.lost_rates, time.saturating_sub(self.start), lost);
-                let layout = &self.decoders[input].form_of(header, body).layout;
-                let cpu =
-                    layout.trailer(body).filter(|_| layout.sample_type & sample::CPU != 0).map(|id| id.cpu as u16);
-                self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
-                self.units.lose(cpu.map(u32::from), time, lost);
-                self.off_cpu.iter_mut().for_each(OffCpu::forget);
-                self.pairs.iter_mut().for_each(Pairing::forget);
-                self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
+                self.lose(input, header, body, time, lost);
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
             Ok(side) => {
@@ -398,26 +388,79 @@ impl Core {
         }
     }
 
-    /// Which event a record of an input belongs to, and its sample.
-    pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
-        let decoder = &self.decoders[input];
-        let form = decoder.form_of(header, body);
+    /// Takes in what a record says of losses. perf writes LOST_SAMPLES at its end, without a time, for what each event
+    /// counted of them; the kernel writes them, with one, for what the hardware's buffer could not hold.
+    fn lose(&mut self, input: usize, header: Header, body: &[u8], time: u64, lost: u64) {
+        let form = self.decoders[input].form_of(header, body);
+        let id = form.layout.trailer(body).unwrap_or_default();
+        let is_dummy = self.events.get(usize::from(form.event)).is_some_and(EventDesc::is_dummy);
+        let losses = self.profile.ledger.losses_of(form.event);
+        let sum = match (header.kind == types::LOST, id.time) {
+            (true, _) => &mut losses.recorded,
+            (false, 0) if is_dummy => return,
+            (false, 0) => &mut losses.counted,
+            (false, _) => &mut losses.hardware,
+        };
+        *sum = sum.saturating_add(lost);
+        if header.kind != types::LOST && id.time == 0 {
+            return;
+        }
+        self.timeline.lose(time.saturating_sub(self.start), lost);
+        add_in_second(&mut self.lost_rates, time.saturating_sub(self.start), lost);
+        let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
+        self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
+        self.units.lose(cpu.map(u32::from), time, lost);
+        self.off_cpu.iter_mut().for_each(OffCpu::forget);
+        self.pairs.iter_mut().for_each(Pairing::forget);
+        self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
+    }
+
+    /// The form of an input's record, and its sample.
+    fn formed<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(Form, Sample<'a>)> {
+        let form = self.decoders[input].form_of(header, body);
         let mut sample = form.layout.sample(header, body).ok()?;
         if sample.period == 0 {
             sample.period = form.period;
         }
-        Some((form.event, sample))
+        Some((form, sample))
+    }
+
+    /// Which event a record of an input belongs to, and its sample.
+    pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
+        self.formed(input, header, body).map(|(form, sample)| (form.event, sample))
+    }
+
+    /// What the events of a record's group counted, record by record in order of time; `None` of a record that
+    /// stands for itself.
+    pub fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<Share>> {
+        let (form, sample) = self.formed(input, header, body)?;
+        form.layout.is_read().then(|| self.decoders[input].shares(&form, &sample))
     }
 
     fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
         if !self.cuts.is_empty() && self.is_cut(time, header, body) {
             return;
         }
-        let Some((event, mut sample)) = self.decode(input, header, body) else {
+        let Some((form, mut sample)) = self.formed(input, header, body) else {
             self.profile.ledger.malformed += 1;
             return;
         };
         sample.time = time;
+        if !form.layout.is_read() {
+            return self.take(form.event, sample, header);
+        }
+        for share in self.decoders[input].shares(&form, &sample).iter().filter(|share| share.period > 0) {
+            let (id, period) = (share.counter.0, share.period);
+            match share.event {
+                Some(event) => self.take(event, Sample { id, period, ..sample }, header),
+                None => self.profile.ledger.malformed += 1,
+            }
+        }
+    }
+
+    fn take(&mut self, event: u16, sample: Sample<'_>, header: Header) {
+        let mut sample = sample;
+        let time = sample.time;
         if self.units.takes(event) {
             if self.start == 0 {
                 self.start = time;
@@ -444,7 +487,7 @@ impl Core {
         let trace = self.trace(event, &sample);
         self.count(time, event);
         if !self.wants.chains {
-            sample.chain = leaf(sample.chain);
+            sample.chain = &[];
         } else if let Some(chains) = &mut self.chains {
             if sample.user.stack.is_empty() && sample.branches.is_empty() {
                 chains.examine(&self.session, &sample);
@@ -503,12 +546,4 @@ fn add_in_second(list: &mut Vec<u32>, after: u64, n: u64) {
         }
         list[second] = list[second].saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
     }
-}
-
-/// The first address of a chain with the marker before it.
-fn leaf(chain: &[u8]) -> &[u8] {
-    let at = crate::record::sample::words(chain)
-        .position(|w| w < crate::record::sample::CONTEXT_MAX)
-        .map_or(chain.len(), |i| 8 * (i + 1));
-    &chain[..at.min(chain.len())]
 }

@@ -121,7 +121,7 @@ fn load_into(
 /// Nothing is kept. Returns the build ids that came with the records.
 pub fn replay(
     source: &mut dyn Source,
-    mut each: impl FnMut(&Core, usize, &[u8]),
+    mut each: impl FnMut(&mut Core, usize, &[u8]),
 ) -> Result<Vec<(bool, BuildId, String)>, SourceError> {
     let info = source.info().clone();
     let mut ingest = Ingest::new(&info, None, Wants::default());

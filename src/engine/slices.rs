@@ -33,7 +33,7 @@ impl Slices {
     /// Samples of the slice so far, and those that were lost since the start.
     pub fn counts(&self) -> (u64, u64) {
         let profile = &self.ingest.core().profile;
-        (profile.len() as u64, profile.ledger.lost)
+        (profile.len() as u64, profile.ledger.lost())
     }
 
     /// What queries read of the slice, with all names that can be had.

@@ -94,7 +94,7 @@ impl Watch {
         }
         self.host_at = host.at;
         let answer = self.links.answer.load_full();
-        let (lost, received) = (answer.ledger.lost, answer.ledger.received);
+        let (lost, received) = (answer.ledger.lost(), answer.ledger.received);
         let (lost_then, received_then, then) = std::mem::replace(&mut self.last, (lost, received, now));
         let seconds = now.saturating_sub(then) as f64 / 1e9;
         let rate = |event: &crate::query::EventInfo| Some((event.name.clone(), event.meter.as_ref()?.rate));

@@ -2,15 +2,18 @@
 //! in order of time, and any form of input (stream, directory, compressed, foreign byte order)
 //! becomes a plain file.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use crate::engine::ingest::Share;
 use crate::engine::offline;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
 use crate::perfdata::write::Writer;
-use crate::record::kinds::{BuildId, Header, split, types};
+use crate::record::kinds::{BuildId, HEADER, Header, split, types};
 use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
@@ -49,16 +52,26 @@ pub fn copy(
     let mut out = Output { writer, bytes: Vec::new(), since_round: 0, error: None };
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
+    let mut counted = Counted::default();
     let build_ids = offline::replay(source, |core, input, record| {
         let Ok(Some((header, body, _))) = split(record) else { return };
         if header.kind == types::SAMPLE {
             let Some((_, sample)) = core.decode(input, header, body) else { return };
-            place += 1;
-            if !keep(place - 1, sample.time) {
-                return;
+            let mut is_kept = || {
+                place += 1;
+                keep(place - 1, sample.time)
+            };
+            let shares = core.shares(input, header, body);
+            let (kept, record) = match &shares {
+                None => (usize::from(is_kept()), Cow::Borrowed(record)),
+                Some(shares) => counted.rewrite(record, shares, is_kept),
+            };
+            if kept > 0 {
+                samples += kept;
+                span = Some((span.map_or(sample.time, |s| s.0), sample.time));
+                out.record(header, &record);
             }
-            samples += 1;
-            span = Some((span.map_or(sample.time, |s| s.0), sample.time));
+            return;
         }
         out.record(header, record);
     })?;
@@ -84,7 +97,7 @@ fn events(info: &Info) -> Result<Vec<EventDesc>, CopyError> {
     }
     let mut events = info.events.clone();
     events.iter_mut().for_each(|e| e.ids.clear());
-    let mut owner = std::collections::HashMap::new();
+    let mut owner = HashMap::new();
     for (places, descs) in &info.inputs {
         for (place, desc) in places.iter().zip(descs) {
             for id in &desc.ids {
@@ -114,6 +127,33 @@ fn sections(
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
     sections
+}
+
+/// What the events of groups had counted when the samples that are kept of them were taken: a reader takes the
+/// difference of two values for a sample's period.
+#[derive(Default)]
+struct Counted(HashMap<(u64, i32), u64>);
+
+impl Counted {
+    /// A record as if only those of its samples had counted that are kept, and how many these are.
+    fn rewrite<'a>(
+        &mut self,
+        record: &'a [u8],
+        shares: &[Share],
+        mut is_kept: impl FnMut() -> bool,
+    ) -> (usize, Cow<'a, [u8]>) {
+        let (mut kept, mut own) = (0, record.to_vec());
+        for share in shares {
+            let value = self.0.entry(share.counter).or_default();
+            if share.is_sample() && is_kept() {
+                kept += 1;
+                *value = value.wrapping_add(share.period);
+            }
+            let at = HEADER + share.at;
+            own[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        (kept, own.into())
+    }
 }
 
 struct Output {

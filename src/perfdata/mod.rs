@@ -10,7 +10,9 @@ pub mod swap;
 pub mod unpack;
 pub mod write;
 
-use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT};
+use crate::kernel::attr::{
+    Attr, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+};
 use crate::record::Layout;
 
 /// Magic of version 2, little endian.
@@ -38,6 +40,11 @@ impl EventDesc {
 
     pub fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
+    }
+
+    /// Whether it never has samples, and is there for other records.
+    pub fn is_dummy(&self) -> bool {
+        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_DUMMY
     }
 
     /// Whether samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's

@@ -1,13 +1,21 @@
 //! What did not arrive, in one place, shown by every view.
 
+/// Samples of one event that the kernel could not write, as it tells them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// By LOST records, which tell when; they name the event that wrote next to the ring, and count any record.
+    pub recorded: u64,
+    /// By the event's own counter (PERF_FORMAT_LOST): the same losses once more, and of samples alone.
+    pub counted: u64,
+    /// In the hardware's buffer, of which neither of the two knows.
+    pub hardware: u64,
+}
+
 /// Losses and shortfalls of a session. All are totals since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Samples that the kernel could not write, by PERF_FORMAT_LOST where there is such, else by
-    /// LOST records.
-    pub lost: u64,
-    /// LOST records seen, in samples.
-    pub lost_records: u64,
+    /// By event.
+    pub losses: Vec<Lost>,
     /// Times that the kernel throttled an event.
     pub throttled: u64,
     /// Rounds in which our queue was full, so that records stayed in the rings.
@@ -26,10 +34,32 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// What was lost of an event, to be added to.
+    pub fn losses_of(&mut self, event: u16) -> &mut Lost {
+        let at = usize::from(event);
+        if self.losses.len() <= at {
+            self.losses.resize(at + 1, Lost::default());
+        }
+        &mut self.losses[at]
+    }
+
+    /// Samples of an event that were lost: by the events' counters, where these say anything, else by records.
+    pub fn lost_of(&self, event: usize) -> u64 {
+        let counted = self.losses.iter().any(|lost| lost.counted > 0);
+        let of = |lost: &Lost| lost.hardware.saturating_add(if counted { lost.counted } else { lost.recorded });
+        self.losses.get(event).map_or(0, of)
+    }
+
+    /// The same of all events.
+    pub fn lost(&self) -> u64 {
+        (0..self.losses.len()).fold(0, |sum, event| sum.saturating_add(self.lost_of(event)))
+    }
+
     /// The lost share of all samples, in percent.
     pub fn lost_percent(&self) -> f64 {
-        let all = self.lost.saturating_add(self.received);
-        if all == 0 { 0.0 } else { 100.0 * self.lost as f64 / all as f64 }
+        let lost = self.lost();
+        let all = lost.saturating_add(self.received);
+        if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 }
     }
 
     /// The share of what busy CPUs would have given that came, in percent; `None` when that is not known.

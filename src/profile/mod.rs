@@ -43,7 +43,7 @@ use crate::session::{MapId, Session};
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub use pins::{Pin, Pins};
 pub use sites::{Site, SiteId, Sites, TraceId};
@@ -161,32 +161,23 @@ impl Profile {
     }
 
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
-        let single = sample.ip.to_le_bytes();
-        let chain = if sample.chain.is_empty() { &single[..] } else { sample.chain };
         let generations = (session.space_generation(sample.pid), session.kernel_generation());
         if !self.memory.is_worth_it() {
-            return self.path(session, sample, chain, mode, generations);
+            return self.path(session, sample, mode, generations);
         }
-        let key = fingerprint(chain, generations.0, generations.1, mode);
+        let key = fingerprint(sample, generations.0, generations.1, mode);
         if let Some(node) = self.memory.get(&key) {
             return node;
         }
-        let node = self.path(session, sample, chain, mode, generations);
+        let node = self.path(session, sample, mode, generations);
         self.memory.insert(key, node);
         node
     }
 
     /// Walks a chain into the trie, from where it leaves the thread's last one.
-    fn path(
-        &mut self,
-        session: &Session,
-        sample: &Sample<'_>,
-        chain: &[u8],
-        mode: u16,
-        generations: (u32, u32),
-    ) -> NodeId {
+    fn path(&mut self, session: &Session, sample: &Sample<'_>, mode: u16, generations: (u32, u32)) -> NodeId {
         self.scratch.clear();
-        words_of(chain, mode, &mut self.scratch);
+        words_of(sample, mode, &mut self.scratch);
         self.scratch.reverse();
         if self.last.len() > MAX_LAST {
             self.last.clear();
@@ -328,41 +319,46 @@ struct Last {
     words: Vec<(Word, NodeId)>,
 }
 
-/// Reads a raw chain: leaf first, markers taken out.
-fn words_of(chain: &[u8], mode: u16, out: &mut Vec<Word>) {
-    let mut context = match mode {
+/// Reads a sample's place: leaf first, markers taken out. What was sampled is at the sample's own address, whatever
+/// its chain begins with: a chain may leave out the kernel, or be of a moment later than the hardware's address.
+fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
+    let own = match mode {
         misc::USER => CONTEXT_USER,
         misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
         _ => CONTEXT_KERNEL,
     };
-    let mut caller = false;
-    for ip in crate::record::sample::words(chain) {
+    out.push(Word { ip: sample.ip, context: own, caller: false });
+    let (mut context, mut caller, mut first) = (own, false, true);
+    for ip in crate::record::sample::words(sample.chain) {
         if ip == CONTEXT_CUT {
             out.push(Word { ip: 0, context: ip, caller: false });
-            continue;
-        }
-        if ip >= CONTEXT_MAX {
+        } else if ip >= CONTEXT_MAX {
             context = ip;
             // The first address of each context is exact; those after it are return addresses.
             caller = false;
-            continue;
-        }
-        if out.len() == MAX_DEPTH {
+        } else if out.len() == MAX_DEPTH {
             break;
+        } else {
+            // The chain's own word for what was sampled comes first, where it has one.
+            match first {
+                true if ip == sample.ip => out[0].context = context,
+                true if context == own => {}
+                _ => out.push(Word { ip, context, caller }),
+            }
+            caller = true;
         }
-        out.push(Word { ip, context, caller });
-        caller = true;
+        first &= ip >= CONTEXT_MAX;
     }
 }
 
-/// Two independent hashes of a chain and of what its addresses mean; equal pairs are taken as
-/// equal chains (a chance of 2^-100 for a million of them).
-fn fingerprint(chain: &[u8], space: u32, kernel: u32, mode: u16) -> (u64, u64) {
+/// Two independent hashes of a sample's place and of what its addresses mean; equal pairs are taken as
+/// equal places (a chance of 2^-100 for a million of them).
+fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
     let mut one = FxHasher::default();
     one.write_u64(u64::from(space) << 32 | u64::from(kernel));
     one.write_u16(mode);
     let mut two = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(space);
-    for word in crate::record::sample::words(chain) {
+    for word in std::iter::once(sample.ip).chain(crate::record::sample::words(sample.chain)) {
         one.write_u64(word);
         two = (two ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
         two ^= two >> 32;

@@ -19,7 +19,8 @@ fn path(p: &Profile, mut node: NodeId) -> Vec<(u64, bool)> {
 
 fn add(p: &mut Profile, s: &mut Session, time: u64, words: &[u64]) {
     let bytes = chain(words);
-    let sample = Sample { pid: 5, tid: 5, time, period: 10, chain: &bytes, ..Sample::default() };
+    let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or_default();
+    let sample = Sample { pid: 5, tid: 5, ip, time, period: 10, chain: &bytes, ..Sample::default() };
     p.add(s, &sample, misc::USER, 0);
 }
 
@@ -109,8 +110,13 @@ fn each_context_has_its_own_addresses() {
     s.apply(&crate::record::Record::Mmap(map), 0);
     let of = |p: &mut Profile, s: &Session, mode: u16, words: &[u64]| -> Vec<MapId> {
         let bytes = chain(words);
-        let sample =
-            Sample { pid: 5, tid: 5, ip: words.first().copied().unwrap_or(0x1001), chain: &bytes, ..Sample::default() };
+        let sample = Sample {
+            pid: 5,
+            tid: 5,
+            ip: words.iter().copied().find(|w| *w < CONTEXT_MAX).unwrap_or(0x1001),
+            chain: &bytes,
+            ..Sample::default()
+        };
         let pin = p.pin(s, &sample, mode);
         p.trie.walk(p.pins.node(pin)).map(|frame| p.frames.get(frame).map).collect()
     };
@@ -146,7 +152,8 @@ fn each_context_has_its_own_addresses() {
 fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     let callers = |words: &[u64]| {
         let mut out = Vec::new();
-        words_of(&chain(words), misc::USER, &mut out);
+        let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or(9);
+        words_of(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER, &mut out);
         out.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
     };
     assert_eq!(callers(&[1, 2, CONTEXT_KERNEL, 3, 4]), [(1, false), (2, true), (3, false), (4, true)]);
@@ -166,20 +173,42 @@ fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             random >> 20
         });
-        let print = fingerprint(&chain(&words.take(1 + n % 30).collect::<Vec<_>>()), 1, 1, misc::USER);
+        let chain = chain(&words.take(1 + n % 30).collect::<Vec<_>>());
+        let print = fingerprint(&Sample { chain: &chain, ..Sample::default() }, 1, 1, misc::USER);
         assert!(seen.0.insert(print.0) && seen.1.insert(print.1), "{n}");
     }
 }
 
 #[test]
+fn what_was_sampled_is_at_the_samples_own_address() {
+    let of = |mode, words: &[u64]| {
+        let mut out = Vec::new();
+        words_of(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode, &mut out);
+        out.into_iter().map(|word| (word.ip, word.context, word.caller)).collect::<Vec<_>>()
+    };
+    let (kernel, user) = ((50, CONTEXT_KERNEL, false), (50, CONTEXT_USER, false));
+    assert_eq!(of(misc::KERNEL, &[]), [kernel]);
+    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER]), [kernel]);
+    // The kernel was left out of the chain.
+    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, 7, 8]), [kernel, (7, CONTEXT_USER, false), (8, CONTEXT_USER, true)]);
+    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, CONTEXT_CUT]), [kernel, (0, CONTEXT_CUT, false)]);
+    // The chain was taken a few instructions later than the hardware's address.
+    assert_eq!(of(misc::USER, &[CONTEXT_USER, 53, 8]), [user, (8, CONTEXT_USER, true)]);
+    // A mode that tells nothing.
+    assert_eq!(of(0, &[CONTEXT_USER, 50, 8]), [user, (8, CONTEXT_USER, true)]);
+}
+
+#[test]
 fn fingerprints_tell_everything_apart_that_matters() {
-    let words = [chain(&[1, 2]), chain(&[2, 1]), chain(&[1, 2, 0]), chain(&[1, 3]), chain(&[])];
+    let words =
+        [(1, chain(&[1, 2])), (1, chain(&[2, 1])), (1, chain(&[1, 2, 0])), (1, chain(&[1, 3])), (2, chain(&[1, 3]))];
     let mut seen = std::collections::BTreeSet::new();
     let mut halves = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
-    for bytes in &words {
+    for (ip, chain) in &words {
+        let sample = Sample { ip: *ip, chain, ..Sample::default() };
         for (space, kernel, mode) in [(1, 0, 2), (0, 1, 2), (2, 0, 2), (0, 0, 2), (1, 0, 1), (3, 0, 2), (0, 3, 2)] {
-            let print = fingerprint(bytes, space, kernel, mode);
-            assert!(seen.insert(print), "{bytes:?} {space} {kernel} {mode}");
+            let print = fingerprint(&sample, space, kernel, mode);
+            assert!(seen.insert(print), "{sample:?} {space} {kernel} {mode}");
             halves.0.insert(print.0);
             halves.1.insert((print.1, space));
         }
@@ -297,7 +326,10 @@ fn what_a_tracepoint_says_is_kept_where_its_fields_are_known() {
 
 #[test]
 fn shares_of_what_came_and_was_lost() {
-    let ledger = |lost, received, expected, timed| Ledger { lost, received, expected, timed, ..Ledger::default() };
+    let ledger = |recorded, received, expected, timed| {
+        let losses = vec![Lost::default(), Lost { recorded, ..Lost::default() }];
+        Ledger { losses, received, expected, timed, ..Ledger::default() }
+    };
     assert_eq!(ledger(0, 0, 0, 0).lost_percent(), 0.0);
     assert_eq!(ledger(1, 3, 0, 0).lost_percent(), 25.0);
     assert_eq!(ledger(5, 0, 0, 9).lost_percent(), 100.0);
@@ -308,6 +340,18 @@ fn shares_of_what_came_and_was_lost() {
     let mut less = one;
     less -= Acc { samples: 5, period: 10 };
     assert_eq!(less, Acc { samples: 0, period: 20 });
+}
+
+#[test]
+fn a_loss_that_is_told_twice_counts_once() {
+    let mut ledger = Ledger::default();
+    ledger.losses_of(2).recorded = 50;
+    ledger.losses_of(0).recorded = 4;
+    ledger.losses_of(0).hardware = 3;
+    assert_eq!(([0, 1, 2, 3].map(|event| ledger.lost_of(event)), ledger.lost()), ([7, 0, 50, 0], 57));
+    // The events' own counters know better of which event it was.
+    ledger.losses_of(1).counted = 47;
+    assert_eq!(([0, 1, 2, 3].map(|event| ledger.lost_of(event)), ledger.lost()), ([3, 47, 0, 0], 50));
 }
 
 #[test]

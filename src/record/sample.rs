@@ -82,6 +82,17 @@ pub struct Sample<'a> {
     pub weight: u64,
     /// Where data came from (`union perf_mem_data_src`).
     pub data_src: u64,
+    /// What its event's group counted so far (`struct read_format`), for [`Layout::readings`].
+    pub read: &'a [u8],
+}
+
+/// What one event of a group had counted when a sample was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    pub id: u64,
+    pub value: u64,
+    /// Where the value stands in the record's body, in bytes.
+    pub at: usize,
 }
 
 /// The state of a task in user space at a sample (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
@@ -124,6 +135,10 @@ impl Sample<'_> {
 pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
+
+/// `PERF_FORMAT_GROUP` and `PERF_FORMAT_ID`.
+const GROUP: u64 = 1 << 3;
+const READ_ID: u64 = 1 << 2;
 
 /// The fields of a live tracepoint's samples without call chains, which come in storms.
 const TRACED: u64 = bit::IDENTIFIER | bit::IP | bit::TID | bit::TIME | bit::CPU | bit::PERIOD | bit::RAW;
@@ -206,12 +221,15 @@ impl Layout {
             s.period = c.u64("period")?;
         }
         if self.has(bit::READ) {
-            self.skip_read(&mut c)?;
+            s.read = self.read(&mut c)?;
         }
         if self.has(bit::CALLCHAIN) {
             let n = c.u64("call chain length")?;
             let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
             s.chain = c.take(bytes, "call chain")?;
+            if !self.has(bit::IP) {
+                s.ip = words(s.chain).find(|word| *word < CONTEXT_MAX).unwrap_or_default();
+            }
         }
         if self.has(bit::RAW) {
             let n = c.u32("raw size")?;
@@ -264,19 +282,41 @@ impl Layout {
         Ok(s)
     }
 
-    /// Steps over `struct read_format`, single or group.
-    fn skip_read(&self, c: &mut Cursor<'_>) -> Result<(), RecordError> {
-        let f = self.read_format;
-        let times = (f & 1) + (f >> 1 & 1);
-        let member = 1 + (f >> 2 & 1) + (f >> 4 & 1);
-        let words = if f & 8 != 0 {
-            let n = c.u64("read group size")?;
-            n.checked_mul(member).and_then(|w| w.checked_add(times)).unwrap_or(u64::MAX)
-        } else {
-            times + member
-        };
+    /// Takes `struct read_format`, single or group, without a group's number of members.
+    fn read<'a>(&self, c: &mut Cursor<'a>) -> Result<&'a [u8], RecordError> {
+        let (times, member) = self.read_words();
+        let members = if self.read_format & GROUP != 0 { c.u64("read group size")? } else { 1 };
+        let words = members.checked_mul(member).and_then(|w| w.checked_add(times)).unwrap_or(u64::MAX);
         let bytes = usize::try_from(words).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
-        c.take(bytes, "read values").map(|_| ())
+        c.take(bytes, "read values")
+    }
+
+    /// Words of a read's times, and of each of its members.
+    fn read_words(&self) -> (u64, u64) {
+        let f = self.read_format;
+        ((f & 1) + (f >> 1 & 1), 1 + u64::from(f & READ_ID != 0) + (f >> 4 & 1))
+    }
+
+    /// Whether a sample says what each event of its group has counted.
+    pub fn is_read(&self) -> bool {
+        self.has(bit::READ) && self.read_format & READ_ID != 0
+    }
+
+    /// What a sample's group counted, member by member; nothing of one that does not tell their ids.
+    pub fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
+        let (times, member) = self.read_words();
+        // In a group the times stand before all members, in a single one behind its value.
+        let group = self.read_format & GROUP != 0;
+        let (head, id) = if group { (times as usize, 1) } else { (0, 1 + times as usize) };
+        let step = if group { member } else { times + member } as usize;
+        let bytes = if self.is_read() { sample.read } else { &[] };
+        let before =
+            [bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD];
+        let fields = before.iter().filter(|b| self.has(**b)).count() + usize::from(group);
+        let word = move |at: usize| bytes.get(8 * at..8 * at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        (head..bytes.len() / 8)
+            .step_by(step)
+            .filter_map(move |at| Some(Reading { value: word(at)?, id: word(at + id)?, at: 8 * (fields + at) }))
     }
 
     /// Length of the sample-id trailer of other records, in bytes.

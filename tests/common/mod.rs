@@ -65,13 +65,18 @@ pub type Rows = BTreeMap<(String, String, String), u64>;
 
 /// Samples by (comm, dso, symbol) from our JSON, rows without own samples left out.
 pub fn our_rows(json: &[u8]) -> Rows {
+    our_figures(json, "samples")
+}
+
+/// A figure of the same rows.
+pub fn our_figures(json: &[u8], figure: &str) -> Rows {
     let report: serde_json::Value = serde_json::from_slice(json).expect("json");
     let mut rows = Rows::new();
     for row in report["events"].as_array().expect("events").iter().flat_map(|e| e["rows"].as_array().expect("rows")) {
         let field = |name: &str| row[name].as_str().unwrap_or_default().trim().to_owned();
-        let samples = row["samples"].as_u64().expect("samples");
-        if samples > 0 {
-            *rows.entry((field("comm"), field("dso"), field("sym"))).or_default() += samples;
+        if row["samples"].as_u64().expect("samples") > 0 {
+            let figure = row[figure].as_u64().expect("a figure");
+            *rows.entry((field("comm"), field("dso"), field("sym"))).or_default() += figure;
         }
     }
     rows
@@ -79,13 +84,18 @@ pub fn our_rows(json: &[u8]) -> Rows {
 
 /// The same from `perf report -t TAB`, where columns are overhead, samples[, period], comm, dso, symbol.
 pub fn perf_rows(text: &str) -> Rows {
+    perf_figures(text, 1)
+}
+
+/// The same of another of its columns.
+pub fn perf_figures(text: &str, column: usize) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()) {
         let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
         let [.., comm, dso, sym] = fields[..] else { continue };
-        let samples: u64 = fields[1].parse().expect("samples");
+        let figure: u64 = fields[column].parse().expect("a figure");
         let sym = sym.split_once("] ").map_or(sym, |(_, s)| s);
-        *rows.entry((comm.to_owned(), dso.to_owned(), sym.to_owned())).or_default() += samples;
+        *rows.entry((comm.to_owned(), dso.to_owned(), sym.to_owned())).or_default() += figure;
     }
     rows
 }

@@ -422,7 +422,7 @@ impl Worker {
         let ledger = self.ledger();
         let core = self.ingest.core();
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
-        let events = self.events.infos(&core.events, per_sample, self.facts.n_cpus);
+        let events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         let seconds = core.rates.len().saturating_sub(RATES);
@@ -490,8 +490,9 @@ impl Worker {
 
     fn ledger(&self) -> crate::profile::Ledger {
         let mut ledger = self.ingest.core().profile.ledger.clone();
-        let counted = self.events.lost();
-        ledger.lost = counted.max(ledger.lost_records);
+        for (event, lost) in self.events.lost().enumerate() {
+            ledger.losses_of(event as u16).counted += lost;
+        }
         ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
         ledger.expected = self.expected as u64;
         ledger

@@ -119,6 +119,32 @@ fn counter_values_are_stepped_over() {
 }
 
 #[test]
+fn a_group_says_what_each_of_its_events_counted() {
+    let of = |format: u64, words: &[u64]| {
+        let layout = Layout { sample_type: bit::READ, read_format: format, ..Layout::default() };
+        let bytes = body(words);
+        let sample = layout.sample(HEAD, &bytes).expect("sample");
+        layout.readings(&sample).map(|r| (r.id, r.value, r.at)).collect::<Vec<_>>()
+    };
+    // The value; with the times, its id and what was lost.
+    assert_eq!(of(4, &[70, 5]), [(5, 70, 0)]);
+    assert_eq!(of(1 | 2 | 4 | 16, &[70, 8, 9, 5, 3]), [(5, 70, 0)]);
+    assert_eq!(of(8 | 4, &[2, 70, 5, 80, 6]), [(5, 70, 8), (6, 80, 24)]);
+    assert_eq!(of(8 | 1 | 4, &[2, 9, 70, 5, 80, 6]), [(5, 70, 16), (6, 80, 32)]);
+    assert_eq!(of(8 | 1 | 2 | 4 | 16, &[2, 8, 9, 70, 5, 3, 80, 6, 4]), [(5, 70, 24), (6, 80, 48)]);
+    for format in [0, 1, 8, 8 | 16] {
+        assert_eq!(of(format, &[1, 70, 5, 5]), [], "{format}: whose they are is not told");
+    }
+}
+
+#[test]
+fn an_event_without_addresses_was_where_its_chain_begins() {
+    let layout = Layout { sample_type: bit::CALLCHAIN, ..Layout::default() };
+    let bytes = body(&[3, CONTEXT_USER, 0x77, 0x88]);
+    assert_eq!(layout.sample(HEAD, &bytes).map(|s| s.ip), Ok(0x77));
+}
+
+#[test]
 fn branches_with_what_stands_beside_them() {
     let of = |branches: u64, words: &[u64]| {
         let layout = Layout { sample_type: bit::BRANCH_STACK | bit::WEIGHT, branches, ..Layout::default() };

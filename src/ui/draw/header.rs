@@ -78,7 +78,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     if app.info.origin == Origin::Live && answer.unfiltered.samples > 0 {
         add(format!("keeps {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 6);
     }
-    let lost = answer.ledger.lost;
+    let lost = answer.ledger.lost();
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),

@@ -154,7 +154,7 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
             &format!("rate × CPUs × seconds; {} came, idle CPUs give few or none", percent(share)),
         );
     }
-    row("lost", thousands(ledger.lost), ledger.lost > 0, "the rings were full: larger -m, lower -F");
+    row("lost", thousands(ledger.lost()), ledger.lost() > 0, "the rings were full: larger -m, lower -F");
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
     row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the rings");
     row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");

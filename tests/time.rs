@@ -11,8 +11,9 @@ use perfprof_tui::export::perfdata;
 use perfprof_tui::profile::Loss;
 use perfprof_tui::query::Answer;
 use perfprof_tui::query::heat::{By, Heat, SECOND};
+use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
-use perfprof_tui::source::recording;
+use perfprof_tui::source::{Batch, Step, recording};
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::app::Tab;
 use perfprof_tui::ui::run::render;
@@ -256,6 +257,34 @@ fn a_snapshot_keeps_losses_and_marks() {
     let part = perfdata::save(&moment, &path, &[], Some((from, until))).expect("saved");
     assert_eq!((part.samples, load(&path).ingest.core().profile.len()), (wanted, wanted));
     assert!(wanted > 0 && wanted < moment.len());
+}
+
+/// Time off the CPUs is made of switches anew by whoever reads them: it is not written, and not counted as such.
+#[test]
+fn a_snapshot_says_how_many_samples_it_has() {
+    let mut source = recording::open(&[common::data("switches.data")]).expect("opens");
+    let loaded = offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default());
+    let moment = loaded.expect("loads").ingest.core().moment();
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("switches.data");
+    let written = perfdata::save(&moment, &path, &[], None).expect("saved");
+    assert!(written.samples > 0 && written.samples < moment.len(), "{} of {}", written.samples, moment.len());
+    let mut batch = Batch::default();
+    let mut saved = recording::open(&[path]).expect("opens");
+    let mut samples = 0;
+    loop {
+        let step = saved.next(&mut batch).expect("reads");
+        let mut rest = batch.bytes.as_slice();
+        while let Ok(Some((header, _, after))) = split(rest) {
+            samples += usize::from(header.kind == types::SAMPLE);
+            rest = after;
+        }
+        batch.clear();
+        if matches!(step, Step::End(_)) {
+            break;
+        }
+    }
+    assert_eq!(samples, written.samples);
 }
 
 /// Some numbers, the same each time.

@@ -66,7 +66,6 @@ pub fn save_host(
             if !range.contains(&time) || moment.host_of(chunk, i) != host {
                 continue;
             }
-            samples += 1;
             while let Some(loss) = losses.next_if(|loss| loss.time <= time) {
                 lost(loss, &events, &mut out);
             }
@@ -74,6 +73,7 @@ pub fn save_host(
             (first, last) = (first.min(time), last.max(time));
             let event = usize::from(chunk.event[i]);
             let Some(desc) = places.get(event).and_then(|place| events.get((*place)?)) else { continue };
+            samples += 1;
             stacks.sample(desc, chunk, i, &mut side.layouts, &mut out);
             if out.len() >= FLUSH {
                 writer.records(&out)?;

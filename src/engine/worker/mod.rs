@@ -491,7 +491,8 @@ impl Worker {
     fn ledger(&self) -> crate::profile::Ledger {
         let mut ledger = self.ingest.core().profile.ledger.clone();
         for (event, lost) in self.events.lost().enumerate() {
-            ledger.losses_of(event as u16).counted += lost;
+            let counted = &mut ledger.losses_of(event as u16).counted;
+            *counted = counted.saturating_add(lost);
         }
         ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
         ledger.expected = self.expected as u64;

@@ -92,6 +92,8 @@ mod tests {
             let event = event(kind, config);
             assert_eq!((event.is_clock(), event.is_derived()), (is_clock, false), "{kind} {config}");
         }
+        let dummies = [(TYPE_SOFTWARE, SW_DUMMY), (TYPE_SOFTWARE, 1), (TYPE_HARDWARE, SW_DUMMY)];
+        assert_eq!(dummies.map(|(kind, config)| event(kind, config).is_dummy()), [true, false, false]);
         let made = EventDesc::derived("blocked");
         assert_eq!((&*made.name, made.is_clock(), made.is_derived()), ("blocked", false, true));
     }

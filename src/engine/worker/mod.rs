@@ -259,7 +259,7 @@ impl Worker {
     fn count_expected(&mut self) {
         let now = monotonic_ns();
         let seconds = (now - std::mem::replace(&mut self.expected_at, now)) as f64 / 1e9;
-        self.expected += seconds * (self.facts.frequency * self.facts.n_cpus as u64) as f64;
+        self.expected += seconds * self.facts.frequency as f64 * self.facts.n_cpus as f64;
     }
 
     fn end(&mut self, end: Result<String, String>) {

@@ -199,3 +199,13 @@ fn the_history_of_processes_without_samples_is_trimmed() {
     assert!(log.entries().iter().any(|(_, side)| side.pid() == 1), "one with samples");
     assert!(log.entries().len() < 30_000, "{}", log.entries().len());
 }
+
+/// A stream's head may say any.
+#[test]
+fn no_frequency_is_too_high_for_what_is_expected() {
+    let mut worker = worker(usize::MAX, None);
+    (worker.facts.frequency, worker.facts.n_cpus) = (u64::MAX, 4);
+    std::thread::sleep(Duration::from_millis(2));
+    worker.count_expected();
+    assert!(worker.expected > 1e17, "{}", worker.expected);
+}

@@ -26,7 +26,7 @@ impl Core {
     /// its clock stands to the wall's, else 0.
     pub fn wall_start(&self) -> u64 {
         if self.session.origin() == Origin::Live {
-            return (wall_ns() + self.start).saturating_sub(monotonic_ns());
+            return wall_ns().saturating_add(self.start).saturating_sub(monotonic_ns());
         }
         let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
         let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
@@ -77,5 +77,13 @@ mod tests {
         assert_eq!(begun(second, vec![(bit::HOSTNAME, vec![9; 24]), (bit::CLOCK_DATA, data.concat())]), 4 * second);
         assert_eq!(begun(second, vec![(bit::CLOCK_DATA, data[..3].concat())]), 0);
         assert_eq!(begun(second, vec![]), 0);
+    }
+
+    #[test]
+    fn a_live_session_began_when_its_first_sample_says_whatever_that_is() {
+        let begun =
+            |start| Ingest::new(&Info { start, ..Info::new(Origin::Live) }, None, Wants::default()).core().wall_start();
+        let now = crate::kernel::monotonic_ns();
+        assert!(begun(now) > 1_700_000_000_000_000_000 && begun(u64::MAX) > begun(now) && begun(1) < begun(now));
     }
 }

@@ -179,7 +179,7 @@ impl Work<'_> {
         let answers = core.unit_answers(None);
         if let Some(mut answer) = answers.into_iter().next() {
             answer.until = end.saturating_sub(start);
-            let wall = |at: u64| if wall_start == 0 { 0 } else { wall_start + at };
+            let wall = |at: u64| if wall_start == 0 { 0 } else { wall_start.saturating_add(at) };
             let cut = Cut {
                 points,
                 wall: (wall(answer.since), wall(answer.until)),

@@ -14,6 +14,8 @@ const HISTORY: usize = 120;
 #[derive(Debug, Default)]
 struct Row {
     total: Acc,
+    /// What of it came since the view was frozen.
+    newer: Acc,
     counts: Counts,
     /// Samples and counts when rates were last taken.
     then: (u64, Counts),
@@ -26,6 +28,7 @@ pub struct Events {
     names: Vec<String>,
     rows: Vec<Row>,
     taken_at: u64,
+    frozen: bool,
 }
 
 impl Events {
@@ -45,7 +48,16 @@ impl Events {
     pub fn add(&mut self, event: u16, weight: u64) {
         if let Some(row) = self.rows.get_mut(usize::from(event)) {
             row.total += Acc::one(weight);
+            if self.frozen {
+                row.newer += Acc::one(weight);
+            }
         }
+    }
+
+    /// What comes from now on is newer than the view, or is not.
+    pub fn freeze(&mut self, on: bool) {
+        self.frozen = on;
+        self.rows.iter_mut().for_each(|row| row.newer = Acc::default());
     }
 
     /// Forgets a sample.
@@ -56,11 +68,23 @@ impl Events {
     }
 
     pub fn clear(&mut self) {
-        self.rows.iter_mut().for_each(|row| (row.total, row.then.0) = (Acc::default(), 0));
+        self.rows.iter_mut().for_each(|row| (row.total, row.newer, row.then.0) = (Acc::default(), Acc::default(), 0));
     }
 
     pub fn total(&self, event: usize) -> Acc {
         self.rows.get(event).map(|row| row.total).unwrap_or_default()
+    }
+
+    /// Samples of an event that came since the view was frozen.
+    pub fn newer(&self, event: usize) -> Acc {
+        self.rows.get(event).map(|row| row.newer).unwrap_or_default()
+    }
+
+    /// Samples of an event that a view may be of.
+    pub fn seen(&self, event: usize) -> Acc {
+        let mut seen = self.total(event);
+        seen -= self.newer(event);
+        seen
     }
 
     /// What each event counted as lost since the start; nothing of a recording's.
@@ -176,5 +200,19 @@ mod tests {
         assert_eq!((infos[1].name.as_str(), infos[1].lost, infos[1].total.samples), ("b", 3, 1));
         assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
         assert_eq!((infos[0].meter.is_none(), events.lost().collect::<Vec<_>>()), (true, vec![0, 3]));
+    }
+    #[test]
+    fn what_came_since_the_freeze_is_told_from_what_is_seen() {
+        let mut events = Events::default();
+        events.know(&[EventDesc::derived("a"), EventDesc::derived("b")]);
+        events.add(0, 10);
+        events.freeze(true);
+        [(0, 20), (1, 5), (0, 30)].iter().for_each(|(event, weight)| events.add(*event, *weight));
+        let acc = |samples, period| Acc { samples, period };
+        assert_eq!((events.seen(0), events.newer(0)), (acc(1, 10), acc(2, 50)));
+        assert_eq!((events.seen(1), events.newer(1)), (acc(0, 0), acc(1, 5)));
+        events.freeze(false);
+        events.add(0, 40);
+        assert_eq!((events.seen(0), events.newer(0)), (acc(4, 100), acc(0, 0)));
     }
 }

@@ -134,6 +134,8 @@ pub struct Answer {
     /// Samples that pass the filter, and all of the event.
     pub total: Acc,
     pub unfiltered: Acc,
+    /// Samples of the event that came since the view was frozen.
+    pub newer: u64,
     pub lines: Vec<Line>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,

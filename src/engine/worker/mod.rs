@@ -295,7 +295,9 @@ impl Worker {
                 }
             }
             Request::Freeze(on) => {
-                self.frozen_at = on.then(|| self.ingest.core().profile.end());
+                self.count_events();
+                self.events.freeze(on);
+                self.frozen_at = on.then_some(self.counted_upto);
                 self.fresh_question = true;
                 self.fresh_data = true;
             }
@@ -434,7 +436,8 @@ impl Worker {
             },
             events,
             total: parts.total,
-            unfiltered: self.events.total(question.event),
+            unfiltered: self.events.seen(question.event),
+            newer: self.events.newer(question.event).samples,
             rows: parts.rows,
             lines: parts.lines,
             flame: parts.flame,

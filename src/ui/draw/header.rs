@@ -66,10 +66,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     match (&answer.ended, app.frozen, app.info.origin) {
         (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 9),
         (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 9),
-        (None, true, _) => {
-            let since = answer.unfiltered.samples.saturating_sub(answer.total.samples);
-            add(format!("‖ frozen {time} +{}", thousands(since)), theme.warning, 9);
-        }
+        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 9),
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
         (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 9),
         (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),

@@ -17,15 +17,38 @@ pub struct Kallsyms {
     pub end: Option<u64>,
     /// Whether addresses are hidden.
     pub restricted: bool,
+    /// Lines that name a symbol.
+    pub lines: u64,
 }
 
+/// No kernel's text is longer: its packed form is not believed beyond that.
+const MOST: u64 = 1 << 29;
 /// Bytes read at once: the text of a kernel is 10 MB, and only its names are worth keeping.
 const PIECE: usize = 1 << 16;
 
 impl Kallsyms {
-    /// Reads a kallsyms file, piece by piece.
+    /// Reads a kallsyms file, which may be packed by gzip.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no list of symbols.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut file = door::own(path)?;
+        let mut head = Vec::new();
+        (&mut file).take(2).read_to_end(&mut head)?;
+        let is_packed = head == [0x1f, 0x8b];
+        let whole = io::Cursor::new(head).chain(file);
+        let text: Box<dyn Read> =
+            if is_packed { Box::new(flate2::read::MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+        let known = Self::read_text(text.take(MOST))?;
+        if known.lines == 0 {
+            let why = format!("{} is no list of a kernel's symbols, as /proc/kallsyms is", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(known)
+    }
+
+    /// Reads the text piece by piece.
+    fn read_text(mut file: impl Read) -> io::Result<Self> {
         let mut reader = Reader::default();
         let mut buffer = vec![0; PIECE];
         let mut kept = 0;
@@ -73,6 +96,7 @@ impl Reader {
         let known = &mut self.known;
         for (address, kind, name) in text.split(|b| *b == b'\n').filter_map(parse_line) {
             known.restricted &= address == 0;
+            known.lines += 1;
             match name {
                 b"_text" => known.text = Some(address),
                 b"_stext" if known.text.is_none() => known.text = Some(address),
@@ -99,7 +123,8 @@ impl Reader {
 
 /// `ffffffff81000000 T _text` and for modules a tab and `[name]`, which perf shows as the DSO.
 fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
-    let space = memchr::memchr(b' ', line)?;
+    // An address is written with all its digits, of 32 or 64 bits.
+    let space = memchr::memchr(b' ', line).filter(|digits| (8..=16).contains(digits))?;
     let mut address = 0u64;
     for digit in &line[..space] {
         address = address << 4 | u64::from((*digit as char).to_digit(16)?);
@@ -151,6 +176,29 @@ mod tests {
     fn hidden_addresses_give_no_names() {
         let k = Kallsyms::parse(b"0000000000000000 T _text\n0000000000000000 t x\n");
         assert!(k.restricted && k.table.is_empty());
+    }
+
+    #[test]
+    fn a_list_is_read_plain_and_packed_and_another_file_is_named() {
+        let dir = tempfile::tempdir().expect("dir");
+        let at = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).expect("written");
+            path
+        };
+        let text = b"ffffffff81000000 T _text\nffffffff81000040 t do_it\n";
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, text).expect("packed");
+        for path in [at("plain", text), at("packed.gz", &gzip.finish().expect("packed"))] {
+            let known = Kallsyms::read(&path).expect("a list");
+            assert_eq!((known.text, known.table.len(), known.lines), (Some(0xffffffff81000000), 2, 2), "{path:?}");
+        }
+        for path in [at("empty", b""), at("other", b"PERFILE2\0\0\0"), at("short.gz", &[0x1f, 0x8b])] {
+            let said = Kallsyms::read(&path).map(|known| known.lines).map_err(|e| e.to_string());
+            assert!(said.is_err(), "{path:?}");
+        }
+        let said = Kallsyms::read(&at("words", b"a list of words\n")).map(|known| known.lines).expect_err("no list");
+        assert!(said.to_string().contains("words is no list of a kernel's symbols"), "{said}");
     }
 
     #[test]

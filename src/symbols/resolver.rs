@@ -1,6 +1,6 @@
 //! Turns (DSO, address) into a function, loading each file's tables once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -359,10 +359,13 @@ impl Resolver {
         let path = self.options.kallsyms.clone().filter(|_| !is_stranger).or_else(cached);
         match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
-                self.problems.push((
-                    dso.id,
-                    "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".into(),
-                ));
+                let why = match self.options.kallsyms.as_deref() {
+                    Some(path) if path != Path::new("/proc/kallsyms") => {
+                        format!("{} was read where addresses are hidden: all are 0", path.display())
+                    }
+                    _ => "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".to_owned(),
+                };
+                self.problems.push((dso.id, why));
                 Loaded::new(Vec::new())
             }
             Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),

@@ -7,8 +7,7 @@ use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::export::copy::CopyError;
 use crate::export::{copy, firefox, folded, pprof, speedscope, svg};
-use crate::filter::Known;
-use crate::kernel::attr::Flag;
+use crate::kernel::attr::{Flag, sample};
 use crate::kernel::files::unwritten;
 use crate::panel::printable::Form;
 use crate::panel::unit;
@@ -24,7 +23,7 @@ use super::report::chosen_events;
 
 /// `perfprof-tui export`.
 pub fn run(args: Export) -> anyhow::Result<u8> {
-    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
+    args.which.check()?;
     let opened = input::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
     if args.to == Target::Perfdata {
@@ -62,13 +61,17 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The event of the first sample, as collapsers of perf script's text choose it.
+/// The event of the first sample, as collapsers of perf script's text choose it, among those that have call chains
+/// where any has.
 fn first_event(loaded: &Loaded, events: &[usize]) -> Option<usize> {
-    let profile = &loaded.ingest.core().profile;
-    let sampled = profile
-        .between(0, u64::MAX)
-        .find_map(|(chunk, range)| chunk.event[range].iter().map(|e| usize::from(*e)).find(|e| events.contains(e)));
-    sampled.or(events.first().copied())
+    let core = loaded.ingest.core();
+    let first = |wanted: &dyn Fn(usize) -> bool| {
+        let mut parts = core.profile.between(0, u64::MAX);
+        parts.find_map(|(chunk, range)| chunk.event[range].iter().map(|e| usize::from(*e)).find(|e| wanted(*e)))
+    };
+    let is_chosen = |event: usize| events.contains(&event);
+    let has_chains = |event: usize| core.events[event].attr.sample_type & sample::CALLCHAIN != 0;
+    first(&|event| is_chosen(event) && has_chains(event)).or_else(|| first(&is_chosen)).or(events.first().copied())
 }
 
 fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -115,7 +118,12 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
         named::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
             list[row.at as usize] = events.contains(&usize::from(row.event));
         });
-        kept = Some(list);
+        // What is derived from samples is no record.
+        let core = loaded.ingest.core();
+        let is_record = core.profile.between(0, u64::MAX).flat_map(|(chunk, range)| &chunk.event[range]);
+        let is_record = is_record.map(|event| !core.events[usize::from(*event)].is_derived());
+        kept =
+            Some(list.into_iter().zip(is_record).filter_map(|(kept, is_record)| is_record.then_some(kept)).collect());
         opened = input::open(&args.recording, args.no_demangle)?;
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));

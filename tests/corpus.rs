@@ -156,6 +156,49 @@ fn columns_that_were_typed_are_the_columns() {
     }
 }
 
+/// What is made of samples, as time off the CPUs is, is not written: a filter keeps the records that it names.
+#[test]
+fn a_part_of_a_recording_of_switches_has_what_was_asked_for() {
+    let dir = tempfile::tempdir().expect("dir");
+    let part = dir.path().join("part.data");
+    let samples = |file: &Path, filter: &str| -> BTreeMap<String, u64> {
+        let output = run(program().arg("report").arg(file).args(["--format", "json", "--where", filter]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let events = report["events"].as_array().expect("events").iter();
+        let count = |e: &serde_json::Value| (e["name"].as_str().expect("a name").to_owned(), e["samples"].as_u64());
+        let recorded = events.map(count).filter(|(name, _)| name != "off-cpu");
+        recorded.map(|(name, n)| (name, n.expect("a number"))).collect()
+    };
+    let whole = data("switches.data");
+    let all = samples(&whole, "cpu >= 0");
+    for filter in ["cpu == 0", "cpu == 1"] {
+        run(program().arg("export").arg(&whole).args(["--to", "perfdata", "--where", filter, "-o"]).arg(&part));
+        let wanted = samples(&whole, filter);
+        assert!(wanted.values().sum::<u64>() > 0 && wanted.values().sum::<u64>() < all.values().sum(), "{filter}");
+        assert_eq!(samples(&part, "cpu >= 0"), wanted, "{filter}");
+    }
+}
+
+/// Found before the recording is looked for.
+#[test]
+fn a_mistake_in_options_is_the_first_thing_said() {
+    for (command, options, why) in [
+        ("report", &["--time", "50%-20%"][..], "the earlier one first"),
+        ("script", &["--time", "2,1"], "the earlier one first"),
+        ("report", &["--time", "soon"], "expected START,STOP"),
+        ("report", &["--pid", "x"], "pid"),
+        ("annotate", &["main", "--where", "comm =="], "--where"),
+    ] {
+        let output = program().args([command, "/nonexistent"]).args(options).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(why) && !said.contains("No such file"), "{said}");
+    }
+    let mut command = program();
+    let output = command.arg("script").arg(file("flat-99", "data")).args(["-C", "0"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("does not say on which CPUs"), "{said}");
+}
+
 #[test]
 fn rows_agree_with_perf() {
     let root = symfs();

@@ -3,7 +3,6 @@
 use anyhow::{anyhow, bail};
 
 use crate::engine::{Loaded, Wants};
-use crate::filter::Known;
 use crate::panel::annotate as print;
 use crate::profile::SymId;
 use crate::query::annotate::{self, Target};
@@ -21,10 +20,9 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
     let Some((recording, symbol)) = args.split() else {
         return Err(Usage("one recording and one function; a name with blanks goes in quotes".into()).into());
     };
-    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
+    let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = input::open(&recording, args.no_demangle)?;
     let options = opened.symbols.clone();
-    let by_stack = input::filter_of(args.which.filter.as_deref(), Known::Any)?.is_some_and(|f| f.needs_chains());
     let loaded = opened.load(Wants { chains: by_stack, fields: args.which.needs_fields(), ..Wants::default() })?;
     let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
     let mut fold = Fold::new(event, args.which.filter(&loaded)?, false);

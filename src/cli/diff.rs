@@ -7,7 +7,6 @@ use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::event::plain;
 use crate::export::{folded, svg};
-use crate::filter::Known;
 use crate::panel::printable::Form;
 use crate::panel::text::clean;
 use crate::panel::top::key_text;
@@ -33,7 +32,7 @@ struct One {
 /// `perfprof-tui diff`.
 pub fn run(args: Diff) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
-    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
+    args.which.check()?;
     let per = match args.per {
         PerArg::Total => Per::Total,
         PerArg::Second => Per::Second,

@@ -9,6 +9,7 @@ use anyhow::Context;
 use crate::engine::Wants;
 use crate::engine::offline::{self, Loaded};
 use crate::filter::{Filter, Known, equals};
+use crate::kernel::attr::sample;
 use crate::kernel::privilege;
 use crate::perfdata::features::kernel_build_id;
 use crate::query::range;
@@ -214,11 +215,24 @@ pub fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<
 }
 
 impl Which {
-    /// All options as one filter. `span` is the time of the first and last sample, `start` the
-    /// session's start, from which filters count.
+    /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
+    pub fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
+        self.parse(Known::Any, 0, (0, 1))
+    }
+
+    /// All options as one filter for a recording.
     pub fn filter(&self, loaded: &Loaded) -> anyhow::Result<Option<Arc<Filter>>> {
-        let fields = loaded.fields();
-        let known = Known::These(&fields);
+        let core = loaded.ingest.core();
+        let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);
+        if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
+            return Err(Usage("--cpu: the recording does not say on which CPUs its samples were".into()).into());
+        }
+        let span = core.profile.span().unwrap_or((core.start, core.start));
+        self.parse(Known::These(&loaded.fields()), core.start, span)
+    }
+
+    /// `span` is the time of the first and last sample, `start` the session's start, from which filters count.
+    fn parse(&self, known: Known<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
         let mut clauses: Vec<String> = Vec::new();
         for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
             if let Some(list) = list {
@@ -230,12 +244,9 @@ impl Which {
             clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
         }
         if let Some(time) = &self.time {
-            let core = loaded.ingest.core();
-            let (first, last) = core.profile.span().unwrap_or((core.start, core.start));
-            clauses.push(
-                time_clause(time, core.start, first, last)
-                    .ok_or_else(|| Usage(format!("--time {time}: expected START,STOP in seconds, A%-B% or A%/N")))?,
-            );
+            let why = "expected START,STOP in seconds, A%-B% or A%/N, the earlier one first";
+            let clause = time_clause(time, start, span.0, span.1);
+            clauses.push(clause.ok_or_else(|| Usage(format!("--time {time}: {why}")))?);
         }
         if clauses.is_empty() {
             return filter_of(self.filter.as_deref(), known);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::filter::Filter;
-use crate::filter::Known;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
 use crate::perfdata::EventDesc;
@@ -17,7 +16,7 @@ use crate::source::Info;
 
 use super::Usage;
 use super::args::{Doctor, Format, Report, Which};
-use super::input::{self, filter_of};
+use super::input;
 use super::output::{print, print_json};
 
 /// Sort keys as typed.
@@ -51,7 +50,7 @@ struct Shape {
 /// `perfprof-tui report`.
 pub fn run(args: Report) -> anyhow::Result<u8> {
     let typed = args.sort.as_deref().map(keys_of).transpose()?;
-    let by_stack = filter_of(args.which.filter.as_deref(), Known::Any)?.is_some_and(|f| f.needs_chains());
+    let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let opened = input::open(&args.recording, args.no_demangle)?;
     if args.header {
         return header(&opened);

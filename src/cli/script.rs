@@ -1,7 +1,6 @@
 //! `script`: each sample as text, in perf script's layout.
 
 use crate::engine::Wants;
-use crate::filter::Known;
 use crate::panel::printable::Form;
 use crate::report::script::{Fields, Printer};
 
@@ -13,7 +12,7 @@ use super::report::chosen_events;
 
 /// `perfprof-tui script`.
 pub fn run(args: Script) -> anyhow::Result<u8> {
-    input::filter_of(args.which.filter.as_deref(), Known::Any)?;
+    args.which.check()?;
     let fields = args
         .fields
         .as_deref()

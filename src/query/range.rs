@@ -2,7 +2,7 @@
 //! clock, either of which may be left out, `10%-20%`, `10%/2`, several of the latter with commas.
 
 /// Inclusive ranges in nanoseconds of the clock. `first` and `last` are the times of the first and the last
-/// sample. `None` when it is no range.
+/// sample. `None` when it is no range, or one that ends before it begins.
 pub fn parse(text: &str, first: u64, last: u64) -> Option<Vec<(u64, u64)>> {
     if text.contains('%') {
         return text.split(',').map(|part| share(part, first, last)).collect();
@@ -12,7 +12,9 @@ pub fn parse(text: &str, first: u64, last: u64) -> Option<Vec<(u64, u64)>> {
         "" => Some(other),
         t => t.parse::<f64>().ok().filter(|t| (0.0..1e10).contains(t)).map(|t| (t * 1e9).round() as u64),
     };
-    Some(vec![(ns(from, first)?, ns(to, last)?)])
+    let range = (ns(from, first)?, ns(to, last)?);
+    let is_typed = !from.trim().is_empty() && !to.trim().is_empty();
+    (!is_typed || range.0 <= range.1).then(|| vec![range])
 }
 
 fn share(part: &str, first: u64, last: u64) -> Option<(u64, u64)> {
@@ -23,7 +25,8 @@ fn share(part: &str, first: u64, last: u64) -> Option<(u64, u64)> {
         return Some((at((share * f64::from(n - 1)).min(100.0)), at((share * f64::from(n)).min(100.0))));
     }
     let (from, to) = part.split_once('-')?;
-    Some((at(percent(from)?), at(percent(to)?)))
+    let (from, to) = (percent(from)?, percent(to)?);
+    (from <= to).then(|| (at(from), at(to)))
 }
 
 #[cfg(test)]
@@ -36,8 +39,10 @@ mod tests {
         assert_eq!(range("10%-20%"), Some(vec![(3_000, 4_000)]));
         assert_eq!(range("10%/2,0%-1%"), Some(vec![(3_000, 4_000), (2_000, 2_100)]));
         assert_eq!(range("0.000003,"), Some(vec![(3_000, 12_000)]));
+        assert_eq!(range("0.000015,"), Some(vec![(15_000, 12_000)]), "after the end there is nothing");
+        assert_eq!(range("5%-5%"), Some(vec![(2_500, 2_500)]));
         assert_eq!(range("60%/9"), Some(vec![(12_000, 12_000)]), "past the end there is nothing");
-        for bad in ["x", "5%", "10%/0", "1-2", "-1,2", "nan,1", "1,inf"] {
+        for bad in ["x", "5%", "10%/0", "1-2", "-1,2", "nan,1", "1,inf", "50%-20%", "10%-20%,3%-2%", "2,1"] {
             assert_eq!(range(bad), None, "{bad}");
         }
     }

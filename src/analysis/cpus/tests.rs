@@ -85,6 +85,16 @@ fn cpus_come_and_go_and_counters_start_anew() {
     assert_eq!((rise(5, 7), rise((1 << 32) - 2, 3), rise(1000, 3), rise(u64::MAX, 0)), (2, 5, 0, 0));
 }
 
+/// Where nothing counts, as on a CPU without a tick, all of it is missing, and no share is of nothing.
+#[test]
+fn a_cpu_whose_ticks_stand_still_has_shares_of_nothing() {
+    let mut cpus = Cpus::new(100, Topology::default());
+    cpus.tick(SECOND, &stat(&[(0, [7; 10])]));
+    cpus.tick(2 * SECOND, &stat(&[(0, [7; 10])]));
+    let row = &cpus.cut(2 * SECOND, &Slow::default()).rows[0];
+    assert_eq!((row.shares, row.missing), ([0.0; 10], 100.0));
+}
+
 /// Hundred ticks a second for a CPU that spends them all, by kind.
 fn spent(at: u64, kinds: &[(usize, u64)]) -> [u64; 10] {
     let mut ticks = [0; 10];

@@ -19,11 +19,13 @@ pub fn program() -> Command {
     command
 }
 
-/// What of the environment a program under test keeps: what finds its tools; and no configuration of anybody's.
+/// What of the environment a program under test keeps: what finds its tools; and a home of its own, without anybody's
+/// configuration and without what perf keeps there of programs that it recorded.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
-    let kept = ["PATH", "HOME", "TMPDIR", "LANG"].iter();
+    let kept = ["PATH", "TMPDIR", "LANG"].iter();
     let kept = kept.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
-    kept.chain([("XDG_CONFIG_HOME".to_owned(), "/nonexistent".to_owned()), ("XDG_STATE_HOME".to_owned(), welcomed())])
+    let own = [("HOME", welcomed()), ("XDG_CONFIG_HOME", "/nonexistent".to_owned()), ("XDG_STATE_HOME", welcomed())];
+    kept.chain(own.map(|(name, value)| (name.to_owned(), value)))
 }
 
 /// A state folder of somebody who is not here for the first time.

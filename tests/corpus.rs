@@ -183,9 +183,9 @@ fn a_part_of_a_recording_of_switches_has_what_was_asked_for() {
 #[test]
 fn a_mistake_in_options_is_the_first_thing_said() {
     for (command, options, why) in [
-        ("report", &["--time", "50%-20%"][..], "the earlier one first"),
-        ("script", &["--time", "2,1"], "the earlier one first"),
-        ("report", &["--time", "soon"], "expected START,STOP"),
+        ("report", &["--time", "50%-20%"][..], "the range ends before it begins"),
+        ("script", &["--time", "2,1"], "the range ends before it begins"),
+        ("report", &["--time", "soon"], "expected FROM,UNTIL"),
         ("report", &["--pid", "x"], "pid"),
         ("annotate", &["main", "--where", "comm =="], "--where"),
     ] {

@@ -244,9 +244,8 @@ impl Which {
             clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
         }
         if let Some(time) = &self.time {
-            let why = "expected START,STOP in seconds, A%-B% or A%/N, the earlier one first";
             let clause = time_clause(time, start, span.0, span.1);
-            clauses.push(clause.ok_or_else(|| Usage(format!("--time {time}: {why}")))?);
+            clauses.push(clause.map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?);
         }
         if clauses.is_empty() {
             return filter_of(self.filter.as_deref(), known);
@@ -271,12 +270,12 @@ impl Which {
 }
 
 /// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.
-fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Option<String> {
+fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Result<String, range::Wrong> {
     let one = |(from, to): (u64, u64)| {
         format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
     };
     let list: Vec<String> = range::parse(text, first, last)?.into_iter().map(one).collect();
-    Some(format!("({})", list.join(" || ")))
+    Ok(format!("({})", list.join(" || ")))
 }
 
 #[cfg(test)]
@@ -286,11 +285,11 @@ mod tests {
     #[test]
     fn time_ranges_in_perf_spelling() {
         let clause = |text| time_clause(text, 1_000, 2_000, 12_000);
-        assert_eq!(clause("10%-20%").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
-        assert_eq!(clause("10%/2").as_deref(), Some("((time >= 2000ns && time <= 3000ns))"));
-        assert_eq!(clause("0.000003,").as_deref(), Some("((time >= 2000ns && time <= 11000ns))"));
+        assert_eq!(clause("10%-20%").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));
         for bad in ["x", "5%", "10%/0", "1-2"] {
-            assert_eq!(clause(bad), None, "{bad}");
+            assert_eq!(clause(bad), Err(range::Wrong::NoRange), "{bad}");
         }
     }
 }

@@ -177,8 +177,11 @@ pub(super) fn need_terminal(instead: &str) -> anyhow::Result<()> {
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     filter_of(view.filter.as_deref(), Known::Any)?;
-    if let Some(time) = view.time.as_ref().filter(|time| range::parse(time, 0, 1).is_none_or(|list| list.len() != 1)) {
-        return Err(Usage(format!("--time {time}: expected START,STOP in seconds, or A%-B%")).into());
+    if let Some(time) = &view.time {
+        let list = range::parse(time, 0, 1).map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?;
+        if list.len() != 1 {
+            return Err(Usage(format!("--time {time}: one range at a time")).into());
+        }
     }
     for command in &view.exec {
         crate::ui::command::parse(command).map_err(|error| Usage(format!("--exec {command}: {error}")))?;

@@ -1,32 +1,55 @@
-//! Ranges of time as perf's `--time` has them (perf-report(1)): `START,STOP` in seconds of the recording's
+//! Ranges of time as perf's `--time` has them (perf-report(1)): `FROM,UNTIL` in seconds of the recording's
 //! clock, either of which may be left out, `10%-20%`, `10%/2`, several of the latter with commas.
 
+/// Why a text is not taken as ranges of time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Wrong {
+    #[error("expected FROM,UNTIL in seconds, A%-B% or A%/N")]
+    NoRange,
+    #[error("the range ends before it begins")]
+    Reversed,
+}
+
 /// Inclusive ranges in nanoseconds of the clock. `first` and `last` are the times of the first and the last
-/// sample. `None` when it is no range, or one that ends before it begins.
-pub fn parse(text: &str, first: u64, last: u64) -> Option<Vec<(u64, u64)>> {
+/// sample.
+pub fn parse(text: &str, first: u64, last: u64) -> Result<Vec<(u64, u64)>, Wrong> {
     if text.contains('%') {
         return text.split(',').map(|part| share(part, first, last)).collect();
     }
-    let (from, to) = text.split_once(',')?;
-    let ns = |t: &str, other: u64| match t.trim() {
-        "" => Some(other),
-        t => t.parse::<f64>().ok().filter(|t| (0.0..1e10).contains(t)).map(|t| (t * 1e9).round() as u64),
-    };
-    let range = (ns(from, first)?, ns(to, last)?);
-    let is_typed = !from.trim().is_empty() && !to.trim().is_empty();
-    (!is_typed || range.0 <= range.1).then(|| vec![range])
+    Ok(vec![seconds(text, first, last)?])
 }
 
-fn share(part: &str, first: u64, last: u64) -> Option<(u64, u64)> {
+fn in_order<T: PartialOrd>(from: T, to: T) -> Result<(T, T), Wrong> {
+    if to < from { Err(Wrong::Reversed) } else { Ok((from, to)) }
+}
+
+fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
+    let (from, to) = text.split_once(',').ok_or(Wrong::NoRange)?;
+    let ns = |t: &str| match t.trim() {
+        "" => Ok(None),
+        t => match t.parse::<f64>() {
+            Ok(t) if (0.0..1e10).contains(&t) => Ok(Some((t * 1e9).round() as u64)),
+            _ => Err(Wrong::NoRange),
+        },
+    };
+    match (ns(from)?, ns(to)?) {
+        (Some(from), Some(to)) => in_order(from, to),
+        // An end that is left out is the recording's, which may well lie before the one that was typed.
+        (from, to) => Ok((from.unwrap_or(first), to.unwrap_or(last))),
+    }
+}
+
+fn share(part: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
     let percent = |p: &str| p.trim().strip_suffix('%')?.parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
     let at = |p: f64| first + (last.saturating_sub(first) as f64 * p / 100.0) as u64;
-    if let Some((share, n)) = part.split_once('/') {
-        let (share, n) = (percent(share)?, n.trim().parse::<u32>().ok().filter(|n| *n > 0)?);
-        return Some((at((share * f64::from(n - 1)).min(100.0)), at((share * f64::from(n)).min(100.0))));
-    }
-    let (from, to) = part.split_once('-')?;
-    let (from, to) = (percent(from)?, percent(to)?);
-    (from <= to).then(|| (at(from), at(to)))
+    let typed = if let Some((share, n)) = part.split_once('/') {
+        let n = n.trim().parse::<u32>().ok().filter(|n| *n > 0).map(f64::from);
+        percent(share).zip(n).map(|(share, n)| ((share * (n - 1.0)).min(100.0), (share * n).min(100.0)))
+    } else {
+        part.split_once('-').and_then(|(from, to)| percent(from).zip(percent(to)))
+    };
+    let (from, to) = typed.ok_or(Wrong::NoRange)?;
+    in_order(from, to).map(|(from, to)| (at(from), at(to)))
 }
 
 #[cfg(test)]
@@ -36,14 +59,18 @@ mod tests {
     #[test]
     fn as_perf_spells_them() {
         let range = |text| parse(text, 2_000, 12_000);
-        assert_eq!(range("10%-20%"), Some(vec![(3_000, 4_000)]));
-        assert_eq!(range("10%/2,0%-1%"), Some(vec![(3_000, 4_000), (2_000, 2_100)]));
-        assert_eq!(range("0.000003,"), Some(vec![(3_000, 12_000)]));
-        assert_eq!(range("0.000015,"), Some(vec![(15_000, 12_000)]), "after the end there is nothing");
-        assert_eq!(range("5%-5%"), Some(vec![(2_500, 2_500)]));
-        assert_eq!(range("60%/9"), Some(vec![(12_000, 12_000)]), "past the end there is nothing");
-        for bad in ["x", "5%", "10%/0", "1-2", "-1,2", "nan,1", "1,inf", "50%-20%", "10%-20%,3%-2%", "2,1"] {
-            assert_eq!(range(bad), None, "{bad}");
+        assert_eq!(range("10%-20%"), Ok(vec![(3_000, 4_000)]));
+        assert_eq!(range("10%/2,0%-1%"), Ok(vec![(3_000, 4_000), (2_000, 2_100)]));
+        assert_eq!(range("0.000003,"), Ok(vec![(3_000, 12_000)]));
+        assert_eq!(range("0.000015,"), Ok(vec![(15_000, 12_000)]), "after the end there is nothing");
+        assert_eq!(range("5%-5%"), Ok(vec![(2_500, 2_500)]));
+        assert_eq!(range("60%/9"), Ok(vec![(12_000, 12_000)]), "past the end there is nothing");
+        for bad in ["x", "5%", "10%/0", "1-2", "-1,2", "nan,1", "1,inf", "1,2,3"] {
+            assert_eq!(range(bad), Err(Wrong::NoRange), "{bad}");
+        }
+        for bad in ["50%-20%", "10%-20%,3%-2%", "2,1"] {
+            assert_eq!(range(bad), Err(Wrong::Reversed), "{bad}");
+            assert_eq!(parse(bad, 0, 1), Err(Wrong::Reversed), "whatever the recording holds: {bad}");
         }
     }
 }

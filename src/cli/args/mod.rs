@@ -159,7 +159,7 @@ pub struct View {
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
     pub exec: Vec<String>,
-    /// Begin with this part of the time: START,STOP in seconds of the recording's clock, or 10%-20%
+    /// Begin with this part of the time: FROM,UNTIL in seconds of the recording's clock, or 10%-20%
     #[arg(long, value_name = "RANGE")]
     pub time: Option<String>,
     /// Where S saves snapshots [default: perfprof-DATE-TIME.data]
@@ -418,7 +418,7 @@ pub struct Which {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub cpu: Option<String>,
-    /// Only this part of the recording: START,STOP in seconds of its clock (either may be left out),
+    /// Only this part of the recording: FROM,UNTIL in seconds of its clock (either may be left out),
     /// 10%-20%, or 3%/2 as perf has it
     #[arg(long, value_name = "RANGE")]
     pub time: Option<String>,

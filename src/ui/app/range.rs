@@ -82,15 +82,19 @@ impl App {
         let (by_clock, rest) = text.strip_prefix("clock ").map_or((false, text.as_str()), |rest| (true, rest));
         let start = if by_clock { self.answer.start } else { 0 };
         let (first, last) = (start + self.answer.kept_from, start + self.answer.elapsed_ns);
-        let Some(list) = range::parse(rest, first, last) else {
-            return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
+        let list = match range::parse(rest, first, last) {
+            Ok(list) => list,
+            Err(range::Wrong::NoRange) => {
+                return self.error(format!("{text} is no range: FROM,UNTIL in seconds from the start, or 10%-20%"));
+            }
+            Err(wrong) => return self.error(format!("{text}: {wrong}")),
         };
         let &[(from, until)] = &list[..] else { return self.error("one range at a time") };
         // Up to the end means with the last sample.
         let until = if until >= last { until.saturating_add(1) } else { until };
         let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if until <= from {
-            return self.error(format!("{text}: the range ends before it begins"));
+            return self.error(format!("{text}: {}", range::Wrong::Reversed));
         }
         self.go_to_range((from, until));
         if from > self.answer.elapsed_ns || until <= self.answer.kept_from {

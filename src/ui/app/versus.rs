@@ -44,7 +44,8 @@ impl App {
         }
         if let Some(range) = text.strip_prefix("range ").map(|r| range::parse(r, 0, self.answer.elapsed_ns)) {
             return match range.as_deref() {
-                Some(&[range]) => self.compare_range(range),
+                Ok(&[range]) => self.compare_range(range),
+                Err(wrong @ range::Wrong::Reversed) => self.error(format!("{text}: {wrong}")),
                 _ => self.error(format!("{text}: expected range FROM,UNTIL in seconds from the start")),
             };
         }

@@ -203,7 +203,8 @@ impl Live {
                 (kind & 1 == 0).then(|| Found { start: at & !0xff, end: at.saturating_add(9), name: name.clone() })
             };
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, found(one.at))).collect();
-            let epoch = job.epoch.wrapping_add(u64::from(kind & 2));
+            // Names of a profile that was begun anew meanwhile.
+            let epoch = job.epoch.wrapping_sub(u64::from(kind & 2));
             let named = Named {
                 epoch,
                 frames,

@@ -99,8 +99,8 @@ impl BlkTrace {
         let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         let task = self.by_task.entry((request.tid, request.write)).or_default();
         let device = self.by_device.entry((dev, request.write)).or_default();
-        task.1 += request.bytes;
-        device.1 += request.bytes;
+        task.1 = task.1.saturating_add(request.bytes);
+        device.1 = device.1.saturating_add(request.bytes);
         let size = request.bytes.max(1).next_power_of_two().ilog2();
         let size = self.by_size.entry((size, request.write)).or_default();
         for stats in [&mut self.whole, &mut task.0, &mut device.0, size] {

@@ -176,7 +176,8 @@ impl Unit for OffCpu {
     fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
         if hit.role == CLOCK {
             if hit.tid != 0 && self.chosen.has(hit.tid, cx) {
-                *self.hot.entry((hit.tid, hit.stack)).or_default() += hit.period;
+                let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
+                *ns = ns.saturating_add(hit.period);
             }
             return;
         }

@@ -29,7 +29,6 @@ pub const SPEC: Spec = Spec {
 struct Taken {
     tid: i32,
     stack: Pin,
-    period: u64,
 }
 
 #[derive(Debug)]
@@ -39,7 +38,7 @@ struct Profile {
     percent: Option<f64>,
     /// The second of each CPU that is not over, with its samples.
     second: FxHashMap<u32, (u64, Vec<Taken>)>,
-    counts: FxHashMap<(i32, Pin), (u64, u64)>,
+    counts: FxHashMap<(i32, Pin), u64>,
     busy: Grid<u32>,
     total: u64,
     left_out: u64,
@@ -64,8 +63,7 @@ impl Profile {
     }
 
     fn count(&mut self, taken: Taken) {
-        let entry = self.counts.entry((taken.tid, taken.stack)).or_default();
-        *entry = (entry.0 + 1, entry.1 + taken.period);
+        *self.counts.entry((taken.tid, taken.stack)).or_default() += 1;
         self.total += 1;
     }
 
@@ -95,7 +93,7 @@ impl Unit for Profile {
             return;
         }
         cx.comm(hit.tid);
-        let taken = Taken { tid: hit.tid, stack: hit.stack, period: hit.period };
+        let taken = Taken { tid: hit.tid, stack: hit.stack };
         self.busy.add(&hit.cpu, hit.time, 1e9 / self.hz as f64);
         if self.percent.is_none() {
             return self.count(taken);
@@ -128,9 +126,9 @@ impl Unit for Profile {
             }
         }
         let mut functions: BTreeMap<(Arc<str>, Arc<str>), (u64, u64)> = BTreeMap::new();
-        let mut by_comm: BTreeMap<(Arc<str>, Pin), (u64, u64)> = BTreeMap::new();
+        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
         let mut frames: FxHashMap<Pin, Vec<crate::query::named::Name>> = FxHashMap::default();
-        for ((tid, pin), (n, period)) in &self.counts {
+        for ((tid, pin), n) in &self.counts {
             let names = frames.entry(*pin).or_insert_with(|| at.frames(*pin));
             let mut seen = FxHashSet::default();
             for (i, name) in names.iter().rev().enumerate() {
@@ -139,8 +137,7 @@ impl Unit for Profile {
                 // A function that calls itself counts once.
                 entry.1 += if seen.insert((&name.text, &name.dso)) { *n } else { 0 };
             }
-            let entry = by_comm.entry((at.comm(*tid), *pin)).or_default();
-            *entry = (entry.0 + n, entry.1 + period);
+            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n;
         }
         let mut list: Vec<_> = functions.into_iter().collect();
         list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -161,7 +158,7 @@ impl Unit for Profile {
             ];
             rows.push(id(&(&name, &dso)), cells);
         }
-        let stacks = by_comm.into_iter().map(|((comm, pin), (n, _))| at.stack(comm, pin, n, n)).collect();
+        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
         let note = match self.percent {
             Some(percent) => format!("{} samples of seconds below {percent} % are left out", self.left_out),
             None => String::new(),

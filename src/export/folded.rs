@@ -35,7 +35,8 @@ pub fn lines(
         }
         let mut line = clean(&comm).replace(';', ":").replace(' ', "_");
         path(&named, node, &texts, &mut line);
-        *merged.entry(line).or_default() += acc.period;
+        let sum = merged.entry(line).or_default();
+        *sum = sum.saturating_add(acc.period);
         comm_now = Some(comm);
     }
     merged.iter().try_for_each(|(line, n)| each(line, *n))

@@ -9,6 +9,9 @@ use super::bound::{Bound, Num};
 use super::select::{self, Selected};
 use super::{Cx, Event, Hit, Settings, Want};
 
+/// Bytes that no address space has more of: what is said to be larger is a lie, of which sums stay small enough.
+const LARGEST: u64 = 1 << 47;
+
 /// What a hit means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -184,7 +187,7 @@ impl Reader {
         let alloc = |address: u64, bytes: u64, stack: Pin| {
             // Null, and MAP_FAILED, are failures.
             let there = address != 0 && address < u64::MAX - 4095;
-            there.then_some(Seen::Alloc { at: (pid, address), bytes, tid: hit.tid, stack })
+            there.then_some(Seen::Alloc { at: (pid, address), bytes: bytes.min(LARGEST), tid: hit.tid, stack })
         };
         let free = |address: u64, stack: Pin| (address != 0).then_some(Seen::Free { at: (pid, address), stack });
         match (fields, &self.roles[hit.role]) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::export::copy::CopyError;
-use crate::export::{copy, firefox, folded, pprof, speedscope, svg};
+use crate::export::{copy, firefox, folded, otlp, pprof, speedscope, svg};
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::files::unwritten;
 use crate::panel::printable::Form;
@@ -43,7 +43,7 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
     let form = match args.to {
         Target::Folded | Target::Svg => Some(Form::Text),
         Target::Firefox | Target::Speedscope => Some(Form::Json),
-        Target::Pprof | Target::Perfdata => None,
+        Target::Pprof | Target::Otlp | Target::Perfdata => None,
     };
     if args.output.as_os_str() != "-" {
         output::file(&args.output, form, |out| write(&args, &loaded, event, &name, out))?;
@@ -87,6 +87,17 @@ fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn
         Target::Firefox => {
             let when = firefox::When { wall_ns: loaded.ingest.core().wall_start(), frequency };
             firefox::write(data, event, filter, &title, when, out)?;
+        }
+        Target::Otlp => {
+            let core = loaded.ingest.core();
+            let hosts: Vec<_> = core.session.hosts().collect();
+            let resource = match hosts[..] {
+                [host] if !host.is_empty() => vec![("host.name".to_owned(), host.to_string())],
+                _ => Vec::new(),
+            };
+            let period = if frequency == 0 { attr.period_or_freq } else { 0 };
+            let about = otlp::About { wall_ns: core.wall_start(), period, frequency, resource };
+            otlp::write(data, event, filter, &about, out)?;
         }
         Target::Perfdata => {}
     }

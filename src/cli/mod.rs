@@ -26,6 +26,7 @@ pub mod report;
 pub mod script;
 pub mod setup;
 pub mod stat;
+mod store;
 pub mod symbols;
 pub mod units;
 mod watch;

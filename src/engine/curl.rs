@@ -95,7 +95,7 @@ pub fn hidden(text: &str, secrets: &[String]) -> String {
 }
 
 /// Percent-decoding (RFC 3986, section 2.1).
-fn decoded(text: &str) -> String {
+pub(super) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

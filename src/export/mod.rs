@@ -5,6 +5,7 @@ pub mod copy;
 pub mod firefox;
 pub mod folded;
 pub mod ids;
+pub mod otlp;
 pub mod perfdata;
 pub mod pprof;
 pub mod side;

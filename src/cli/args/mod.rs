@@ -250,15 +250,16 @@ pub struct Record {
     /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
     #[arg(long)]
     pub names: bool,
-    /// Send profiles of each interval to a store of continuous profiles instead of writing a file
+    /// Send profiles of each interval to a store of continuous profiles instead of writing a file: http:// or
+    /// https://HOST:PORT, or otlp://HOST:PORT for whatever takes OTLP by gRPC (otlps:// with TLS)
     #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
     pub push: Option<String>,
     /// A file with USER:PASSWORD or Bearer TOKEN for the store; or put that into PERFPROF_PUSH_AUTH
     #[arg(long, value_name = "FILE", requires = "push")]
     pub push_auth_file: Option<PathBuf>,
-    /// What the store is
-    #[arg(long, value_enum, default_value = "pyroscope", requires = "push")]
-    pub push_to: StoreArg,
+    /// What a store at http:// or https:// is [default: pyroscope]
+    #[arg(long, value_enum, requires = "push")]
+    pub push_to: Option<StoreArg>,
     /// The name of the application there
     #[arg(long, value_name = "NAME", default_value = "perfprof", requires = "push")]
     pub push_name: String,
@@ -526,6 +527,8 @@ pub enum Target {
     Firefox,
     /// speedscope.app
     Speedscope,
+    /// OTLP profiles, one message ProfilesData
+    Otlp,
     /// perf.data
     Perfdata,
 }

@@ -1,0 +1,373 @@
+//! A store of continuous profiles: its address, who we are to it, and how each kind takes a profile.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use base64::Engine as _;
+use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesServiceResponse;
+use prost::Message;
+
+use crate::engine::curl::{Curl, secrets, shown};
+use crate::engine::grpc;
+use crate::export::{otlp, pprof};
+use crate::kernel::privilege;
+use crate::query::Data;
+
+use super::args::{Record, StoreArg};
+use super::output::complain;
+use super::{Usage, config};
+
+/// A profile on its way, as its store takes it, and the seconds since 1970 that it is of.
+#[derive(Clone, Debug)]
+pub(super) struct Parcel {
+    pub(super) profile: Vec<u8>,
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+/// What is spoken to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Pyroscope,
+    Parca,
+    /// OTLP by gRPC.
+    Otlp,
+}
+
+/// The method that takes profiles (opentelemetry-proto, collector/profiles/v1development/profiles_service.proto).
+const EXPORT: &str = "opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+
+/// Where profiles go, and under which name.
+pub(super) struct Store {
+    url: String,
+    /// The address as it is shown.
+    pub(super) shown: String,
+    auth: Option<Auth>,
+    /// What no message may have.
+    pub(super) secrets: Vec<String>,
+    kind: Kind,
+    name: String,
+    labels: Vec<(String, String)>,
+    rate: u64,
+}
+
+/// Who we are to the store.
+enum Auth {
+    /// `USER:PASSWORD`.
+    Basic(String),
+    Token(String),
+}
+
+/// Where it may stand, beside the file that is named.
+const AUTH: &str = "PERFPROF_PUSH_AUTH";
+
+impl Auth {
+    /// `USER:PASSWORD`, or `Bearer TOKEN`.
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        match text.strip_prefix("Bearer ").map(str::trim) {
+            Some(token) if !token.is_empty() && !token.contains(char::is_whitespace) => {
+                Some(Self::Token(token.to_owned()))
+            }
+            None if text.contains(':') && !text.contains(['\n', '\r']) => Some(Self::Basic(text.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// From the file that is named, or the environment. What is wrong with it is said without it.
+    fn of(args: &Record) -> anyhow::Result<Option<Self>> {
+        let usage = |from: &str| Usage(format!("{from}: expected USER:PASSWORD, or Bearer TOKEN, in one line"));
+        if let Some(path) = &args.push_auth_file {
+            let from = format!("--push-auth-file {}", path.display());
+            let text = config::private_file(path).map_err(|why| anyhow::anyhow!("--push-auth-file {why}"))?;
+            let text = text.ok_or_else(|| anyhow::anyhow!("{from}: there is no such file"))?;
+            return Ok(Some(Self::parse(&text).ok_or_else(|| usage(&from))?));
+        }
+        let Some(text) = privilege::variable(AUTH) else { return Ok(None) };
+        let text = text.to_str().and_then(Self::parse);
+        Ok(Some(text.ok_or_else(|| usage(AUTH))?))
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        match self {
+            Self::Token(token) => vec![token.clone()],
+            Self::Basic(text) => text.split_once(':').map(|(_, password)| password.to_owned()).into_iter().collect(),
+        }
+    }
+}
+
+/// What came of sending one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    Yes,
+    /// It may work later.
+    Later(String),
+    /// It never will.
+    Never(String),
+}
+
+impl Store {
+    pub(super) fn of(args: &Record) -> anyhow::Result<Self> {
+        let url = args.push.clone().unwrap_or_default();
+        let Some((kind, address)) = addressed(&url, args.push_to) else {
+            // There may be a password in what was typed.
+            let why = "--push: expected http://HOST:PORT, https://…, otlp://HOST:PORT or otlps://… (what was given is \
+                       not repeated here)";
+            return Err(Usage(why.into()).into());
+        };
+        if kind == Kind::Otlp && args.push_to.is_some() {
+            return Err(Usage("--push-to is of stores at http:// and https://; otlp:// says what it is".into()).into());
+        }
+        let auth = Auth::of(args)?;
+        let secrets: Vec<String> = secrets(&url).into_iter().chain(auth.iter().flat_map(Auth::secrets)).collect();
+        if url.contains('@') && !args.quiet {
+            complain("who lists processes sees the password in --push: --push-auth-file or PERFPROF_PUSH_AUTH hide it");
+        }
+        let label = |text: &String| {
+            let (key, value) = text.split_once('=').unwrap_or_default();
+            let proper = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            match !key.is_empty() && key.chars().all(proper) {
+                true => Ok((key.to_owned(), value.to_owned())),
+                false => Err(Usage(format!(
+                    "--push-label {text}: expected NAME=VALUE, with letters, digits and _ in the name"
+                ))),
+            }
+        };
+        let mut labels = args.push_labels.iter().map(label).collect::<Result<Vec<_>, _>>()?;
+        if !labels.iter().any(|(key, _)| key == "host") {
+            labels.insert(0, ("host".to_owned(), rustix::system::uname().nodename().to_string_lossy().into_owned()));
+        }
+        Ok(Self {
+            shown: shown(&url),
+            url: address.trim_end_matches('/').to_owned(),
+            auth,
+            secrets,
+            kind,
+            name: args.push_name.clone(),
+            labels,
+            rate: args.sampling.freq.parse().unwrap_or(0),
+        })
+    }
+
+    /// The address that a profile is posted to.
+    fn address(&self, parcel: &Parcel) -> String {
+        match self.kind {
+            // Grafana Pyroscope, "Server HTTP API", POST /ingest.
+            Kind::Pyroscope => {
+                let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
+                let own = format!(
+                    "name={name}&from={}&until={}&format=pprof&sampleRate={}&spyName=perfprof-tui",
+                    parcel.from, parcel.until, self.rate
+                );
+                self.below("ingest", &own)
+            }
+            // Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
+            Kind::Parca => self.below("profiles/writeraw", ""),
+            Kind::Otlp => self.below(EXPORT, ""),
+        }
+    }
+
+    /// An address below the store's own, whose query stays.
+    fn below(&self, path: &str, query: &str) -> String {
+        let (base, own) = self.url.split_once('?').unwrap_or((&self.url, ""));
+        let query = [query, own].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!("{}/{path}{mark}{query}", base.trim_end_matches('/'))
+    }
+
+    /// What is sent of an interval that began so many seconds after 1970.
+    pub(super) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        if self.kind == Kind::Otlp {
+            let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
+            let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
+            let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
+            let about =
+                otlp::About { wall_ns: from.saturating_mul(1_000_000_000), period, frequency: self.rate, resource };
+            otlp::write(data, 0, None, &about, &mut out)?;
+            return Ok(grpc::framed(&out));
+        }
+        pprof::write(data, 0, None, period, &mut out)?;
+        Ok(out)
+    }
+
+    pub(super) fn send(&self, parcel: &Parcel) -> Sent {
+        self.post(parcel).unwrap_or_else(|why| Sent::Later(format!("{why:#}")))
+    }
+
+    fn post(&self, parcel: &Parcel) -> anyhow::Result<Sent> {
+        let mut body = tempfile::NamedTempFile::new()?;
+        let file = format!("@{}", body.path().display());
+        let curl = Curl::new(&self.address(parcel)).option("connect-timeout", "5").option("max-time", "30");
+        let curl = match &self.auth {
+            Some(Auth::Basic(user)) => curl.option("user", user),
+            Some(Auth::Token(token)) => curl.option("oauth2-bearer", token),
+            None => curl,
+        };
+        let code = |curl: Curl| curl.option("output", "/dev/null").option("write-out", "%{http_code}");
+        let curl = match self.kind {
+            Kind::Pyroscope => {
+                body.write_all(&parcel.profile)?;
+                code(curl).option("form", &format!("profile={file};type=application/octet-stream"))
+            }
+            Kind::Parca => {
+                body.write_all(self.raw_series(parcel).as_bytes())?;
+                code(curl).option("header", "Content-Type: application/json").option("data-binary", &file)
+            }
+            Kind::Otlp => {
+                body.write_all(&parcel.profile)?;
+                grpc::call(curl, self.url.starts_with("http://")).option("data-binary", &file)
+            }
+        };
+        body.flush()?;
+        let child = curl.start().context("curl cannot be run, which pushes profiles")?;
+        let output = child.wait_with_output()?;
+        let sent = match self.kind {
+            Kind::Otlp => Some(grpc::answer(&output.stdout)).filter(|said| said.http > 0).map(|said| judge_call(&said)),
+            _ => String::from_utf8_lossy(&output.stdout).trim().parse().ok().filter(|code| *code > 0).map(judge),
+        };
+        match sent {
+            Some(sent) if output.status.success() => Ok(sent),
+            _ => anyhow::bail!("{}", String::from_utf8_lossy(&output.stderr).trim()),
+        }
+    }
+
+    /// The body of Parca's WriteRaw as JSON.
+    fn raw_series(&self, parcel: &Parcel) -> String {
+        let own = [("__name__".to_owned(), "process_cpu".to_owned()), ("job".to_owned(), self.name.clone())];
+        let labels: Vec<serde_json::Value> = own
+            .iter()
+            .chain(&self.labels)
+            .map(|(name, value)| serde_json::json!({ "name": name, "value": value }))
+            .collect();
+        let profile = base64::engine::general_purpose::STANDARD.encode(&parcel.profile);
+        let series = serde_json::json!([{ "labels": { "labels": labels }, "samples": [{ "rawProfile": profile }] }]);
+        serde_json::json!({ "series": series, "normalized": false }).to_string()
+    }
+}
+
+/// Percent-encoding (RFC 3986, section 2.1).
+fn escaped(text: &str) -> String {
+    let one = |b: u8| match b {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+/// What is spoken at an address, and that address as curl takes it.
+fn addressed(url: &str, to: Option<StoreArg>) -> Option<(Kind, String)> {
+    let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
+    let http = match to {
+        None | Some(StoreArg::Pyroscope) => Kind::Pyroscope,
+        Some(StoreArg::Parca) => Kind::Parca,
+    };
+    let (kind, scheme) = match scheme {
+        "http" | "https" => (http, scheme),
+        "otlp" => (Kind::Otlp, "http"),
+        "otlps" => (Kind::Otlp, "https"),
+        _ => return None,
+    };
+    let is_proper = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
+    is_proper.then(|| (kind, format!("{scheme}://{rest}")))
+}
+
+/// What a status code means for what was sent (RFC 9110, section 15).
+fn judge(code: u16) -> Sent {
+    match code {
+        200..300 => Sent::Yes,
+        408 | 425 | 429 | 500..600 => Sent::Later(format!("it answers {code}")),
+        _ => Sent::Never(format!("it does not take this: it answers {code}")),
+    }
+}
+
+/// What an answer of gRPC means for what was sent (OTLP specification, "OTLP/gRPC Response").
+fn judge_call(answer: &grpc::Answer) -> Sent {
+    let Some(status) = answer.status else {
+        return match judge(answer.http) {
+            Sent::Yes => Sent::Later("it answers without a status of gRPC".to_owned()),
+            failed => failed,
+        };
+    };
+    let said = format!("gRPC status {status} {}", answer.message);
+    match status {
+        0 => match ExportProfilesServiceResponse::decode(&*answer.body).unwrap_or_default().partial_success {
+            Some(part) if part.rejected_profiles > 0 => {
+                Sent::Never(format!("it rejects {} profiles: {}", part.rejected_profiles, part.error_message))
+            }
+            _ => Sent::Yes,
+        },
+        // Cancelled, deadline exceeded, aborted, out of range, unavailable, data loss.
+        1 | 4 | 10 | 11 | 14 | 15 => Sent::Later(format!("it answers {said}")),
+        // Exhausted: for a time only where it says for how long; else what was sent is too large.
+        8 if answer.has_details => Sent::Later(format!("it answers {said}")),
+        _ => Sent::Never(format!("it does not take this: it answers {said}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_answers() {
+        let store = Store {
+            url: "http://store:4040".into(),
+            shown: "http://store:4040".into(),
+            auth: None,
+            secrets: Vec::new(),
+            kind: Kind::Pyroscope,
+            name: "web cpu".into(),
+            labels: vec![("host".into(), "node-7".into())],
+            rate: 99,
+        };
+        let parcel = Parcel { profile: vec![1, 2], from: 100, until: 110 };
+        let address = store.address(&parcel);
+        assert!(
+            address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
+            "{address}"
+        );
+        let queried = Store { kind: Kind::Parca, url: "https://store/x?tenant=a".into(), ..store };
+        assert_eq!(queried.address(&parcel), "https://store/x/profiles/writeraw?tenant=a");
+        let body = queried.raw_series(&parcel);
+        let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!(json["series"][0]["samples"][0]["rawProfile"], "AQI=");
+        assert_eq!((judge(204), judge(400)), (Sent::Yes, Sent::Never("it does not take this: it answers 400".into())));
+        assert!(matches!(judge(503), Sent::Later(_)) && matches!(judge(429), Sent::Later(_)));
+    }
+
+    #[test]
+    fn an_answer_of_grpc_is_final_or_not() {
+        let answer = |status, body: &[u8], has_details| {
+            judge_call(&grpc::Answer { http: 200, status, body: body.to_vec(), has_details, ..grpc::Answer::default() })
+        };
+        assert_eq!(answer(Some(0), &[], false), Sent::Yes);
+        let part = ExportProfilesServiceResponse {
+            partial_success: Some(
+                opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfilesPartialSuccess {
+                    rejected_profiles: 2,
+                    error_message: "old".to_owned(),
+                },
+            ),
+        };
+        assert_eq!(answer(Some(0), &part.encode_to_vec(), false), Sent::Never("it rejects 2 profiles: old".to_owned()));
+        assert!(matches!(answer(Some(14), &[], false), Sent::Later(_)));
+        assert!(matches!(answer(Some(8), &[], true), Sent::Later(_)));
+        assert!(matches!(answer(Some(8), &[], false), Sent::Never(_)));
+        assert!(matches!(answer(Some(12), &[], false), Sent::Never(_)));
+        assert!(matches!(answer(None, &[], false), Sent::Later(_)));
+    }
+
+    #[test]
+    fn an_address_says_what_is_spoken_there() {
+        let of = addressed;
+        assert_eq!(of("http://h:1", None), Some((Kind::Pyroscope, "http://h:1".to_owned())));
+        assert_eq!(of("https://h:1", Some(StoreArg::Parca)), Some((Kind::Parca, "https://h:1".to_owned())));
+        assert_eq!(of("otlp://me:x@h:4317", None), Some((Kind::Otlp, "http://me:x@h:4317".to_owned())));
+        assert_eq!(of("otlps://h", None), Some((Kind::Otlp, "https://h".to_owned())));
+        for bad in ["h:1", "http//h", "otlp://", "ftp://h", "otlp://a b"] {
+            assert_eq!(of(bad, None), None, "{bad}");
+        }
+    }
+}

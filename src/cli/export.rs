@@ -56,9 +56,10 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
         write(&args, &loaded, event, &name, &mut out)?;
         out.flush()?;
     }
+    let code = loaded.exit_code();
     // Taking millions of small pieces of memory apart would only delay the prompt.
     std::mem::forget(loaded);
-    Ok(0)
+    Ok(code)
 }
 
 /// The event of the first sample, as collapsers of perf script's text choose it, among those that have call chains

@@ -30,6 +30,8 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// Whether the recording itself, not just its names, has faults.
     damaged: bool,
+    /// Lines of a text that were not understood.
+    unread: u64,
 }
 
 /// Batches between the two threads.
@@ -69,6 +71,7 @@ fn load_into(
     let info = source.info().clone();
     ingest.complete_chains(symbols.clone());
     let mut notes = info.notes.clone();
+    let mut unread = 0;
     let (full_tx, full) = bounded::<Batch>(QUEUE);
     let (empty_tx, empty) = bounded::<Vec<u8>>(QUEUE);
     let (want_tx, wanted) = crossbeam_channel::unbounded::<Vec<(Arc<Dso>, u64)>>();
@@ -93,6 +96,7 @@ fn load_into(
         });
         for mut batch in full {
             notes.append(&mut batch.notes);
+            unread += batch.unread;
             ingest.feed(&mut batch);
             let _ = want_tx.send(ahead.fresh(&ingest));
             if let Some(buffer) = ingest.spare() {
@@ -114,7 +118,7 @@ fn load_into(
     }
     let core = ingest.core();
     let event_names = core.events.iter().map(|e| e.name.clone()).collect();
-    Ok(Loaded { ingest, event_names, notes, damaged })
+    Ok(Loaded { ingest, event_names, notes, damaged, unread })
 }
 
 /// Reads a source to its end and hands every record, in order of time, to `each` with its input.
@@ -253,9 +257,11 @@ const MOST_THREADS: usize = 4;
 const LINES_EACH: usize = 2000;
 
 impl Loaded {
-    /// 1 when something is wrong with the recording and nothing at all could be read, else 0.
+    /// 1 when something is wrong with the recording and nothing at all could be read, or less of a text than not; else
+    /// 0.
     pub fn exit_code(&self) -> u8 {
-        u8::from(self.damaged && self.ingest.core().profile.is_empty())
+        let read = self.ingest.core().profile.len() as u64;
+        u8::from(self.damaged && (read == 0 || self.unread > read))
     }
 
     /// The fields of its tracepoints, for filters.

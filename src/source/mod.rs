@@ -186,6 +186,8 @@ pub struct Batch {
     pub counts: Option<Vec<Counts>>,
     /// What events that are only counted have come to on each CPU.
     pub cpu_counts: Vec<CpuCount>,
+    /// Lines of a text that were not understood.
+    pub unread: u64,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
     pub changed: Option<Changed>,

@@ -37,13 +37,36 @@ pub fn sniff(head: &[u8]) -> Option<Format> {
     }
     let end = memchr::memrchr(b'\n', head).unwrap_or(head.len());
     let lines = || head[..end].split(|b| *b == b'\n').filter(|l| !l.is_empty() && l[0] != b'#').take(LINES);
-    if lines().any(|line| script::header(line).is_some()) {
+    if is_script(lines()) {
         return Some(Format::Script);
     }
     let (good, all) = lines().fold((0, 0), |(g, n), l| (g + usize::from(folded::split(l).is_some()), n + 1));
     // One line that ends with a number proves little, so a stack or a second line must show too.
     let shape = lines().any(|l| l.contains(&b';')) || all > 1;
     (good > 0 && good * 10 >= all * 9 && shape).then_some(Format::Folded)
+}
+
+/// Whether a line has a time and what stands around it, or frames stand behind tabs.
+fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut good, mut all) = (0, 0);
+    for line in lines {
+        all += 1;
+        match script::line(line) {
+            _ if line[0] == b'\t' => {
+                let (mut names, mut batch) = (Names::default(), Batch::default());
+                if script::frame(line, &mut names, &mut batch).is_some() {
+                    return true;
+                }
+            }
+            script::Line::Record => return true,
+            script::Line::Sample(header) if header.time > 0 && !header.event.is_empty() && header.tid >= 0 => {
+                return true;
+            }
+            script::Line::Sample(header) if !header.is_bare => good += 1,
+            _ => {}
+        }
+    }
+    all > 1 && good * 10 >= all * 9
 }
 
 /// Text being read.
@@ -58,6 +81,8 @@ pub struct TextSource {
     size: u64,
     bad: u64,
     first_bad: Option<u64>,
+    /// Whether frames have proved that a line of so few fields is a sample here.
+    is_bare: bool,
     names: Names,
     stopped: bool,
 }
@@ -131,6 +156,7 @@ impl TextSource {
             size,
             bad: 0,
             first_bad: None,
+            is_bare: false,
             names: Names::default(),
             stopped: false,
         };
@@ -179,40 +205,109 @@ impl TextSource {
     }
 
     fn script(&mut self, batch: &mut Batch) -> std::io::Result<bool> {
-        let mut open: Option<NamedSample> = None;
+        let mut open: Option<Open> = None;
+        let mut after = After::Nothing;
         // Samples are not cut by batches: a full batch ends with an empty line.
         loop {
             let more = self.read_line()?;
             let line = std::mem::take(&mut self.line);
             if line.is_empty() || !more {
-                if let Some(sample) = open.take() {
-                    batch.stacks.push(sample);
-                }
+                self.close(open.take(), batch);
+                after = After::Nothing;
                 if !more || batch.stacks.len() >= BATCH {
                     self.line = line;
                     return Ok(more);
                 }
-            } else if line[0].is_ascii_whitespace() && open.as_ref().is_some_and(|s| !s.closed) {
-                let Some(sample) = &mut open else { continue };
-                match script::frame(&line, &mut self.names, batch) {
-                    Some(id) => {
-                        batch.stack_frames.push(id);
-                        sample.frames.end = batch.stack_frames.len() as u32;
-                    }
-                    None => self.bad_line(),
-                }
             } else if line[0] != b'#' {
-                if let Some(sample) = open.take() {
-                    batch.stacks.push(sample);
-                }
-                match script::header(&line) {
-                    Some(header) => open = Some(script::sample(&header, &mut self.names, batch)),
-                    None => self.bad_line(),
-                }
+                after = self.script_line(&line, &mut open, after, batch);
             }
             self.line = line;
         }
     }
+
+    /// Takes in a line of `perf script`; what the next one comes after.
+    fn script_line(&mut self, line: &[u8], open: &mut Option<Open>, after: After, batch: &mut Batch) -> After {
+        let is_behind_tab = line[0] == b'\t';
+        let takes_frames = open.as_ref().is_some_and(|open| !open.sample.closed);
+        let line = script::without_instruction(line);
+        if line.is_empty() {
+            self.close(open.take(), batch);
+            return After::Nothing;
+        }
+        // A source's line; below a chain nothing else begins so.
+        if after == After::Chain && line.starts_with(b"  ") {
+            return after;
+        }
+        if !is_behind_tab {
+            match script::line(line) {
+                // Tabs may have become blanks on the way.
+                script::Line::Sample(header) if takes_frames && header.is_frame_alone() => {}
+                // `  file.c:12` may end where a comm does.
+                script::Line::Sample(header) if after == After::Frame && header.is_comm_alone() => return after,
+                script::Line::Sample(header) => {
+                    self.close(open.take(), batch);
+                    let after = if header.frame.is_some() { After::Frame } else { After::Nothing };
+                    let sample = script::sample(&header, &mut self.names, batch);
+                    *open = Some(Open { sample, bare: header.is_bare.then_some(self.number) });
+                    return after;
+                }
+                script::Line::Record => {
+                    self.close(open.take(), batch);
+                    return After::Record;
+                }
+                script::Line::Other => {}
+            }
+        }
+        if is_behind_tab && after == After::Record {
+            return after;
+        }
+        match (is_behind_tab || takes_frames).then(|| script::frame(line, &mut self.names, batch)).flatten() {
+            Some(id) => {
+                let names = &mut self.names;
+                let open = open.get_or_insert_with(|| Open { sample: script::anonymous(names, batch), bare: None });
+                batch.stack_frames.push(id);
+                open.sample.frames.end = batch.stack_frames.len() as u32;
+                return if is_behind_tab { After::Chain } else { After::Frame };
+            }
+            // A source's line.
+            None if after == After::Frame && line.starts_with(b"  ") => {}
+            None => self.bad_line(),
+        }
+        after
+    }
+
+    /// A sample that has all its frames.
+    fn close(&mut self, open: Option<Open>, batch: &mut Batch) {
+        match open {
+            Some(Open { sample, bare: Some(number) }) if sample.frames.is_empty() && !self.is_bare => {
+                self.bad += 1;
+                self.first_bad.get_or_insert(number);
+            }
+            Some(open) => {
+                self.is_bare |= open.bare.is_some();
+                batch.stacks.push(open.sample);
+            }
+            None => {}
+        }
+    }
+}
+
+/// A sample that frames may still come to.
+struct Open {
+    sample: NamedSample,
+    /// The number of its line, where only frames prove it a sample.
+    bare: Option<u64>,
+}
+
+/// What a line of `perf script` stands below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// A sample's only frame, on its own line.
+    Frame,
+    /// A frame of a chain.
+    Chain,
+    Record,
 }
 
 impl Source for TextSource {
@@ -248,6 +343,7 @@ impl Source for TextSource {
             return Ok(Step::More);
         }
         if let Some(line) = self.first_bad {
+            batch.unread = self.bad;
             batch
                 .notes
                 .push(format!("{} lines are not understood and were left out, the first is line {line}", self.bad));

@@ -1,5 +1,5 @@
-//! `perf script` text in its default layout: a header line for each sample, frames below it, leaf
-//! first (perf-script(1)).
+//! `perf script` text, with whatever fields it was printed (perf-script(1), `-F`): a line for each sample, and where
+//! there are call chains the frames below it, leaf first, each behind a tab.
 
 use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
@@ -10,16 +10,54 @@ use super::Names;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     pub comm: &'a [u8],
+    /// -1 where the line has none.
     pub pid: i32,
     pub tid: i32,
     pub cpu: u32,
-    /// Nanoseconds.
+    /// Nanoseconds; 0 where the line has none.
     pub time: u64,
     /// 1 where the line has none.
     pub period: u64,
+    /// Empty where the line has none.
     pub event: &'a [u8],
     /// The frame on the same line, for samples without a call chain.
     pub frame: Option<&'a [u8]>,
+    /// So few fields that only frames below prove it a sample.
+    pub is_bare: bool,
+}
+
+/// What a line is, but for those behind a tab.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    Sample(Header<'a>),
+    /// A record of another kind (`--show-task-events` and its like); what follows behind tabs is its.
+    Record,
+    Other,
+}
+
+impl Header<'_> {
+    pub fn is_comm_alone(&self) -> bool {
+        self.says_little() && self.frame.is_none()
+    }
+
+    pub fn is_frame_alone(&self) -> bool {
+        self.says_little() && self.frame.is_some() && self.comm.is_empty()
+    }
+
+    fn says_little(&self) -> bool {
+        self.tid < 0 && self.time == 0 && self.event.is_empty()
+    }
+}
+
+/// A line without what `-F +insn,+insnlen` put at its end; below a chain that is a line of its own, with which the sample
+/// ends.
+pub fn without_instruction(line: &[u8]) -> &[u8] {
+    let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
+        let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));
+        at.unwrap_or(line.len())
+    };
+    let line = &line[..cut(line, b" insn: ", |b| b.is_ascii_hexdigit() || *b == b' ')];
+    &line[..cut(line, b" ilen: ", u8::is_ascii_digit)]
 }
 
 /// Words of a line with their places.
@@ -49,48 +87,175 @@ pub fn seconds(bytes: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(padded)
 }
 
-/// Reads a sample's first line: `comm pid[/tid] [cpu] time: [period] event: [frame]`. A comm may
-/// hold anything, so the line is anchored at its time.
-pub fn header(line: &[u8]) -> Option<Header<'_>> {
+/// Reads a line that begins without a tab: `[comm] [pid[/tid]] [cpu] [misc] [time:] [period] [event:] [frame]`. A comm
+/// may hold anything, so the line is anchored at its time, or where it has none at the numbers of its task.
+pub fn line(line: &[u8]) -> Line<'_> {
+    if memchr::memmem::find(line, b"PERF_RECORD_").is_some_and(|at| at == 0 || line[at - 1] == b' ') {
+        return Line::Record;
+    }
     let list: Vec<(usize, &[u8])> = words(line).take(40).collect();
-    let t = (2..list.len()).find(|i| {
-        let word = list[*i].1;
-        word.strip_suffix(b":").is_some_and(|w| seconds(w).is_some()) && ids(&list[..*i]).is_some()
-    })?;
-    let (at, pid, tid, cpu) = ids(&list[..t])?;
+    timed(line, &list).or_else(|| untimed(line, &list)).map_or(Line::Other, Line::Sample)
+}
+
+/// The time in a word.
+fn time_of(word: &[u8]) -> Option<u64> {
+    word.strip_suffix(b":").and_then(seconds)
+}
+
+fn timed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
+    let is_time = |i: &usize| time_of(list[*i].1).is_some();
+    let task = (1..list.len()).filter(is_time).find_map(|t| ids(&list[..t]).map(|task| (t, task)));
+    let (t, (at, pid, tid, cpu)) = match task {
+        Some(found) => found,
+        // `-F time,…` or `-F comm,time,…`.
+        None => {
+            let t = (0..list.len()).find(is_time)?;
+            (t, (t, -1, -1, 0))
+        }
+    };
     let comm = line[..list[at].0].trim_ascii();
-    let time = seconds(list[t].1.strip_suffix(b":")?)?;
-    let mut next = t + 1;
-    let mut period = 1;
-    if let Some(n) = list.get(next).and_then(|w| integer(w.1)) {
-        period = u64::try_from(n).unwrap_or(1);
+    let (header, _) = after(line, list, t + 1, true);
+    Some(Header { comm, pid, tid, cpu, time: time_of(list[t].1)?, is_bare: false, ..header })
+}
+
+/// A line without a time.
+fn untimed<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<Header<'a>> {
+    if let Some(comm) = aligned(line) {
+        let from = list.iter().position(|word| word.0 > COMM).unwrap_or(list.len());
+        let (header, _) = fields(line, list, from);
+        return Some(Header { comm, is_bare: false, ..header });
+    }
+    let (header, is_understood) = fields(line, list, 0);
+    if is_understood && is_event(header.event) {
+        return Some(header);
+    }
+    // What is surest comes first: a task before an event, whose name could hold the task.
+    for is_sure in [|header: &Header<'_>| header.tid >= 0, |header: &Header<'_>| !header.event.is_empty()] {
+        for (i, (at, _)) in list.iter().enumerate() {
+            let (header, is_understood) = fields(line, list, i);
+            if is_understood && (is_sure(&header) || (header.frame.is_some() && line[0] == b' ')) {
+                return Some(Header { comm: line[..*at].trim_ascii(), ..header });
+            }
+        }
+    }
+    // What begins with a blank is a source's line (`-F +srcline`).
+    line.first().is_some_and(|b| !b.is_ascii_whitespace()).then(|| Header { comm: line.trim_ascii(), ..BARE })
+}
+
+/// Columns of a comm where there are no call chains.
+const COMM: usize = 16;
+
+/// The comm of a line without call chains, which ends at a fixed column.
+fn aligned(line: &[u8]) -> Option<&[u8]> {
+    let comm = line.get(..COMM)?;
+    let is_aligned = comm[0] == b' ' && comm[COMM - 1] != b' ' && line.get(COMM).is_none_or(|b| *b == b' ');
+    is_aligned.then(|| comm.trim_ascii())
+}
+
+/// A line that says nothing.
+const BARE: Header<'_> =
+    Header { comm: &[], pid: -1, tid: -1, cpu: 0, time: 0, period: 1, event: &[], frame: None, is_bare: true };
+
+/// Columns of a period.
+const PERIOD: usize = 10;
+/// Columns of an address and the blank before it.
+const ADDRESS: usize = 17;
+
+/// What stands from a word on, `[pid[/tid]] [cpu] [misc] [period] [event:] [frame]`, and whether all of it was
+/// understood.
+fn fields<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], from: usize) -> (Header<'a>, bool) {
+    let narrow = list.get(from).filter(|word| word.1.contains(&b'/') || width(list, from) <= PERIOD);
+    let task = narrow.and_then(|word| task(word.1));
+    let mut next = from + usize::from(task.is_some());
+    let cpu = list.get(next).and_then(|word| cpu(word.1));
+    next += usize::from(cpu.is_some());
+    let (header, is_understood) = after(line, list, next, false);
+    let (pid, tid) = task.unwrap_or((-1, -1));
+    let is_bare = cpu.is_none() && header.frame.is_none() && !is_event(header.event);
+    (Header { pid, tid, cpu: cpu.unwrap_or(0), is_bare, ..header }, is_understood || cpu.is_some())
+}
+
+/// Whether a name can only be an event's: a tracepoint's, or one that perf has.
+fn is_event(name: &[u8]) -> bool {
+    let is_word = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
+    let Some(colon) = memchr::memchr(b':', name) else {
+        return std::str::from_utf8(name).is_ok_and(|name| crate::event::names::find(name).is_some());
+    };
+    is_word(&name[..colon]) && is_word(&name[colon + 1..])
+}
+
+/// What follows the time, the period, the event and the frame, and whether all of it was understood.
+fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_timed: bool) -> (Header<'a>, bool) {
+    // `-F +misc`; kernel, user, hypervisor, guest, and what a switch was.
+    let is_misc = |word: &[u8]| word.len() <= 3 && word.iter().all(|b| b"KUHGgMESs".contains(b));
+    if !is_timed && list.len() > next + 1 && is_misc(list[next].1) {
         next += 1;
     }
-    let (event, after) = event(line, &list[next..])?;
-    let rest = line[after..].trim_ascii();
-    let frame = is_frame(rest).then_some(rest);
-    Some(Header { comm, pid, tid, cpu, time, period, event, frame })
+    let mut header = BARE;
+    let ends_event = |i: usize| list.get(i).is_some_and(|word| word.1.ends_with(b":"));
+    let is_address =
+        |i: usize| list.get(i).is_some_and(|word| word.1.len() >= 6) && frame_from(line, list, i).is_some();
+    let is_period = |i: usize| ends_event(i + 1) || is_address(i + 1) || !is_address(i);
+    if let Some(n) = list.get(next).and_then(|word| integer(word.1)).filter(|_| is_period(next)) {
+        header.period = u64::try_from(n).unwrap_or(1);
+        next += 1;
+    }
+    header.frame = frame_from(line, list, next);
+    if next < list.len() && header.frame.is_none() {
+        // Without a time before it an event is a single word.
+        let end = if is_timed { list.len() } else { next + 1 };
+        let Some((event, end)) = event(line, &list[next..end]) else { return (header, false) };
+        header.event = event;
+        next = list.iter().position(|word| word.0 >= end).unwrap_or(list.len());
+        header.frame = frame_from(line, list, next);
+    }
+    let is_understood = next >= list.len() || header.frame.is_some() || is_event(header.event);
+    (header, is_understood)
+}
+
+/// The frame that a line ends with from a word on: it looks like one, or stands in an address's column.
+fn frame_from<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Option<&'a [u8]> {
+    let (at, word) = *list.get(i)?;
+    let rest = line[at..].trim_ascii();
+    let is_hex = word.iter().all(u8::is_ascii_hexdigit);
+    (is_frame(rest) || (is_hex && width(list, i) >= ADDRESS)).then_some(rest)
+}
+
+/// Columns of a word and the blanks before it.
+fn width(list: &[(usize, &[u8])], i: usize) -> usize {
+    let end = |word: &(usize, &[u8])| word.0 + word.1.len();
+    let before = i.checked_sub(1).and_then(|i| list.get(i)).map_or(0, end);
+    list.get(i).map_or(0, end) - before
+}
+
+/// `pid` or `pid/tid`.
+fn task(word: &[u8]) -> Option<(i32, i32)> {
+    let (pid, tid) = match memchr::memchr(b'/', word) {
+        Some(slash) => (integer(&word[..slash])?, integer(&word[slash + 1..])?),
+        None => (integer(word)?, integer(word)?),
+    };
+    Some((i32::try_from(pid).ok()?, i32::try_from(tid).ok()?))
+}
+
+/// `[001]`.
+fn cpu(word: &[u8]) -> Option<u32> {
+    let number = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    integer(number).and_then(|number| u32::try_from(number).ok())
 }
 
 /// The word of `pid` or `pid/tid` before the time, its numbers, and the CPU.
 fn ids(before: &[(usize, &[u8])]) -> Option<(usize, i32, i32, u32)> {
     let mut last = before.len().checked_sub(1)?;
-    let mut cpu = 0;
-    // Between CPU and time there may be flags (`-F +flags`, `-F +misc`).
-    for _ in 0..2 {
-        let word = before[last].1;
-        if let Some(number) = word.strip_prefix(b"[").and_then(|w| w.strip_suffix(b"]")).and_then(integer) {
-            cpu = u32::try_from(number).ok()?;
-            last = last.checked_sub(1)?;
-            break;
-        }
+    // Before the time there may be flags (`-F +misc`).
+    if cpu(before[last].1).is_none() && task(before[last].1).is_none() {
+        last = last.checked_sub(1)?;
     }
-    let word = before[last].1;
-    let (pid, tid) = match memchr::memchr(b'/', word) {
-        Some(slash) => (integer(&word[..slash])?, integer(&word[slash + 1..])?),
-        None => (integer(word)?, integer(word)?),
-    };
-    (last > 0).then_some((last, i32::try_from(pid).ok()?, i32::try_from(tid).ok()?, cpu))
+    let on = cpu(before[last].1);
+    if on.is_some() {
+        last = last.checked_sub(1)?;
+    }
+    let (pid, tid) = task(before[last].1)?;
+    Some((last, pid, tid, on.unwrap_or(0)))
 }
 
 /// The event's name and where it ends. Names of events with terms may hold spaces.
@@ -101,16 +266,18 @@ fn event<'a>(line: &'a [u8], list: &[(usize, &'a [u8])]) -> Option<(&'a [u8], us
     Some((&line[start..end - 1], end))
 }
 
-/// `ip sym+0xoff (dso)`.
+/// `ip sym+0xoff (dso)`, of which only the address must be there, as long as perf prints it.
 fn is_frame(text: &[u8]) -> bool {
-    let Some(space) = memchr::memchr(b' ', text) else { return false };
-    text.ends_with(b")") && space >= 1 && text[..space].iter().all(u8::is_ascii_hexdigit)
+    let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+    let is_address = (1..=16).contains(&end) && text[..end].iter().all(u8::is_ascii_hexdigit);
+    // A short word of hexadecimal digits may be anything; a number, a comm.
+    is_address && (end >= 12 || text.ends_with(b")") || text[end..].starts_with(b" [unknown]"))
 }
 
 /// The sample that a first line begins.
 pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
-    if let Some(id) = header.frame.and_then(|f| frame(f, names, batch)) {
+    if let Some(id) = header.frame.and_then(|text| frame(text, names, batch)) {
         batch.stack_frames.push(id);
     }
     let frames = from..batch.stack_frames.len() as u32;
@@ -121,20 +288,32 @@ pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> Name
         cpu: header.cpu,
         time: header.time,
         period: header.period,
-        event: names.event(header.event, batch),
+        event: names.event(if header.event.is_empty() { NAMELESS } else { header.event }, batch),
         frames,
         closed: header.frame.is_some(),
     }
 }
 
-/// Takes in a frame's line; `None` when it is none.
+/// The event of texts that name none.
+const NAMELESS: &[u8] = b"samples";
+
+/// A sample of which nothing is known but the frames that follow.
+pub fn anonymous(names: &mut Names, batch: &mut Batch) -> NamedSample {
+    sample(&BARE, names, batch)
+}
+
+/// Takes in a frame's line, `ip [sym[+0xoff]] [(dso)]`; `None` when it is none.
 pub fn frame(line: &[u8], names: &mut Names, batch: &mut Batch) -> Option<u32> {
     let text = line.trim_ascii();
-    let space = memchr::memchr(b' ', text)?;
-    let ip = u64::from_str_radix(std::str::from_utf8(&text[..space]).ok()?, 16).ok()?;
-    let rest = text[space + 1..].trim_ascii();
-    let open = matching_paren(rest)?;
-    let (name, dso) = (rest[..open].trim_ascii(), &rest[open + 1..rest.len() - 1]);
+    let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+    let ip = u64::from_str_radix(std::str::from_utf8(&text[..end]).ok()?, 16).ok()?;
+    let rest = text[end..].trim_ascii();
+    let (name, dso) = match matching_paren(rest) {
+        Some(open) => (rest[..open].trim_ascii(), &rest[open + 1..rest.len() - 1]),
+        None if ip >= KERNEL => (rest, &b"[kernel.kallsyms]"[..]),
+        None => (rest, &b"[unknown]"[..]),
+    };
+    let name = if name.is_empty() { b"[unknown]" } else { name };
     let plus = name.windows(3).rposition(|w| w == b"+0x");
     let name = match plus {
         Some(at) if name[at + 3..].iter().all(u8::is_ascii_hexdigit) => &name[..at],
@@ -151,8 +330,11 @@ pub fn frame(line: &[u8], names: &mut Names, batch: &mut Batch) -> Option<u32> {
     Some(names.frame(&key, batch, || describe(name, dso, ip, false)))
 }
 
-/// Where the last parenthesis group of a line opens: a DSO's path may hold parentheses itself, such
-/// as ` (deleted)`.
+/// Where kernels of 64 bits begin.
+const KERNEL: u64 = 0xffff_8000_0000_0000;
+
+/// Where the last parenthesis group of a line opens, behind a blank: a DSO's path may hold parentheses itself, such
+/// as ` (deleted)`, and a function that is printed without its DSO may end with its arguments.
 fn matching_paren(text: &[u8]) -> Option<usize> {
     if !text.ends_with(b")") {
         return None;
@@ -165,7 +347,7 @@ fn matching_paren(text: &[u8]) -> Option<usize> {
             _ => {}
         }
         if depth == 0 {
-            return Some(i);
+            return (i == 0 || text[i - 1] == b' ').then_some(i);
         }
     }
     None
@@ -179,7 +361,7 @@ fn describe(name: &[u8], dso: &[u8], ip: u64, unknown: bool) -> NamedFrame {
         "[guest.kernel.kallsyms]" => DsoKind::Guest,
         d if d.starts_with("bpf_prog_") => DsoKind::Bpf,
         d if d.ends_with(".ko") || d.contains(".ko.") => DsoKind::Module,
-        d if d.starts_with('[') && ip >= 0xffff_8000_0000_0000 => DsoKind::Module,
+        d if d.starts_with('[') && ip >= KERNEL => DsoKind::Module,
         d if d.starts_with("/tmp/perf-") && d.ends_with(".map") => DsoKind::Anon,
         d if d.starts_with('/') => DsoKind::File,
         _ => DsoKind::Unknown,
@@ -191,6 +373,13 @@ fn describe(name: &[u8], dso: &[u8], ip: u64, unknown: bool) -> NamedFrame {
 mod tests {
     use super::*;
 
+    fn header(text: &[u8]) -> Option<Header<'_>> {
+        match line(text) {
+            Line::Sample(header) if !header.is_bare => Some(header),
+            _ => None,
+        }
+    }
+
     #[test]
     fn comms_of_any_shape() {
         let h = header(b"a 1 [b] 12/13 [002] 7.000001: 99 cycles: ").expect("header");
@@ -199,6 +388,103 @@ mod tests {
         assert_eq!((h.event, h.period), (&b"page-faults/call-graph=fp/"[..], 1));
         assert_eq!(header(b"hello 12 world"), None);
         assert_eq!(header(b""), None);
+    }
+
+    #[test]
+    fn lines_of_few_fields() {
+        // (line, comm, tid, time, period, event, frame)
+        type Want = (&'static str, &'static str, i32, u64, u64, &'static str, bool);
+        let wants: [Want; 26] = [
+            (
+                "ls 15242 U     44642.628603:     200000 cpu-clock: ",
+                "ls",
+                15242,
+                44_642_628_603_000,
+                200_000,
+                "cpu-clock",
+                false,
+            ),
+            ("44642.5: ", "", -1, 44_642_500_000_000, 1, "", false),
+            ("ls 44642.5: cpu-clock: ", "ls", -1, 44_642_500_000_000, 1, "cpu-clock", false),
+            ("              ls 15242 44642.5: ", "ls", 15242, 44_642_500_000_000, 1, "", false),
+            ("ls 15242     200000 cpu-clock: ", "ls", 15242, 0, 200_000, "cpu-clock", false),
+            ("a b 15/16 [001] cpu-clock: ", "a b", 16, 0, 1, "cpu-clock", false),
+            ("              ls 15141  ffffffff81621723 __alloc_frozen_pages_noprof", "ls", 15141, 0, 1, "", true),
+            ("              ls 15141      5560084a2753 [unknown]", "ls", 15141, 0, 1, "", true),
+            (" ffffffff81621723 __alloc_frozen_pages_noprof", "", -1, 0, 1, "", true),
+            (
+                "              sh 15150 sched:sched_stat_runtime: comm=sh pid=15150",
+                "sh",
+                15150,
+                0,
+                1,
+                "sched:sched_stat_runtime",
+                false,
+            ),
+            (
+                "              sh 15150 [001] 4.5: sched:sched_switch: prev_comm=sh (x)",
+                "sh",
+                15150,
+                4_500_000_000,
+                1,
+                "sched:sched_switch",
+                false,
+            ),
+            ("15242/15242 [000] 4.5: cpu-clock: ", "", 15242, 4_500_000_000, 1, "cpu-clock", false),
+            ("ls 15242 [003] ", "ls", 15242, 0, 1, "", false),
+            ("              ls           401000 main", "ls", -1, 0, 1, "", true),
+            ("              ls 15242           401000 main", "ls", 15242, 0, 1, "", true),
+            ("              ls     401000 cycles: ", "ls", -1, 0, 401_000, "cycles", false),
+            (
+                "ls 15242 4.5:    1001001 cpu-clock:     5560084a2753 f (ls)",
+                "ls",
+                15242,
+                4_500_000_000,
+                1_001_001,
+                "cpu-clock",
+                true,
+            ),
+            ("ls 15242 4.5:    1001001     5560084a2753 f (ls)", "ls", 15242, 4_500_000_000, 1_001_001, "", true),
+            ("ls 15242 4.5:    401000 f (ls)", "ls", 15242, 4_500_000_000, 1, "", true),
+            ("              sh 15150 comm=sh pid=15150 [ns]", "sh", 15150, 0, 1, "", false),
+            ("              sh comm=sh pid=15150 [ns]", "sh", -1, 0, 1, "", false),
+            ("              sh", "sh", -1, 0, 1, "", false),
+            ("cpu-clock: ", "", -1, 0, 1, "cpu-clock", false),
+            (" raw_syscalls:sys_exit: NR 0 = 0", "", -1, 0, 1, "raw_syscalls:sys_exit", false),
+            ("sched:sched_switch: prev_comm=a b", "", -1, 0, 1, "sched:sched_switch", false),
+            ("cpu-clock:  ffffffff81621723 __alloc ([kernel.kallsyms])", "", -1, 0, 1, "cpu-clock", true),
+        ];
+        for (text, comm, tid, time, period, event, frame) in wants {
+            let h = header(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+            let got = (h.comm, h.tid, h.time, h.period, h.event, h.frame.is_some());
+            assert_eq!(got, (comm.as_bytes(), tid, time, period, event.as_bytes(), frame), "{text}");
+        }
+        for bare in ["ls ", "ls 15242 ", "ls 15242     200000 ", "mine: "] {
+            assert!(matches!(line(bare.as_bytes()), Line::Sample(Header { is_bare: true, .. })), "{bare}");
+        }
+        for record in ["sh  0 [000]  0.000000: PERF_RECORD_COMM: sh:2/2", "0 0 PERF_RECORD_FINISHED_ROUND"] {
+            assert_eq!(line(record.as_bytes()), Line::Record);
+        }
+        assert_eq!(line(b"  cpu-features.c:251"), Line::Other);
+    }
+
+    #[test]
+    fn frames_of_few_fields() {
+        let mut batch = Batch::default();
+        let mut names = Names::default();
+        for text in ["\t 153e0 update", "\tffffffff81b9764c f(int)+0xc", "\t 153e0", "\t 1 f(int)", "\t 2 g (inlined)"]
+        {
+            assert!(frame(text.as_bytes(), &mut names, &mut batch).is_some(), "{text}");
+        }
+        let got: Vec<(&str, &str)> = batch.names.iter().map(|n| (&*n.name, &*n.dso)).collect();
+        let want = [
+            ("update", "[unknown]"),
+            ("f(int)", "[kernel.kallsyms]"),
+            ("[unknown]", "[unknown]"),
+            ("f(int)", "[unknown]"),
+            ("g", "inlined"),
+        ];
+        assert_eq!(got, want);
     }
 
     #[test]

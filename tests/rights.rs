@@ -5,19 +5,27 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{allowed, may_change_the_machine, skipped};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 
+/// Whoever sets the kernel's level or goes by it has it alone.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// The kernel's level as it was, put back when this is dropped.
-struct Level(String);
+struct Level {
+    before: String,
+    _alone: MutexGuard<'static, ()>,
+}
 
 impl Level {
     fn take() -> Option<Self> {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::fs::read_to_string(PARANOID).ok()?;
         std::fs::write(PARANOID, before.trim()).ok()?;
-        Some(Self(before))
+        Some(Self { before, _alone })
     }
 
     fn set(&self, level: i32) {
@@ -27,7 +35,7 @@ impl Level {
 
 impl Drop for Level {
     fn drop(&mut self) {
-        let _ = std::fs::write(PARANOID, self.0.trim());
+        let _ = std::fs::write(PARANOID, self.before.trim());
     }
 }
 
@@ -103,6 +111,15 @@ fn each_level_sees_what_the_readme_says() {
         }
         let _ = std::fs::remove_file(dir.path().join("all.data"));
     }
+    // Kernels as they come know no level above 2; those of some distributions let root alone in there.
+    level.set(4);
+    let mut own = as_user(NOBODY, &program, dir.path(), "");
+    own.args(["record", "-e", "cpu-clock", "-o"]).arg(dir.path().join("four.data")).args(["--", "true"]);
+    let works = own.output().expect("ran").status.success();
+    let output = as_user(NOBODY, &program, dir.path(), "").arg("doctor").output().expect("ran");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.contains("only root may use perf events"), !works, "{said}");
+    assert_eq!(said.contains("own processes, user code only"), works, "{said}");
     // Tracepoints need their formats, which tracefs shows to root alone unless it is mounted otherwise.
     let tracefs = std::fs::metadata("/sys/kernel/tracing");
     let hidden = tracefs.is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o005 == 0);
@@ -233,6 +250,7 @@ fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
     std::fs::set_permissions(dir.path(), open).expect("opened");
     let program = dir.path().join("perfprof-tui");
     std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
     if !matches!(paranoid.trim(), "0" | "1" | "2") {
         return skipped(NAME, "kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");

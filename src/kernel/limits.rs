@@ -5,6 +5,7 @@ use std::path::Path;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::procfs;
+use super::sys::{self, Errno};
 
 pub const CAP_DAC_READ_SEARCH: u32 = 2;
 pub const CAP_SYS_PTRACE: u32 = 19;
@@ -23,7 +24,10 @@ pub struct Rights {
     pub caps: u64,
     pub seccomp: u64,
     /// The errno of the null probe when the system call is blocked.
-    pub blocked: Option<super::sys::Errno>,
+    pub blocked: Option<Errno>,
+    /// Whether this user may not even sample the user code of own processes, as kernels of Debian and Ubuntu have it
+    /// from some level on; others know no level above 2.
+    pub shut_out: bool,
     pub lockdown: String,
 }
 
@@ -37,7 +41,8 @@ impl Rights {
             mlock_kb: procfs::sysctl("kernel/perf_event_mlock_kb").unwrap_or(516),
             caps: procfs::effective_caps(),
             seccomp: procfs::seccomp_mode(),
-            blocked: super::sys::probe().err(),
+            blocked: sys::probe().err(),
+            shut_out: matches!(sys::own_code(), Err(Errno::ACCESS | Errno::PERM)),
             lockdown: procfs::line("/sys/kernel/security/lockdown").unwrap_or_default(),
         }
     }
@@ -54,9 +59,9 @@ impl Rights {
         self.caps >> cap & 1 == 1
     }
 
-    /// CAP_PERFMON or CAP_SYS_ADMIN, which lift perf_event_paranoid up to 2.
+    /// CAP_PERFMON or CAP_SYS_ADMIN, to which perf_event_paranoid says nothing where they are let in at all.
     pub fn privileged(&self) -> bool {
-        self.has(CAP_SYS_ADMIN) || (self.has(CAP_PERFMON) && self.paranoid < 3)
+        !self.shut_out && (self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON))
     }
 
     /// Whether CPUs can be sampled whole, not only own processes.
@@ -140,6 +145,7 @@ mod tests {
             caps,
             seccomp: 0,
             blocked: None,
+            shut_out: false,
             lockdown: String::new(),
         }
     }
@@ -168,7 +174,9 @@ mod tests {
         assert!(rights(1, &[]).kernel() && !rights(1, &[]).system_wide());
         assert!(rights(0, &[]).system_wide());
         assert!(rights(2, &[CAP_PERFMON]).system_wide());
-        assert!(!rights(3, &[CAP_PERFMON]).system_wide(), "Debian's level 3 wants CAP_SYS_ADMIN");
+        assert!(rights(4, &[CAP_PERFMON]).system_wide(), "the kernel knows no level above 2");
+        let debian = Rights { shut_out: true, ..rights(3, &[CAP_PERFMON]) };
+        assert!(!debian.system_wide() && !debian.kernel(), "Debian's level 3 wants CAP_SYS_ADMIN");
         assert!(rights(3, &[CAP_SYS_ADMIN]).system_wide());
         assert!(!rights(0, &[]).kernel_names() && rights(0, &[CAP_SYSLOG]).kernel_names());
     }

@@ -13,7 +13,7 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG};
+use super::limits::{CAP_BPF, CAP_PERFMON, CAP_SYSLOG, Rights};
 
 /// A capability that sampling wants, which opens nobody's files (capabilities(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,33 @@ pub const PROGRAM: &str = "$(command -v perfprof-tui)";
 /// The command that gives them to the program's file.
 pub fn setcap() -> String {
     format!("setcap {}=ep {PROGRAM}", WANTED.map(|one| one.name).join(","))
+}
+
+/// Why /proc/kallsyms shows no addresses, and what changes that (`kallsyms_show_value` in kernel/ksyms_common.c).
+pub fn names_hidden(rights: &Rights) -> (String, String) {
+    let restrict = rights.kptr_restrict;
+    let lend = setcap();
+    match restrict {
+        _ if rights.kernel_names() => (
+            "kernel addresses are hidden, although this user may see them on a machine of its own".to_owned(),
+            "Run as root outside of the container.".to_owned(),
+        ),
+        2.. => (
+            format!("kernel.kptr_restrict is {restrict}, which hides kernel addresses from root, too"),
+            "sysctl kernel.kptr_restrict=1, and run as root".to_owned(),
+        ),
+        1 => (
+            format!("kernel.kptr_restrict is {restrict} and this user has no CAP_SYSLOG"),
+            format!("Run as root, or sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1, or {lend}"),
+        ),
+        _ => (
+            format!(
+                "kernel.perf_event_paranoid is {}, which hides kernel addresses where there is no CAP_SYSLOG",
+                rights.paranoid
+            ),
+            format!("Run as root, or sysctl kernel.perf_event_paranoid=1, or {lend}"),
+        ),
+    }
 }
 
 /// What was lent to this process beyond [`WANTED`], and given up; `None` where its caller's rights are its own.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 pub use rustix::io::Errno;
 
-use super::attr::Attr;
+use super::attr::{Attr, Flag, SW_DUMMY, TYPE_SOFTWARE};
 use super::bpf::{LoadError, Loaded, Program};
 use super::ring::Ring;
 
@@ -157,6 +157,13 @@ pub fn probe() -> Result<(), Errno> {
         (0.., _) | (_, Errno::FAULT) => Ok(()),
         (_, errno) => Err(errno),
     }
+}
+
+/// Whether an event of the user code of this process alone can be had, which wants no rights on kernels as they come.
+pub fn own_code() -> Result<(), Errno> {
+    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
+    attr.set(Flag::ExcludeKernel, true);
+    RealSys.open(&attr, 0, -1, None, None).map(drop)
 }
 
 fn last_errno() -> Errno {

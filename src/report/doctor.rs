@@ -58,11 +58,10 @@ pub fn examine() -> Vec<Item> {
 
 /// What follows from paranoia, capabilities and seccomp alone.
 pub fn rights_items(rights: &Rights) -> Vec<Item> {
-    if rights.blocked.is_some() {
-        let (reason, remedy) = refusal(rights);
+    let (reason, remedy) = refusal(rights);
+    if rights.blocked.is_some() || rights.shut_out {
         return vec![item("perf_event_open", State::Bad, reason, remedy)];
     }
-    let (reason, remedy) = refusal(rights);
     let level = format!("kernel.perf_event_paranoid is {}", rights.paranoid);
     let by_right = if rights.has(CAP_SYS_ADMIN) { "root" } else { "CAP_PERFMON" };
     let mut items = vec![item("perf_event_open", State::Good, "the system call is reachable", "")];
@@ -143,12 +142,10 @@ fn tracefs(root: std::io::Result<()>) -> Item {
 fn kernel_names(rights: &Rights) -> Item {
     match rights.kernel_names() {
         true => item("kernel names", State::Good, "/proc/kallsyms shows addresses", ""),
-        false => item(
-            "kernel names",
-            State::Bad,
-            format!("kernel.kptr_restrict is {}: kernel functions have no names", rights.kptr_restrict),
-            "sysctl kernel.kptr_restrict=0, or CAP_SYSLOG, or run as root",
-        ),
+        false => {
+            let (why, remedy) = privilege::names_hidden(rights);
+            item("kernel names", State::Bad, format!("{why}: kernel functions have no names"), remedy)
+        }
     }
 }
 
@@ -241,20 +238,25 @@ mod tests {
             caps,
             seccomp: 0,
             blocked: None,
+            shut_out: false,
             lockdown: String::new(),
         }
     }
 
     #[test]
     fn every_refusal_has_its_remedy() {
-        for rights in [rights(2, 0), rights(4, 1 << CAP_PERFMON), rights(1, 0)] {
+        let shut_out = Rights { shut_out: true, ..rights(4, 1 << CAP_PERFMON) };
+        for rights in [rights(2, 0), rights(4, 0), shut_out.clone(), rights(1, 0)] {
             for i in rights_items(&rights) {
                 assert_eq!(i.state == State::Good, i.remedy.is_empty(), "{i:?}");
             }
         }
         let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..rights(2, 0) };
         assert!(text(&rights_items(&seccomp)).contains("--cap-add PERFMON"));
-        assert!(text(&rights_items(&rights(4, 1 << CAP_PERFMON))).contains("only root"));
+        let refused = text(&rights_items(&shut_out));
+        assert!(refused.contains("only root") && refused.lines().count() == 2, "nothing else is said: {refused}");
+        let level = text(&rights_items(&rights(4, 0)));
+        assert!(!level.contains("only root") && level.contains("own processes, user code only"), "{level}");
         assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == State::Good));
     }
 
@@ -275,7 +277,14 @@ mod tests {
     #[test]
     fn missing_parts_are_named() {
         assert_eq!(hardware(false).state, State::Limited);
-        assert_eq!(kernel_names(&rights(2, 0)).state, State::Bad);
+        for (kptr_restrict, paranoid, caps) in [(0, 2, 0), (1, 1, 0), (2, -1, u64::MAX)] {
+            let names = kernel_names(&Rights { kptr_restrict, ..rights(paranoid, caps) });
+            let cause = if kptr_restrict == 0 { "perf_event_paranoid is 2" } else { "kptr_restrict is" };
+            assert!(names.state == State::Bad && names.found.contains(cause), "{names:?}");
+            // No setting is asked for that is in force.
+            let asked = format!("kptr_restrict={kptr_restrict}");
+            assert!(!names.remedy.contains(&asked), "{names:?}");
+        }
         assert_eq!(
             tracefs(Err(std::io::ErrorKind::NotFound.into())).remedy,
             "mount -t tracefs nodev /sys/kernel/tracing"

@@ -16,6 +16,7 @@ use super::loaded::Loaded;
 use super::shares::Shares;
 use super::table::{Symbol, SymbolTable};
 use super::{door, elf, places};
+use crate::kernel::limits::Rights;
 use crate::kernel::privilege;
 use crate::perfdata::unpack::Purse;
 use crate::record::kinds::BuildId;
@@ -363,7 +364,10 @@ impl Resolver {
                     Some(path) if path != Path::new("/proc/kallsyms") => {
                         format!("{} was read where addresses are hidden: all are 0", path.display())
                     }
-                    _ => "kernel addresses are hidden: sysctl kernel.kptr_restrict=0, or run as root".to_owned(),
+                    _ => {
+                        let (why, remedy) = privilege::names_hidden(&Rights::read());
+                        format!("{why}; {remedy}")
+                    }
                 };
                 self.problems.push((dso.id, why));
                 Loaded::new(Vec::new())

@@ -423,6 +423,7 @@ pub mod tests {
             caps: 0,
             seccomp: 0,
             blocked: None,
+            shut_out: paranoid > 2,
             lockdown: String::new(),
         }
     }

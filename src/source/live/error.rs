@@ -141,13 +141,13 @@ pub fn refusal(rights: &Rights) -> (String, String) {
             "Lockdown is chosen at boot; see /sys/kernel/security/lockdown.".into(),
         );
     }
-    let setcap = setcap();
-    if rights.paranoid >= 3 {
+    if rights.shut_out {
         return (
             format!("kernel.perf_event_paranoid is {}: only root may use perf events", rights.paranoid),
-            "Run as root, or sysctl kernel.perf_event_paranoid=-1 (at 3 and more CAP_PERFMON does not help).".into(),
+            "Run as root, or sysctl kernel.perf_event_paranoid=-1 (at this level CAP_PERFMON does not help).".into(),
         );
     }
+    let setcap = setcap();
     (
         format!("kernel.perf_event_paranoid is {} and this user has no CAP_PERFMON", rights.paranoid),
         format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {setcap}"),

@@ -1,7 +1,8 @@
 //! The kernel's own mappings as records: its text and its modules, as perf writes them at the
 //! start of a recording.
 
-use crate::kernel::procfs;
+use crate::kernel::limits::Rights;
+use crate::kernel::{privilege, procfs};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::{FileId, Mmap};
 use crate::record::{Layout, SampleId};
@@ -13,7 +14,8 @@ pub fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<String>)
     let trailer = layout.encode_trailer(&SampleId::default());
     let modules = kallsyms::modules();
     let Some(text) = text_start() else {
-        notes.push("kernel functions have no names: kernel addresses are hidden (sysctl kernel.kptr_restrict=0, or run as root)".to_owned());
+        let (why, remedy) = privilege::names_hidden(&Rights::read());
+        notes.push(format!("kernel functions have no names: {why}; {remedy}"));
         return;
     };
     let first_module = modules.iter().map(|m| m.start).filter(|s| *s > text).min();

@@ -154,7 +154,7 @@ impl Btf {
 
     /// Follows members from a type: the offsets to go, one for each pointer, and the type that is there.
     pub fn follow(&self, id: u32, path: &[&str]) -> Result<(Vec<u32>, u32), BtfError> {
-        let (mut offsets, mut id) = (Vec::new(), id);
+        let (mut offsets, mut id) = (Vec::<u32>::new(), id);
         for name in path {
             let inner = self.resolve(id);
             let through = self.kind(inner) == kind::PTR;
@@ -162,7 +162,7 @@ impl Btf {
             let missing = || BtfError::NoField(format!("{}.{name}", self.describe(of).0));
             let (bits, member) = self.member(of, name, 0).ok_or_else(missing)?;
             match offsets.last_mut() {
-                Some(last) if !through => *last += bits / 8,
+                Some(last) if !through => *last = last.saturating_add(bits / 8),
                 _ if through => offsets.push(bits / 8),
                 _ => return Err(missing()),
             }
@@ -191,7 +191,7 @@ impl Btf {
             match self.name(self.word(one)) {
                 b"" => {
                     if let Some((inner, found)) = self.member(member, name, depth + 1) {
-                        return Some((bits + inner, found));
+                        return Some((bits.checked_add(inner)?, found));
                     }
                 }
                 found if found == name.as_bytes() => return Some((bits, member)),
@@ -245,6 +245,18 @@ mod tests {
         assert_eq!((btf.offset("inner", &["y"]), btf.offset("outer", &["in", "y"])), (Ok(4), Ok(12)));
         assert_eq!(btf.offset("outer", &["z"]), Err(BtfError::NoField("outer.z".into())));
         assert!(btf.offset("nobody", &["x"]).is_err());
+    }
+
+    /// A structure in one without a name whose place is as large as a number gets.
+    #[test]
+    fn places_beyond_all_numbers_are_none() {
+        let mut bytes = small();
+        // The offsets of `in` and of what it is in.
+        for at in [24 + 4 * 14, 24 + 4 * 26] {
+            bytes[at..at + 4].fill(0xff);
+        }
+        let btf = Btf::parse(bytes).expect("parses");
+        assert_eq!(btf.offset("outer", &["in"]), Err(BtfError::NoField("outer.in".into())));
     }
 
     #[test]

@@ -543,3 +543,41 @@ fn a_jits_functions_are_named_while_it_runs() {
     let _ = child.wait();
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", child.id()));
 }
+
+/// What the CPUs did since samples were forgotten is a share of the time since then.
+#[test]
+fn the_busy_share_begins_anew_with_the_samples() {
+    let Some(events) = tracepoint("the_busy_share_begins_anew_with_the_samples", "cpu-clock") else { return };
+    let cpus = perfprof_tui::kernel::cpus::online().expect("CPUs").len();
+    let loads: Vec<Load> = (0..cpus.div_ceil(2)).map(|_| Load::start()).collect();
+    let engine = engine(events, Target::System);
+    let busy = |a: &Answer| a.by_cpu.busy.is_some_and(|busy| busy > 35.0);
+    wait(&engine, "two seconds", |a| a.elapsed_ns > 2_000_000_000 && busy(a));
+    let before = engine.answer().unfiltered.samples;
+    engine.send(Request::Clear);
+    // Of the time before, too, it would be a seventh of that.
+    let answer = wait(&engine, "new samples", |a| (30..before).contains(&a.unfiltered.samples));
+    assert!(answer.by_cpu.busy.is_some_and(|busy| busy > 20.0), "{:?} of {:?}", answer.by_cpu, answer.unfiltered);
+    engine.stop();
+    for load in loads {
+        load.end();
+    }
+}
+
+/// Time off the CPUs is made of switches: where the kernel leaves some out, that is said of it.
+#[test]
+fn what_is_made_of_filtered_events_says_so() {
+    let Some(events) = tracepoint("what_is_made_of_filtered_events_says_so", "sched:sched_switch") else { return };
+    let engine = engine(events, Target::System);
+    let off = |a: &Answer| a.events.iter().find(|e| e.name == "off-cpu").cloned();
+    let answer = wait(&engine, "switches", |a| off(a).is_some());
+    assert!(off(&answer).is_some_and(|off| off.note.is_none() && off.filter.is_none()));
+    change(&engine, 0, Change::Filter(Some("prev_pid > 7".to_owned()))).expect("filtered");
+    let answer = wait(&engine, "said", |a| off(a).is_some_and(|off| off.filter.is_some()));
+    let (note, filter) = off(&answer).map(|off| (off.note.unwrap_or_default(), off.filter)).expect("there");
+    assert_eq!(filter.as_deref(), Some("sched:sched_switch keeps only prev_pid > 7"));
+    assert!(note.contains("missing or too long"), "{note}");
+    change(&engine, 0, Change::Filter(None)).expect("unfiltered");
+    wait(&engine, "whole again", |a| off(a).is_some_and(|off| off.note.is_none() && off.filter.is_none()));
+    engine.stop();
+}

@@ -1,5 +1,6 @@
 //! The events of a session as their figures come in: samples, counts, rates, losses, states.
 
+use crate::event::plain;
 use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::perfdata::EventDesc;
 use crate::profile::{Acc, Ledger};
@@ -151,6 +152,21 @@ impl Events {
             }
         };
         self.rows.iter().enumerate().map(info).collect()
+    }
+}
+
+/// Says of events that are made of others, each with those, which filter of the kernel's they lack samples by.
+pub fn tell_filtered(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
+    for (event, made_of) in derived {
+        let filtered = |one: &u16| {
+            let info = infos.get(usize::from(*one))?;
+            info.filter.as_ref().map(|filter| format!("{} keeps only {filter}", plain(&info.name)))
+        };
+        let filters: Vec<String> = made_of.iter().filter_map(filtered).collect();
+        let Some(info) = infos.get_mut(usize::from(event)).filter(|_| !filters.is_empty()) else { continue };
+        let by = filters.join(", ");
+        info.note = Some(format!("{by}: times that begin or end in what it leaves out are missing or too long"));
+        info.filter = Some(by);
     }
 }
 

@@ -75,6 +75,12 @@ impl Core {
         self.events.push(EventDesc::derived(name));
     }
 
+    /// Each event that is made of others, with those.
+    pub fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
+        let off_cpu = self.off_cpu.iter().map(|off| (off.event, off.made_of().to_vec()));
+        off_cpu.chain(self.pairs.iter().map(|pairing| (pairing.event, pairing.made_of().to_vec())))
+    }
+
     /// Makes the fields of a tracepoint known to the profile.
     pub(super) fn learn_format(&mut self, event: usize) {
         // The scheduler's statistics count their delay as their period (`__perf_count` in

@@ -52,6 +52,11 @@ impl OffCpu {
         })
     }
 
+    /// The events that it is made of.
+    pub fn made_of(&self) -> [u16; 1] {
+        [self.switch]
+    }
+
     /// Reads a sample's switch.
     pub fn switch(&self, event: u16, raw: &[u8]) -> Option<Switch> {
         if event != self.switch {

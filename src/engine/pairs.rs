@@ -72,6 +72,11 @@ pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin, known: &[Pair
 }
 
 impl Pairing {
+    /// The events that it is made of.
+    pub fn made_of(&self) -> [u16; 2] {
+        [self.begin, self.end]
+    }
+
     fn new(
         events: &[EventDesc],
         tracing: &[u8],

@@ -19,7 +19,7 @@ use crate::query::{Answer, Data, Progress, Question};
 use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
-use crate::engine::events::Events;
+use crate::engine::events::{Events, tell_filtered};
 use crate::engine::fetch;
 use crate::engine::ingest::Ingest;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
@@ -74,6 +74,8 @@ pub struct Worker {
     view: View,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
+    /// When samples were forgotten on request, or 0.
+    cleared_at: u64,
     /// What is sampled, without the events, and since when that is so.
     facts: Changed,
     changed_at: u64,
@@ -131,6 +133,7 @@ impl Worker {
             view: View::default(),
             cpus: None,
             frozen_at: None,
+            cleared_at: 0,
             facts: Changed { events: Vec::new(), ..Changed::from(info) },
             changed_at: 0,
             expected: 0.0,
@@ -364,6 +367,7 @@ impl Worker {
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
         self.view.outdated();
         self.cpus = None;
+        self.cleared_at = monotonic_ns();
         self.fresh_question = true;
         self.next_publish = 0;
     }
@@ -424,7 +428,8 @@ impl Worker {
         let ledger = self.ledger();
         let core = self.ingest.core();
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
-        let events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
+        let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
+        tell_filtered(&mut events, core.derived());
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         let seconds = core.rates.len().saturating_sub(RATES);
@@ -485,7 +490,7 @@ impl Worker {
         let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
         let frequency = if steady { self.facts.frequency } else { 0 };
         // Not up to the newest sample: where all is idle none come.
-        let window = until.saturating_sub(self.ingest.core().start).min(cpus::WINDOW_NS);
+        let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
         let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
         let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
         CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, ..answer }

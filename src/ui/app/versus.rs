@@ -166,6 +166,15 @@ impl App {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
+    /// What the samples are that the view leaves out.
+    pub fn left_out(&self) -> impl Iterator<Item = &'static str> {
+        let filtered = self.filter.is_some() || self.zooms.iter().any(|z| z.range.is_none());
+        let past = self.baseline.as_ref().is_some_and(|mark| matches!(mark.of, Of::Past(_)));
+        let timed = past || self.range().is_some() || self.age != Age::All;
+        let reasons = [(self.hide_idle, "idle"), (filtered, "filtered"), (timed, "of other times")];
+        reasons.into_iter().filter(|(on, _)| *on).map(|(_, word)| word)
+    }
+
     /// Everything that narrows the view, as one filter.
     pub fn whole_filter(&self) -> Option<String> {
         joined(self.asked_filter().into_iter().chain(self.range().map(clause)))

@@ -332,7 +332,9 @@ fn words(app: &App, theme: &Theme, item: Option<&Item>, room: usize) -> Vec<(Str
 
 fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
     let Some(meter) = &event.meter else {
-        return vec![(format!("{} samples of {}", thousands(event.total.samples), event.name), theme.text)];
+        let mut lines = vec![(format!("{} samples of {}", thousands(event.total.samples), event.name), theme.text)];
+        lines.extend(event.note.iter().flat_map(|note| wrap(note, room)).map(|text| (text, theme.warning)));
+        return lines;
     };
     let state = &meter.state;
     let mut lines = Vec::new();

@@ -157,27 +157,12 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(filter) = &app.filter {
         trail.push(format!("view: {filter}"));
     }
-    let hidden = if app.hide_idle { "idle hidden" } else { "" };
-    let share = app.answer.total.percent_of(&app.answer.unfiltered);
-    let narrowed = app.answer.unfiltered.samples > 0 && app.answer.total.samples < app.answer.unfiltered.samples;
     if let Some(mark) = &app.baseline {
         trail.push(format!("against {}, {}", mark.label, app.per.words()));
     }
     trail.extend(app.age_shown());
-    let mut right = String::new();
-    if !trail.is_empty() {
-        right = format!("all › {}", trail.join(" › "));
-    }
-    if narrowed {
-        let sep = if right.is_empty() { "" } else { "  " };
-        right.push_str(&format!(
-            "{sep}{} of all{}",
-            percent(share),
-            if hidden.is_empty() { "" } else { ", idle hidden" }
-        ));
-    }
-    let right = clean(&right).into_owned();
     let room = usize::from(area.width.saturating_sub(x + 1));
+    let right = narrowed(app, &trail, room);
     let right_width = width(&right).min(room);
     let spark_room = room.saturating_sub(right_width + 9);
     if spark_room >= 12 {
@@ -193,6 +178,24 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     let at = area.width.saturating_sub(right_width as u16 + 1).max(x);
     put(buffer, area, at, 0, &right, theme.warning);
+}
+
+/// What narrows the view, how much of all samples of the event is left, and what the rest is: as much of it as there is
+/// room for.
+fn narrowed(app: &App, trail: &[String], room: usize) -> String {
+    let (seen, all) = (app.answer.total, app.answer.unfiltered);
+    let by =
+        if trail.is_empty() { String::new() } else { clean(&format!("all › {}", trail.join(" › "))).into_owned() };
+    if all.samples == 0 || seen.samples >= all.samples {
+        return fit_end(&by, room + 1).into_owned();
+    }
+    let gap = if by.is_empty() { "" } else { "  " };
+    let share = format!("{by}{gap}{} of all", percent(seen.percent_of(&all)));
+    let rest = app.left_out().collect::<Vec<_>>().join(" or ");
+    let whole = if rest.is_empty() { share.clone() } else { format!("{share}, rest {rest}") };
+    let fitting = [whole, share].into_iter().find(|text| width(text) <= room);
+    // One that is cut needs no blank behind it.
+    fitting.unwrap_or_else(|| fit_end(if by.is_empty() { "…" } else { &by }, room + 1).into_owned())
 }
 
 /// What stands out, on every screen, and the key that leads there.

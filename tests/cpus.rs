@@ -4,7 +4,9 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::harness::Harness;
 use common::{allowed, data, program, run, skipped};
@@ -189,6 +191,41 @@ fn the_time_in_softirqs_is_measured_live() {
     let sum: f64 =
         last.as_array().expect("CPUs").iter().map(|c| timer(c) + c["time_sched"].as_f64().unwrap_or(0.0)).sum();
     assert!(sum > 0.0, "no softirq in three seconds: {last}");
+}
+
+/// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.
+#[test]
+fn a_softirq_is_named_where_there_is_no_screen() {
+    const NAME: &str = "a_softirq_is_named_where_there_is_no_screen";
+    if !allowed(NAME) {
+        return;
+    }
+    let cpu = *perfprof_tui::kernel::cpus::online().expect("CPUs").last().expect("a CPU");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut own = rustix::thread::CpuSet::new();
+            own.set(cpu as usize);
+            rustix::thread::sched_setaffinity(None, &own).expect("pinned");
+            let (from, to) = ["127.0.0.1:0"; 2].map(|at| UdpSocket::bind(at).expect("a socket")).into();
+            from.connect(to.local_addr().expect("an address")).expect("connected");
+            while !stop.load(Ordering::Relaxed) {
+                let _ = from.send(&[0; 1000]);
+            }
+        });
+        let lines = json(&["-n", "5", "--threshold", "1"]);
+        let text = run(program().args(["cpus", "-n", "4", "--threshold", "1", "--softirq-time"]));
+        stop.store(true, Ordering::Relaxed);
+        let findings = lines.iter().flat_map(|line| line["findings"].as_array().expect("findings"));
+        let named = findings.filter(|f| f["cpu"] == cpu && f["vector"] == "NET_RX").find(|f| f["function"].is_string());
+        let named = named.unwrap_or_else(|| panic!("{lines:?}"));
+        let words = format!("NET_RX ({})", named["function"].as_str().expect("a name"));
+        assert!(named["text"].as_str().is_some_and(|text| text.contains(&words)), "{named}");
+        assert!(!named["advice"].as_str().is_some_and(|advice| advice.contains("Enter")), "{named}");
+        let text = String::from_utf8(text.stdout).expect("text");
+        let found = text.lines().find(|line| line.starts_with(&format!("! CPU {cpu} softirq")));
+        assert!(found.is_some_and(|line| line.contains("; NET_RX (") && !line.contains("--softirq-time")), "{text}");
+    });
 }
 
 #[test]

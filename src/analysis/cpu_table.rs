@@ -234,7 +234,8 @@ impl<'a> CpuFacts<'a> {
         let mut parts: Vec<(u64, String)> = Vec::new();
         for slot in cpus::SOFTIRQ..cpus::SLOTS {
             let count = samples.counts[slot];
-            let name = VECTORS.get(slot.wrapping_sub(cpus::SOFTIRQ + 1)).copied().unwrap_or("of unknown vector");
+            let name =
+                VECTORS.get(slot.wrapping_sub(cpus::SOFTIRQ + 1)).copied().unwrap_or("before or between the vectors");
             let behind = self.samples.and_then(|s| s.behind(cpu, slot));
             let behind = behind.map_or_else(String::new, |b| format!(" ({} {})", b.name, share(b.samples)));
             // What rounds to nothing is not worth a word.

@@ -17,6 +17,9 @@ pub const EVENTS: [&str; 5] =
 const BUCKETS: usize = 80;
 /// Seconds of the latency map.
 pub const SECONDS: usize = 60;
+/// Seconds that what stands out is of.
+const RECENT: usize = 10;
+const SECOND: u64 = 1_000_000_000;
 /// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines,
 /// interrupts within interrupts.
 const MAX_LINES: usize = 4096;
@@ -165,6 +168,8 @@ pub struct Time {
     /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
     /// of it is published every second.
     pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,
+    /// Nanoseconds of the runs that ended in each of the last [`RECENT`] seconds, the newest last.
+    spent: VecDeque<u64>,
 }
 
 impl Time {
@@ -200,6 +205,30 @@ impl Times {
     /// Percent of a CPU's time.
     pub fn percent(&self, cpu: u32, what: What) -> f64 {
         self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
+    }
+
+    /// Percent of a CPU's time in the last [`RECENT`] seconds, or in what there is of them.
+    pub fn recent(&self, cpu: u32, what: What) -> f64 {
+        let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
+        let filling = self.elapsed % SECOND;
+        100.0 * spent as f64 / self.elapsed.min((RECENT as u64 - 1) * SECOND + filling).max(1) as f64
+    }
+
+    /// The vector that took most of a CPU's time lately, and its share; `None` where none ran.
+    pub fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
+        let softirqs = self.list.range((cpu, What::Softirq(0))..=(cpu, What::Softirq(u32::MAX)));
+        let shares = softirqs.filter_map(|((_, what), _)| match what {
+            What::Softirq(vector) => Some((*vector, self.recent(cpu, *what))),
+            What::Irq(_) => None,
+        });
+        shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+    }
+
+    /// All softirqs, or all interrupts, of a CPU in percent of its time lately.
+    pub fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
+        let of = |what: &&What| matches!(what, What::Irq(_)) == irqs;
+        let own = self.list.keys().filter(|(c, _)| *c == cpu).map(|(_, what)| what);
+        own.filter(of).map(|what| self.recent(cpu, *what)).sum()
     }
 
     /// All softirqs, or all interrupts, of a CPU in percent of its time.
@@ -312,13 +341,17 @@ impl Pairs {
         if let Some(map) = slot.map.back_mut() {
             *Arc::make_mut(map).entry(half_octave(ns) as u8).or_default() += 1;
         }
+        if let Some(spent) = slot.spent.back_mut() {
+            *spent = spent.saturating_add(ns);
+        }
     }
 
     fn time(&mut self, cpu: u32, what: What) -> &mut Time {
-        self.times
-            .list
-            .entry((cpu, what))
-            .or_insert_with(|| Time { map: VecDeque::from([Arc::default()]), ..Time::default() })
+        self.times.list.entry((cpu, what)).or_insert_with(|| Time {
+            map: [Arc::default()].into(),
+            spent: [0].into(),
+            ..Time::default()
+        })
     }
 
     fn learn(&mut self, seen: Seen<'_>) {
@@ -334,9 +367,9 @@ impl Pairs {
         let first = *self.first.get_or_insert(time);
         self.times.elapsed = self.times.elapsed.max(time.saturating_sub(first));
         if self.second_ends == 0 {
-            self.second_ends = time.saturating_add(1_000_000_000);
+            self.second_ends = time.saturating_add(SECOND);
         }
-        let behind = time.saturating_sub(self.second_ends) / 1_000_000_000 + 1;
+        let behind = time.saturating_sub(self.second_ends) / SECOND + 1;
         if time >= self.second_ends {
             for _ in 0..behind.min(SECONDS as u64) {
                 let empty = Arc::default();
@@ -345,9 +378,13 @@ impl Pairs {
                         slot.map.pop_front();
                     }
                     slot.map.push_back(Arc::clone(&empty));
+                    if slot.spent.len() == RECENT {
+                        slot.spent.pop_front();
+                    }
+                    slot.spent.push_back(0);
                 }
             }
-            self.second_ends = self.second_ends.saturating_add(behind.saturating_mul(1_000_000_000));
+            self.second_ends = self.second_ends.saturating_add(behind.saturating_mul(SECOND));
         }
     }
 

@@ -1,23 +1,31 @@
-//! `cpus`: the figures of the CPU screen without a screen, one table an interval.
+//! `cpus`: the figures of the CPU screen without a screen, one table an interval. Samples tell which function is behind
+//! a CPU that stands out.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::analysis::cpu_table::{CpuColumn, CpuFacts, SHOWN};
 use crate::analysis::cpus::HostView;
-use crate::analysis::findings::{self, Facts};
+use crate::analysis::findings::{self, Facts, Finding, Kind};
 use crate::analysis::softirq::Times;
 use crate::engine::host::HostReader;
 use crate::engine::softirqs::Tracer;
+use crate::engine::{Engine, Options, Request, Wants};
 use crate::kernel::host::Roots;
+use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
+use crate::query::context::VECTORS;
+use crate::query::{Answer, Question, cpus};
 use crate::session::machine::Ticks;
+use crate::symbols::resolver::Options as SymbolOptions;
 
 use super::Usage;
-use super::args::{Cpus, Format};
+use super::args::{self, Cpus, Format};
 use super::output::{complain, print, print_json_line};
-use super::setup::{cpu_list, points};
+use super::setup::{self, cpu_list, points};
 
 /// `perfprof-tui cpus`.
 pub fn run(args: Cpus) -> anyhow::Result<u8> {
@@ -37,6 +45,8 @@ pub fn run(args: Cpus) -> anyhow::Result<u8> {
     }
     let tracer = args.softirq_time.then(|| Tracer::start(chosen.clone())).transpose();
     let tracer = tracer.map_err(|why| anyhow::anyhow!("the time in softirqs cannot be measured: {why}"))?;
+    let mut sampler = Sampler::start();
+    let mut found = Vec::new();
     let mut said = Vec::new();
     let mut printed = 0;
     while args.count.is_none_or(|count| printed < count) {
@@ -51,14 +61,107 @@ pub fn run(args: Cpus) -> anyhow::Result<u8> {
             }
         }
         let times = tracer.as_ref().and_then(Tracer::times);
-        show(&args, &view, times.as_deref(), chosen.as_deref(), printed == 0)?;
+        let facts = Facts {
+            host: Some(&view),
+            samples: None,
+            times: times.as_deref(),
+            own: 0.0,
+            points: args.threshold,
+            before: &found,
+        };
+        found = match &mut sampler {
+            Ok(sampler) => sampler.findings(facts),
+            Err(_) => findings::findings(facts),
+        };
+        if let Err(why) = &sampler
+            && let note = format!("no function can be named: {why}")
+            && !(found.is_empty() || said.contains(&note))
+        {
+            complain(&note);
+            said.push(note);
+        }
+        show(&args, &view, times.as_deref(), chosen.as_deref(), &found, printed == 0)?;
         printed += 1;
     }
     Ok(0)
 }
 
-fn stop_signals() -> anyhow::Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+/// Samples a second of each CPU.
+const RATE: &str = "99";
+/// What is sampled for [`cpus::WINDOW_NS`] takes a small part of this.
+const MEMORY: usize = 64 << 20;
+/// CPUs whose functions are looked for in one interval.
+const MOST_NAMED: usize = 4;
+/// How long names may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The samples beside the figures of /proc.
+struct Sampler {
+    engine: Engine,
+    asked: u64,
+}
+
+impl Sampler {
+    fn start() -> anyhow::Result<Self> {
+        let mut sampling = args::live().sampling;
+        (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
+        let started = setup::start(&sampling, &[], Output::Inherit)?;
+        let options = Options {
+            symbols: SymbolOptions::live(),
+            memory: MEMORY,
+            keep: Some(2 * cpus::WINDOW_NS),
+            watched: None,
+            own_pid: Some(std::process::id() as i32),
+            wants: Wants::default(),
+            refresh: Duration::from_secs(1),
+            per_sample: started.per_sample,
+            no_inline: true,
+        };
+        Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
+    }
+
+    /// What stands out, with the functions behind it.
+    fn findings(&mut self, facts: Facts<'_>) -> Vec<Finding> {
+        let now = self.answer(None);
+        let mut found = of_samples(facts, &now);
+        let mut named = 0;
+        for one in &mut found {
+            let asked = u16::try_from(one.cpu).ok().filter(|_| one.kind == Kind::Soft && named < MOST_NAMED);
+            let Some(asked) = asked else { continue };
+            named += 1;
+            let answer = self.answer(Some(asked));
+            let again = of_samples(facts, &answer);
+            if let Some(again) = again.into_iter().find(|again| (again.cpu, again.kind) == (one.cpu, one.kind)) {
+                *one = again;
+            }
+        }
+        found
+    }
+
+    /// What was sampled up to now, and what is behind the softirqs of a CPU.
+    fn answer(&mut self, cpu: Option<u16>) -> Arc<Answer> {
+        self.asked += 1;
+        self.engine.send(Request::Ask(Arc::new(Question { generation: self.asked, cpu, ..Question::default() })));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.engine.answer();
+            if answer.question.generation == self.asked && answer.names_pending == 0 {
+                return answer;
+            }
+            if self.engine.notices().recv_deadline(until).is_err() {
+                return answer;
+            }
+        }
+    }
+}
+
+fn of_samples(facts: Facts<'_>, answer: &Answer) -> Vec<Finding> {
+    let samples = Some(&*answer.by_cpu).filter(|samples| samples.whole);
+    findings::findings(Facts { samples, own: answer.cost.own_percent, ..facts })
+}
+
+fn stop_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
@@ -66,7 +169,7 @@ fn stop_signals() -> anyhow::Result<std::sync::Arc<std::sync::atomic::AtomicBool
 }
 
 /// Reads ticks until an interval is over; `false` when we are to end.
-fn wait(reader: &mut HostReader, interval: Duration, stop: &std::sync::atomic::AtomicBool) -> bool {
+fn wait(reader: &mut HostReader, interval: Duration, stop: &AtomicBool) -> bool {
     let end = std::time::Instant::now() + interval;
     loop {
         let left = end.saturating_duration_since(std::time::Instant::now());
@@ -74,7 +177,7 @@ fn wait(reader: &mut HostReader, interval: Duration, stop: &std::sync::atomic::A
             return true;
         }
         std::thread::sleep(left.min(reader.pause()));
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
             return false;
         }
         if left > reader.pause() {
@@ -114,19 +217,18 @@ fn show(
     view: &HostView,
     times: Option<&Times>,
     chosen: Option<&[u32]>,
+    found: &[Finding],
     first: bool,
 ) -> anyhow::Result<()> {
     let facts = CpuFacts { host: Some(view), times, ..CpuFacts::default() };
     let wanted = |cpu: &u32| chosen.is_none_or(|list| list.contains(cpu));
     let cpus: Vec<u32> = view.rows.iter().filter(|r| r.online).map(|r| r.cpu).filter(wanted).collect();
     let table = facts.table(&columns(view, args.softirq_time), &cpus);
-    let found =
-        findings::findings(Facts { host: Some(view), samples: None, own: 0.0, points: args.threshold, before: &[] });
     let seconds = wall_ns() as f64 / 1e9;
     match args.format {
         Format::Text => {
             let mut out = format!("{seconds:.3}  {:.2} s\n{}", view.interval as f64 / 1e9, table.to_text());
-            found.iter().for_each(|f| out.push_str(&format!("! {}: {}\n", f.text, f.advice)));
+            found.iter().for_each(|f| out.push_str(&format!("! {}: {}\n", f.text, f.advice(args.softirq_time))));
             out.push('\n');
             print(&out)?;
         }
@@ -141,7 +243,16 @@ fn show(
         Format::Json => {
             let found: Vec<_> = found
                 .iter()
-                .map(|f| serde_json::json!({ "cpu": f.cpu, "percent": f.share, "text": f.text, "advice": f.advice }))
+                .map(|f| {
+                    serde_json::json!({
+                        "cpu": f.cpu,
+                        "percent": f.share,
+                        "vector": f.vector.map(|vector| VECTORS[vector]),
+                        "function": f.function,
+                        "text": f.text,
+                        "advice": f.advice(args.softirq_time),
+                    })
+                })
                 .collect();
             let line = serde_json::json!({
                 "time": seconds,

@@ -213,3 +213,31 @@ fn runs_by_the_second_in_which_they_ended() {
     pairs.until(500 * SECOND);
     assert!(map(&pairs).len() == SECONDS && map(&pairs).iter().all(Vec::is_empty));
 }
+
+/// Forty milliseconds of each of the first 20 seconds, then ten: shares of late are of the newest ten seconds.
+#[test]
+fn shares_of_late_forget_what_was_before() {
+    let mut pairs = Pairs::default();
+    pairs.begin(0);
+    let mut run = |second: u64, vector: u32, ms: u64| {
+        let seen = |which| Seen { which, number: vector, name: None };
+        pairs.add(1, second * SECOND + 1, seen(Which::Entry));
+        pairs.add(1, second * SECOND + 1 + ms * 1_000_000, seen(Which::Exit));
+        pairs.until(second * SECOND + SECOND / 2);
+        pairs.snapshot()
+    };
+    let first = run(0, 3, 40);
+    assert_eq!(first.recent(1, What::Softirq(3)), 8.0, "of the half second that there is");
+    for second in 1..20 {
+        run(second, 3, 40);
+    }
+    for second in 20..30 {
+        run(second, 8, 10);
+    }
+    let times = run(30, 8, 10);
+    // Nine whole seconds and the half of one.
+    assert_eq!(times.recent(1, What::Softirq(8)), 100.0 * 0.1 / 9.5);
+    assert_eq!((times.recent(1, What::Softirq(3)), times.vector(1)), (0.0, Some((8, 100.0 * 0.1 / 9.5))));
+    assert_eq!((times.recent_sum(1, false), times.recent_sum(1, true)), (100.0 * 0.1 / 9.5, 0.0));
+    assert_eq!((times.vector(0), times.recent(0, What::Softirq(8))), (None, 0.0));
+}

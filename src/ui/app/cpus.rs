@@ -61,6 +61,7 @@ impl App {
         let facts = Facts {
             host: known.host,
             samples,
+            times: known.times.filter(|_| self.tracing),
             own: self.answer.cost.own_percent,
             points: self.points,
             before: &self.findings,

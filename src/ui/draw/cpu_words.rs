@@ -32,8 +32,8 @@ pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, ar
     // The first one stands at the top of the screen already.
     let first = app.findings.first();
     lines.extend(app.findings_of(cpu).map(|f| match first {
-        Some(first) if first == f => (format!("! {}", f.advice), theme.error),
-        _ => (format!("! {}: {}", f.text, f.advice), theme.error),
+        Some(first) if first == f => (format!("! {}", f.kind.keys()), theme.error),
+        _ => (format!("! {}: {}", f.text, f.kind.keys()), theme.error),
     }));
     if facts.samples.is_some() {
         lines.push((facts.cpu_words(cpu), theme.dim));

@@ -297,6 +297,32 @@ fn survivors_and_churn() {
     assert_eq!(number(of(&panels, "Releases"), 0, "bytes"), 5_000.0);
 }
 
+/// A cache that is filled at the start is larger and older than what leaks a little all the time.
+#[test]
+fn what_grows_stands_before_what_is_large() {
+    let mut stage = scene("kmemleak");
+    let (cache, bursts) = (stage.stack(&["probe", "fill_cache"]), stage.stack(&["probe", "take_job"]));
+    let wrapped = stage.stack(&["main", "load", "operator new(unsigned long)", "malloc"]);
+    let mut give = |stack, at: i64, ms: u64, bytes: i64| {
+        let hit = perfprof_tui::analysis::frame::Hit { stack, ..stage.hit(0, ms * MS) };
+        stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
+    };
+    // In the first two eighths of four seconds.
+    for i in 0..16 {
+        give(cache, 0x10_0000 + i, 1001 + 50 * i as u64, 1 << 20);
+    }
+    for i in 0..10 {
+        give(bursts, 0x20_0000 + i, 2000 + 200 * i as u64, 3000);
+    }
+    give(wrapped, 0x30_0000, 4000, 1 << 20);
+    stage.until(4000 * MS);
+    let panels = stage.panels();
+    let survivors = of(&panels, "Survivors");
+    let stacks: Vec<String> = (0..4).map(|row| text(survivors, row, "stack")).collect();
+    assert_eq!(stacks, ["take_job < probe", "fill_cache < probe", "load < main", "open_session < probe"]);
+    assert!(number(survivors, 0, "growth_bytes_s") > 1000.0);
+}
+
 #[test]
 fn faults_by_stack_mapping_and_address() {
     let panels = scene("page-faults").panels();

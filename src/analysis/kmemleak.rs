@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
 
-use super::frame::alloc::{Reader, Seen};
+use super::frame::alloc::{self, Reader, Seen};
 use super::frame::columns::{MOST_ROWS, left, right, share, text, time};
 use super::frame::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
 
@@ -18,7 +18,10 @@ pub const SPEC: Spec = Spec {
            that are made for the time it runs; operator new counts as the malloc that it calls; posix_memalign and \
            parts of a mapping that are unmapped are not followed. Else the kernel's slabs, or any events with --alloc \
            and --free. What was allocated before it ran is not known. Survivors are not leaks: caches survive, too; \
-           what grows, and is old, is suspect: m marks a baseline, and --age leaves out what is young.",
+           what grows is suspect, and comes first: by what it grew a second, without the two eighths of the time \
+           in which it grew most, so that what is allocated once, however large, does not count. m marks a baseline, \
+           and --age leaves out what is young. Functions that only hand out memory, as operator new does, are left \
+           out of where it was allocated.",
     example: "perfprof-tui kmemleak -p 1234 -g",
     options: &["alloc", "free", "library", "age", "pids", "stack"],
     whole: false,
@@ -43,8 +46,7 @@ struct Row {
     allocs: u64,
     alloc_bytes: u64,
     frees: u64,
-    /// Bytes when the interval began, and at the baseline.
-    then: u64,
+    /// Bytes at the baseline.
     baseline: u64,
     tid: i32,
 }
@@ -92,6 +94,20 @@ impl KmemLeak {
         self.bytes = self.bytes.saturating_sub(block.bytes);
     }
 
+    /// What a stack's bytes grow by in an eighth of the time: the mean of all eighths but the two in which they grew
+    /// most.
+    fn growth(&self, pin: &Pin, bytes: u64, now: u64) -> f64 {
+        let course = self.course.row(pin).unwrap_or_default();
+        let columns = self.course.columns_until(now).max(course.len());
+        // A column in which nothing was allocated says nothing of what is there.
+        let last = |until: usize| course[..until.min(course.len())].iter().rev().find(|bytes| **bytes > 0.0);
+        let mut ends: Vec<f64> = (0..8).map(|nth| last(columns * nth / 8).copied().unwrap_or(0.0)).collect();
+        ends.push(bytes as f64);
+        let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        steps.sort_by(f64::total_cmp);
+        (steps[..6].iter().sum::<f64>() / 6.0).max(0.0)
+    }
+
     /// By stack: bytes and objects that are old enough, the age of the oldest.
     fn survivors(&self, now: u64) -> FxHashMap<Pin, (u64, u64, u64)> {
         let mut out: FxHashMap<Pin, (u64, u64, u64)> = FxHashMap::default();
@@ -120,15 +136,20 @@ impl KmemLeak {
             columns.push(right("since_baseline", "Δ baseline", 11));
         }
         columns.extend([left("course", "Course", 24), left("comm", "Comm", 16), left("stack", "Allocated in", 0)]);
-        let mut list: Vec<(&Pin, &(u64, u64, u64))> = survivors.iter().collect();
         let delta = |pin: &Pin| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
-        list.sort_by_key(|(pin, (bytes, ..))| {
-            (std::cmp::Reverse(if self.has_baseline { delta(pin) } else { *bytes }), **pin)
+        let eighth = (at.now.saturating_sub(at.start)) as f64 / 8e9;
+        let grows = |pin: &Pin| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
+        let mut list: Vec<_> = survivors.iter().map(|(pin, of)| (pin, of, grows(pin))).collect();
+        list.sort_by(|a, b| {
+            let by = |(pin, (bytes, ..), growth): &(&Pin, &(u64, u64, u64), f64)| {
+                let first = if self.has_baseline { delta(pin) } else { *growth as u64 };
+                (std::cmp::Reverse((first, *bytes)), **pin)
+            };
+            by(a).cmp(&by(b))
         });
         let mut rows = Rows::new(columns);
-        for (pin, (bytes, objects, oldest)) in list {
+        for (pin, (bytes, objects, oldest), growth) in list {
             let row = self.rows.get(pin).copied().unwrap_or_default();
-            let growth = (row.bytes as f64 - row.then as f64) / at.seconds();
             let mut cells = vec![
                 Cell::Bytes(*bytes),
                 share(*bytes, total),
@@ -145,7 +166,11 @@ impl KmemLeak {
             }
             let course: Vec<f32> = self.course.row(pin).unwrap_or_default().iter().map(|v| *v as f32).collect();
             let tail = course.len().saturating_sub(24);
-            cells.extend([Cell::Course(course[tail..].into()), text(at.comm(row.tid)), text(at.line(*pin))]);
+            cells.extend([
+                Cell::Course(course[tail..].into()),
+                text(at.comm(row.tid)),
+                text(alloc::site(&at.frames(*pin))),
+            ]);
             rows.push(u64::from(pin.0), cells);
         }
         let mut note = self.reader.words();
@@ -252,10 +277,10 @@ impl Unit for KmemLeak {
     }
 
     fn reset(&mut self, _now: u64) {
-        // What lives goes on living; counts and growth begin anew.
+        // What lives goes on living; counts begin anew.
         self.rows.retain(|_, row| row.objects > 0);
         for row in self.rows.values_mut() {
-            (row.then, row.allocs, row.alloc_bytes, row.frees) = (row.bytes, 0, 0, 0);
+            (row.allocs, row.alloc_bytes, row.frees) = (0, 0, 0);
         }
         (self.unknown_frees, self.replaced) = (0, 0);
     }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
 
-use super::frame::alloc::{Reader, Seen};
+use super::frame::alloc::{self, Reader, Seen};
 use super::frame::columns::{MOST_ROWS, left, right, share, text, time};
 use super::frame::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
 
@@ -91,7 +91,7 @@ impl KmemProf {
                     text(format!("{sign}{}", crate::panel::unit::bytes(net.unsigned_abs()))),
                     time(row.lives.quantile(0.5)),
                     text(at.comm(row.tid)),
-                    text(at.line(*pin)),
+                    text(alloc::site(&at.frames(*pin))),
                 ],
             );
         }

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::profile::Pin;
+use crate::query::named::Name;
 use crate::session::Session;
 
 use super::bound::{Bound, Num};
@@ -46,6 +47,59 @@ const ARGUMENTS: [&str; 2] = if cfg!(target_arch = "aarch64") { ["%x0", "%x1"] }
 
 /// Where a function's return address is at its entry.
 const CALLER: &str = if cfg!(target_arch = "aarch64") { "%x30" } else { "+0(%sp)" };
+
+/// Functions that hand out memory for whoever calls them, and say nothing of whose it is: the beginnings of their names.
+const WRAPPERS: &[&str] = &[
+    "operator new",
+    "malloc",
+    "calloc",
+    "realloc",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "mmap",
+    "__mmap",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_memalign",
+    "std::allocator",
+    "std::__new_allocator",
+    "__gnu_cxx::new_allocator",
+    "std::__allocate_guarded",
+    "__rust_alloc",
+    "__rustc::__rust_alloc",
+    "__rdl_alloc",
+    "__rustc::__rdl_alloc",
+    "alloc::alloc::",
+    "alloc::raw_vec::",
+    "<alloc::alloc::Global",
+    "g_malloc",
+    "g_slice_alloc",
+    "kmalloc",
+    "__kmalloc",
+    "__do_kmalloc",
+    "kmem_cache_alloc",
+    "__kmem_cache_alloc",
+    "kvmalloc",
+    "__kvmalloc",
+    "krealloc",
+    "kvrealloc",
+    "kzalloc",
+    "kcalloc",
+];
+
+/// Where memory was allocated, in one line, the innermost function first: without those that only handed it out. Where
+/// the stack has no others, they are what is known. `frames` begin with the outermost.
+pub fn site(frames: &[Name]) -> String {
+    let wraps = |name: &&Name| WRAPPERS.iter().any(|wrapper| name.text.starts_with(wrapper));
+    let own = frames.len() - frames.iter().rev().take_while(wraps).count();
+    let own = if own == 0 { frames } else { &frames[..own] };
+    match own {
+        [] => "–".to_owned(),
+        own => own.iter().rev().map(|name| &*name.text).collect::<Vec<_>>().join(" < "),
+    }
+}
 
 const KERNEL_ALLOC: &[&str] =
     &["kmem:kmalloc", "kmem:kmem_cache_alloc", "kmem:kmalloc_node", "kmem:kmem_cache_alloc_node"];
@@ -235,5 +289,27 @@ impl Reader {
     /// Records were lost: calls under way may have returned.
     pub fn lost(&mut self) {
         self.pending.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::DsoKind;
+
+    #[test]
+    fn what_hands_memory_out_is_stepped_over() {
+        let said = |frames: &[&str]| {
+            let name = |text: &&str| Name { text: (*text).into(), kind: DsoKind::Unknown, dso: "".into() };
+            site(&frames.iter().map(name).collect::<Vec<_>>())
+        };
+        assert_eq!(said(&["main", "load", "operator new(unsigned long)", "malloc"]), "load < main");
+        assert_eq!(
+            said(&["main", "std::allocator<int>::allocate(unsigned long)", "operator new(unsigned long)"]),
+            "main"
+        );
+        assert_eq!(said(&["main", "malloc", "grow"]), "grow < malloc < main", "only where they stand innermost");
+        assert_eq!(said(&["operator new(unsigned long)", "malloc"]), "malloc < operator new(unsigned long)");
+        assert_eq!(said(&[]), "–");
     }
 }

@@ -346,6 +346,9 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
         return skipped(NAME, "its probes cannot be seen");
     }
     let own = std::env::current_exe().expect("path");
+    let listed = common::run(common::program().args(["probe", "-x"]).arg(&own).arg("-l"));
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("perfprof:fired") && !listed.contains("perfprof_test_fire"), "{listed}");
     let engine = engine(events, Target::Processes(vec![std::process::id() as i32]));
     let probe = |text: &str| control(&engine, Control::Probe(format!("-x {} {text}", own.display())));
     assert!(perfprof_test_semaphore.load(Ordering::Relaxed) == 0);

@@ -556,6 +556,10 @@ fn probes_are_made_listed_counted_and_removed() {
     };
     let funcs = said(&probe(&["-x", libc, "--funcs", "exit"]));
     assert!(funcs.lines().any(|l| l.starts_with("exit ") && l.contains("function")), "{funcs}");
+    // With a file its static probes are listed, not what is probed by now.
+    let this = std::env::current_exe().expect("a path").display().to_string();
+    let of_file = said(&probe(&["-x", &this, "-l"]));
+    assert!(of_file.contains("has no static probes; -F lists its functions"), "{of_file}");
     // A group of our own, so that nobody else's are touched.
     let group = format!("pptest_{}", std::process::id());
     let event = format!("{group}:leave");

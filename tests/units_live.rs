@@ -188,6 +188,32 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     assert!(!left, "probes are left");
 }
 
+/// Without frame pointers stacks are one frame deep, which is said; by DWARF a unit has them whole.
+#[test]
+fn stacks_of_a_unit_are_taken_as_it_is_told() {
+    if !allowed("stacks_of_a_unit_are_taken_as_it_is_told") {
+        return;
+    }
+    let mut spin = Command::new(common::data("bin/spin-nofp"));
+    let child = Running(spin.arg("20000").stdout(Stdio::null()).spawn().expect("starts"));
+    let pid = child.0.id().to_string();
+    let of = |mode: &str| {
+        let found = answer(&["profile", "-p", &pid, "--call-graph", mode, "--duration", "2"]);
+        let under = rows(&found, "Functions").iter().find(|row| row["function"] == "work_loop").cloned();
+        let notes = found["notes"].as_array().expect("notes").iter().filter_map(Value::as_str).collect::<Vec<_>>();
+        (under.and_then(|row| row["children_pct"].as_f64()).unwrap_or(0.0), notes.join("\n"))
+    };
+    let (share, notes) = of("fp");
+    assert!(share < 5.0 && notes.contains("spin-nofp has no frame pointers"), "{share}: {notes}");
+    let (share, notes) = of("dwarf");
+    assert!(share > 80.0 && !notes.contains("frame pointers"), "{share}: {notes}");
+    let (_, notes) = of("dwarf,64");
+    assert!(notes.contains("longer than their copy"), "{notes}");
+    let wrong = program().args(["profile", "--call-graph", "orc", "--batch"]).output().expect("runs");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("--call-graph orc: expected fp"), "{wrong:?}");
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
 #[test]
 fn pages_that_are_touched() {
     if !allowed("pages_that_are_touched") {

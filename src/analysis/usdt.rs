@@ -59,7 +59,7 @@ impl UsdtUnit {
                 Some((file, name)) => (file, Some(name)),
                 None => (place, None),
             };
-            let known = Elf::open(Path::new(file)).map_err(|why| format!("--usdt {file}: {why}"))?.probes;
+            let known = Elf::open(Path::new(file)).map_err(|why| format!("--usdt {why}"))?.probes;
             let wanted = |event: &str| name.is_none_or(|name| name == event || event.ends_with(&format!(":{name}")));
             let mut found: Vec<String> =
                 known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();

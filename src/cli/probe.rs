@@ -8,6 +8,7 @@ use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::Line;
+use crate::event::probe::usdt::Usdt;
 use crate::event::probe::{self, as_name, tracefs};
 use crate::event::spec::Places;
 use crate::panel::{Align, Cell, Column, Table};
@@ -39,6 +40,9 @@ pub fn run(args: Probe) -> anyhow::Result<u8> {
     }
     if let Some(function) = &args.line {
         return lines(&args, function);
+    }
+    if let (true, Some(path)) = (args.list, &args.exec) {
+        return static_probes(&args, path);
     }
     let known = tracefs::list(&root()?)?;
     let rows = known.iter().map(|p| vec![text(&p.event()), text(&p.what)]).collect();
@@ -101,6 +105,20 @@ fn exec(args: &Probe) -> anyhow::Result<&PathBuf> {
     args.exec.as_ref().ok_or_else(|| Usage("name the program or library with -x".to_owned()).into())
 }
 
+fn static_row(found: &Usdt) -> Vec<Cell> {
+    vec![text(&found.event()), text("static probe"), text(&found.operands.join(" "))]
+}
+
+/// The static probes of a file.
+fn static_probes(args: &Probe, path: &Path) -> anyhow::Result<u8> {
+    let file = Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    if file.probes.is_empty() {
+        complain(&format!("{}: has no static probes; -F lists its functions", path.display()));
+    }
+    let columns = vec![column("name", "Name"), column("kind", "Kind"), column("what", "Operands")];
+    show(args, &Table { columns, rows: file.probes.iter().map(static_row).collect() })
+}
+
 /// The functions and static probes of a file.
 fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     let matcher = globset::Glob::new(glob).map_err(|e| Usage(format!("--funcs {glob}: not a glob: {}", e.kind())))?;
@@ -108,7 +126,7 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     let file = Elf::open(exec(args)?).map_err(|why| anyhow::anyhow!("{why}"))?;
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for found in file.probes.iter().filter(|p| matcher.is_match(&p.name) || matcher.is_match(p.event())) {
-        rows.push(vec![text(&found.event()), text("static probe"), text(&found.operands.join(" "))]);
+        rows.push(static_row(found));
     }
     let mut last = "";
     for (name, size) in file.functions().filter(|(name, _)| matcher.is_match(name)) {
@@ -121,11 +139,17 @@ fn functions(args: &Probe, glob: &str) -> anyhow::Result<u8> {
     show(args, &Table { columns, rows })
 }
 
+/// What a program's debug information says; without it, `else_` says what else there is.
+fn debug_info(path: &Path, else_: &str) -> anyhow::Result<DebugInfo> {
+    // A file that cannot be read lacks more than that.
+    Elf::open(path).map_err(|why| anyhow::anyhow!("{why}"))?;
+    let none = || anyhow::anyhow!("{}: has no debug information{else_}", path.display());
+    DebugInfo::open(path).ok_or_else(none)
+}
+
 /// The lines of a function that have code, with their text where the source is at hand.
 fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
-    let path = exec(args)?;
-    let info = DebugInfo::open(path);
-    let info = info.ok_or_else(|| anyhow::anyhow!("{}: has no debug information", path.display()))?;
+    let info = debug_info(exec(args)?, "")?;
     let lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
     let source = lines.first().and_then(|line| source(Path::new(&line.file))).unwrap_or_default();
     let row = |line: &Line| {
@@ -154,11 +178,7 @@ fn source(path: &Path) -> Option<String> {
 /// The parameters of a function.
 fn variables(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let known = match &args.exec {
-        Some(path) => DebugInfo::open(path)
-            .ok_or_else(|| {
-                anyhow::anyhow!("{}: has no debug information; arg1 to arg6 are the registers", path.display())
-            })?
-            .of(function),
+        Some(path) => debug_info(path, "; arg1 to arg6 are the registers")?.of(function),
         None => KernelFunctions::system().of(function),
     };
     let known = known.ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;

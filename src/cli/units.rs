@@ -167,7 +167,7 @@ pub fn start(
         events,
         rate: Rate::Period(1),
         // On the screen a unit may be added that wants them.
-        chains: if !probes || wants.iter().any(|want| want.stack) { CallGraph::Fp } else { CallGraph::None },
+        chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
         cgroups: false,
         exclude: Exclude::default(),
         inherit: true,

@@ -40,10 +40,13 @@ impl Chains {
         }
     }
 
-    /// Looks at a chain that the kernel walked by frame pointers.
-    pub fn examine(&mut self, session: &Session, sample: &Sample<'_>) {
-        let mut user = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1);
+    /// Looks at a chain that the kernel walked by frame pointers. At a function's entry its caller, which a probe may
+    /// tell, is the first that had a frame.
+    pub fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
+        let mut user = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
+        let leaf = caller.unwrap_or(leaf);
+        let _ = user.next_if(|word| caller == Some(*word));
         let map = session.user_map(sample.pid, leaf);
         if map == MapId::UNKNOWN || session.dsos.of_map(map).kind != DsoKind::File {
             return;
@@ -69,6 +72,22 @@ impl Chains {
     pub fn forget(&mut self) {
         (self.walked, self.in_all) = (FxHashMap::default(), 0);
         (self.unwound, self.cut) = (0, 0);
+    }
+
+    /// A sample with its chain as whole as it can be, where nothing else is known of it.
+    pub fn follow<'a>(
+        &'a mut self,
+        session: &Session,
+        sample: Sample<'a>,
+        branches: u64,
+        caller: Option<u64>,
+    ) -> Sample<'a> {
+        if sample.user.stack.is_empty() && sample.branches.is_empty() {
+            self.examine(session, &sample, caller);
+            return sample;
+        }
+        let chain = self.complete(session, &sample, branches).unwrap_or(sample.chain);
+        Sample { chain, ..sample }
     }
 
     /// The whole chain of a sample, as raw words: the kernel's part as it came, then the user's. `None` when

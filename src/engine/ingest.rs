@@ -332,7 +332,29 @@ impl Core {
 
     /// What the units have found; where one is chosen, only that one's panels are made.
     pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
-        self.units.answers(&self.session, &self.profile, self.start, chosen)
+        let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
+        if let Some(note) = self.short_stacks() {
+            let with = answers.iter_mut().filter(|answer| self.units.has_stacks(answer.id));
+            with.for_each(|answer| answer.notes.push(note.clone()));
+        }
+        answers
+    }
+
+    /// What is wrong with the stacks that units are given.
+    fn short_stacks(&self) -> Option<String> {
+        /// Stacks longer than the copy, in percent, that are worth a word.
+        const CUT: f64 = 25.0;
+        let chains = self.chains.as_ref()?;
+        let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
+        match chains.broken() {
+            Some((dso, percent)) => Some(format!(
+                "{} has no frame pointers: {percent:.0} % of its stacks are one frame deep; --call-graph dwarf takes them whole",
+                self.session.dsos.get(dso).short
+            )),
+            None => (cut > CUT).then(|| {
+                format!("{cut:.0} % of stacks are longer than their copy: --call-graph dwarf,SIZE takes more of them")
+            }),
+        }
     }
 
     /// The same of all events that are there.
@@ -459,6 +481,13 @@ impl Core {
     }
 
     fn take(&mut self, event: u16, sample: Sample<'_>, header: Header) {
+        let mut chains = self.chains.take();
+        self.take_by(event, sample, header, chains.as_mut());
+        self.chains = chains;
+    }
+
+    /// Takes a sample whose chain the other completes.
+    fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
         let mut sample = sample;
         let time = sample.time;
         if self.units.takes(event) {
@@ -466,6 +495,13 @@ impl Core {
                 self.start = time;
             }
             let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
+            if self.units.wants_stack(event)
+                && let Some(chains) = chains.take()
+            {
+                self.session.seen(sample.pid, time, mode == misc::USER, sample.chain);
+                let branches = self.events[usize::from(event)].attr.branch_sample_type;
+                sample = chains.follow(&self.session, sample, branches, self.units.caller(event, &sample));
+            }
             self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
         }
         if self.units.is_quiet(event) {
@@ -488,13 +524,9 @@ impl Core {
         self.count(time, event);
         if !self.wants.chains {
             sample.chain = &[];
-        } else if let Some(chains) = &mut self.chains {
-            if sample.user.stack.is_empty() && sample.branches.is_empty() {
-                chains.examine(&self.session, &sample);
-            } else {
-                let branches = self.events[usize::from(event)].attr.branch_sample_type;
-                sample.chain = chains.complete(&self.session, &sample, branches).unwrap_or(sample.chain);
-            }
+        } else if let Some(chains) = chains {
+            let branches = self.events[usize::from(event)].attr.branch_sample_type;
+            sample = chains.follow(&self.session, sample, branches, None);
         }
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);

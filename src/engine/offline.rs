@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::frame::{Spec, Unit};
 use crate::filter::TraceField;
@@ -118,7 +118,7 @@ fn load_into(
     }
     let core = ingest.core();
     let event_names = core.events.iter().map(|e| e.name.clone()).collect();
-    Ok(Loaded { ingest, event_names, notes, damaged, unread })
+    Ok(Loaded { ingest, event_names, notes: once(notes), damaged, unread })
 }
 
 /// Reads a source to its end and hands every record, in order of time, to `each` with its input.
@@ -206,6 +206,12 @@ pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec
     notes.extend(
         resolver.take_problems().into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)),
     );
+}
+
+/// Each note once: many DSOs, and many probes, may be of one file that is not there.
+pub(super) fn once(notes: Vec<String>) -> Vec<String> {
+    let mut said = FxHashSet::default();
+    notes.into_iter().filter(|note| said.insert(note.clone())).collect()
 }
 
 /// How long what a JIT has written is waited for that was not read yet, in all.

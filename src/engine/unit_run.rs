@@ -10,7 +10,7 @@ use crate::symbols::Resolver;
 use crate::symbols::resolver::Options;
 
 use super::ingest::{Core, Ingest, Wants};
-use super::offline::name_all;
+use super::offline::{name_all, once};
 use super::units::UnitAnswer;
 
 /// What an interval, or everything, has come to.
@@ -95,7 +95,7 @@ pub fn run(
             asked = true;
             let missing = core.units.missing();
             if !missing.is_empty() {
-                let reasons: String = work.notes.iter().map(|note| format!("\n{note}")).collect();
+                let reasons: String = once(work.notes).iter().map(|note| format!("\n{note}")).collect();
                 return Err(RunError::Unit(lacks(&missing, live, run.spec) + &reasons));
             }
         }
@@ -108,7 +108,7 @@ pub fn run(
         }
         if let Some(done) = work.done.take() {
             done?;
-            return Ok(work.notes);
+            return Ok(once(work.notes));
         }
         if matches!(step, Step::End(_)) || stop.load(Ordering::Relaxed) {
             let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
@@ -125,7 +125,7 @@ pub fn run(
             }
             work.done.take().transpose()?;
             work.notes.extend(core.complaints());
-            return Ok(work.notes);
+            return Ok(once(work.notes));
         }
     }
 }

@@ -265,6 +265,22 @@ impl Units {
         }
     }
 
+    /// Whether an event's samples are wanted with their stacks.
+    pub fn wants_stack(&self, event: u16) -> bool {
+        self.stacks.get(usize::from(event)).is_some_and(|wanted| *wanted)
+    }
+
+    /// Whether a unit goes by stacks.
+    pub fn has_stacks(&self, id: u64) -> bool {
+        let own = self.list.iter().filter(|running| running.id == id);
+        own.flat_map(|running| &running.roles).any(|role| role.bound && role.want.stack)
+    }
+
+    /// Who called the function at whose entry a probe is, where it tells that.
+    pub fn caller(&self, event: u16, sample: &Sample<'_>) -> Option<u64> {
+        self.callers.get(&event).map(|field| field.get(sample.raw) as u64).filter(|caller| *caller != 0)
+    }
+
     /// A sample's stack. At the entry of a function, before it has a frame of its own, its caller is not in the
     /// chain of frame pointers: where a probe tells it, it is put in its place.
     fn stack(
@@ -277,12 +293,10 @@ impl Units {
     ) -> Pin {
         // What runs may be new to us, its mappings, too.
         session.task_in(sample.pid, sample.tid, sample.cgroup);
-        let Some(caller) = self.callers.get(&event).map(|field| field.get(sample.raw) as u64) else {
-            return profile.pin(session, sample, mode);
-        };
+        let Some(caller) = self.caller(event, sample) else { return profile.pin(session, sample, mode) };
         let words = || sample.chain.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let at = words().position(|word| word == CONTEXT_USER).map_or(usize::MAX, |at| at + 2);
-        if caller == 0 || at > words().count() || words().nth(at) == Some(caller) {
+        if at > words().count() || words().nth(at) == Some(caller) {
             return profile.pin(session, sample, mode);
         }
         self.chain.clear();

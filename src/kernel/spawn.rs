@@ -1,6 +1,6 @@
 //! Starts the profiled command stopped before its `exec`, so that no instruction of it is missed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -14,6 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// there until the gate opens.
 #[derive(Debug)]
 pub struct Held {
+    program: OsString,
     pid: i32,
     gate: OwnedFd,
     spawning: std::thread::JoinHandle<io::Result<Child>>,
@@ -57,12 +58,17 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let spawning = std::thread::Builder::new().name("spawn".into()).spawn(move || cmd.spawn())?;
     let mut pid = [0; 4];
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
-        4 => Ok(Held { pid: i32::from_le_bytes(pid), gate, spawning }),
+        4 => Ok(Held { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),
         _ => match spawning.join() {
-            Ok(Err(error)) => Err(error),
+            Ok(Err(error)) => Err(named(program, &error)),
             _ => Err(io::Error::other("the child ended before it started")),
         },
     }
+}
+
+/// The error that its program cannot be run by.
+fn named(program: &OsStr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", program.display()))
 }
 
 impl Held {
@@ -74,7 +80,8 @@ impl Held {
     pub fn release(self) -> io::Result<Child> {
         rustix::io::write(&self.gate, &[1])?;
         drop(self.gate);
-        self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?
+        let started = self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?;
+        started.map_err(|error| named(&self.program, &error))
     }
 
     /// Ends the waiting child without running the command.
@@ -115,7 +122,9 @@ mod tests {
     #[test]
     fn a_command_that_is_not_there_fails_at_release() {
         let held = hold(&words(&["/no/such/program"]), Output::Discard).expect("hold");
-        assert_eq!(held.release().expect_err("no exec").kind(), io::ErrorKind::NotFound);
+        let error = held.release().expect_err("no exec");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("/no/such/program: No such file"), "{error}");
         hold(&words(&["true"]), Output::Discard).expect("hold").cancel();
         assert!(hold(&[], Output::Discard).is_err());
     }

@@ -75,7 +75,7 @@ pub struct Probe {
     /// Remove the probes whose GROUP:NAME matches
     #[arg(short = 'd', long, value_name = "GLOB")]
     pub del: Option<String>,
-    /// List the probes that there are
+    /// List the probes that there are; with -x the static probes of the program
     #[arg(short = 'l', long)]
     pub list: bool,
     /// List a program's functions and static probes

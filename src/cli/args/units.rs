@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, Value
 use crate::analysis::frame::settings::{OPTIONS, Opt};
 use crate::analysis::frame::{Settings, Spec};
 use crate::analysis::registry::{self, UNITS};
+use crate::event::CallGraph;
 
 use super::{Format, Names};
 
@@ -76,6 +77,12 @@ fn of(spec: &'static Spec) -> Command {
         value("cpu", "CPUS", "Only these CPUs, e.g. 0-3,32").short('C'),
         value("pid", "PIDS", "These processes and what they start").short('p'),
         value("tid", "TIDS", "Only these threads").short('t').conflicts_with("pid"),
+        value(
+            "call-graph",
+            "MODE",
+            "How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE, lbr or none",
+        )
+        .default_value("auto"),
         value("mmap-pages", "PAGES", "Data pages of each CPU's ring buffer (or 512K, 4M)").short('m'),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);
@@ -126,6 +133,7 @@ pub struct UnitArgs {
     pub pids: Option<String>,
     pub tids: Option<String>,
     pub pages: Option<String>,
+    pub chains: CallGraph,
     pub cmd: Vec<std::ffi::OsString>,
     pub names: Names,
 }
@@ -177,6 +185,8 @@ impl UnitArgs {
             pids: one("pid"),
             tids: one("tid"),
             pages: one("mmap-pages"),
+            chains: CallGraph::parse(&one("call-graph").unwrap_or_default())
+                .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?,
             cmd: many("cmd").into_iter().map(Into::into).collect(),
             names: Names::from_arg_matches(matches)?,
         })

@@ -15,14 +15,20 @@ impl LiveSource {
     pub(super) fn share(&mut self, shared: &Shared) -> Result<String, String> {
         let mut events = shared.events.clone();
         for (text, stack, optional) in &shared.probes {
+            // What names the file itself says what is wrong with any probe of it.
+            let file = text.strip_prefix("-x ").and_then(|rest| rest.split(' ').next());
+            let told = |why: String| match file {
+                Some(file) if why.starts_with(file) => why,
+                _ => format!("{text}: {why}"),
+            };
             match self.probes.add(text) {
                 Ok(name) => {
                     let mut made = parse(&name, &Places::system()).map_err(|fault| fault.line())?;
                     made.iter_mut().for_each(|event| (event.no_chains, event.for_units) = (!stack, true));
                     events.append(&mut made);
                 }
-                Err(why) if *optional => self.attachment.notes.push(format!("{text}: {why}")),
-                Err(why) => return Err(format!("{text}: {why}")),
+                Err(why) if *optional => self.attachment.notes.push(told(why)),
+                Err(why) => return Err(told(why)),
             }
         }
         let mut missed = Vec::new();

@@ -314,12 +314,14 @@ fn a_filter_of_the_same_shape_is_only_a_store() {
         assert!(why.contains("BPF"), "{why}");
         return skipped(NAME, &why);
     }
-    // Once a second is over without a sample, none comes in the next ones either.
-    let still = |a: &Answer| event(a, "cpu-clock").meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0);
+    // Once a whole second is over without a sample, none comes in the next ones either.
+    let past = |a: &Answer| event(a, "cpu-clock").meter.map_or(0, |m| m.history.len());
+    let set = past(&engine.answer());
+    let quiet = |a: &Answer| event(a, "cpu-clock").meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0);
+    let still = |a: &Answer| past(a) > set + 1 && quiet(a);
     let answer = wait(&engine, "nothing passes", still);
-    let (rest, seconds) =
-        (samples(&answer, "cpu-clock"), event(&answer, "cpu-clock").meter.map_or(0, |m| m.history.len()));
-    let later = |a: &Answer| event(a, "cpu-clock").meter.is_some_and(|m| m.history.len() > seconds + 1);
+    let (rest, seconds) = (samples(&answer, "cpu-clock"), past(&answer));
+    let later = |a: &Answer| past(a) > seconds + 1;
     assert_eq!(samples(&wait(&engine, "two seconds more", later), "cpu-clock"), rest);
     filter(&format!("tid == {}", load.tid)).expect("stored");
     wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);

@@ -5,8 +5,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::scenes::{MS, US, scene, sched, switch, wake};
-use common::stage::{Stage, cell, number, rows};
+use common::scenes::{MS, US, counted, scene, sched, switch, wake};
+use common::stage::{START, Stage, cell, number, rows};
 use common::{data, program, run};
 use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::panel::{Body, Panel};
@@ -436,6 +436,17 @@ fn counters_as_rates() {
     let panels = scene("percpu-stat").panels();
     let grid = &panels[0];
     assert_eq!((number(grid, 0, "switches"), number(grid, 0, "idle"), number(grid, 2, "minflt")), (500.0, 100.0, 50.0));
+    let mut stage = scene("percpu-stat");
+    stage.unit.reset(START);
+    for (second, ms, n) in [(3, 1000, 1000), (4, 1000, 2000), (5, 500, 300)] {
+        let until = START + second * 1000 * MS - (1000 - ms) * MS;
+        [0, 18].iter().for_each(|role| stage.unit.count(&counted(*role, 1, until, ms * MS, n, 100.0)));
+    }
+    stage.until(4500 * MS);
+    let panels = stage.panels();
+    let Body::Series(history) = &panels[1].body else { panic!("{:?}", panels[1]) };
+    let line = |label: &str| &history.lines.iter().find(|line| line.label == label).expect("a line").values[2..];
+    assert_eq!((line("switches"), line("idle")), (&[1000.0, 2000.0, 600.0][..], &[500.0, 1000.0, 300.0][..]));
     let panels = scene("stat").panels();
     assert_eq!(number(of(&panels, "Events"), 0, "count"), 900.0);
     assert!(of(&panels, "Events").note.contains("50 %"));

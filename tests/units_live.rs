@@ -3,12 +3,14 @@
 
 mod common;
 
+use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Nature, allowed, has, program, skipped};
+use perfprof_tui::kernel::monotonic_ns;
 use serde_json::Value;
 
 /// Whether tracepoints can be read here; else the test is skipped by its name.
@@ -104,6 +106,19 @@ fn the_load() {
             while Instant::now() < end {
                 black_box(0);
             }
+        }
+        Ok("rate") => {
+            // It keeps its rate whatever delays it, and says when it did each.
+            let start = Instant::now();
+            let mut said =
+                BufWriter::new(File::create(std::env::var("PERFPROF_LOAD_TO").expect("a file")).expect("made"));
+            for i in 0..2500 {
+                std::thread::sleep((start + Duration::from_millis(2 * i)).saturating_duration_since(Instant::now()));
+                let before = monotonic_ns();
+                black_box(rustix::process::getppid());
+                writeln!(said, "{before} {}", monotonic_ns()).expect("written");
+            }
+            said.flush().expect("written");
         }
         Ok("write") => {
             let place = &raw mut WATCHED;
@@ -277,6 +292,79 @@ fn counts_rates_and_windows() {
     // How many depends on who else is here.
     let samples: u64 = rows(&profile, "Functions").iter().filter_map(|row| row["samples"].as_u64()).sum();
     assert!(samples > 0, "{profile}");
+}
+
+/// Answers of all intervals.
+fn answers(args: &[&str]) -> Vec<Value> {
+    let output = program().args(args).args(["--batch", "--format", "json"]).output().expect("runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
+}
+
+/// Counted or sampled, from the first interval on: a rate is the count by the time that it spans, and both are true.
+#[test]
+fn a_source_of_known_rate() {
+    if !traced("a_source_of_known_rate") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let cases: [(&[&str], &str, &str); 2] = [(&["unit", "stat"], "Events", "count"), (&["trace"], "Rates", "hits")];
+    for (i, (args, panel, count)) in cases.into_iter().enumerate() {
+        let said = dir.path().join(i.to_string());
+        let mut running =
+            Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
+        while std::fs::metadata(&said).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The harness runs it on a thread of its name.
+        let event = "syscalls:sys_enter_getppid/comm==\"the_load\"/";
+        let list = answers(&[args, &["-e", event, "-i", "0.7", "--duration", "2"]].concat());
+        assert!(running.0.wait().expect("ends").success());
+        let text = std::fs::read_to_string(&said).expect("written");
+        let hits: Vec<(u64, u64)> = text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(before, after)| before.parse().ok().zip(after.parse().ok()))
+            .collect();
+        // Two of 0.7 s and the rest.
+        assert_eq!(list.len(), 3, "{args:?}");
+        let spans: Vec<(u64, u64)> = list
+            .iter()
+            .map(|one| (one["since_ns"].as_u64().expect("since"), one["until_ns"].as_u64().expect("until")))
+            .collect();
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{spans:?}");
+        let all = spans[2].1 - spans[0].0;
+        let late = if args[0] == "trace" { 0 } else { 200_000_000 };
+        assert!((2_000_000_000..=2_000_000_000 + late).contains(&all), "{args:?} covers {all} ns");
+        for (one, (since, until)) in list.iter().zip(&spans) {
+            let inside = |(before, after): &&(u64, u64)| since <= before && after <= until;
+            // A reader may be put aside between a reading and its look at the clock.
+            let near = |(before, after): &&(u64, u64)| *since <= after + 10_000_000 && *before <= until + 10_000_000;
+            let (least, most) = (hits.iter().filter(inside).count() as f64, hits.iter().filter(near).count() as f64);
+            let seconds = (until - since) as f64 / 1e9;
+            let row = &rows(one, panel)[0];
+            let n = row[count].as_f64().expect("a count");
+            assert!((least - 10.0..=most).contains(&n), "{args:?}: {n} of {least} to {most} in {since}..{until}");
+            let rate = row["rate"].as_f64().expect("a rate");
+            assert!((rate * seconds - n).abs() <= 0.01 * n, "{args:?}: {rate} a second of {n} in {seconds}");
+        }
+    }
+}
+
+#[test]
+fn one_report_of_a_given_time() {
+    if !traced("one_report_of_a_given_time") {
+        return;
+    }
+    for unit in [&["oncpu"][..], &["forks"], &["wakeups"], &["unit", "stat", "-e", "cs"]] {
+        let list = answers(&[unit, &["--duration", "1.5"]].concat());
+        let spans: Vec<u64> = list
+            .iter()
+            .map(|one| one["until_ns"].as_u64().expect("until") - one["since_ns"].as_u64().expect("since"))
+            .collect();
+        assert!(spans.len() == 1 && (1_500_000_000..1_600_000_000).contains(&spans[0]), "{unit:?}: {spans:?}");
+    }
 }
 
 #[test]

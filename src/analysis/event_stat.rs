@@ -5,7 +5,7 @@ use crate::panel::{Align, Body, Cell, Measure, Panel, Rows};
 use super::frame::columns::{left, named, right, text};
 use super::frame::counts::Counts;
 use super::frame::select::{self, Selected};
-use super::frame::{Cx, Event, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::frame::{Counted, Cx, Event, Hit, Lost, Moment, Settings, Spec, Unit, Want};
 
 pub const SPEC: Spec = Spec {
     name: "stat",
@@ -91,8 +91,8 @@ impl Unit for EventStat {
         self.counts.hit(hit, weight);
     }
 
-    fn count(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
-        self.counts.read(role, cpu, time, value, running_percent);
+    fn count(&mut self, counted: &Counted) {
+        self.counts.read(counted);
     }
 
     fn lost(&mut self, _lost: &Lost) {}

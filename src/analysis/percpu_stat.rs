@@ -4,7 +4,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::frame::columns::{named, right, text};
 use super::frame::counts::Counts;
-use super::frame::{Cx, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::frame::{Counted, Cx, Hit, Lost, Moment, Settings, Spec, Unit, Want};
 use crate::panel::Align;
 
 pub const SPEC: Spec = Spec {
@@ -83,21 +83,25 @@ impl PercpuStat {
 
     fn history(&self, at: &Moment<'_>) -> Panel {
         let cpu = at.selected(0).and_then(|row| u32::try_from(row).ok());
-        let body = match cpu {
-            None => self.counts.course.series(at.start, Measure::Count, 32, |role| self.metrics[*role].1.to_owned()),
+        let mut series = match cpu {
+            None => {
+                let label = |role: &usize| self.metrics[*role].1.to_owned();
+                self.counts.course.rates(at.start, at.now, Measure::Count, 32, label)
+            }
             Some(cpu) => {
                 let label =
                     |key: &(usize, u32)| if key.1 == cpu { self.metrics[key.0].1.to_owned() } else { String::new() };
-                match self.counts.by_cpu.series(at.start, Measure::Count, usize::MAX, label) {
-                    Body::Series(mut series) => {
-                        series.lines.retain(|line| !line.label.is_empty());
-                        Body::Series(series)
-                    }
-                    other => other,
-                }
+                self.counts.by_cpu.rates(at.start, at.now, Measure::Count, usize::MAX, label)
             }
         };
-        Panel::new(cpu.map_or("History of all CPUs".to_owned(), |cpu| format!("History of CPU {cpu}")), body)
+        series.lines.retain(|line| !line.label.is_empty());
+        for line in &mut series.lines {
+            if let Some(role) = self.metrics.iter().position(|(_, title)| *title == line.label) {
+                line.values.iter_mut().for_each(|value| *value *= self.times(role, 1));
+            }
+        }
+        let of = cpu.map_or("all CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
+        Panel::new(format!("History of {of}, a second"), Body::Series(series))
     }
 }
 
@@ -115,8 +119,8 @@ impl Unit for PercpuStat {
         self.counts.hit(hit, hit.period.max(1));
     }
 
-    fn count(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
-        self.counts.read(role, cpu, time, value, running_percent);
+    fn count(&mut self, counted: &Counted) {
+        self.counts.read(counted);
     }
 
     fn lost(&mut self, _lost: &Lost) {}

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::time::Timespec;
@@ -79,13 +79,11 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         spec,
         unit,
         symbols,
-        interval: args.interval.or(spec.interval).map(Duration::from_secs_f64),
+        interval: interval(spec, &args),
+        duration: args.duration.map(Duration::from_secs_f64),
         points: args.points.is_some(),
         own_pid: live.then(|| std::process::id() as i32),
     };
-    if let Some(seconds) = args.duration.filter(|_| live) {
-        end_after(Duration::from_secs_f64(seconds), stop.clone())?;
-    }
     let count = args.count.unwrap_or(u64::MAX);
     let mut printed = 0;
     let mut each = |cut: Cut| -> anyhow::Result<ControlFlow<()>> {
@@ -102,16 +100,10 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Sets a flag after a while.
-fn end_after(time: Duration, stop: Arc<AtomicBool>) -> anyhow::Result<()> {
-    let end = Instant::now() + time;
-    std::thread::Builder::new().name("duration".to_owned()).spawn(move || {
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            std::thread::sleep(left);
-        }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    })?;
-    Ok(())
+/// How often figures are printed: of a time that is given there is one report, unless more are asked for.
+fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
+    let own = spec.interval.filter(|_| args.duration.is_none());
+    args.interval.or(own).map(Duration::from_secs_f64)
 }
 
 /// Tells a unit whose figures are wanted.
@@ -179,6 +171,9 @@ pub fn start(
         force: true,
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
+    if let Some(every) = interval(spec, args).or(args.duration.map(Duration::from_secs_f64)) {
+        source.count_for(every);
+    }
     if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {
         source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     }

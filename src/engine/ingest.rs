@@ -313,6 +313,9 @@ impl Core {
             self.named_sample(&sample, batch.stack_frames.get(range).unwrap_or_default());
         }
         batch.stack_frames.clear();
+        if let Some(since) = batch.measured_since {
+            self.units.measured_since(since);
+        }
         let events = self.decoders.first().map_or(&[][..], |first| &first.events);
         self.units.count(&batch.cpu_counts, events);
         batch.cpu_counts.clear();

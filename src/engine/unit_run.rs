@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::analysis::frame::{Spec, Unit};
+use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
 use crate::symbols::resolver::Options;
@@ -34,6 +35,8 @@ pub struct Run {
     pub symbols: Options,
     /// Figures are cut, and begin anew, this often.
     pub interval: Option<Duration>,
+    /// It ends when so much has been measured.
+    pub duration: Option<Duration>,
     pub points: bool,
     pub own_pid: Option<i32>,
 }
@@ -70,7 +73,9 @@ pub fn run(
     let mut work = Work {
         resolver: Resolver::new(run.symbols),
         interval: run.interval.map(|interval| interval.as_nanos() as u64),
+        duration: run.duration.map(|duration| duration.as_nanos() as u64),
         next: None,
+        end: None,
         notes: info.notes,
         each,
         done: None,
@@ -119,6 +124,11 @@ pub fn run(
                 }
             });
             let core = ingest.core_mut();
+            if live && matches!(step, Step::End(_)) {
+                // What it ended with has all come.
+                core.units.until(monotonic_ns());
+                work.cut_until(core, core.units.now());
+            }
             let end = core.units.now();
             if work.done.is_none() {
                 work.cut(core, end);
@@ -145,7 +155,10 @@ fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
 struct Work<'a> {
     resolver: Resolver,
     interval: Option<u64>,
+    duration: Option<u64>,
+    /// When the next interval is over, and when all is.
     next: Option<u64>,
+    end: Option<u64>,
     notes: Vec<String>,
     each: &'a mut dyn FnMut(Cut) -> anyhow::Result<ControlFlow<()>>,
     /// Broken off, or failed.
@@ -155,15 +168,25 @@ struct Work<'a> {
 impl Work<'_> {
     /// Cuts all intervals that are over at a time.
     fn cut_until(&mut self, core: &mut Core, time: u64) {
-        let Some(interval) = self.interval else { return };
-        if time == 0 || core.start == 0 {
+        let interval = self.interval.unwrap_or(u64::MAX);
+        if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {
             return;
         }
-        let mut next = *self.next.get_or_insert(core.start + interval);
-        while time >= next && self.done.is_none() {
-            self.cut(core, next);
-            next += interval;
-            if time.saturating_sub(next) > interval * 3600 {
+        let (since, time) = core.units.span(time);
+        let since = since.max(core.start);
+        let end = *self.end.get_or_insert(since.saturating_add(self.duration.unwrap_or(u64::MAX)));
+        let mut next = *self.next.get_or_insert(since.saturating_add(interval));
+        while time >= next.min(end) && self.done.is_none() {
+            // Counters are as they were read last, which is not before.
+            let at = if core.units.is_read() { time } else { next.min(end) };
+            self.cut(core, at);
+            if at >= end && self.done.is_none() {
+                self.done = Some(Ok(()));
+            }
+            if at >= next {
+                next = next.saturating_add((at - next) / interval * interval + interval);
+            }
+            if time.saturating_sub(next) > interval.saturating_mul(3600) {
                 // A gap of that many intervals is one.
                 next += (time - next) / interval * interval;
             }
@@ -172,7 +195,8 @@ impl Work<'_> {
     }
 
     fn cut(&mut self, core: &mut Core, end: u64) {
-        core.units.until(end);
+        core.units.stand_at(end);
+        let (_, end) = core.units.span(end);
         name_all(core, &mut self.resolver, &mut self.notes);
         let wall_start = core.wall_start();
         let (start, points) = (core.start, core.units.take_points());

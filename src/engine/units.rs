@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::frame::bound::Num;
-use crate::analysis::frame::{Bound, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
+use crate::analysis::frame::{Bound, Counted, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
 use crate::event::format::Format;
 use crate::event::spec::Places;
 use crate::event::{Event, Rate, parse, plain};
@@ -56,8 +56,22 @@ struct Running {
     roles: Vec<Role>,
     look: Look,
     since: u64,
+    /// Since when all its events are measured: what came of some of them before is no part of its figures.
+    measured: u64,
+    /// An event came that it had to wait for.
+    fresh: bool,
+    /// When its counters were last read, and what they said. They alone say how far its figures reach.
+    read_at: Option<u64>,
+    readings: FxHashMap<(usize, u32), u64>,
     lost: u64,
     notes: Vec<String>,
+}
+
+impl Running {
+    /// How far its figures reach, where all is known up to a time.
+    fn reaches(&self, time: u64) -> u64 {
+        self.read_at.unwrap_or(time)
+    }
 }
 
 /// All units of a session.
@@ -79,6 +93,8 @@ pub struct Units {
     /// Time of the newest record of each CPU.
     last: Vec<u64>,
     now: u64,
+    /// Whether measuring has begun.
+    begun: bool,
     next_id: u64,
     /// Whether points of time and latency are collected, and those that are.
     points: Option<Vec<(u64, u64)>>,
@@ -102,6 +118,10 @@ impl Units {
             roles,
             look: Look { rows: 200, ..Look::default() },
             since: now,
+            measured: 0,
+            fresh: false,
+            read_at: None,
+            readings: FxHashMap::default(),
             lost: 0,
             notes: Vec::new(),
         };
@@ -125,6 +145,11 @@ impl Units {
             }
         }
         idle
+    }
+
+    /// The events that are bound by now are measured already, where anything is.
+    pub fn joined(&mut self) {
+        self.list.iter_mut().for_each(|running| running.fresh &= !self.begun);
     }
 
     /// The unit that was started last, of those that run.
@@ -165,7 +190,7 @@ impl Units {
                 let bound = running.unit.bind(&Bindable { role, number: event, name: plain(name), format }).and(filter);
                 match bound {
                     Ok(filter) => {
-                        (own.filter, own.bound) = (filter, true);
+                        (own.filter, own.bound, running.fresh) = (filter, true, true);
                         self.routes[at].push((i, role));
                         self.stacks[at] |= own.want.stack;
                         let caller = own.want.caller.as_deref().and_then(|field| Num::of(format, field).ok());
@@ -237,7 +262,7 @@ impl Units {
         let Self { list, routes, names, points, .. } = self;
         for (unit, role) in &routes[at] {
             let running = &mut list[*unit];
-            if own && !running.spec.whole {
+            if own && !running.spec.whole || sample.time < running.measured {
                 continue;
             }
             let hit = Hit {
@@ -256,10 +281,12 @@ impl Units {
                 raw: sample.raw,
                 stack,
             };
-            if let Some(filter) = &running.roles[*role].filter
-                && !filter.holds(&hit, names, None)
-            {
-                continue;
+            if let Some(filter) = &running.roles[*role].filter {
+                // It may be about the thread's name, which may be asked for here first.
+                names.comm(session, sample.tid);
+                if !filter.holds(&hit, names, None) {
+                    continue;
+                }
             }
             running.unit.record(&hit, &mut Cx { session, names, points: points.as_mut() });
         }
@@ -317,16 +344,60 @@ impl Units {
         self.now = self.now.max(time);
     }
 
+    /// All events that there are by now are measured since a time: with it begin the units that have waited for
+    /// some of them.
+    pub fn measured_since(&mut self, time: u64) {
+        for running in self.list.iter_mut().filter(|running| running.fresh) {
+            running.fresh = false;
+            (running.since, running.measured, running.lost) = (time, time, 0);
+            (running.read_at, running.readings) = (None, FxHashMap::default());
+            running.unit.reset(time);
+        }
+        (self.now, self.begun) = (self.now.max(time), true);
+    }
+
     /// What counted events have come to; `events` says which of the session's each is.
     pub fn count(&mut self, counts: &[CpuCount], events: &[u16]) {
+        let mut read = Vec::new();
         for count in counts {
             let Some(event) = events.get(usize::from(count.event)) else { continue };
             let Some(routes) = self.routes.get(usize::from(*event)) else { continue };
             for (unit, role) in routes {
-                self.list[*unit].unit.count(*role, count.cpu, count.time, count.value, count.running_percent);
+                let running = &mut self.list[*unit];
+                let before = running.readings.insert((*role, count.cpu), count.value);
+                // With the first reading the count begins. A counter that comes up later begins at 0.
+                if let Some(from) = running.read_at {
+                    let n = count.value.saturating_sub(before.unwrap_or(0));
+                    running.unit.count(&Counted {
+                        role: *role,
+                        cpu: count.cpu,
+                        from,
+                        until: count.time,
+                        n,
+                        running_percent: count.running_percent,
+                    });
+                }
+                read.push((*unit, count.time));
             }
             self.now = self.now.max(count.time);
         }
+        for (unit, time) in read {
+            let running = &mut self.list[unit];
+            if running.read_at.is_none() {
+                running.since = time;
+            }
+            running.read_at = running.read_at.max(Some(time));
+        }
+    }
+
+    /// Since when the first unit's figures count, and up to when it has all of a time.
+    pub fn span(&self, time: u64) -> (u64, u64) {
+        self.list.first().map_or((time, time), |running| (running.since, running.reaches(time)))
+    }
+
+    /// Whether the first unit's figures are read from counters, so that they end with a reading.
+    pub fn is_read(&self) -> bool {
+        self.list.first().is_some_and(|running| running.read_at.is_some())
     }
 
     /// Takes a record of another kind in.
@@ -362,6 +433,11 @@ impl Units {
         if time < u64::MAX {
             self.now = self.now.max(time);
         }
+    }
+
+    /// Figures are those of a moment, though more may be known already.
+    pub fn stand_at(&mut self, time: u64) {
+        self.now = time;
     }
 
     pub fn now(&self) -> u64 {
@@ -402,6 +478,7 @@ impl Units {
         let (names, now) = (&self.names, self.now);
         let waiting: Vec<Vec<String>> = self.list.iter().map(unbound).collect();
         let one = |(running, waiting): (&mut Running, Vec<String>)| {
+            let now = running.reaches(now);
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
             let wanted = chosen.is_none_or(|chosen| chosen == running.id);
             let panels = if wanted { running.unit.panels(&at) } else { Vec::new() };

@@ -135,6 +135,11 @@ impl Attr {
         self.flags = if on { self.flags | bit } else { self.flags & !bit };
     }
 
+    /// Whether it never has samples, and is there for other records.
+    pub fn is_dummy(&self) -> bool {
+        self.kind == TYPE_SOFTWARE && self.config == SW_DUMMY
+    }
+
     pub fn precise(&self) -> u8 {
         (self.flags >> 15 & 3) as u8
     }

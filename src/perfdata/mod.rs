@@ -10,9 +10,7 @@ pub mod swap;
 pub mod unpack;
 pub mod write;
 
-use crate::kernel::attr::{
-    Attr, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
-};
+use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 use crate::record::Layout;
 
 /// Magic of version 2, little endian.
@@ -44,7 +42,7 @@ impl EventDesc {
 
     /// Whether it never has samples, and is there for other records.
     pub fn is_dummy(&self) -> bool {
-        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_DUMMY
+        self.attr.is_dummy()
     }
 
     /// Whether samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
@@ -71,7 +69,7 @@ impl EventDesc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::attr::{Flag, TYPE_HARDWARE};
+    use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_HARDWARE};
 
     #[test]
     fn which_events_samples_stand_for_time() {

@@ -188,6 +188,8 @@ pub struct Batch {
     pub cpu_counts: Vec<CpuCount>,
     /// Lines of a text that were not understood.
     pub unread: u64,
+    /// Since when all events that there are by now are measured, where one began to be.
+    pub measured_since: Option<u64>,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
     pub changed: Option<Changed>,
@@ -234,6 +236,7 @@ impl Batch {
         quiet
             && self.changed.is_none()
             && self.cpu_counts.is_empty()
+            && self.measured_since.is_none()
             && self.progress.is_none()
             && self.bytes.len() < bytes
     }

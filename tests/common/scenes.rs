@@ -1,5 +1,6 @@
 //! A small story for each analysis unit, told in records whose truth is plain to see.
 
+use perfprof_tui::analysis::frame::Counted;
 use perfprof_tui::analysis::registry;
 use perfprof_tui::record::Record;
 
@@ -62,6 +63,11 @@ fn run_queue(stage: &mut Stage) {
     stage.until(20 * MS);
 }
 
+/// A counter that has counted so much by a time, in the time before it.
+pub fn counted(role: usize, cpu: u32, until: u64, ns: u64, n: u64, running_percent: f64) -> Counted {
+    Counted { role, cpu, from: until - ns, until, n, running_percent }
+}
+
 /// The story of a unit.
 pub fn scene(name: &str) -> Stage {
     use Value::{N, T};
@@ -111,8 +117,8 @@ pub fn scene(name: &str) -> Stage {
             for second in 1..=3u64 {
                 for cpu in 0..2u32 {
                     let time = START + second * 1000 * MS;
-                    s.unit.count(0, cpu, time, second * 100 * u64::from(cpu + 1), 100.0);
-                    s.unit.count(1, cpu, time, second * 7, 50.0);
+                    s.unit.count(&counted(0, cpu, time, 1000 * MS, 100 * u64::from(cpu + 1), 100.0));
+                    s.unit.count(&counted(1, cpu, time, 1000 * MS, 7, 50.0));
                 }
             }
             s.until(3000 * MS);
@@ -122,9 +128,10 @@ pub fn scene(name: &str) -> Stage {
             let mut s = stage(name, &[]);
             s.plain(0, "context-switches").plain(2, "minor-faults").plain(18, "power:cpu_idle");
             for cpu in 0..2u32 {
-                s.unit.count(0, cpu, START + 2000 * MS, 1000 + u64::from(cpu), 100.0);
-                s.unit.count(2, cpu, START + 2000 * MS, 50, 100.0);
-                s.unit.count(18, cpu, START + 2000 * MS, 400, 100.0);
+                let read = |role, n| counted(role, cpu, START + 2000 * MS, 2000 * MS, n, 100.0);
+                s.unit.count(&read(0, 1000 + u64::from(cpu)));
+                s.unit.count(&read(2, 50));
+                s.unit.count(&read(18, 400));
             }
             s.until(2000 * MS);
             s
@@ -435,8 +442,9 @@ pub fn scene(name: &str) -> Stage {
             let mut s = stage(name, &[]);
             s.plain(0, "refs").plain(1, "misses");
             for cpu in 0..2u32 {
-                s.unit.count(0, cpu, START + 1000 * MS, 1000, 60.0);
-                s.unit.count(1, cpu, START + 1000 * MS, 100 * u64::from(cpu + 1), 60.0);
+                let read = |role, n| counted(role, cpu, START + 1000 * MS, 1000 * MS, n, 60.0);
+                s.unit.count(&read(0, 1000));
+                s.unit.count(&read(1, 100 * u64::from(cpu + 1)));
             }
             s.until(1000 * MS);
             s

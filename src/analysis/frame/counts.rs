@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Grid, Hit};
+use super::{Counted, Grid, Hit};
 
 /// What was counted.
 #[derive(Debug)]
 pub struct Counts {
-    /// The last value of each counter.
-    last: BTreeMap<(usize, u32), u64>,
     /// In this interval.
     pub sums: BTreeMap<(usize, u32), u64>,
     /// By event, and by CPU of one event.
@@ -21,20 +19,16 @@ pub struct Counts {
 impl Counts {
     /// With columns of a course at least so long, in nanoseconds.
     pub fn new(step: u64) -> Self {
-        Self {
-            last: BTreeMap::new(),
-            sums: BTreeMap::new(),
-            course: Grid::with_step(step),
-            by_cpu: Grid::with_step(step),
-            partly: None,
-        }
+        Self { sums: BTreeMap::new(), course: Grid::with_step(step), by_cpu: Grid::with_step(step), partly: None }
     }
 
     /// A counter was read.
-    pub fn read(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
-        let before = self.last.insert((role, cpu), value);
-        // The first reading is what came since the counter was opened.
-        self.add(role, cpu, time, value.saturating_sub(before.unwrap_or(0)));
+    pub fn read(&mut self, counted: &Counted) {
+        let Counted { role, cpu, from, until, n, running_percent } = *counted;
+        *self.sums.entry((role, cpu)).or_default() += n;
+        // It happened at some time since the last reading.
+        self.course.spread_value(&role, from, until, n as f64);
+        self.by_cpu.spread_value(&(role, cpu), from, until, n as f64);
         if running_percent < 99.5 {
             self.partly = Some(self.partly.map_or(running_percent, |least| least.min(running_percent)));
         }
@@ -42,18 +36,14 @@ impl Counts {
 
     /// A sample stands for a hit, or for its period.
     pub fn hit(&mut self, hit: &Hit<'_>, weight: u64) {
-        self.add(hit.role, hit.cpu, hit.time, weight);
-    }
-
-    fn add(&mut self, role: usize, cpu: u32, time: u64, n: u64) {
-        *self.sums.entry((role, cpu)).or_default() += n;
-        self.course.add(&role, time, n as f64);
-        self.by_cpu.add(&(role, cpu), time, n as f64);
+        *self.sums.entry((hit.role, hit.cpu)).or_default() += weight;
+        self.course.add(&hit.role, hit.time, weight as f64);
+        self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);
     }
 
     /// All CPUs that were counted.
     pub fn cpus(&self) -> Vec<u32> {
-        let mut cpus: Vec<u32> = self.last.keys().chain(self.sums.keys()).map(|(_, cpu)| *cpu).collect();
+        let mut cpus: Vec<u32> = self.sums.keys().map(|(_, cpu)| *cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus

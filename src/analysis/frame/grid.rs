@@ -57,14 +57,20 @@ impl<K: Ord + Clone> Grid<K> {
 
     /// Spreads nanoseconds between two times over their columns.
     pub fn spread(&mut self, key: &K, from: u64, until: u64) {
+        self.spread_value(key, from, until, until.saturating_sub(from) as f64);
+    }
+
+    /// Spreads a value between two times over their columns, by the time that each has of it.
+    pub fn spread_value(&mut self, key: &K, from: u64, until: u64, value: f64) {
         let mut at = from;
-        // The last column first, so that the step is what it will be.
-        self.column(until);
+        // The first and the last column before others, so that the step is what it will be.
+        self.column(from);
+        self.column(until.saturating_sub(1).max(from));
         while at < until {
             let start = self.start.unwrap_or(at);
             let end = start + (at.saturating_sub(start) / self.step + 1) * self.step;
             let part = end.min(until) - at;
-            self.add(key, at, part as f64);
+            self.add(key, at, value * part as f64 / (until - from) as f64);
             at += part;
         }
     }
@@ -136,16 +142,41 @@ impl<K: Ord + Clone> Grid<K> {
         Body::Heatmap(Heatmap { measure, start, step: self.step, rows })
     }
 
-    /// As courses, a second each or a column.
+    /// As courses of sums a second; the last column ends at a time. One that has hardly begun has no rate yet.
+    pub fn rates(
+        &self,
+        session_start: u64,
+        until: u64,
+        measure: Measure,
+        most: usize,
+        label: impl Fn(&K) -> String,
+    ) -> Series {
+        let mut series = self.courses(session_start, measure, most, label);
+        let until = until.saturating_sub(session_start);
+        let spanned = until.saturating_sub(series.start);
+        let mut columns = (spanned / series.step) as usize;
+        if columns == 0 || spanned % series.step >= series.step / 4 {
+            columns += 1;
+        }
+        for line in &mut series.lines {
+            line.values.truncate(columns);
+            for (i, value) in line.values.iter_mut().enumerate() {
+                let from = series.start + series.step * i as u64;
+                *value /= until.saturating_sub(from).clamp(1, series.step) as f64 / 1e9;
+            }
+        }
+        series
+    }
+
+    /// As courses of sums, one for each column.
     pub fn series(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Body {
+        Body::Series(self.courses(session_start, measure, most, label))
+    }
+
+    fn courses(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Series {
         let Body::Heatmap(map) = self.map(session_start, measure, most, label) else { unreachable!("a map is one") };
         let line = |row: Row| Line { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
-        Body::Series(Series {
-            measure,
-            start: map.start,
-            step: map.step,
-            lines: map.rows.into_iter().map(line).collect(),
-        })
+        Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() }
     }
 }
 

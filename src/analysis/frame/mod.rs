@@ -156,6 +156,19 @@ pub struct Hit<'a> {
     pub stack: Pin,
 }
 
+/// How often a counted event has happened on a CPU between two readings of its counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// Which of [`Unit::wants`].
+    pub role: usize,
+    pub cpu: u32,
+    pub from: u64,
+    pub until: u64,
+    pub n: u64,
+    /// For how much of the time it was on the hardware.
+    pub running_percent: f64,
+}
+
 /// Records that were lost between two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -290,8 +303,8 @@ pub trait Unit: Send + Sync + Debug {
     /// Takes a record in.
     fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>);
 
-    /// How often a counted event has happened on a CPU since it was opened.
-    fn count(&mut self, _role: usize, _cpu: u32, _time: u64, _value: u64, _running_percent: f64) {}
+    /// A counter was read.
+    fn count(&mut self, _counted: &Counted) {}
 
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
     fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {}

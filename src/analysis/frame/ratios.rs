@@ -4,7 +4,7 @@ use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
 use super::columns::{named, right, text};
 use super::counts::Counts;
-use super::{Cx, Event, Hit, Lost, Moment, Unit, Want};
+use super::{Counted, Cx, Event, Hit, Lost, Moment, Unit, Want};
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +70,8 @@ impl Unit for Ratios {
         self.counts.hit(hit, hit.period.max(1));
     }
 
-    fn count(&mut self, role: usize, cpu: u32, time: u64, value: u64, running_percent: f64) {
-        self.counts.read(role, cpu, time, value, running_percent);
+    fn count(&mut self, counted: &Counted) {
+        self.counts.read(counted);
     }
 
     fn lost(&mut self, _lost: &Lost) {}

@@ -52,10 +52,14 @@ fn of(spec: &'static Spec) -> Command {
             .num_args(0..)
             .value_hint(ValueHint::FilePath)
             .help("A recording that holds its events, instead of the running machine"),
-        Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(
-            "Seconds after which figures are printed and begin anew [default: one report at the end]; a word that is \
-             no number is a recording, as -i of other commands",
-        ),
+        Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(format!(
+            "Seconds after which figures are printed and begin anew [default: {}]; a word that is no number is a \
+                 recording, as -i of other commands",
+            match spec.interval {
+                Some(seconds) => format!("{seconds}, with --duration one report at the end"),
+                None => "one report at the end".to_owned(),
+            }
+        )),
         switch("batch", "Print figures, without a screen (so it is without a terminal)"),
         Arg::new("format")
             .long("format")

@@ -65,6 +65,7 @@ impl Worker {
         let core = self.ingest.core_mut();
         self.units.chosen = Some(core.units.start(spec, unit, monotonic_ns())?);
         core.bind_all_units();
+        core.units.joined();
         let _ = self.links.controls.send(Control::Share(shared));
         self.links.waker.wake();
         Ok(format!("{} runs", spec.name))

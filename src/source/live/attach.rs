@@ -391,7 +391,7 @@ impl Attachment {
     pub fn cpu_counts(&self) -> Vec<CpuCount> {
         let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
         for open in &self.opened {
-            if let Some(slot) = open.event.filter(|slot| self.slots[usize::from(*slot)].event.no_samples) {
+            if let Some(slot) = open.event.filter(|slot| self.slots[usize::from(*slot)].is_counted()) {
                 sums.entry((slot, open.cpu)).or_default().add(&self.read(open));
             }
         }

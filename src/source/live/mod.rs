@@ -36,6 +36,7 @@ use super::{Batch, Changed, Control, Handover, Info, Source, SourceError, Step, 
 use attach::{Attachment, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
+use slot::Slot;
 pub use target::Target;
 
 /// How long records may lie in a ring: one tick of the screen.
@@ -45,8 +46,9 @@ const QUIET_TICK_NS: u64 = 250_000_000;
 const QUIET_BYTES: usize = 2048;
 /// How often threads, CPUs and losses are looked after.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
-/// How often counts are read, of events that are only counted.
+/// How often counts are read at least, of events that are only counted, and at most.
 const COUNT_NS: u64 = 200_000_000;
+const MIN_COUNT_NS: u64 = 10_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
 const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
@@ -93,6 +95,7 @@ pub struct LiveSource {
     ticks: usize,
     next_housekeeping: u64,
     next_counts: u64,
+    count_ns: u64,
     enable_at: Option<u64>,
     /// Events that came up and handovers that were made since the last batch.
     fresh_events: Vec<EventDesc>,
@@ -147,6 +150,7 @@ impl LiveSource {
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
             next_counts: start,
+            count_ns: COUNT_NS,
             enable_at: None,
             fresh_events: Vec::new(),
             handovers: Vec::new(),
@@ -178,6 +182,12 @@ impl LiveSource {
     /// The process id of the command, when there is one.
     pub fn command_pid(&self) -> Option<i32> {
         self.held.as_ref().map(Held::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
+    }
+
+    /// Has counts read so often that an interval ends with a reading.
+    pub fn count_for(&mut self, interval: Duration) {
+        let interval = (interval.as_nanos() as u64).max(MIN_COUNT_NS);
+        self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
     }
 
     /// Bytes of each ring.
@@ -246,9 +256,17 @@ impl LiveSource {
     }
 
     fn begin(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        let mut began = !self.fresh_events.is_empty() && self.enable_at.is_none();
         if self.enable_at.is_some_and(|at| monotonic_ns() >= at) {
             self.enable_at = None;
             self.attachment.enable_all();
+            began = true;
+        }
+        if began {
+            // What counters say here is what they begin with. A command is not released yet.
+            batch.measured_since = Some(monotonic_ns());
+            self.next_counts = monotonic_ns();
+            self.read_counts(batch);
         }
         if let Some(held) = self.held.take() {
             self.child = Some(held.release().map_err(SourceError::Command)?);
@@ -263,7 +281,8 @@ impl LiveSource {
 
     fn wait(&mut self) {
         let now = monotonic_ns();
-        let left = self.next_tick.saturating_sub(now).min(QUIET_TICK_NS);
+        let counts = if self.is_counting() { self.next_counts } else { u64::MAX };
+        let left = self.next_tick.min(counts).saturating_sub(now).min(QUIET_TICK_NS);
         if left > 0 {
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
             let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
@@ -290,9 +309,8 @@ impl LiveSource {
 
     fn housekeeping(&mut self, batch: &mut Batch) {
         let now = monotonic_ns();
-        if now >= self.next_counts && self.attachment.slots.iter().any(|slot| slot.event.no_samples) {
-            self.next_counts = now + COUNT_NS;
-            batch.cpu_counts = self.attachment.cpu_counts();
+        if now >= self.next_counts {
+            self.read_counts(batch);
         }
         if now < self.next_housekeeping {
             return;
@@ -303,6 +321,20 @@ impl LiveSource {
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);
+    }
+
+    /// Whether there are events that are only counted.
+    fn is_counting(&self) -> bool {
+        self.attachment.slots.iter().any(Slot::is_counted)
+    }
+
+    /// Reads them; the next time is a whole number of steps away, however long this one took.
+    fn read_counts(&mut self, batch: &mut Batch) {
+        let late = monotonic_ns().saturating_sub(self.next_counts);
+        self.next_counts += (late / self.count_ns + 1) * self.count_ns;
+        if self.is_counting() {
+            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
+        }
     }
 
     /// Opens events on a user's new processes. What followed threads start inherits their events,
@@ -405,7 +437,7 @@ impl Source for LiveSource {
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
             batch.counts = Some(self.attachment.counts().0);
-            batch.cpu_counts = self.attachment.cpu_counts();
+            batch.cpu_counts.append(&mut self.attachment.cpu_counts());
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Step::End(why));

@@ -33,6 +33,11 @@ impl Slot {
         matches!(self.run, Run::Running | Run::Paused)
     }
 
+    /// Whether it is there for its counts, which are to be read.
+    pub fn is_counted(&self) -> bool {
+        self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
+    }
+
     /// Whether it is to be opened on a CPU.
     pub fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)

@@ -586,3 +586,30 @@ fn what_is_made_of_filtered_events_says_so() {
     wait(&engine, "whole again", |a| off(a).is_some_and(|off| off.note.is_none() && off.filter.is_none()));
     engine.stop();
 }
+
+/// Processes that end before anybody looks have the names that they had, in their last switch, too.
+#[test]
+fn what_has_ended_has_its_name() {
+    const NAME: &str = "what_has_ended_has_its_name";
+    let Some(mut events) = tracepoint(NAME, "sched:sched_switch") else { return };
+    events.extend(parse("cpu-clock", &Places::system()).expect("parses"));
+    let engine = engine(events, Target::System);
+    control(&engine, Control::Frequency(4999)).expect("faster");
+    for _ in 0..300 {
+        let ended = std::process::Command::new("true").status().expect("runs");
+        assert!(ended.success());
+    }
+    let question = |generation, event, filter: &str, least: u64| {
+        let filter = Some(Arc::new(Filter::parse(filter).expect("parses")));
+        engine.send(Request::Ask(Arc::new(Question { generation, event, filter, ..Question::default() })));
+        wait(&engine, "an answer", |a| {
+            a.question.generation == generation && a.unfiltered.samples > 100 && a.total.samples >= least
+        })
+    };
+    question(1, 0, "comm == true", 300);
+    for (generation, event) in [(2, 0), (3, 1)] {
+        let nameless = question(generation, event, "comm ~ \":*\"", 0);
+        assert_eq!(nameless.total.samples, 0, "of {:?}: {:?}", nameless.unfiltered, nameless.lines);
+    }
+    engine.stop();
+}

@@ -124,6 +124,8 @@ pub struct Core {
     pub machine: Vec<(u8, Vec<u8>)>,
     /// How many records of each type came.
     pub kinds: FxHashMap<u32, u64>,
+    /// The task that ended last on each CPU.
+    exited: FxHashMap<u32, (i32, i32)>,
 }
 
 /// For how long after a handover samples of the old event may still come out of order.
@@ -165,6 +167,7 @@ impl Ingest {
             start: info.start,
             machine: info.machine.clone(),
             kinds: FxHashMap::default(),
+            exited: FxHashMap::default(),
             decoders,
             hosts: Hosts::default(),
         };
@@ -177,6 +180,9 @@ impl Ingest {
                 core.derive(super::offcpu::NAME);
             }
             core.find_pairs(&info.tracing);
+        }
+        if info.origin == Origin::Live {
+            core.session.learn_running();
         }
         core.session.dsos.share = !wants.addresses;
         core.session.name_hosts(&info.host_names());
@@ -404,6 +410,10 @@ impl Core {
             }
             Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
             Ok(side) => {
+                if let Record::Exit(task) = &side {
+                    let id = self.decoders[input].form_of(header, body).layout.trailer(body).unwrap_or_default();
+                    self.exited.insert(id.cpu, (task.pid, task.tid));
+                }
                 if !self.units.is_empty() {
                     self.units.side(&side, time, &self.session);
                 }
@@ -493,6 +503,14 @@ impl Core {
     fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
         let mut sample = sample;
         let time = sample.time;
+        let live = self.session.origin() == Origin::Live;
+        // A task that has ended has no number any more, and goes on to its last switch.
+        if live
+            && sample.tid == -1
+            && let Some((pid, tid)) = self.exited.get(&sample.cpu)
+        {
+            (sample.pid, sample.tid) = (*pid, *tid);
+        }
         if self.units.takes(event) {
             if self.start == 0 {
                 self.start = time;
@@ -512,6 +530,8 @@ impl Core {
         }
         let switch = self.off_cpu.as_ref().and_then(|off| off.switch(event, sample.raw));
         if let Some(switch) = switch {
+            let names = self.off_cpu.as_ref().filter(|_| live).map(|off| off.names(switch, sample.raw));
+            names.into_iter().flatten().flatten().for_each(|(tid, name)| self.session.told(tid, name));
             self.back(switch.next, sample.time, sample.cpu);
         }
         if let Some(trace) = &mut self.softirqs {

@@ -21,6 +21,8 @@ pub struct OffCpu {
     pub event: u16,
     prev: Field,
     next: Field,
+    /// How both are called.
+    comms: [Option<Field>; 2],
     big: bool,
     /// When each thread left, and from where.
     away: Begun<i32>,
@@ -47,6 +49,7 @@ impl OffCpu {
             event: events.len() as u16,
             prev: format.field("prev_pid")?.clone(),
             next: format.field("next_pid")?.clone(),
+            comms: ["prev_comm", "next_comm"].map(|name| format.field(name).cloned()),
             big: format.big,
             away: Begun::default(),
         })
@@ -64,6 +67,16 @@ impl OffCpu {
         }
         let number = |field: &Field| i32::try_from(field.number(raw, self.big)?).ok();
         Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
+    }
+
+    /// How the two of a switch are called, as far as its record says.
+    pub fn names<'a>(&self, switch: Switch, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
+        let [prev, next] = &self.comms;
+        [(switch.prev, prev), (switch.next, next)].map(|(tid, field)| {
+            let name = field.as_ref()?.bytes(raw, self.big)?;
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+            (tid > 0 && end > 0).then(|| (tid, &name[..end]))
+        })
     }
 
     /// Somebody is back: where they left from and how many nanoseconds ago.

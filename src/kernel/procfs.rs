@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,19 @@ pub fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
         name.pop();
     }
     Some(name)
+}
+
+/// The names of all processes, then of their other threads, as many as are read until a time is over.
+pub fn comms(patience: Duration) -> Vec<(i32, Vec<u8>)> {
+    let until = Instant::now() + patience;
+    let processes = processes();
+    let leaders = processes.iter().map(|pid| (*pid, *pid));
+    let others = |pid: &i32| {
+        let pid = *pid;
+        threads(pid).into_iter().filter(move |tid| *tid != pid).map(move |tid| (pid, tid))
+    };
+    let all = leaders.chain(processes.iter().flat_map(others));
+    all.take_while(|_| Instant::now() < until).filter_map(|(pid, tid)| Some((tid, comm(pid, tid)?))).collect()
 }
 
 /// The threads of a process, in order of tid.

@@ -12,8 +12,10 @@ pub mod space;
 mod tasks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::kernel::procfs;
 use crate::record::Record;
@@ -37,6 +39,9 @@ pub enum Origin {
     Recorded,
 }
 
+/// Names of threads that are remembered beside the threads.
+const MAX_TOLD: usize = 1 << 17;
+
 /// The threads of a running process.
 pub fn threads_of(pid: i32) -> Vec<i32> {
     procfs::threads(pid)
@@ -55,6 +60,9 @@ pub struct Session {
     at: usize,
     generation: u32,
     names: HashMap<Arc<str>, ()>,
+    /// What threads were called when the session began, or when a record named them: one that ended before it was met
+    /// is asked for in vain.
+    told: FxHashMap<i32, Arc<str>>,
 }
 
 impl Session {
@@ -69,7 +77,30 @@ impl Session {
             at: 0,
             generation: 0,
             names: HashMap::new(),
+            told: FxHashMap::default(),
         }
+    }
+
+    /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
+    pub fn learn_running(&mut self) {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        for (tid, name) in procfs::comms(PATIENCE) {
+            let name = self.intern(&name);
+            self.told.insert(tid, name);
+        }
+    }
+
+    /// A record says how a thread was called at its time, which is believed of those that nothing else told of.
+    pub fn told(&mut self, tid: i32, name: &[u8]) {
+        let known = self.here().threads.get(&tid).map(|thread| is_unnamed(tid, &thread.comm));
+        if known == Some(false) || self.told.contains_key(&tid) || self.told.len() >= MAX_TOLD {
+            return;
+        }
+        let comm = self.intern(name);
+        if known == Some(true) {
+            self.here_mut().threads.insert(tid, Thread::new(comm.clone()));
+        }
+        self.told.insert(tid, comm);
     }
 
     /// Gives its machines their names; more than one are counted side by side.
@@ -236,7 +267,11 @@ impl Session {
         }
         let live = self.origin == Origin::Live;
         let name = if live { procfs::comm(pid, tid) } else { None };
-        let comm = name.map_or_else(|| unnamed(tid), |n| self.intern(&n));
+        let known = || self.told.get(&tid).or_else(|| self.told.get(&pid)).cloned();
+        let comm = match name {
+            Some(name) => self.intern(&name),
+            None => known().unwrap_or_else(|| unnamed(tid)),
+        };
         if live && !self.here().spaces.contains_key(&pid) {
             self.adopt_space(pid, &comm);
         }
@@ -338,10 +373,10 @@ impl Session {
     /// What a thread is called now; live, one that no record told of is asked for in /proc.
     pub fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
         if let Some(thread) = self.here().threads.get(&tid) {
-            return Some(thread.comm.clone());
+            return Some(thread.comm.clone()).filter(|comm| !is_unnamed(tid, comm));
         }
-        let found = (self.origin == Origin::Live).then(|| procfs::comm(tid, tid)).flatten()?;
-        Some(String::from_utf8_lossy(&found).into())
+        let found = (self.origin == Origin::Live).then(|| procfs::comm(tid, tid)).flatten();
+        found.map(|name| String::from_utf8_lossy(&name).into()).or_else(|| self.told.get(&tid).cloned())
     }
 
     /// What lies at an address of a running process: mappings with and without code, by (start, end, name). Of a
@@ -435,6 +470,10 @@ fn user_address(chain: &[u8]) -> Option<u64> {
 /// perf's name for a thread whose name never came: a colon and the tid.
 fn unnamed(tid: i32) -> Arc<str> {
     format!(":{tid}").into()
+}
+
+fn is_unnamed(tid: i32, comm: &str) -> bool {
+    comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
 }
 
 #[cfg(test)]

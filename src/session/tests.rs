@@ -511,3 +511,28 @@ mod undone {
         }
     }
 }
+
+/// Of a thread that has ended /proc says nothing: what it was called at the start, or in a record, is its name.
+#[test]
+fn threads_that_ended_unmet_keep_their_names() {
+    const GONE: i32 = i32::MAX;
+    let comm = |s: &mut Session, tid: i32| {
+        let id = s.task(tid, tid);
+        s.tasks()[id.0 as usize].comm.to_string()
+    };
+    let mut s = Session::new(Origin::Live);
+    assert_eq!((comm(&mut s, GONE), s.comm_of(GONE)), (format!(":{GONE}"), None));
+    s.told(GONE, b"late");
+    assert_eq!((comm(&mut s, GONE).as_str(), s.comm_of(GONE).as_deref()), ("late", Some("late")));
+    s.told(GONE, b"other");
+    assert_eq!(comm(&mut s, GONE), "late", "only what nothing else tells");
+    s.told(GONE - 1, b"early");
+    assert_eq!((s.comm_of(GONE - 1).as_deref(), comm(&mut s, GONE - 1).as_str()), (Some("early"), "early"));
+    // Of a process that was named its threads have the name.
+    let id = s.task(GONE - 1, GONE - 2);
+    assert_eq!(&*s.tasks()[id.0 as usize].comm, "early");
+    s.learn_running();
+    let own = std::process::id() as i32;
+    assert_eq!(s.told.get(&own).cloned(), s.comm_of(own));
+    assert!(s.told.contains_key(&1));
+}

@@ -49,7 +49,8 @@ impl Names {
         if let Some(known) = self.map.get(&tid) {
             return known.clone();
         }
-        let found = session.comm_of(tid).unwrap_or_else(|| unknown(tid));
+        // What nobody knows now a record may tell yet.
+        let Some(found) = session.comm_of(tid) else { return unknown(tid) };
         self.learn(tid, found.as_bytes());
         found
     }
@@ -61,5 +62,5 @@ impl Names {
 }
 
 fn unknown(tid: i32) -> Arc<str> {
-    if tid == 0 { "swapper".into() } else { ":".into() }
+    if tid == 0 { "swapper".into() } else { format!(":{tid}").into() }
 }

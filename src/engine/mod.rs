@@ -34,6 +34,7 @@ mod told;
 pub mod tracepoints;
 pub mod unit_run;
 pub mod units;
+mod urgency;
 pub mod view;
 pub mod watch;
 pub mod worker;

@@ -1,11 +1,13 @@
 //! The threads that look names and lines up, so that neither samples nor frames wait for a file.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Notice;
+use super::urgency::Urgency;
 use crate::profile::FrameId;
 use crate::query::annotate::Target;
 use crate::record::kinds::BuildId;
@@ -43,7 +45,7 @@ pub struct ListJob {
 }
 
 /// Names that were found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Named {
     pub epoch: u64,
     pub frames: Vec<(FrameId, DsoId, u64, Option<Found>)>,
@@ -85,6 +87,70 @@ const PORTION: usize = 512;
 const PATIENCE: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// Frames that wait for their names, by DSO.
+#[derive(Debug, Default)]
+struct Waiting {
+    epoch: u64,
+    frames: BTreeMap<DsoId, Vec<Wanted>>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Takes in what is asked for. What waited and has no use any more, as its ids are of another epoch, is given back.
+    fn add(&mut self, job: Job) -> Option<(u64, Vec<Wanted>)> {
+        let before = std::mem::replace(&mut self.epoch, job.epoch);
+        let stale = if before == job.epoch { BTreeMap::new() } else { std::mem::take(&mut self.frames) };
+        for wanted in job.frames {
+            self.frames.entry(wanted.dso.id).or_default().push(wanted);
+        }
+        (!stale.is_empty()).then(|| (before, stale.into_values().flatten().collect()))
+    }
+
+    /// What is looked up next: all that needs no file to be read, or else what needs one, the kernel's first and then
+    /// the file that most frames wait for.
+    fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<Wanted> {
+        let mut portion = Vec::new();
+        let rank = |list: &[Wanted]| {
+            let dso = &list[0].dso;
+            (has_read(dso), dso.kind.is_kernel(), list.len(), std::cmp::Reverse(dso.id))
+        };
+        while portion.len() < PORTION {
+            let Some((id, ready)) =
+                self.frames.iter().map(|(id, list)| (rank(list), *id)).max().map(|(rank, id)| (id, rank.0))
+            else {
+                break;
+            };
+            if !(ready || portion.is_empty()) {
+                break;
+            }
+            if let Some(list) = self.frames.get_mut(&id) {
+                let some = list.len().min(PORTION - portion.len());
+                portion.extend(list.drain(..some));
+                if list.is_empty() {
+                    self.frames.remove(&id);
+                }
+            }
+            if !ready {
+                break;
+            }
+        }
+        portion
+    }
+}
+
+/// Looks frames up.
+fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> Named {
+    let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
+    let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
+    let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
+    let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
+    behind.dedup();
+    Named { epoch, frames, problems, sources, stripped, identified, behind }
+}
+
 pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
@@ -93,11 +159,21 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let work = move || {
         let mut resolver = Resolver::new(options.clone());
         let mut lines = Lines::new(options.clone());
+        let (mut waiting, mut urgency) = (Waiting::default(), Urgency::of_this_thread());
         loop {
+            urgency.keep();
             // What is behind is read on while nobody asks, and between portions.
-            let patience = if resolver.are_behind() { PATIENCE } else { IDLE };
+            let patience = match waiting.is_empty() {
+                false => Duration::ZERO,
+                true if resolver.are_behind() => PATIENCE,
+                true => IDLE,
+            };
             let job = crossbeam_channel::select! {
                 default(patience) => {
+                    let (epoch, portion) = (waiting.epoch, waiting.portion(|dso| resolver.has_read(dso)));
+                    if !portion.is_empty() && name_tx.send(named(&mut resolver, epoch, &portion)).is_err() {
+                        return;
+                    }
                     resolver.read_on();
                     continue;
                 }
@@ -121,19 +197,12 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
                 resolver.forget(dso);
                 lines.forget(dso.id);
             }
-            for portion in job.frames.chunks(PORTION) {
-                let frames =
-                    portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
-                let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
-                let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
-                let mut behind: Vec<DsoId> =
-                    portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
-                behind.dedup();
-                let named = Named { epoch: job.epoch, frames, problems, sources, stripped, identified, behind };
-                if name_tx.send(named).is_err() {
+            if let Some((epoch, stale)) = waiting.add(job) {
+                // Nobody has use for their names, but they are waited for.
+                let frames = stale.into_iter().map(|w| (w.frame, w.dso.id, w.at, None)).collect();
+                if name_tx.send(Named { epoch, frames, ..Named::default() }).is_err() {
                     return;
                 }
-                resolver.read_on();
             }
         }
     };
@@ -162,4 +231,39 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     };
     std::thread::Builder::new().name("lines".to_owned()).spawn(work)?;
     Ok(Symbolizer { jobs, lists, names, line_jobs, lines })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{DsoKind, MapId, Origin, Session};
+
+    #[test]
+    fn what_needs_no_file_goes_before_what_needs_one() {
+        let mut session = Session::new(Origin::Live);
+        let [large, small, known] = ["/large", "/small", "/known"].map(|path| session.dsos.named(path, DsoKind::File));
+        let kernel = session.dsos.of_map(MapId::KERNEL).clone();
+        let many = |dso: &Dso, count: u32| {
+            let dso = Arc::new(dso.clone());
+            (0..count).map(move |at| Wanted { frame: FrameId(at), dso: dso.clone(), at: at.into() }).collect::<Vec<_>>()
+        };
+        let job = |epoch, frames| Job { epoch, form: None, anew: None, frames };
+        let mut waiting = Waiting::default();
+        let all = [many(&large, 600), many(&small, 3), many(&known, 2), many(&kernel, 2)];
+        assert!(waiting.add(job(0, all.concat())).is_none());
+        let mut read = vec![known.id];
+        let mut next = || {
+            let portion = waiting.portion(|dso| read.contains(&dso.id));
+            read.extend(portion.first().map(|wanted| wanted.dso.id));
+            let of = |dso: &Dso| portion.iter().filter(|wanted| wanted.dso.id == dso.id).count();
+            [&known, &kernel, &large, &small].map(of)
+        };
+        let order: Vec<[usize; 4]> = (0..6).map(|_| next()).collect();
+        let expected = [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 512, 0], [0, 0, 88, 0], [0, 0, 0, 3], [0; 4]];
+        assert_eq!(order, expected);
+        assert!(waiting.is_empty());
+        waiting.add(job(0, many(&large, 4)));
+        let stale = waiting.add(job(1, many(&small, 1))).map(|(epoch, frames)| (epoch, frames.len()));
+        assert_eq!((stale, waiting.portion(|_| true).len(), waiting.epoch), (Some((0, 4)), 1, 1));
+    }
 }

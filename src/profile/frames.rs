@@ -54,11 +54,12 @@ pub struct Sym {
 }
 
 impl Sym {
-    /// The function; `0x…` (16 digits) when it is unknown for good, `dso+0x…` while it is sought.
+    /// The function; `0x…` (16 digits) when it is unknown for good, `dso …` while it is sought: all that are sought in a
+    /// DSO are one.
     pub fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),
-            None if self.state == State::Sought => Cow::Owned(format!("{}+{:#x}", self.dso_name, self.start)),
+            None if self.state == State::Sought => Cow::Owned(format!("{} …", self.dso_name)),
             None => Cow::Owned(format!("{:#018x}", self.start)),
         }
     }
@@ -258,6 +259,8 @@ impl Frames {
 
     fn nameless(&mut self, dso: &Dso, at: u64, state: State) -> SymId {
         let label = self.label(dso);
+        // Functions that have no names yet would be a row for each address.
+        let at = if state == State::Sought { 0 } else { at };
         let next = self.syms.len() as u32;
         let id = *self.nameless.entry((label, at, state == State::Sought)).or_insert(SymId(next));
         if id.0 == next {

@@ -68,9 +68,15 @@ fn eviction_and_compaction_keep_what_is_left() {
         add(&mut p, &mut s, i, &[CONTEXT_USER, 0x1000 + i, 0x20]);
     }
     add(&mut p, &mut s, 99_999, &[CONTEXT_USER, 0x7, 0x20]);
-    // Each address has a symbol, for want of a function.
     let n_frames = p.frames.len();
-    assert_eq!((p.frames.wanted(&s.dsos).len(), p.frames.n_syms()), (n_frames, n_frames));
+    let sought = p.frames.wanted(&s.dsos);
+    assert_eq!((sought.len(), p.frames.n_syms()), (n_frames, 1));
+    // Each address has a symbol, for want of a function.
+    for frame in sought {
+        let (dso, at) = p.frames.get(frame).place(&s.dsos);
+        p.frames.set(frame, s.dsos.get(dso), at, None);
+    }
+    assert_eq!(p.frames.n_syms(), 1 + n_frames);
     let name = p.frames.sym(p.frames.sym_of(FrameId(n_frames as u32 - 1))).name().into_owned();
     let evicted = p.evict().expect("one sealed");
     let epoch = p.epoch();

@@ -214,6 +214,15 @@ impl Resolver {
         }
     }
 
+    /// Whether an address of a DSO is named without reading its file first.
+    pub fn has_read(&self, dso: &Dso) -> bool {
+        match dso.kind {
+            DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
+            DsoKind::File | DsoKind::Vdso => self.keys.contains_key(&dso.id),
+            DsoKind::Anon | DsoKind::Cut | DsoKind::Unknown | DsoKind::Guest => true,
+        }
+    }
+
     /// Takes what went wrong since the last call: DSOs without names, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.problems)

@@ -203,6 +203,41 @@ fn memory_that_is_kept_is_found_to_the_byte() {
     assert!(!left, "probes are left");
 }
 
+/// What calls operator new, which has no frame, is named by frame pointers, and before a cache that does not grow.
+#[test]
+fn whoever_takes_memory_by_new_is_named() {
+    const NAME: &str = "whoever_takes_memory_by_new_is_named";
+    if !traced(NAME) || !has(NAME, Nature::Uprobes) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (code, path) = (dir.path().join("leak.cpp"), dir.path().join("leak"));
+    let text = "#include <cstdlib>\n#include <unistd.h>\nvoid *volatile kept[9999]; int n;\n\
+                extern \"C\" __attribute__((noinline)) void take_job() { kept[n++] = new char[1000]; asm(\"\"); }\n\
+                extern \"C\" __attribute__((noinline)) void fill_cache() { kept[n++] = malloc(16 << 20); asm(\"\"); }\n\
+                int main() { fill_cache(); for (int i = 0; i < 400; i++) { take_job(); usleep(5000); } }\n";
+    std::fs::write(&code, text).expect("written");
+    let mut compiler = Command::new("c++");
+    compiler.args(["-O1", "-fno-omit-frame-pointer", "-o"]).args([&path, &code]);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skipped(NAME, "there is no C++ compiler");
+    }
+    let mut command = program();
+    command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&path);
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = String::from_utf8_lossy(&output.stdout).lines().last().map(str::to_owned);
+    let answer: Value = serde_json::from_str(&line.unwrap_or_default()).expect(&said);
+    let survivors = rows(&answer, "Survivors");
+    let begins = |row: usize, name: &str| survivors[row]["stack"].as_str().is_some_and(|stack| stack.starts_with(name));
+    assert!(begins(0, "take_job < main") && survivors[0]["objects"] == 400, "{survivors:?}");
+    let cache = survivors.iter().position(|row| row["bytes"].as_u64() >= Some(16 << 20)).expect("the cache");
+    assert!(begins(cache, "fill_cache < main") && survivors[cache]["growth_bytes_s"].is_null(), "{survivors:?}");
+    let rate = survivors[0]["growth_bytes_s"].as_f64().expect("a rate");
+    let whole = 400_000.0 / (survivors[0]["oldest_ns"].as_f64().expect("an age") / 1e9);
+    assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
+}
+
 /// Without frame pointers stacks are one frame deep, which is said; by DWARF a unit has them whole.
 #[test]
 fn stacks_of_a_unit_are_taken_as_it_is_told() {

@@ -15,7 +15,7 @@ pub const SPEC: Spec = Spec {
     name: "kmemleak",
     about: "which allocations are not freed: surviving stacks by bytes, age and growth",
     help: "With -p or a command: malloc, calloc, realloc, memalign, aligned_alloc and mmap of the C library, by probes \
-           that are made for the time it runs; operator new counts as the malloc that it calls; posix_memalign and \
+           that are made for the time it runs; operator new counts for the malloc that it calls; posix_memalign and \
            parts of a mapping that are unmapped are not followed. Else the kernel's slabs, or any events with --alloc \
            and --free. What was allocated before it ran is not known. Survivors are not leaks: caches survive, too; \
            what grows is suspect, and comes first: by what it grew a second, without the two eighths of the time \
@@ -137,7 +137,7 @@ impl KmemLeak {
         }
         columns.extend([left("course", "Course", 24), left("comm", "Comm", 16), left("stack", "Allocated in", 0)]);
         let delta = |pin: &Pin| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
-        let eighth = (at.now.saturating_sub(at.start)) as f64 / 8e9;
+        let eighth = (self.course.columns_until(at.now) as u64 * self.course.step()) as f64 / 8e9;
         let grows = |pin: &Pin| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
         let mut list: Vec<_> = survivors.iter().map(|(pin, of)| (pin, of, grows(pin))).collect();
         list.sort_by(|a, b| {

@@ -401,6 +401,18 @@ impl Session {
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
+    /// The library of C++ of a running process: one that it has mapped, or one that lies beside a C library.
+    pub fn cxx_of(pid: i32, libc: &str) -> Option<String> {
+        let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with("libstdc++.so"));
+        let maps = if pid > 0 { procfs::exec_maps(pid) } else { Vec::new() };
+        let mapped = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|path| is_it(path));
+        let beside = || {
+            let path = std::path::Path::new(libc).with_file_name("libstdc++.so.6");
+            path.is_file().then(|| path.to_string_lossy().into_owned())
+        };
+        mapped.or_else(beside)
+    }
+
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {

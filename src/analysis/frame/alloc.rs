@@ -20,10 +20,13 @@ pub enum Seen {
     Free { at: (i32, u64), stack: Pin },
 }
 
-/// A function of the C library: (name, how its arguments are read, whether it releases, whether it allocates).
-/// posix_memalign gives its result through memory, which a probe of its return cannot follow.
+/// A function of the C library, or of C++'s: (name, how its arguments are read, whether it releases, whether it
+/// allocates). posix_memalign gives its result through memory, which a probe of its return cannot follow. operator new
+/// seldom has a frame of its own, so that by frame pointers its caller is not in the chain of the malloc that it calls.
 struct Function {
     name: &'static str,
+    /// What it is in the library of C++, which it is in then.
+    cxx: Option<&'static str>,
     /// Which arguments are numbers to be multiplied to a size.
     size: &'static [usize],
     /// Which argument is the pointer that is released.
@@ -32,14 +35,16 @@ struct Function {
 }
 
 const FUNCTIONS: &[Function] = &[
-    Function { name: "malloc", size: &[0], frees: None, allocates: true },
-    Function { name: "calloc", size: &[0, 1], frees: None, allocates: true },
-    Function { name: "realloc", size: &[1], frees: Some(0), allocates: true },
-    Function { name: "memalign", size: &[1], frees: None, allocates: true },
-    Function { name: "aligned_alloc", size: &[1], frees: None, allocates: true },
-    Function { name: "free", size: &[], frees: Some(0), allocates: false },
-    Function { name: "mmap", size: &[1], frees: None, allocates: true },
-    Function { name: "munmap", size: &[], frees: Some(0), allocates: false },
+    Function { name: "malloc", cxx: None, size: &[0], frees: None, allocates: true },
+    Function { name: "calloc", cxx: None, size: &[0, 1], frees: None, allocates: true },
+    Function { name: "realloc", cxx: None, size: &[1], frees: Some(0), allocates: true },
+    Function { name: "memalign", cxx: None, size: &[1], frees: None, allocates: true },
+    Function { name: "aligned_alloc", cxx: None, size: &[1], frees: None, allocates: true },
+    Function { name: "free", cxx: None, size: &[], frees: Some(0), allocates: false },
+    Function { name: "mmap", cxx: None, size: &[1], frees: None, allocates: true },
+    Function { name: "munmap", cxx: None, size: &[], frees: Some(0), allocates: false },
+    Function { name: "operator_new", cxx: Some("_Znwm"), size: &[0], frees: None, allocates: true },
+    Function { name: "operator_new_array", cxx: Some("_Znam"), size: &[0], frees: None, allocates: true },
 ];
 
 /// The registers of the first arguments (System V x86-64, AAPCS64).
@@ -138,6 +143,8 @@ pub struct Reader {
     /// Calls that have not returned, by thread, innermost last.
     pending: FxHashMap<i32, Vec<Pending>>,
     library: Option<String>,
+    /// That of C++.
+    cxx: Option<String>,
     /// Whether addresses are those of processes.
     by_process: bool,
 }
@@ -152,7 +159,7 @@ impl Reader {
         }
         let user = settings.has("library") || !settings.processes.is_empty();
         let mut roles: Vec<Role> = Vec::new();
-        let mut library = None;
+        let (mut library, mut cxx) = (None, None);
         let by_process = if !allocs.is_empty() {
             roles.extend(allocs.into_iter().map(Role::Alloc));
             roles.extend(frees.into_iter().map(Role::Free));
@@ -162,8 +169,11 @@ impl Reader {
             // A command that was not started yet has the library of this program.
             let found = settings.get("library").map(str::to_owned);
             let found = found.or_else(|| Session::libc_of(first)).or_else(|| Session::libc_of(0));
-            library = Some(found.ok_or("the C library of the target is not known: name it with --library FILE")?);
-            for (i, function) in FUNCTIONS.iter().enumerate() {
+            let found = found.ok_or("the C library of the target is not known: name it with --library FILE")?;
+            cxx = Session::cxx_of(first, &found);
+            library = Some(found);
+            let there = |function: &Function| function.cxx.is_none() || cxx.is_some();
+            for (i, function) in FUNCTIONS.iter().enumerate().filter(|(_, function)| there(function)) {
                 roles.push(Role::Call(i));
                 roles.extend(function.allocates.then_some(Role::Return(i)));
             }
@@ -174,7 +184,7 @@ impl Reader {
             roles.extend(KERNEL_FREE.iter().map(|event| Role::Free(named(event))));
             false
         };
-        Ok(Self { roles, fields: FxHashMap::default(), pending: FxHashMap::default(), library, by_process })
+        Ok(Self { roles, fields: FxHashMap::default(), pending: FxHashMap::default(), library, cxx, by_process })
     }
 
     /// Where allocations come from, in words.
@@ -186,9 +196,15 @@ impl Reader {
         }
     }
 
+    /// Where a function is probed by an event of this name, as `probe --add` takes it.
+    fn place(&self, function: usize, event: &str) -> String {
+        let Function { name, cxx, .. } = &FUNCTIONS[function];
+        let library = if cxx.is_some() { &self.cxx } else { &self.library };
+        format!("-x {} {event}={}", library.as_deref().unwrap_or_default(), cxx.unwrap_or(name))
+    }
+
     /// Events that are needed; those of the kernel that allocates by other names are left out.
     pub fn wants(&self, stack: bool) -> Vec<Want> {
-        let library = self.library.as_deref().unwrap_or_default();
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {
                 let known = KERNEL_ALLOC.iter().chain(KERNEL_FREE).position(|event| *event == selected.event);
@@ -199,7 +215,7 @@ impl Reader {
             Role::Call(i) => {
                 let name = FUNCTIONS[*i].name;
                 let [first, second] = ARGUMENTS;
-                let probe = format!("-x {library} {name}={name} a0={first}:u64 a1={second}:u64 caller={CALLER}:u64");
+                let probe = format!("{} a0={first}:u64 a1={second}:u64 caller={CALLER}:u64", self.place(*i, name));
                 let caller = Some("caller".to_owned());
                 let want = Want { probe: Some(probe), caller, ..Want::new(name) }.with_stack(stack);
                 if matches!(name, "malloc" | "free") { want } else { want.optional() }
@@ -207,7 +223,7 @@ impl Reader {
             Role::Return(i) => {
                 let name = FUNCTIONS[*i].name;
                 let event = format!("{name}_ret");
-                let probe = format!("-x {library} {event}={name}%return value=$retval:u64");
+                let probe = format!("{}%return value=$retval:u64", self.place(*i, &event));
                 let want = Want { probe: Some(probe), ..Want::new(event) };
                 if name == "malloc" { want } else { want.optional() }
             }
@@ -262,6 +278,11 @@ impl Reader {
                 if !own.allocates {
                     // munmap inside of free is the library's own affair.
                     return [if calls.is_empty() { free(freed, hit.stack) } else { None }, None];
+                }
+                if own.cxx.is_some() {
+                    // It calls itself in no other way: the one before was left by an exception.
+                    let before = calls.iter().position(|call| call.function == *function);
+                    calls.truncate(before.unwrap_or(calls.len()));
                 }
                 if calls.len() < 8 {
                     calls.push(Pending { function: *function, bytes, freed, stack: hit.stack });

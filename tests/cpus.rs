@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::harness::Harness;
 use common::{allowed, data, program, run, skipped};
-use perfprof_tui::analysis::softirq::What;
+use perfprof_tui::analysis::softirq::{Pairs, Seen, What, Which};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
@@ -191,6 +191,29 @@ fn the_time_in_softirqs_is_measured_live() {
     let sum: f64 =
         last.as_array().expect("CPUs").iter().map(|c| timer(c) + c["time_sched"].as_f64().unwrap_or(0.0)).sum();
     assert!(sum > 0.0, "no softirq in three seconds: {last}");
+}
+
+/// While the time in softirqs is measured, the vector that takes most of it is named, and no longer than that.
+#[test]
+fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
+    let mut pairs = Pairs::default();
+    pairs.begin(0);
+    for (second, (vector, ms)) in (0..20).flat_map(|second| [(second, (1, 40)), (second, (8, 400))]) {
+        let seen = |which| Seen { which, number: vector, name: None };
+        let at = second * 1_000_000_000 + u64::from(vector) * 50_000_000;
+        pairs.add(32, at, seen(Which::Entry));
+        pairs.add(32, at + ms * 1_000_000, seen(Which::Exit));
+    }
+    let mut harness = incident(120, 30).host("ipvs-busy");
+    let named = |harness: &Harness| harness.app.findings.first().and_then(|finding| finding.vector);
+    assert_eq!(named(&harness), Some(1));
+    harness.app.tracing = true;
+    harness.app.set_times(Some(pairs.snapshot().into()));
+    harness = harness.host("ipvs-busy");
+    assert_eq!(named(&harness), Some(8));
+    assert!(harness.text().contains("peers 0 %; HRTIMER"), "{}", harness.text());
+    harness.app.tracing = false;
+    assert_eq!(named(&harness.host("ipvs-busy")), Some(1));
 }
 
 /// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.

@@ -159,7 +159,7 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let work = move || {
         let mut resolver = Resolver::new(options.clone());
         let mut lines = Lines::new(options.clone());
-        let (mut waiting, mut urgency) = (Waiting::default(), Urgency::of_this_thread());
+        let (mut waiting, mut urgency) = (Waiting::default(), Urgency::ahead());
         loop {
             urgency.keep();
             // What is behind is read on while nobody asks, and between portions.
@@ -210,8 +210,8 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let (line_jobs, line_rx) = unbounded::<LineJob>();
     let (line_tx, lines) = unbounded();
     let work = move || {
-        // It takes what others leave: names and samples go before.
-        let _ = rustix::process::setpriority_process(None, 19);
+        // Names and samples go before.
+        let mut urgency = Urgency::last();
         let mut lines = Lines::new(of_lines);
         for job in line_rx {
             if let Some(form) = job.form {
@@ -222,7 +222,11 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
                 lines.forget(dso.id);
                 continue;
             }
-            let frames = job.frames.iter().map(|w| (w.frame, w.dso.id, lines.places(&w.dso, w.at))).collect();
+            let mut of = |w: &Wanted| {
+                urgency.keep();
+                (w.frame, w.dso.id, lines.places(&w.dso, w.at))
+            };
+            let frames = job.frames.iter().map(&mut of).collect();
             let problems = lines.take_problems();
             if line_tx.send(Lined { epoch: job.epoch, frames, problems }).is_err() {
                 return;

@@ -6,34 +6,48 @@ use rustix::process::{getpriority_process, setpriority_process};
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
 
 const SECOND: u64 = 1_000_000_000;
-/// CPU time of each second that is spent with priority.
-const PART: u64 = 300_000_000;
-/// How much nicer others have to be: about nine times the weight of an ordinary thread (`sched_prio_to_weight` in
-/// kernel/sched/core.c).
+/// How much nicer others have to be than who looks names up: about nine times the weight of an ordinary thread
+/// (`sched_prio_to_weight` in kernel/sched/core.c).
 const AHEAD: i32 = 10;
+/// As nice as it gets.
+const LAST: i32 = 19;
 
 /// What the calling thread spent of its part.
 #[derive(Debug)]
 pub struct Urgency {
-    /// The nice value that it came with; `None` where it may not be lowered.
-    base: Option<i32>,
+    /// The nice values within its part of a second and beyond; `None` where it may not change them.
+    nice: Option<(i32, i32)>,
     urgent: bool,
+    /// CPU time of each second that is its part.
+    part: u64,
     /// When the second began, and the CPU time that had been spent by then.
     second: (u64, u64),
 }
 
 impl Urgency {
-    /// Puts the calling thread ahead, where that is allowed.
-    pub fn of_this_thread() -> Self {
-        let base = getpriority_process(None).ok().filter(|nice| set(nice - AHEAD));
-        Self { base, urgent: base.is_some(), second: (monotonic_ns(), thread_cpu_ns()) }
+    /// Of a thread that others wait for: ahead of all for 0.3 s of each second, one of them beyond.
+    pub fn ahead() -> Self {
+        let own = getpriority_process(None).unwrap_or(0);
+        Self::new(own - AHEAD, own, 300_000_000)
+    }
+
+    /// Of a thread that takes what others leave, but for 0.1 s of each second.
+    pub fn last() -> Self {
+        let own = getpriority_process(None).unwrap_or(0);
+        Self::new(own, LAST, 100_000_000)
+    }
+
+    fn new(within: i32, beyond: i32, part: u64) -> Self {
+        let urgent = set(beyond) && set(within);
+        let nice = urgent.then_some((within, beyond));
+        Self { nice, urgent, part, second: (monotonic_ns(), thread_cpu_ns()) }
     }
 
     /// To be called between pieces of work.
     pub fn keep(&mut self) {
-        let Some(base) = self.base else { return };
+        let Some((within, beyond)) = self.nice else { return };
         let urgent = self.has_left(monotonic_ns(), thread_cpu_ns());
-        if urgent != self.urgent && set(if urgent { base - AHEAD } else { base }) {
+        if urgent != self.urgent && set(if urgent { within } else { beyond }) {
             self.urgent = urgent;
         }
     }
@@ -43,7 +57,7 @@ impl Urgency {
         if now.saturating_sub(self.second.0) >= SECOND {
             self.second = (now, spent);
         }
-        spent.saturating_sub(self.second.1) < PART
+        spent.saturating_sub(self.second.1) < self.part
     }
 }
 
@@ -57,30 +71,33 @@ mod tests {
 
     #[test]
     fn a_part_of_each_second_and_no_more() {
-        let mut one = Urgency { base: None, urgent: false, second: (5, 7) };
+        const PART: u64 = 300_000_000;
+        let mut one = Urgency { nice: None, urgent: false, part: PART, second: (5, 7) };
         assert!(one.has_left(6, 7 + PART - 1) && !one.has_left(7, 7 + PART));
         assert!(!one.has_left(5 + SECOND - 1, 7 + 3 * PART));
         assert!(one.has_left(5 + SECOND, 7 + 3 * PART) && !one.has_left(6 + SECOND, 7 + 4 * PART));
     }
 
-    /// As the user may: the thread is ahead, or it stays where it was.
+    /// As the user may: the thread is ahead, or it stays behind.
     #[test]
-    fn the_thread_is_ahead_while_it_has_some_of_it_left() {
-        let work = || {
-            let before = getpriority_process(None).expect("a value");
-            let mut one = Urgency::of_this_thread();
-            let Some(base) = one.base else { return assert_eq!(getpriority_process(None), Ok(before)) };
-            let at = || getpriority_process(None).expect("a value");
-            assert_eq!((base, at()), (before, (before - AHEAD).max(-20)));
-            while thread_cpu_ns() < one.second.1 + PART + 1_000_000 {
+    fn a_thread_is_ahead_while_some_of_its_part_is_left() {
+        let at = || getpriority_process(None).expect("a value");
+        let work = |of: fn() -> Urgency| {
+            let before = at();
+            let mut one = of();
+            let Some((within, beyond)) = one.nice else { return assert!(at() >= before) };
+            assert_eq!((within < beyond, at()), (true, within.max(-20)));
+            while thread_cpu_ns() < one.second.1 + one.part + 1_000_000 {
                 one.second.0 = monotonic_ns();
             }
             one.keep();
-            assert_eq!(at(), before);
+            assert_eq!(at(), beyond);
             one.second.0 = 0;
             one.keep();
-            assert_eq!(at(), (before - AHEAD).max(-20));
+            assert_eq!(at(), within.max(-20));
         };
-        std::thread::spawn(work).join().expect("passes");
+        for of in [Urgency::ahead, Urgency::last] {
+            std::thread::scope(|scope| scope.spawn(|| work(of)).join()).expect("passes");
+        }
     }
 }

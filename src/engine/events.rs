@@ -155,18 +155,29 @@ impl Events {
     }
 }
 
-/// Says of events that are made of others, each with those, which filter of the kernel's they lack samples by.
-pub fn tell_filtered(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
+/// Says of events that are made of others, each with those, that they lack what is not sampled of them.
+pub fn tell_partial(infos: &mut [EventInfo], derived: impl Iterator<Item = (u16, Vec<u16>)>) {
     for (event, made_of) in derived {
-        let filtered = |one: &u16| {
-            let info = infos.get(usize::from(*one))?;
-            info.filter.as_ref().map(|filter| format!("{} keeps only {filter}", plain(&info.name)))
-        };
-        let filters: Vec<String> = made_of.iter().filter_map(filtered).collect();
-        let Some(info) = infos.get_mut(usize::from(event)).filter(|_| !filters.is_empty()) else { continue };
-        let by = filters.join(", ");
+        let part = |one: &u16| infos.get(usize::from(*one)).and_then(partial);
+        let parts: Vec<String> = made_of.iter().filter_map(part).collect();
+        let Some(info) = infos.get_mut(usize::from(event)).filter(|_| !parts.is_empty()) else { continue };
+        let by = parts.join(", ");
         info.note = Some(format!("{by}: times that begin or end in what it leaves out are missing or too long"));
         info.filter = Some(by);
+    }
+}
+
+/// Which hits of an event are sampled, where not all of them are.
+fn partial(info: &EventInfo) -> Option<String> {
+    let name = plain(&info.name);
+    let state = &info.meter.as_ref()?.state;
+    match (&info.filter, state.rate) {
+        (Some(filter), _) => Some(format!("{name} keeps only {filter}")),
+        (_, Rate::Period(0)) => Some(format!("{name} is only counted")),
+        (_, Rate::Period(n)) if n > 1 => Some(format!("{name} keeps one in {n}")),
+        (_, Rate::Frequency(hz)) => Some(format!("{name} keeps {hz} a second")),
+        _ if !state.cpus.is_empty() => Some(format!("{name} is measured on CPU {} only", state.cpus)),
+        _ => None,
     }
 }
 
@@ -188,6 +199,43 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_made_of_a_part_of_others_says_so() {
+        let info = |name: &str, meter| EventInfo {
+            name: name.to_owned(),
+            total: Acc::default(),
+            lost: 0,
+            note: None,
+            filter: None,
+            meter,
+        };
+        let said = |change: &dyn Fn(&mut EventState)| {
+            let mut state = EventState {
+                name: "sched:sched_switch".to_owned(),
+                run: Run::Running,
+                note: None,
+                filter: None,
+                rate: Rate::Period(1),
+                chains: crate::event::CallGraph::None,
+                cpus: String::new(),
+                for_units: false,
+            };
+            change(&mut state);
+            let filter = state.filter.clone();
+            let made_of = EventInfo { filter, ..info("sched:sched_switch", Some(Meter::new(state))) };
+            let mut infos = vec![made_of, info("off-cpu", None)];
+            tell_partial(&mut infos, [(1, vec![0]), (7, vec![9])].into_iter());
+            assert_eq!(infos[1].note.is_some(), infos[1].filter.is_some());
+            infos[1].filter.take().unwrap_or_default().replace("sched:sched_switch ", "")
+        };
+        assert_eq!(said(&|_| {}), "");
+        assert_eq!(said(&|state| state.filter = Some("prev_pid > 7".to_owned())), "keeps only prev_pid > 7");
+        assert_eq!(said(&|state| state.rate = Rate::Period(10)), "keeps one in 10");
+        assert_eq!(said(&|state| state.rate = Rate::Period(0)), "is only counted");
+        assert_eq!(said(&|state| state.rate = Rate::Frequency(99)), "keeps 99 a second");
+        assert_eq!(said(&|state| state.cpus = "1".to_owned()), "is measured on CPU 1 only");
+    }
 
     #[test]
     fn rates_are_of_the_time_between_two_counts() {

@@ -19,7 +19,7 @@ use crate::query::{Answer, Data, Progress, Question};
 use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
-use crate::engine::events::{Events, tell_filtered};
+use crate::engine::events::{Events, tell_partial};
 use crate::engine::fetch;
 use crate::engine::ingest::Ingest;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
@@ -429,7 +429,7 @@ impl Worker {
         let core = self.ingest.core();
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
         let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
-        tell_filtered(&mut events, core.derived());
+        tell_partial(&mut events, core.derived());
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
         let seconds = core.rates.len().saturating_sub(RATES);

@@ -141,16 +141,17 @@ impl App {
     pub(super) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.answer.events.iter().position(|e| clock(&e.name));
-        if !self.answer.events.iter().any(|e| e.name == OFF_CPU) {
+        let Some(off) = self.answer.events.iter().find(|e| e.name == OFF_CPU) else {
             return self.say("no switches are recorded: -e cpu-clock,sched:sched_switch");
-        }
+        };
+        let note = off.note.clone();
         let Some(clock) = clock else {
             return self.say("time on the CPUs needs cpu-clock beside the switches: -e cpu-clock,sched:sched_switch");
         };
         self.off_cpu = !self.off_cpu;
         if self.off_cpu {
             self.event = clock;
-            self.say("time on the CPUs, and off them where hatched");
+            self.say(note.unwrap_or_else(|| "time on the CPUs, and off them where hatched".to_owned()));
         }
     }
 

@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
         1 => {
             let printer = Printer::parse(&head);
             if let Some(format) = Format::parse("s", FIELDS, big) {
-                let _ = printer.print(&format, raw);
+                let _ = printer.print(&format, raw, &|at| Some(("f".into(), at)));
             }
         }
         2 => {

@@ -20,6 +20,7 @@ use crate::source::{Batch, Info};
 use super::chains::Chains;
 pub use super::decode::Share;
 use super::decode::{Decoder, Form};
+use super::functions::Functions;
 use super::hosts::{Clocks, Hosts};
 use super::named::Texts;
 use super::offcpu::OffCpu;
@@ -103,6 +104,8 @@ pub struct Core {
     own_pid: Option<i32>,
     pub(super) wants: Wants,
     pub(super) formats: Formats,
+    /// The kernel's functions, where texts of tracepoints may name them.
+    functions: Option<Functions>,
     /// Time off the CPUs, where switches are recorded.
     pub off_cpu: Option<OffCpu>,
     /// What takes how long, from pairs of tracepoints.
@@ -156,6 +159,7 @@ impl Ingest {
             } else {
                 Formats::default()
             },
+            functions: None,
             off_cpu: if wants.units_only { None } else { OffCpu::new(info) },
             pairs: Vec::new(),
             softirqs: if wants.units_only { None } else { SoftirqTrace::new(info) },
@@ -202,9 +206,10 @@ impl Ingest {
         }
     }
 
-    /// Has call chains completed from copies of stacks and from branches, by tables of files that are found
-    /// as `symbols` says.
+    /// Has call chains completed from copies of stacks and from branches, and the kernel's functions named in the
+    /// texts of tracepoints, by tables of files that are found as `symbols` says.
     pub fn complete_chains(&mut self, symbols: crate::symbols::resolver::Options) {
+        self.core.functions = self.core.wants.traces.then(|| Functions::new(symbols.clone()));
         self.core.chains = Some(Chains::new(symbols));
     }
 
@@ -588,7 +593,11 @@ impl Core {
             return TraceId::default();
         }
         let Some(format) = self.formats.by_id.get(&attr.config) else { return TraceId::default() };
-        self.profile.sites.trace(&format.text(sample.raw))
+        let text = match &self.functions {
+            Some(functions) => format.text_with(sample.raw, &|at| functions.of(&self.session, at)),
+            None => format.text(sample.raw),
+        };
+        self.profile.sites.trace(&text)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod curl;
 mod decode;
 pub mod events;
 pub mod fetch;
+mod functions;
 pub mod grpc;
 pub mod host;
 mod hosts;

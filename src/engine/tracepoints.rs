@@ -1,6 +1,8 @@
 //! The formats of a session's own tracepoints, wherever it comes from.
 
-use crate::event::format::{Format, Formats};
+use std::sync::Arc;
+
+use crate::event::format::{Format, Formats, strings};
 use crate::event::plain;
 use crate::event::tracepoint;
 use crate::filter::{self, TraceField};
@@ -44,6 +46,11 @@ pub fn first_fields(info: &Info) -> Vec<TraceField> {
 
 pub(super) fn of_this_machine(name: &str) -> Option<Format> {
     let (system, event) = name.split_once(':')?;
-    let text = tracepoint::root().and_then(|root| tracepoint::format(&root, system, event)).ok()?;
-    Format::parse(system, &text, cfg!(target_endian = "big"))
+    let root = tracepoint::root().ok()?;
+    let text = tracepoint::format(&root, system, event).ok()?;
+    let mut format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
+    if format.names_strings() {
+        format.strings = Arc::new(strings(&String::from_utf8_lossy(&tracepoint::strings(&root))));
+    }
+    Some(format)
 }

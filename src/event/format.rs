@@ -1,9 +1,14 @@
 //! What a tracepoint's raw bytes mean: its `format` file (Documentation/trace/events.rst), and the
 //! formats that a recording carries as tracing data (trace.dat(5) shares its shape).
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use super::print::Printer;
+use super::print::{FunctionAt, Printer};
+
+/// Strings of the kernel that records name by their address.
+pub type Strings = FxHashMap<u64, Box<str>>;
 
 /// How a field's bytes are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,7 @@ pub struct Format {
     /// What the printer was read from.
     pub print: String,
     pub big: bool,
+    pub strings: Arc<Strings>,
 }
 
 impl Format {
@@ -54,22 +60,31 @@ impl Format {
             printer: Printer::default(),
             print: String::new(),
             big,
+            strings: Arc::default(),
         };
         let mut id = None;
-        for line in text.lines() {
+        // A print format may have lines of its own, and is the last.
+        let (head, print) = text.split_once("print fmt: ").map_or((text, None), |(head, print)| (head, Some(print)));
+        if let Some(print) = print {
+            format.printer = Printer::parse(print);
+            format.print = print.trim_end().to_owned();
+        }
+        for line in head.lines() {
             if let Some(name) = line.strip_prefix("name: ") {
                 format.name = name.trim().to_owned();
             } else if let Some(number) = line.strip_prefix("ID: ") {
                 id = number.trim().parse().ok();
             } else if let Some(field) = line.trim_start().strip_prefix("field:") {
                 format.fields.extend(parse_field(field));
-            } else if let Some(print) = line.strip_prefix("print fmt: ") {
-                format.printer = Printer::parse(print);
-                format.print = print.to_owned();
             }
         }
         format.id = id?;
         Some(format)
+    }
+
+    /// Whether a record names strings by their address.
+    pub fn names_strings(&self) -> bool {
+        self.fields.iter().any(|f| f.kind.contains("char") && f.kind.ends_with('*'))
     }
 
     pub fn field(&self, name: &str) -> Option<&Field> {
@@ -79,7 +94,12 @@ impl Format {
     /// The sample's own text, as the kernel's `print fmt` puts it; where that cannot be followed,
     /// all fields by name.
     pub fn text(&self, raw: &[u8]) -> String {
-        self.printer.print(self, raw).unwrap_or_else(|| {
+        self.text_with(raw, &|_| None)
+    }
+
+    /// The same with the names of the kernel's functions.
+    pub fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
+        self.printer.print(self, raw, function).unwrap_or_else(|| {
             let own = self.fields.iter().filter(|f| !f.name.starts_with("common_"));
             own.map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")
         })
@@ -158,7 +178,7 @@ fn parse_field(text: &str) -> Option<Field> {
     let mut value = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let (offset, size) = (value("offset:")?, value("size:")?);
     let signed = value("signed:").unwrap_or(0) != 0;
-    let (kind, name) = declaration.rsplit_once([' ', '*'])?;
+    let (kind, name) = declaration.split_at(declaration.rfind([' ', '*'])? + 1);
     let (name, count) = match name.split_once('[') {
         Some((name, rest)) => (name, rest.trim_end_matches(']').parse::<usize>().ok()),
         None => (name, None),
@@ -168,7 +188,7 @@ fn parse_field(text: &str) -> Option<Field> {
     let shape = if located {
         let element = element_size(kind);
         Shape::Located { text: is_text, relative: kind.contains("__rel_loc"), element }
-    } else if is_text && (count.is_some() || size > 1) {
+    } else if is_text && !kind.trim_end().ends_with('*') && (count.is_some() || size > 1) {
         Shape::Text
     } else if let Some(n) = count.filter(|n| *n > 0) {
         Shape::Array(size / n)
@@ -237,8 +257,25 @@ impl Formats {
                 }
             }
         }
+        // The kernel's symbols, which perf leaves empty.
+        let size = b.number(4)?;
+        b.take(size)?;
+        let size = b.number(4)?;
+        let strings = Arc::new(strings(&String::from_utf8_lossy(b.take(size)?)));
+        self.by_id.values_mut().for_each(|format| format.strings = strings.clone());
         Some(())
     }
+}
+
+/// Reads tracefs's `printk_formats`: `0xffffffff8281972f : "thaw_processes"`.
+pub fn strings(text: &str) -> Strings {
+    let line = |line: &str| -> Option<(u64, Box<str>)> {
+        let (address, string) = line.split_once(" : ")?;
+        let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;
+        let string = string.strip_prefix('"')?.strip_suffix('"')?;
+        Some((address, string.replace("\\n", "\n").replace("\\\"", "\"").into()))
+    };
+    text.lines().filter_map(line).collect()
 }
 
 struct Blob<'a> {

@@ -35,6 +35,12 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
+/// The list of the kernel's strings that records name by address; empty where there is none.
+pub fn strings(root: &Path) -> Vec<u8> {
+    let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
+    if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
+}
+
 /// All tracepoints as (system, name), sorted. Of the `ftrace` system, whose entries are formats of
 /// ftrace's own records, only `function` can be opened (kernel/trace/trace_export.c: no `reg`).
 pub fn all(root: &Path) -> Vec<(String, String)> {
@@ -87,8 +93,12 @@ pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<
             out.extend_from_slice(text.as_bytes());
         }
     }
-    // No kallsyms and no printk formats: nothing reads them from here.
-    out.extend_from_slice(&[0; 8]);
+    // No kallsyms: nothing reads them from here.
+    out.extend_from_slice(&0u32.to_le_bytes());
+    let strings = strings(root);
+    out.extend_from_slice(&(strings.len() as u32).to_le_bytes());
+    out.extend_from_slice(&strings);
+    // No saved command lines either.
     out.extend_from_slice(&0u64.to_le_bytes());
     Ok(out)
 }

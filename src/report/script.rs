@@ -142,7 +142,9 @@ impl<'a> Printer<'a> {
             }
             if shape.trace {
                 let text = self.data.profile.sites.traces().get(site.trace.0 as usize);
-                out.push_str(&clean(text.map_or("", |t| t)));
+                // A tab of the kernel's own stays one.
+                let parts = text.map_or("", |t| t).split('\t').map(clean);
+                out.push_str(&parts.collect::<Vec<_>>().join("\t"));
             }
             Ok(())
         })();

@@ -5,152 +5,286 @@ use super::super::format::{Format, Shape, number};
 /// An expression.
 #[derive(Clone, Debug)]
 pub enum Expr {
-    Number(i64),
+    Number(Number),
     Text(String),
     Field(String),
-    Index(Box<Expr>, Box<Expr>),
-    Cast(u32, bool, Box<Expr>),
-    Unary(char, Box<Expr>),
-    Binary(&'static str, Box<Expr>, Box<Expr>),
-    Choice(Box<Expr>, Box<Expr>, Box<Expr>),
-    Symbolic(Box<Expr>, Vec<(Expr, String)>),
-    Flags(Box<Expr>, String, Vec<(Expr, String)>),
-    Hex(Box<Expr>, Option<Box<Expr>>, &'static str),
-    Array(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// A name that only the kernel's source gives a value.
+    Unknown,
+    /// The record itself, whose fields are named next.
+    Record,
+    Index(Box<Self>, Box<Self>),
+    Cast(Kind, Box<Self>),
+    /// What a pointer to numbers of a kind leads to.
+    Pointer(Kind, Box<Self>),
+    Unary(char, Box<Self>),
+    Binary(&'static str, Box<Self>, Box<Self>),
+    Choice(Box<Self>, Box<Self>, Box<Self>),
+    Symbolic(Box<Self>, Vec<(Self, String)>),
+    Flags(Box<Self>, String, Vec<(Self, String)>),
+    Hex(Box<Self>, Option<Box<Self>>, &'static str),
+    Array(Box<Self>, Box<Self>, Box<Self>),
+    Bitmask(String),
     Length(String),
+}
+
+/// A type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub size: usize,
+    pub signed: bool,
+}
+
+impl Kind {
+    pub const INT: Self = Self { size: 4, signed: true };
+    pub const LONG: Self = Self { size: 8, signed: true };
+    pub const ULONG: Self = Self { size: 8, signed: false };
+
+    /// What C computes with.
+    fn promoted(self) -> Self {
+        if self.size < 4 { Self::INT } else { self }
+    }
+
+    /// What C computes with where two kinds meet.
+    fn with(self, other: Self) -> Self {
+        let (a, b) = (self.promoted(), other.promoted());
+        match a.size.cmp(&b.size) {
+            std::cmp::Ordering::Less => b,
+            std::cmp::Ordering::Greater => a,
+            std::cmp::Ordering::Equal => Self { size: a.size, signed: a.signed && b.signed },
+        }
+    }
+}
+
+/// A number with its type: its bits are extended as the type's sign has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    pub bits: i64,
+    pub kind: Kind,
+}
+
+impl Number {
+    pub fn new(bits: i64, kind: Kind) -> Self {
+        let bytes = bits.to_le_bytes();
+        Self { bits: number(&bytes[..kind.size.clamp(1, 8)], kind.signed, false), kind }
+    }
+
+    fn truth(holds: bool) -> Self {
+        Self::new(holds.into(), Kind::INT)
+    }
 }
 
 /// What an expression comes to.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
-    Number(i64),
+    Number(Number),
     Bytes(&'a [u8]),
     Text(String),
+    /// What the record does not say.
+    Unknown,
 }
 
 impl Value<'_> {
     /// As a number: bytes by their first eight, text as nothing.
-    pub fn number(&self) -> i64 {
-        match self {
+    pub fn number(&self) -> Option<Number> {
+        Some(match self {
             Self::Number(n) => *n,
-            Self::Bytes(b) => number(&b[..b.len().min(8)], false, false),
-            Self::Text(_) => 0,
-        }
+            Self::Bytes(b) => Number::new(number(&b[..b.len().min(8)], false, false), Kind::ULONG),
+            Self::Text(_) => Number::truth(false),
+            Self::Unknown => return None,
+        })
     }
 }
 
 impl Expr {
     /// The value for a sample's bytes; `None` where those are too few or a field is missing.
     pub fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
-        eval(self, format, raw)
+        Context { format, raw }.eval(self)
+    }
+
+    /// A number that the source has as such.
+    pub fn literal(bits: i64, kind: Kind) -> Self {
+        Self::Number(Number::new(bits, kind))
     }
 }
 
-fn eval<'a>(e: &Expr, f: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
-    let num = |e: &Expr| Some(eval(e, f, raw)?.number());
-    Some(match e {
-        Expr::Number(n) => Value::Number(*n),
-        Expr::Text(t) => Value::Text(t.clone()),
-        Expr::Field(name) => {
-            let field = f.field(name)?;
-            match field.shape {
-                Shape::Number => Value::Number(field.number(raw, f.big)?),
-                _ => Value::Bytes(field.bytes(raw, f.big)?),
+struct Context<'f, 'a> {
+    format: &'f Format,
+    raw: &'a [u8],
+}
+
+impl<'a> Context<'_, 'a> {
+    fn eval(&self, e: &Expr) -> Option<Value<'a>> {
+        let format = self.format;
+        Some(match e {
+            Expr::Number(n) => Value::Number(*n),
+            Expr::Text(t) => Value::Text(t.clone()),
+            Expr::Unknown => Value::Unknown,
+            Expr::Record => return None,
+            Expr::Field(name) => self.field(name)?,
+            Expr::Length(name) => {
+                let len = format.field(name)?.bytes(self.raw, format.big)?.len();
+                Value::Number(Number::new(len as i64, Kind::INT))
+            }
+            Expr::Bitmask(name) => Value::Text(bitmask(format.field(name)?.bytes(self.raw, format.big)?, format.big)),
+            Expr::Pointer(_, inner) => self.eval(inner)?,
+            Expr::Index(base, at) => return self.index(base, at),
+            Expr::Cast(kind, inner) => match self.eval(inner)? {
+                Value::Number(n) => Value::Number(Number::new(n.bits, *kind)),
+                other => other,
+            },
+            Expr::Unary('*', inner) => return self.index(inner, &Expr::literal(0, Kind::INT)),
+            Expr::Unary(op, inner) => {
+                self.eval(inner)?.number().map_or(Value::Unknown, |n| Value::Number(unary(*op, n)))
+            }
+            Expr::Binary(op, a, b) => match (self.eval(a)?.number(), self.eval(b)?.number()) {
+                (Some(a), Some(b)) => Value::Number(binary(op, a, b)?),
+                _ => Value::Unknown,
+            },
+            Expr::Choice(test, yes, no) => match self.eval(test)? {
+                Value::Unknown => Value::Unknown,
+                Value::Number(Number { bits: 0, .. }) => return self.eval(no),
+                _ => return self.eval(yes),
+            },
+            Expr::Symbolic(value, list) => self.eval(value)?.number().map_or(Value::Unknown, |n| {
+                let found = list.iter().find(|(value, _)| self.bits(value) == Some(n.bits));
+                Value::Text(found.map_or_else(|| format!("{:#x}", n.bits), |(_, text)| text.clone()))
+            }),
+            Expr::Flags(value, between, list) => {
+                let n = self.eval(value)?.number();
+                n.map_or(Value::Unknown, |n| Value::Text(self.flags(n.bits, between, list)))
+            }
+            Expr::Hex(bytes, len, between) => {
+                let Value::Bytes(b) = self.eval(bytes)? else { return None };
+                let n = match len {
+                    Some(len) => usize::try_from(self.bits(len)?).ok()?.min(b.len()),
+                    None => b.len(),
+                };
+                Value::Text(b[..n].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between))
+            }
+            Expr::Array(bytes, count, size) => {
+                let Value::Bytes(b) = self.eval(bytes)? else { return None };
+                let n = usize::try_from(self.bits(count)?).ok()?;
+                let size = usize::try_from(self.bits(size)?).ok()?.clamp(1, 8);
+                let one = |b| format!("{:#x}", number(b, false, format.big));
+                Value::Text(format!("{{{}}}", b.chunks_exact(size).take(n).map(one).collect::<Vec<_>>().join(",")))
+            }
+        })
+    }
+
+    fn bits(&self, e: &Expr) -> Option<i64> {
+        self.eval(e)?.number().map(|n| n.bits)
+    }
+
+    fn field(&self, name: &str) -> Option<Value<'a>> {
+        let field = self.format.field(name)?;
+        Some(match field.shape {
+            Shape::Number => {
+                let kind = Kind { size: field.size, signed: field.signed };
+                Value::Number(Number::new(field.number(self.raw, self.format.big)?, kind))
+            }
+            _ => Value::Bytes(field.bytes(self.raw, self.format.big)?),
+        })
+    }
+
+    fn index(&self, base: &Expr, at: &Expr) -> Option<Value<'a>> {
+        let Some(at) = self.eval(at)?.number() else { return Some(Value::Unknown) };
+        let at = usize::try_from(at.bits).ok()?;
+        let (kind, bytes) = match base {
+            Expr::Field(name) => {
+                let field = self.format.field(name)?;
+                let size = match field.shape {
+                    Shape::Array(n) | Shape::Located { element: n, .. } => n.clamp(1, 8),
+                    Shape::Text => 1,
+                    Shape::Number => return None,
+                };
+                (Kind { size, signed: field.signed }, field.bytes(self.raw, self.format.big)?)
+            }
+            Expr::Pointer(kind, inner) => match self.eval(inner)? {
+                Value::Bytes(bytes) => (*kind, bytes),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let from = at.checked_mul(kind.size)?;
+        let bits = number(bytes.get(from..from.checked_add(kind.size)?)?, kind.signed, self.format.big);
+        Some(Value::Number(Number::new(bits, kind)))
+    }
+
+    fn flags(&self, mut n: i64, between: &str, list: &[(Expr, String)]) -> String {
+        let mut names = Vec::new();
+        for (mask, name) in list {
+            let Some(mask) = self.bits(mask) else { continue };
+            if n & mask == mask && (mask != 0 || n == 0 && names.is_empty()) {
+                names.push(name.clone());
+                n &= !mask;
             }
         }
-        Expr::Length(name) => Value::Number(f.field(name)?.bytes(raw, f.big)?.len() as i64),
-        Expr::Index(base, at) => {
-            let at = usize::try_from(num(at)?).ok()?;
-            let Expr::Field(name) = &**base else { return None };
-            let field = f.field(name)?;
-            let element = match field.shape {
-                Shape::Array(n) | Shape::Located { element: n, .. } => n.max(1),
-                _ => 1,
-            };
-            let bytes = field.bytes(raw, f.big)?;
-            let from = at.checked_mul(element)?;
-            Value::Number(number(bytes.get(from..from.checked_add(element)?)?, field.signed, f.big))
+        if n != 0 {
+            names.push(format!("{n:#x}"));
         }
-        Expr::Cast(size, signed, inner) => match eval(inner, f, raw)? {
-            Value::Number(n) => Value::Number(number(&n.to_le_bytes()[..*size as usize], *signed, false)),
-            other => other,
-        },
-        Expr::Unary(op, inner) => {
-            let n = num(inner)?;
-            Value::Number(match op {
-                '!' => i64::from(n == 0),
-                '~' => !n,
-                '-' => n.wrapping_neg(),
-                _ => n,
-            })
-        }
-        Expr::Binary(op, a, b) => Value::Number(binary(op, num(a)?, num(b)?)?),
-        Expr::Choice(test, yes, no) => {
-            let holds = match eval(test, f, raw)? {
-                Value::Number(n) => n != 0,
-                _ => true,
-            };
-            return eval(if holds { yes } else { no }, f, raw);
-        }
-        Expr::Symbolic(value, list) => {
-            let n = num(value)?;
-            let found = list.iter().find(|(v, _)| num(v) == Some(n));
-            Value::Text(found.map_or_else(|| format!("{n:#x}"), |(_, t)| t.clone()))
-        }
-        Expr::Flags(value, between, list) => Value::Text(flags(num(value)?, between, list, &num)),
-        Expr::Hex(bytes, len, between) => {
-            let Value::Bytes(b) = eval(bytes, f, raw)? else { return None };
-            let n = match len {
-                Some(len) => usize::try_from(num(len)?).ok()?.min(b.len()),
-                None => b.len(),
-            };
-            Value::Text(b[..n].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between))
-        }
-        Expr::Array(bytes, count, size) => {
-            let Value::Bytes(b) = eval(bytes, f, raw)? else { return None };
-            let (n, size) = (usize::try_from(num(count)?).ok()?, usize::try_from(num(size)?).ok()?.clamp(1, 8));
-            let list: Vec<String> =
-                b.chunks_exact(size).take(n).map(|b| format!("{:#x}", number(b, false, f.big))).collect();
-            Value::Text(format!("{{{}}}", list.join(",")))
-        }
-    })
+        names.join(between)
+    }
 }
 
-fn flags(mut n: i64, between: &str, list: &[(Expr, String)], num: &dyn Fn(&Expr) -> Option<i64>) -> String {
-    let mut names = Vec::new();
-    for (mask, name) in list {
-        let mask = num(mask).unwrap_or(0);
-        if n & mask == mask && (mask != 0 || n == 0 && names.is_empty()) {
-            names.push(name.clone());
-            n &= !mask;
-        }
-    }
-    if n != 0 {
-        names.push(format!("{n:#x}"));
-    }
-    names.join(between)
+/// Bits as the kernel writes them: from the highest, a comma between 32 of them.
+fn bitmask(bytes: &[u8], big: bool) -> String {
+    let mut words: Vec<String> =
+        bytes.chunks(4).map(|b| format!("{:0width$x}", number(b, false, big), width = 2 * b.len())).collect();
+    words.reverse();
+    words.join(",")
 }
 
-fn binary(op: &str, a: i64, b: i64) -> Option<i64> {
-    let shift = |n: i64| u32::try_from(n).ok().filter(|n| *n < 64);
-    Some(match op {
-        "||" => i64::from(a != 0 || b != 0),
-        "&&" => i64::from(a != 0 && b != 0),
+fn unary(op: char, n: Number) -> Number {
+    let kind = n.kind.promoted();
+    match op {
+        '!' => Number::truth(n.bits == 0),
+        '~' => Number::new(!n.bits, kind),
+        '-' => Number::new(n.bits.wrapping_neg(), kind),
+        _ => Number::new(n.bits, kind),
+    }
+}
+
+/// As C computes it; `None` for what C leaves undefined.
+fn binary(op: &str, a: Number, b: Number) -> Option<Number> {
+    match op {
+        "||" => return Some(Number::truth(a.bits != 0 || b.bits != 0)),
+        "&&" => return Some(Number::truth(a.bits != 0 && b.bits != 0)),
+        "<<" | ">>" => return shift(op, a, b),
+        _ => {}
+    }
+    let kind = a.kind.with(b.kind);
+    let (a, b) = (Number::new(a.bits, kind).bits, Number::new(b.bits, kind).bits);
+    let order = if kind.signed { a.cmp(&b) } else { (a as u64).cmp(&(b as u64)) };
+    let divided = |signed: fn(i64, i64) -> Option<i64>, unsigned: fn(u64, u64) -> Option<u64>| {
+        if kind.signed { signed(a, b) } else { unsigned(a as u64, b as u64).map(|n| n as i64) }
+    };
+    let bits = match op {
+        "==" => return Some(Number::truth(order.is_eq())),
+        "!=" => return Some(Number::truth(order.is_ne())),
+        "<=" => return Some(Number::truth(order.is_le())),
+        ">=" => return Some(Number::truth(order.is_ge())),
+        "<" => return Some(Number::truth(order.is_lt())),
+        ">" => return Some(Number::truth(order.is_gt())),
         "|" => a | b,
         "^" => a ^ b,
         "&" => a & b,
-        "==" => i64::from(a == b),
-        "!=" => i64::from(a != b),
-        "<=" => i64::from(a <= b),
-        ">=" => i64::from(a >= b),
-        "<" => i64::from(a < b),
-        ">" => i64::from(a > b),
-        "<<" => a.wrapping_shl(shift(b)?),
-        ">>" => ((a as u64) >> shift(b)?) as i64,
         "+" => a.wrapping_add(b),
         "-" => a.wrapping_sub(b),
         "*" => a.wrapping_mul(b),
-        "/" => a.checked_div(b)?,
-        _ => a.checked_rem(b)?,
-    })
+        "/" => divided(i64::checked_div, u64::checked_div)?,
+        _ => divided(i64::checked_rem, u64::checked_rem)?,
+    };
+    Some(Number::new(bits, kind))
+}
+
+/// The left side alone decides the type of a shift.
+fn shift(op: &str, a: Number, b: Number) -> Option<Number> {
+    let kind = a.kind.promoted();
+    let by = u32::try_from(b.bits).ok().filter(|by| *by < 8 * kind.size as u32)?;
+    let bits = match op {
+        "<<" => a.bits << by,
+        _ if kind.signed => a.bits >> by,
+        _ => (a.bits as u64 >> by) as i64,
+    };
+    Some(Number::new(bits, kind))
 }

@@ -3,9 +3,14 @@
 
 mod expr;
 mod parse;
+mod pointer;
 
-use super::format::{Format, text};
-use expr::{Expr, Value};
+use std::iter::Peekable;
+use std::str::Chars;
+use std::sync::Arc;
+
+use super::format::{Format, Strings, text};
+use expr::{Expr, Kind, Number, Value};
 use parse::Parser;
 
 /// A parsed `print fmt`; empty when it uses what is not understood.
@@ -19,25 +24,35 @@ pub struct Printer {
 #[derive(Clone, Debug)]
 enum Piece {
     Text(String),
-    /// A conversion: flags, width, precision, the letter.
-    Conversion {
-        left: bool,
-        zero: bool,
-        alternate: bool,
-        plus: bool,
-        width: Width,
-        precision: Width,
-        letter: char,
-        size: u32,
-    },
+    Conversion(Conversion),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A printf conversion.
+#[derive(Clone, Debug, Default)]
+struct Conversion {
+    left: bool,
+    zero: bool,
+    alternate: bool,
+    plus: bool,
+    width: Width,
+    precision: Width,
+    letter: char,
+    /// Bytes of the number.
+    size: usize,
+    /// What follows `p`.
+    pointer: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Width {
+    #[default]
     None,
     Fixed(usize),
     Argument,
 }
+
+/// Looks up the kernel's function at an address: its name, and how far into it the address is.
+pub type FunctionAt<'a> = dyn Fn(u64) -> Option<(Arc<str>, u64)> + 'a;
 
 impl Printer {
     /// Parses what follows `print fmt: `.
@@ -58,8 +73,13 @@ impl Printer {
         }
     }
 
+    /// Whether the format was understood.
+    pub fn is_understood(&self) -> bool {
+        self.usable
+    }
+
     /// The text; `None` when the format is not understood or the bytes are too few.
-    pub fn print(&self, format: &Format, raw: &[u8]) -> Option<String> {
+    pub fn print(&self, format: &Format, raw: &[u8], function: &FunctionAt<'_>) -> Option<String> {
         if !self.usable {
             return None;
         }
@@ -68,24 +88,33 @@ impl Printer {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(t) => out.push_str(t),
-                Piece::Conversion { left, zero, alternate, plus, width, precision, letter, size } => {
+                Piece::Conversion(how) => {
                     let mut sized = |w: &Width| -> Option<Option<usize>> {
                         Some(match w {
                             Width::None => None,
                             Width::Fixed(n) => Some(*n),
-                            Width::Argument => Some(args.next()??.number().clamp(0, 4096) as usize),
+                            Width::Argument => args.next()??.number().map(|n| n.bits.clamp(0, MAX_WIDTH) as usize),
                         })
                     };
-                    let (width, precision) = (sized(width)?, sized(precision)?);
-                    let value = args.next()??;
-                    let body = convert(&value, *letter, *size, precision, *alternate, *plus, format.big);
-                    pad(&mut out, &body, width.unwrap_or(0), *left, *zero);
+                    let (width, precision) = (sized(&how.width)?, sized(&how.precision)?);
+                    let body = match args.next()?? {
+                        // What the record does not say is not made up.
+                        Value::Unknown => "?".to_owned(),
+                        value if how.letter == 'p' => pointer::text(&value, &how.pointer, width, format.big, function),
+                        value => convert(&value, how, precision, &format.strings),
+                    };
+                    // The width of bits is how many there are.
+                    let width = width.filter(|_| !how.pointer.starts_with('b')).unwrap_or(0);
+                    pad(&mut out, &body, width, how.left, how.zero);
                 }
             }
         }
         Some(out)
     }
 }
+
+/// A number or text is not made longer.
+const MAX_WIDTH: i64 = 4096;
 
 fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {
     let n = width.saturating_sub(body.chars().count());
@@ -104,53 +133,32 @@ fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {
     }
 }
 
-fn convert(
-    value: &Value<'_>,
-    letter: char,
-    size: u32,
-    precision: Option<usize>,
-    alternate: bool,
-    plus: bool,
-    big: bool,
-) -> String {
-    let narrow = |n: i64| if size == 4 { i64::from(n as i32) } else { n };
-    let wide = |n: i64| if size == 4 { u64::from(n as u32) } else { n as u64 };
-    match letter {
-        'd' | 'i' => {
-            let n = narrow(value.number());
-            if plus && n >= 0 { format!("+{n}") } else { n.to_string() }
-        }
-        'u' => wide(value.number()).to_string(),
-        'x' if alternate => format!("{:#x}", wide(value.number())),
-        'x' => format!("{:x}", wide(value.number())),
-        'X' => format!("{:X}", wide(value.number())),
-        'o' => format!("{:o}", wide(value.number())),
-        'c' => char::from(value.number() as u8).to_string(),
-        'p' => format!("{:#x}", value.number() as u64),
-        'I' => match value {
-            // %pI4: an address of four bytes.
-            Value::Bytes(b) if b.len() >= 4 => format!("{}.{}.{}.{}", b[0], b[1], b[2], b[3]),
-            _ => String::new(),
-        },
-        'J' => match value {
-            // %pI6: sixteen bytes, shortened as people write them.
-            Value::Bytes(b) => {
-                b.first_chunk::<16>().map_or_else(String::new, |a| std::net::Ipv6Addr::from(*a).to_string())
-            }
-            _ => String::new(),
-        },
-        'M' => match value {
-            Value::Bytes(b) => b.iter().take(6).map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":"),
-            _ => String::new(),
-        },
+fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, strings: &Strings) -> String {
+    let bits = value.number().map_or(0, |n| n.bits);
+    let of = |signed| Number::new(bits, Kind { size: how.size, signed }).bits;
+    let wide = of(false) as u64;
+    match how.letter {
+        'd' | 'i' if how.plus && of(true) >= 0 => format!("+{}", of(true)),
+        'd' | 'i' => of(true).to_string(),
+        'u' => wide.to_string(),
+        // C marks no zero.
+        'x' if how.alternate && wide != 0 => format!("{wide:#x}"),
+        'X' if how.alternate && wide != 0 => format!("0X{wide:X}"),
+        'o' if how.alternate && wide != 0 => format!("0{wide:o}"),
+        'x' => format!("{wide:x}"),
+        'X' => format!("{wide:X}"),
+        'o' => format!("{wide:o}"),
+        'c' => char::from(bits as u8).to_string(),
         _ => {
             let t = match value {
                 Value::Text(t) => t.clone(),
                 Value::Bytes(b) => text(b),
-                Value::Number(0) => "(null)".to_owned(),
-                Value::Number(n) => format!("{n:#x}"),
+                // A string that the kernel holds, by its address.
+                Value::Number(n) => {
+                    strings.get(&(n.bits as u64)).map_or_else(|| format!("{:x}", n.bits), |s| s.to_string())
+                }
+                Value::Unknown => String::new(),
             };
-            let _ = big;
             match precision {
                 Some(n) => t.chars().take(n).collect(),
                 None => t,
@@ -173,67 +181,55 @@ fn pieces(format: &str) -> Option<Vec<Piece>> {
             plain.push('%');
             continue;
         }
-        let (mut left, mut zero, mut alternate, mut plus) = (false, false, false, false);
-        while let Some(flag) = chars.next_if(|c| "-0#+ ".contains(*c)) {
-            match flag {
-                '-' => left = true,
-                '0' => zero = true,
-                '#' => alternate = true,
-                '+' => plus = true,
-                _ => {}
-            }
-        }
-        let size_of = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
-            if chars.next_if_eq(&'*').is_some() {
-                return Width::Argument;
-            }
-            let mut n = None;
-            while let Some(d) = chars.next_if(char::is_ascii_digit) {
-                n = Some((n.unwrap_or(0) * 10 + d as usize - '0' as usize).min(4096));
-            }
-            n.map_or(Width::None, Width::Fixed)
-        };
-        let width = size_of(&mut chars);
-        let precision = if chars.next_if_eq(&'.').is_some() { size_of(&mut chars) } else { Width::None };
-        let mut size = 4;
-        while let Some(modifier) = chars.next_if(|c| "hlLqjzt".contains(*c)) {
-            if modifier != 'h' {
-                size = 8;
-            }
-        }
-        let mut letter = chars.next()?;
-        if letter == 'p' {
-            // Extended pointers: addresses of the network, and symbols, which are shown as addresses.
-            letter = match chars.peek() {
-                Some('I') => {
-                    chars.next();
-                    let six = chars.next_if(|c| *c == '6').is_some() || chars.next_if_eq(&'4').is_none();
-                    chars.next_if_eq(&'c');
-                    if six { 'J' } else { 'I' }
-                }
-                Some('M') => {
-                    chars.next();
-                    'M'
-                }
-                Some('S' | 's' | 'f' | 'F' | 'B' | 'K' | 'x') => {
-                    chars.next();
-                    'p'
-                }
-                _ => 'p',
-            };
-        }
-        if !"diuxXocspIJM".contains(letter) {
-            return None;
-        }
+        let how = conversion(&mut chars)?;
         if !plain.is_empty() {
             out.push(Piece::Text(std::mem::take(&mut plain)));
         }
-        out.push(Piece::Conversion { left, zero, alternate, plus, width, precision, letter, size });
+        out.push(Piece::Conversion(how));
     }
     if !plain.is_empty() {
         out.push(Piece::Text(plain));
     }
     Some(out)
+}
+
+/// What follows a `%`.
+fn conversion(chars: &mut Peekable<Chars<'_>>) -> Option<Conversion> {
+    let mut how = Conversion { size: 4, ..Conversion::default() };
+    while let Some(flag) = chars.next_if(|c| "-0#+ ".contains(*c)) {
+        match flag {
+            '-' => how.left = true,
+            '0' => how.zero = true,
+            '#' => how.alternate = true,
+            '+' => how.plus = true,
+            _ => {}
+        }
+    }
+    let size_of = |chars: &mut Peekable<Chars<'_>>| {
+        if chars.next_if_eq(&'*').is_some() {
+            return Width::Argument;
+        }
+        let mut n = None;
+        while let Some(d) = chars.next_if(char::is_ascii_digit) {
+            n = Some((n.unwrap_or(0) * 10 + d as usize - '0' as usize).min(MAX_WIDTH as usize));
+        }
+        n.map_or(Width::None, Width::Fixed)
+    };
+    how.width = size_of(chars);
+    if chars.next_if_eq(&'.').is_some() {
+        how.precision = size_of(chars);
+    }
+    while let Some(modifier) = chars.next_if(|c| "hlLqjzt".contains(*c)) {
+        how.size = if modifier == 'h' { how.size / 2 } else { 8 };
+    }
+    how.letter = chars.next()?;
+    if how.letter == 'p' {
+        how.size = 8;
+        while let Some(c) = chars.next_if(char::is_ascii_alphanumeric) {
+            how.pointer.push(c);
+        }
+    }
+    ("diuxXocsp".contains(how.letter) && how.size > 0).then_some(how)
 }
 
 #[cfg(test)]
@@ -244,7 +240,7 @@ mod tests {
         let head = "name: t\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\tsigned:1;\n\tfield:char comm[8];\toffset:4;\tsize:8;\tsigned:0;\n\tfield:u8 mac[6];\toffset:12;\tsize:6;\tsigned:0;\n\nprint fmt: ";
         let format = Format::parse("s", &format!("{head}{fmt}\n"), false)?;
         let raw = [&(-2i32).to_le_bytes()[..], b"nginx\0\0\0", &[1, 2, 3, 4, 5, 255]].concat();
-        format.printer.print(&format, &raw)
+        format.printer.print(&format, &raw, &|at| (at >> 12 == 1).then(|| ("do_it".into(), at & 0xfff)))
     }
 
     #[test]
@@ -257,10 +253,28 @@ mod tests {
             (r#""%s", __print_symbolic(REC->a + 3, { 0, "zero" }, { 1, "one" })"#, "one"),
             (r#""%s", __print_flags(5, "|", { 1, "S" }, { 2, "D" })"#, "S|0x4"),
             (r#""%s %pM", __print_hex(REC->mac, 2), REC->mac"#, "01 02 01:02:03:04:05:ff"),
-            (r#""%d", ((REC->a) >> 1 == 0x7fffffffffffffff)"#, "1"),
+            (r#""%d", ((unsigned long)(REC->a) >> 1 == 0x7fffffffffffffff)"#, "1"),
             (r#""x" "y %c", 'z'"#, "xy z"),
             (r#""%d", REC->mac[5]"#, "255"),
             (r#""%.3s", REC->comm"#, "ngi"),
+            // Unsigned where C has it so, also where numbers of two kinds meet.
+            (r#""%d", (unsigned long)(-1) >= (unsigned long)-4095"#, "1"),
+            (r#""%d%d", REC->a < 1, REC->a < 1U"#, "10"),
+            (r#""%d %u", REC->a >> 1, (u32)REC->a / 2"#, "-1 2147483647"),
+            (r#""%d", REC->a / 2"#, "-1"),
+            (r#""%#x %#lx %#o", 0, 16, 8"#, "0 0x10 010"),
+            (r#""%hhu %hd", REC->a, 65535"#, "254 -1"),
+            (r#""%p %p", 0, 16"#, "(nil) 0x10"),
+            // What ends a list, empty lists, names without value.
+            (r#""%s", __print_flags(2, "|", { 2, "B" }, { 0, ((void *)0) })"#, "B"),
+            (r#""%s", __print_symbolic(3, { })"#, "0x3"),
+            (r#""%s", __print_symbolic(1, { SOME_NAME, "no" }, { 1, "one" })"#, "one"),
+            (r#""%d %s", jiffies - 5, jiffies ? "a" : "b""#, "? ?"),
+            (r#""%d", (int)(5 * sizeof(u32))"#, "20"),
+            (r#""%d", *(u8 *)REC->mac + ((u16 *)REC->mac)[2]"#, "65286"),
+            (r#""%d", (REC)->a"#, "-2"),
+            (r#""%s", REC->a"#, "fffffffffffffffe"),
+            (r#""%pS %ps %pS", 0x1005, 0x1005, 5"#, "do_it+0x5 do_it 0x5"),
         ] {
             assert_eq!(print(fmt).as_deref(), Some(want), "{fmt}");
         }

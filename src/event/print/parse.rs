@@ -1,6 +1,6 @@
 //! Reads C expressions as `print fmt` has them.
 
-use super::expr::Expr;
+use super::expr::{Expr, Kind};
 
 /// Nested deeper, an expression is not followed.
 const MAX_DEPTH: usize = 64;
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
             let text = op.to_string();
             if self.eat(&text) {
                 let inner = self.unary()?;
-                out = Some(if matches!(op, '&' | '*') { inner } else { Expr::Unary(op, Box::new(inner)) });
+                out = Some(if op == '&' { inner } else { Expr::Unary(op, Box::new(inner)) });
                 break;
             }
         }
@@ -151,14 +151,19 @@ impl<'a> Parser<'a> {
 
     fn postfix(&mut self) -> Option<Expr> {
         let mut out = self.primary()?;
-        while self.eat("[") {
-            let at = self.expression()?;
-            if !self.eat("]") {
-                return None;
-            }
-            out = Expr::Index(Box::new(out), Box::new(at));
+        loop {
+            out = if self.eat("[") {
+                let at = self.expression()?;
+                if !self.eat("]") {
+                    return None;
+                }
+                Expr::Index(Box::new(out), Box::new(at))
+            } else if matches!(out, Expr::Record) && self.eat("->") {
+                Expr::Field(self.word()?.to_owned())
+            } else {
+                return Some(out);
+            };
         }
-        Some(out)
     }
 
     fn primary(&mut self) -> Option<Expr> {
@@ -172,112 +177,55 @@ impl<'a> Parser<'a> {
         if self.rest.starts_with('\'') {
             let c = self.rest.chars().nth(1)?;
             self.rest = self.rest.get(1 + c.len_utf8()..)?.strip_prefix('\'')?;
-            return Some(Expr::Number(c as i64));
+            return Some(Expr::literal(c as i64, Kind::INT));
         }
         if self.eat("(") {
-            if let Some((size, signed)) = self.cast() {
-                return Some(Expr::Cast(size, signed, Box::new(self.unary()?)));
+            if let Some((kind, pointed)) = self.cast() {
+                let inner = Box::new(self.unary()?);
+                return Some(if let Some(to) = pointed { Expr::Pointer(to, inner) } else { Expr::Cast(kind, inner) });
             }
             let inner = self.expression()?;
             return self.eat(")").then_some(inner);
         }
         let word = self.word()?;
-        if word == "REC" && self.eat("->") {
-            return Some(Expr::Field(self.word()?.to_owned()));
+        if word == "REC" {
+            return Some(Expr::Record);
         }
-        if self.eat("(") { self.call(word) } else { None }
+        // What is no call is a constant that the kernel has not replaced by its value.
+        if self.eat("(") { self.call(word) } else { Some(Expr::Unknown) }
     }
 
     fn number(&mut self) -> Option<Expr> {
         let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);
         self.rest = rest;
-        let digits = digits.trim_end_matches(['u', 'U', 'l', 'L']);
-        let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+        let bare = digits.trim_end_matches(['u', 'U', 'l', 'L']);
+        let suffix = digits[bare.len()..].to_ascii_lowercase();
+        let hex = bare.strip_prefix("0x").or_else(|| bare.strip_prefix("0X"));
         let value = match hex {
             Some(hex) => u64::from_str_radix(hex, 16).ok()?,
-            None if digits.len() > 1 && digits.starts_with('0') => u64::from_str_radix(&digits[1..], 8).ok()?,
-            None => digits.parse().ok()?,
+            None if bare.len() > 1 && bare.starts_with('0') => u64::from_str_radix(&bare[1..], 8).ok()?,
+            None => bare.parse().ok()?,
         };
-        Some(Expr::Number(value as i64))
+        // The first type that holds it; only what is not decimal may be unsigned without saying so.
+        let (unsigned, wide) = (suffix.contains('u'), suffix.contains('l'));
+        let may = unsigned || bare.starts_with('0');
+        let kind = match value {
+            _ if !wide && !unsigned && i32::try_from(value).is_ok() => Kind::INT,
+            _ if !wide && may && u32::try_from(value).is_ok() => Kind { size: 4, signed: false },
+            _ if !unsigned && i64::try_from(value).is_ok() => Kind::LONG,
+            _ => Kind::ULONG,
+        };
+        Some(Expr::literal(value as i64, kind))
     }
 
-    /// A type in parentheses, its opening one eaten: size in bytes and sign. Nothing is eaten when
-    /// it is none.
-    fn cast(&mut self) -> Option<(u32, bool)> {
+    /// A type in parentheses, its opening one eaten; of a pointer to numbers, what it points to as well. Nothing is
+    /// eaten when it is none.
+    fn cast(&mut self) -> Option<(Kind, Option<Kind>)> {
         let end = self.rest.find(')')?;
-        let text = self.rest[..end].trim();
-        let known = |w: &str| {
-            matches!(
-                w,
-                "unsigned"
-                    | "signed"
-                    | "long"
-                    | "int"
-                    | "short"
-                    | "char"
-                    | "void"
-                    | "const"
-                    | "struct"
-                    | "enum"
-                    | "bool"
-                    | "size_t"
-                    | "u8"
-                    | "u16"
-                    | "u32"
-                    | "u64"
-                    | "s8"
-                    | "s16"
-                    | "s32"
-                    | "s64"
-                    | "__u8"
-                    | "__u16"
-                    | "__u32"
-                    | "__u64"
-                    | "__s32"
-                    | "__s64"
-                    | "dev_t"
-                    | "gfp_t"
-                    | "pid_t"
-                    | "sector_t"
-                    | "loff_t"
-                    | "uint8_t"
-                    | "uint16_t"
-                    | "uint32_t"
-                    | "uint64_t"
-            )
-        };
-        let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
-        let pointer = text.contains('*');
-        let first = *words.first()?;
-        if !known(first) || !(pointer || words.iter().all(|w| known(w)) || matches!(first, "struct" | "enum")) {
-            return None;
-        }
+        let found = type_of(&self.rest[..end])?;
         self.rest = &self.rest[end + 1..];
-        let has = |w: &str| words.contains(&w);
-        let any = |suffix: &str| words.iter().any(|w| w.ends_with(suffix));
-        let size = if pointer
-            || has("long")
-            || any("64")
-            || has("size_t")
-            || has("sector_t")
-            || has("loff_t")
-            || any("64_t")
-        {
-            8
-        } else if has("short") || any("16") || any("16_t") {
-            2
-        } else if has("char") || has("bool") || (any("8") || any("8_t")) {
-            1
-        } else {
-            4
-        };
-        let signed = !has("unsigned")
-            && !pointer
-            && !words.iter().any(|w| {
-                w.trim_start_matches('_').starts_with('u') || *w == "size_t" || *w == "gfp_t" || *w == "dev_t"
-            });
-        Some((size, signed))
+        Some(found)
     }
 
     fn call(&mut self, name: &str) -> Option<Expr> {
@@ -286,9 +234,18 @@ impl<'a> Parser<'a> {
             | "__get_rel_str"
             | "__get_dynamic_array"
             | "__get_rel_dynamic_array"
-            | "__get_bitmask"
-            | "__get_cpumask"
-            | "__get_sockaddr" => Expr::Field(self.word()?.to_owned()),
+            | "__get_sockaddr"
+            | "__get_rel_sockaddr" => Expr::Field(self.word()?.to_owned()),
+            "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
+                Expr::Bitmask(self.word()?.to_owned())
+            }
+            "sizeof" => {
+                // The parenthesis stays for the end.
+                let end = self.rest.find(')')?;
+                let (kind, _) = type_of(&self.rest[..end])?;
+                self.rest = &self.rest[end..];
+                Expr::literal(kind.size as i64, Kind::ULONG)
+            }
             "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => Expr::Length(self.word()?.to_owned()),
             "__print_symbolic" | "__print_symbolic_u64" => {
                 let value = self.expression()?;
@@ -320,21 +277,102 @@ impl<'a> Parser<'a> {
         self.eat(")").then_some(out)
     }
 
-    /// `, { value, "text" }, …`
+    /// `, { value, "text" }, …`; one without a text ends what counts of them.
     fn pairs(&mut self) -> Option<Vec<(Expr, String)>> {
         let mut list = Vec::new();
+        let mut has_ended = false;
         while self.eat(",") {
             // Some headers end their lists with a comma.
             if !self.eat("{") {
                 break;
             }
+            if self.eat("}") {
+                has_ended = true;
+                continue;
+            }
             let value = self.expression()?;
-            let text = self.eat(",").then(|| self.string())??;
+            let text = self.eat(",").then(|| self.expression())??;
             if !self.eat("}") {
                 return None;
             }
-            list.push((value, text));
+            match text {
+                Expr::Text(text) if !has_ended => list.push((value, text)),
+                _ => has_ended = true,
+            }
         }
         Some(list)
     }
+}
+
+/// Words of which a type's name is made.
+const TYPE_WORDS: &[&str] = &[
+    "unsigned",
+    "signed",
+    "long",
+    "int",
+    "short",
+    "char",
+    "void",
+    "const",
+    "bool",
+    "size_t",
+    "ssize_t",
+    "dev_t",
+    "gfp_t",
+    "pid_t",
+    "uid_t",
+    "gid_t",
+    "sector_t",
+    "loff_t",
+    "blkcnt_t",
+    "uint",
+    "ulong",
+    "ushort",
+    "uintptr_t",
+];
+
+/// A type by its name; of a pointer to numbers, what it points to as well. `None` for what is none.
+fn type_of(text: &str) -> Option<(Kind, Option<Kind>)> {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
+    let first = *words.first()?;
+    let stars = text.matches('*').count();
+    let is_named = |w: &str| matches!(w, "struct" | "enum" | "union");
+    let fixed = words.iter().find_map(|w| fixed_size(w));
+    let is_word = |w: &&str| TYPE_WORDS.contains(w) || fixed_size(w).is_some();
+    let is_type = if is_named(first) {
+        words.len() == 2 && words[1].bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    } else {
+        words.iter().all(is_word) || first.starts_with("__") && first.ends_with("_t") && words.len() == 1
+    };
+    if !is_type {
+        return None;
+    }
+    let has = |names: &[&str]| words.iter().any(|w| names.contains(w));
+    let size = match fixed {
+        Some((size, _)) => size,
+        None if has(&["long", "size_t", "ssize_t", "sector_t", "loff_t", "blkcnt_t", "ulong", "uintptr_t"]) => 8,
+        None if has(&["short", "ushort"]) => 2,
+        None if has(&["char", "bool"]) => 1,
+        None => 4,
+    };
+    let unsigned = ["unsigned", "bool", "size_t", "dev_t", "gfp_t", "uid_t", "gid_t", "sector_t", "blkcnt_t", "uint"];
+    let unsigned = has(&unsigned) || has(&["ulong", "ushort", "uintptr_t", "enum"]);
+    let kind = Kind { size, signed: fixed.map_or(!unsigned, |(_, signed)| signed) };
+    Some(match stars {
+        0 => (kind, None),
+        1 if !is_named(first) && !has(&["void"]) => (Kind::ULONG, Some(kind)),
+        _ => (Kind::ULONG, None),
+    })
+}
+
+/// `u8`, `__s32`, `uint64_t`, `__le16`: size and sign.
+fn fixed_size(word: &str) -> Option<(usize, bool)> {
+    let word = word.trim_start_matches('_').trim_end_matches("_t");
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let signed = match &word[..word.len() - digits.len()] {
+        "u" | "uint" | "le" | "be" => false,
+        "s" | "int" => true,
+        _ => return None,
+    };
+    matches!(digits, "8" | "16" | "32" | "64").then(|| (digits.parse::<usize>().unwrap_or(64) / 8, signed))
 }

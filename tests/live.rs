@@ -620,3 +620,21 @@ fn stat_leaves_no_command_behind() {
     assert_eq!(output.status.code(), Some(128 + 15));
     assert!(!sleeps(&command), "left behind");
 }
+
+/// A command that is not there is named, once, and leaves no recording behind.
+#[test]
+fn a_command_that_cannot_start_is_named() {
+    if !allowed("a_command_that_cannot_start_is_named") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let commands = [&["record", "-e", "cpu-clock"][..], &["stat", "-e", "task-clock"], &["syscalls", "--batch"]];
+    for command in commands {
+        let out =
+            program().args(command).args(["--", "/no/such/program"]).current_dir(dir.path()).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), said.matches("/no/such/program").count()), (Some(1), 1), "{command:?}: {said}");
+        assert!(said.contains("cannot be started: /no/such/program: No such file"), "{command:?}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
+}

@@ -24,7 +24,7 @@ use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
-use crate::source::{Batch, Control, Info, Source, Step};
+use crate::source::{Batch, Control, Info, Source, SourceError, Step};
 
 use crate::symbols::resolver::Options;
 
@@ -230,6 +230,10 @@ impl Recorder {
 
     /// What went wrong, and where what was recorded so far can be found.
     fn salvage(&mut self, path: &Path, error: anyhow::Error) -> anyhow::Error {
+        if let Some(SourceError::Command(_)) = error.downcast_ref() {
+            // Nothing ran that could be recorded.
+            return error;
+        }
         let why = match error.downcast_ref::<std::io::Error>() {
             Some(io) if io.raw_os_error().is_some() => unwritten(path, io),
             _ => format!("{} is incomplete: {error:#}", path.display()),

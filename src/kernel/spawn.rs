@@ -60,15 +60,20 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     match rustix::io::read(pid_read.as_fd(), &mut pid)? {
         4 => Ok(Held { program: program.clone(), pid: i32::from_le_bytes(pid), gate, spawning }),
         _ => match spawning.join() {
-            Ok(Err(error)) => Err(named(program, &error)),
+            Ok(Err(error)) => Err(named(program, error)),
             _ => Err(io::Error::other("the child ended before it started")),
         },
     }
 }
 
-/// The error that its program cannot be run by.
-fn named(program: &OsStr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", program.display()))
+/// An error that is the program's own says which that is; others stay as the kernel gave them.
+fn named(program: &OsStr, error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ (io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            io::Error::new(kind, format!("{}: {error}", program.display()))
+        }
+        _ => error,
+    }
 }
 
 impl Held {
@@ -81,7 +86,7 @@ impl Held {
         rustix::io::write(&self.gate, &[1])?;
         drop(self.gate);
         let started = self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?;
-        started.map_err(|error| named(&self.program, &error))
+        started.map_err(|error| named(&self.program, error))
     }
 
     /// Ends the waiting child without running the command.

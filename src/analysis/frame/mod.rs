@@ -247,9 +247,13 @@ impl Moment<'_> {
         self.names.known(self.session, tid)
     }
 
-    /// `comm-tid`.
+    /// `comm-tid`; `:tid` alone of a thread that nothing names.
     pub fn task(&self, tid: i32) -> Arc<str> {
-        format!("{}-{tid}", self.comm(tid)).into()
+        let comm = self.comm(tid);
+        if comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid)) {
+            return comm;
+        }
+        format!("{comm}-{tid}").into()
     }
 
     /// The functions of a stack, root first.

@@ -92,13 +92,16 @@ impl Format {
     }
 
     /// The sample's own text, as the kernel's `print fmt` puts it; where that cannot be followed,
-    /// all fields by name.
+    /// all fields by name. Nothing of a sample that was recorded without its data.
     pub fn text(&self, raw: &[u8]) -> String {
         self.text_with(raw, &|_| None)
     }
 
     /// The same with the names of the kernel's functions.
     pub fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
+        if raw.is_empty() {
+            return String::new();
+        }
         self.printer.print(self, raw, function).unwrap_or_else(|| {
             let own = self.fields.iter().filter(|f| !f.name.starts_with("common_"));
             own.map(|f| format!("{}={}", f.name, f.text(raw, self.big))).collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::filter::Filter;
-use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
+use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
 use crate::profile::{FrameId, SymId};
@@ -71,6 +71,9 @@ struct Shape {
     dso: bool,
     srcline: bool,
     chain: bool,
+    /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
+    no_kernel: bool,
+    no_user: bool,
     name: String,
 }
 
@@ -160,8 +163,12 @@ impl<'a> Printer<'a> {
             out.push('\n');
         }
         let profile = self.data.profile;
-        for frame in profile.trie.walk(stack) {
+        for (depth, frame) in profile.trie.walk(stack).enumerate() {
             let data = self.data;
+            let is_kernel = || profile.frames.sym(profile.frames.sym_of(frame)).kind.is_kernel();
+            if depth == 0 && (shape.no_kernel && is_kernel() || shape.no_user && !is_kernel()) {
+                continue;
+            }
             let text = self.frames[frame.0 as usize].get_or_insert_with(|| describe(data, frame, shape).into());
             out.push_str(if shape.chain { "\t" } else { " " });
             out.push_str(text);
@@ -175,7 +182,7 @@ impl<'a> Printer<'a> {
 
 fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
     let carries = |bit: u64| event.attr.sample_type & bit != 0;
-    let is_trace = event.attr.kind == TYPE_TRACEPOINT || carries(sample::RAW);
+    let is_trace = event.attr.kind == TYPE_TRACEPOINT;
     let chain = carries(sample::CALLCHAIN);
     let has = |name: &str, default: bool| fields.has(name, default);
     let ip = has("ip", chain || !is_trace);
@@ -194,6 +201,8 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
         dso: has("dso", true),
         srcline: has("srcline", false),
         chain,
+        no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
+        no_user: chain && event.attr.has(Flag::ExcludeCallchainUser),
         name: format!("{:>width$}", clean(&event.name)),
     }
 }
@@ -226,7 +235,9 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
         }
     }
     if shape.dso {
-        out.push_str(&format!(" ({})", clean(&dso.path)));
+        // Of modules perf prints what `lsmod` says.
+        let path = if sym.kind == DsoKind::Module { &dso.short } else { &dso.path };
+        out.push_str(&format!(" ({})", clean(path)));
     }
     if let Some(line) = data.profile.frames.line(frame).filter(|_| shape.srcline) {
         out.push_str(&format!("\n\t  {}", clean(&line.short())));

@@ -67,7 +67,20 @@ fn cpp(text: &str, form: Form) -> Option<String> {
     symbol.structured_demangle(&mut out, &options).ok()?;
     let name = out.text;
     // The library writes a comma before an empty parameter pack.
-    Some(if name.contains(", >") { name.replace(", >", ">") } else { name })
+    let mut name = if name.contains(", >") { name.replace(", >", ">") } else { name };
+    if form != Form::Full {
+        name.truncate(unqualified(&name).len());
+    }
+    Some(name)
+}
+
+/// A method's name without what stands behind its parameters.
+fn unqualified(name: &str) -> &str {
+    let mut rest = name;
+    while let Some(shorter) = [" const", " volatile", " &&", " &"].iter().find_map(|word| rest.strip_suffix(word)) {
+        rest = shorter;
+    }
+    if rest.ends_with("operator") { name } else { rest }
 }
 
 /// `<…>` for each outermost pair of angle brackets that does not begin a part of the path: `<T as Trait>::f`
@@ -148,6 +161,10 @@ mod tests {
             ("_RNvCskwGfYPst2Cb_3foo16example_function", "foo::example_function"),
             ("_ZN3foo3barEi", "foo::bar"),
             ("_ZN4llvm11PassManagerINS_8FunctionEJEE3runEv", "llvm::PassManager<llvm::Function>::run"),
+            ("_ZNK3foo3barEv", "foo::bar"),
+            ("_ZNKO3fooaNERKS_", "foo::operator&="),
+            ("_ZNR3fooadEv", "foo::operator&"),
+            ("_ZNK3fooaaEv", "foo::operator&&"),
             ("_Z", "_Z"),
             ("__pfx_schedule", "__pfx_schedule"),
         ] {

@@ -35,16 +35,55 @@ type Stub = (u64, u64, Vec<u8>);
 const STUB: u64 = 160;
 const SLOT: u64 = 80;
 
+/// What a slot of the global offset table is for.
+#[derive(Clone, Copy)]
+enum Target {
+    /// A dynamic symbol, by number.
+    Symbol(u32),
+    /// The function that chooses one when the program is loaded (`R_*_IRELATIVE`), by address.
+    Chosen(u64),
+}
+
+/// A relocation of `.rela.plt` or `.rela.dyn`: the slot and what it is for.
+fn target(rela: &[u8; 24]) -> Option<(u64, Target)> {
+    /// `R_X86_64_IRELATIVE`, `R_AARCH64_IRELATIVE`.
+    const CHOSEN: [u32; 2] = [37, 1032];
+    let word = |at: usize| u64::from_le_bytes(rela[at..at + 8].try_into().unwrap_or_default());
+    let (kind, symbol) = (word(8) as u32, (word(8) >> 32) as u32);
+    let target = match symbol {
+        0 if CHOSEN.contains(&kind) => Target::Chosen(word(16)),
+        0 => return None,
+        symbol => Target::Symbol(symbol),
+    };
+    Some((word(0), target))
+}
+
 /// The dynamic symbols' names, by number.
 struct Names<'d> {
     symbols: &'d [u8],
     names: &'d [u8],
+    /// Of functions that are chosen when the program is loaded, by the address of what chooses.
+    chosen: HashMap<u64, u32>,
 }
 
 impl<'d> Names<'d> {
-    fn of(file: &Elf<'d>) -> Self {
+    fn of(file: &Elf<'d>, purse: &mut Purse) -> Result<Self, Refused> {
+        const STT_GNU_IFUNC: u8 = 10;
         let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
-        Self { symbols: data(".dynsym"), names: data(".dynstr") }
+        let mut names = Self { symbols: data(".dynsym"), names: data(".dynstr"), chosen: HashMap::new() };
+        for (symbol, number) in names.symbols.as_chunks::<24>().0.iter().zip(0..) {
+            if symbol[4] & 15 == STT_GNU_IFUNC {
+                purse.take(".dynsym", SLOT)?;
+                let address = u64::from_le_bytes(symbol[8..16].try_into().unwrap_or_default());
+                let is_plain = |number: u32| names.get(number).is_some_and(|name| !name.starts_with(b"_"));
+                // Of several names the one that programs use.
+                match names.chosen.get(&address) {
+                    Some(_) if !is_plain(number) => {}
+                    _ => _ = names.chosen.insert(address, number),
+                }
+            }
+        }
+        Ok(names)
     }
 
     fn get(&self, number: u32) -> Option<&'d [u8]> {
@@ -54,6 +93,18 @@ impl<'d> Names<'d> {
         let name = &name[..name.len().min(MAX_NAME)];
         Some(&name[..memchr::memchr(0, name).unwrap_or(name.len())]).filter(|name| !name.is_empty())
     }
+
+    /// The name of a stub. What is chosen among functions without a name is told by where that happens, as objdump does.
+    fn stub(&self, target: Target, purse: &mut Purse) -> Result<Option<Vec<u8>>, Refused> {
+        let name = match target {
+            Target::Symbol(number) => self.get(number),
+            Target::Chosen(by) => match self.chosen.get(&by).and_then(|number| self.get(*number)) {
+                None => return named(format!("*ABS*+{by:#x}").as_bytes(), purse).map(Some),
+                name => name,
+            },
+        };
+        name.map(|name| named(name, purse)).transpose()
+    }
 }
 
 fn named(name: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
@@ -61,18 +112,14 @@ fn named(name: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
     Ok([name, b"@plt"].concat())
 }
 
-/// The symbol that each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
-fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, u32>, Refused> {
+/// What each slot of the global offset table is for, by `.rela.plt` and `.rela.dyn`.
+fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, Target>, Refused> {
     let mut slots = HashMap::new();
     for section in [".rela.dyn", ".rela.plt"] {
         let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
-        for rela in data.as_chunks::<24>().0 {
-            let word = |at: usize| u64::from_le_bytes(rela[at..at + 8].try_into().unwrap_or_default());
-            let symbol = (word(8) >> 32) as u32;
-            if symbol != 0 {
-                purse.take(section, SLOT)?;
-                slots.insert(word(0), symbol);
-            }
+        for (slot, target) in data.as_chunks::<24>().0.iter().filter_map(target) {
+            purse.take(section, SLOT)?;
+            slots.insert(slot, target);
         }
     }
     Ok(slots)
@@ -80,7 +127,7 @@ fn slots(file: &Elf<'_>, purse: &mut Purse) -> Result<HashMap<u64, u32>, Refused
 
 /// A stub is told by the slot that it jumps through: `jmp *slot(%rip)`.
 fn x86_64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
-    let (slots, names) = (slots(file, purse)?, Names::of(file));
+    let (slots, names) = (slots(file, purse)?, Names::of(file, purse)?);
     let mut out = Vec::new();
     for (name, size) in [(".plt", 16), (".plt.sec", 16), (".plt.got", 0)] {
         let Some(section) = file.section_by_name(name) else { continue };
@@ -92,9 +139,8 @@ fn x86_64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
             let Some(jump) = stub.windows(6).position(|w| w[..2] == [0xff, 0x25]) else { continue };
             let distance = i32::from_le_bytes(stub[jump + 2..jump + 6].try_into().unwrap_or_default());
             let slot = at.wrapping_add(jump as u64 + 6).wrapping_add_signed(i64::from(distance));
-            if let Some(name) = slots.get(&slot).and_then(|symbol| names.get(*symbol)) {
-                out.push((at, size as u64, named(name, purse)?));
-            }
+            let Some(target) = slots.get(&slot) else { continue };
+            out.extend(names.stub(*target, purse)?.map(|name| (at, size as u64, name)));
         }
     }
     Ok(out)
@@ -106,13 +152,13 @@ fn aarch64(file: &Elf<'_>, purse: &mut Purse) -> Result<Vec<Stub>, Refused> {
     let (Some(plt), Some(relocations)) = (file.section_by_name(".plt"), file.section_by_name(".rela.plt")) else {
         return Ok(Vec::new());
     };
-    let names = Names::of(file);
+    let names = Names::of(file, purse)?;
     let entries = relocations.data().unwrap_or_default().as_chunks::<24>().0.iter().zip(0u64..);
     let mut out = Vec::new();
     for (rela, i) in entries.take_while(|(_, i)| 32 + i * SIZE < plt.size()) {
-        if let Some(name) = names.get(u32::from_le_bytes([rela[12], rela[13], rela[14], rela[15]])) {
-            out.push((plt.address().wrapping_add(32 + i * SIZE), SIZE, named(name, purse)?));
-        }
+        let Some((_, target)) = target(rela) else { continue };
+        let address = plt.address().wrapping_add(32 + i * SIZE);
+        out.extend(names.stub(target, purse)?.map(|name| (address, SIZE, name)));
     }
     Ok(out)
 }
@@ -129,5 +175,22 @@ mod tests {
         let table = table(&file, &Segments::of(&file), &mut Purse::new(1 << 20)).expect("room");
         let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
         assert!(!names.is_empty() && names.iter().all(|n| n.ends_with("@plt")), "{names:?}");
+    }
+
+    /// A C library calls its own functions that are chosen by the CPU's features through such stubs.
+    #[test]
+    fn stubs_of_what_is_chosen_at_the_start_have_its_name() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
+        let bytes = std::fs::read(path.expect("a C library")).expect("library");
+        let file = super::super::elf::parse(&bytes).expect("elf");
+        let table = table(&file, &Segments::of(&file), &mut Purse::new(1 << 20)).expect("room");
+        let names: Vec<String> = table.iter().map(|s| String::from_utf8_lossy(s.name).into_owned()).collect();
+        for want in ["strnlen@plt", "strlen@plt", "memchr@plt"] {
+            assert!(names.iter().any(|name| name == want), "{want}: {names:?}");
+        }
+        let plt = file.section_by_name(".plt").expect("stubs");
+        let before = plt.size() / 16 - 1;
+        assert!(names.len() as u64 >= before, "{} of {before}", names.len());
     }
 }

@@ -260,13 +260,6 @@ impl Which {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, Known::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
-
-    /// Whether an event was asked for.
-    pub fn wants_event(&self, name: &str) -> bool {
-        self.event
-            .as_ref()
-            .is_none_or(|want| name == want || name.split(':').next() == Some(want) || name.starts_with(&**want))
-    }
 }
 
 /// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.

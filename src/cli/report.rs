@@ -167,10 +167,17 @@ pub fn events(loaded: &Loaded) -> Vec<usize> {
 /// The events that `--event` chooses of those.
 pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
-    let chosen: Vec<usize> = all.iter().copied().filter(|i| which.wants_event(&loaded.event_names[*i])).collect();
+    let Some(want) = &which.event else { return Ok(all) };
+    // A whole name comes before one with modifiers, that before a beginning.
+    let is_wanted: [fn(&str, &str) -> bool; 3] = [
+        |name, want| name == want,
+        |name, want| name.split(':').next() == Some(want),
+        |name, want| name.starts_with(want),
+    ];
+    let by = |is: &fn(&str, &str) -> bool| all.iter().copied().filter(|i| is(&loaded.event_names[*i], want)).collect();
+    let chosen = is_wanted.iter().map(by).find(|chosen: &Vec<usize>| !chosen.is_empty()).unwrap_or_default();
     if chosen.is_empty() && !all.is_empty() {
         let names: Vec<&str> = all.iter().map(|i| loaded.event_names[*i].as_str()).collect();
-        let want = which.event.as_deref().unwrap_or_default();
         return Err(Usage(format!("--event {want}: the recording has {}", names.join(", "))).into());
     }
     Ok(chosen)

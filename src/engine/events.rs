@@ -2,7 +2,7 @@
 
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
-use crate::perfdata::EventDesc;
+use crate::perfdata::{EventDesc, apart};
 use crate::profile::{Acc, Ledger};
 use crate::query::answer::{EventInfo, Meter};
 use crate::source::live::flood;
@@ -40,7 +40,7 @@ impl Events {
     /// Makes room for events that came up.
     pub fn know(&mut self, events: &[EventDesc]) {
         for event in events.iter().skip(self.names.len()) {
-            self.names.push(event.name.clone());
+            self.names.push(apart(&self.names, &event.name));
             self.rows.push(Row::default());
         }
     }

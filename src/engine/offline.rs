@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::frame::{Spec, Unit};
 use crate::filter::TraceField;
+use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
 use crate::record::kinds::BuildId;
@@ -117,7 +118,8 @@ fn load_into(
         ingest.core_mut().profile.frames.show_inlined(wants.inline);
     }
     let core = ingest.core();
-    let event_names = core.events.iter().map(|e| e.name.clone()).collect();
+    let mut event_names = Vec::new();
+    core.events.iter().for_each(|event| event_names.push(apart(&event_names, &event.name)));
     Ok(Loaded { ingest, event_names, notes: once(notes), damaged, unread })
 }
 

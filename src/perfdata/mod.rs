@@ -18,6 +18,13 @@ pub const MAGIC: &[u8; 8] = b"PERFILE2";
 /// Size of the file header.
 pub const HEADER_SIZE: u64 = 104;
 
+/// What an event is called among others: with its number where one before it has its name, `cycles#2`.
+pub fn apart(before: &[String], name: &str) -> String {
+    let is_free = |name: &String| !before.contains(name);
+    let numbered = (2..).map(|n| format!("{name}#{n}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDesc {
@@ -70,6 +77,13 @@ impl EventDesc {
 mod tests {
     use super::*;
     use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_HARDWARE};
+
+    #[test]
+    fn events_of_one_name_are_told_apart() {
+        let mut names = Vec::new();
+        ["a", "b", "a", "a#2", "a"].iter().for_each(|name| names.push(apart(&names, name)));
+        assert_eq!(names, ["a", "b", "a#2", "a#2#2", "a#3"]);
+    }
 
     #[test]
     fn which_events_samples_stand_for_time() {

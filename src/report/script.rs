@@ -4,6 +4,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::filter::Filter;
 use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel::text::clean;
@@ -74,7 +76,20 @@ struct Shape {
     /// Whether chains leave the kernel, or the user's code, out: then perf prints no frame for a sample that was there.
     no_kernel: bool,
     no_user: bool,
+    way: Way,
     name: String,
+}
+
+/// How the address of a frame is shown, as perf has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum Way {
+    /// As it was sampled.
+    #[default]
+    Sampled,
+    /// Inside its file: of chains.
+    InFile,
+    /// The same, where a chain was made from a copy of the stack: the call itself, not where it returns to.
+    Call,
 }
 
 /// Prints samples.
@@ -82,8 +97,8 @@ pub struct Printer<'a> {
     data: Data<'a>,
     shapes: Vec<Shape>,
     nanoseconds: bool,
-    /// Text of each frame, made when it is first met.
-    frames: Vec<Option<Box<str>>>,
+    /// Text of each frame, by how an event has it, made when it is first met.
+    frames: FxHashMap<(FrameId, Way), Box<str>>,
 }
 
 impl<'a> Printer<'a> {
@@ -91,7 +106,7 @@ impl<'a> Printer<'a> {
         let dummy = |e: &EventDesc| e.attr.kind == TYPE_SOFTWARE && e.attr.config == SW_DUMMY;
         let width = events.iter().filter(|e| !dummy(e)).map(|e| e.name.chars().count()).max().unwrap_or(0);
         let shapes = events.iter().map(|event| shape(event, &fields, width)).collect();
-        Self { data, shapes, nanoseconds, frames: vec![None; data.profile.frames.len()] }
+        Self { data, shapes, nanoseconds, frames: FxHashMap::default() }
     }
 
     /// Prints the samples of some events that pass.
@@ -169,7 +184,8 @@ impl<'a> Printer<'a> {
             if depth == 0 && (shape.no_kernel && is_kernel() || shape.no_user && !is_kernel()) {
                 continue;
             }
-            let text = self.frames[frame.0 as usize].get_or_insert_with(|| describe(data, frame, shape).into());
+            let way = shape.way;
+            let text = self.frames.entry((frame, way)).or_insert_with(|| describe(data, frame, shape).into());
             out.push_str(if shape.chain { "\t" } else { " " });
             out.push_str(text);
             if !shape.chain {
@@ -186,6 +202,11 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
     let chain = carries(sample::CALLCHAIN);
     let has = |name: &str, default: bool| fields.has(name, default);
     let ip = has("ip", chain || !is_trace);
+    let way = match chain {
+        false => Way::Sampled,
+        true if carries(sample::STACK_USER) => Way::Call,
+        true => Way::InFile,
+    };
     Shape {
         comm: has("comm", true),
         pid: has("pid", false),
@@ -202,10 +223,14 @@ fn shape(event: &EventDesc, fields: &Fields, width: usize) -> Shape {
         srcline: has("srcline", false),
         chain,
         no_kernel: chain && event.attr.has(Flag::ExcludeCallchainKernel),
-        no_user: chain && event.attr.has(Flag::ExcludeCallchainUser),
+        no_user: way == Way::InFile && event.attr.has(Flag::ExcludeCallchainUser),
+        way,
         name: format!("{:>width$}", clean(&event.name)),
     }
 }
+
+/// The frame of which perf's unwinder finds no address, where the copied stack ends.
+const CUT: &str = "ffffffffffffffff [unknown] ([unknown])";
 
 /// `ip sym+0xoff (dso)`: the address is the sampled one for single samples, and inside the file for
 /// call chains, as perf has it.
@@ -214,8 +239,15 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     let map = data.session.dsos.map_of(one.map);
     let sym = data.profile.frames.sym(data.profile.frames.sym_of(frame));
     let dso = data.session.dsos.get(sym.dso);
-    let at = map.to_dso(one.ip);
-    let shown = if shape.chain && matches!(sym.kind, DsoKind::File | DsoKind::Vdso) { at } else { one.ip };
+    if sym.kind == DsoKind::Cut {
+        return CUT.to_owned();
+    }
+    let is_file = matches!(sym.kind, DsoKind::File | DsoKind::Vdso);
+    let ip = one.ip.wrapping_sub(u64::from(shape.way == Way::Call && one.caller && !sym.kind.is_kernel()));
+    let at = map.to_dso(ip);
+    let shown = if shape.way != Way::Sampled && is_file { at } else { ip };
+    // Of BPF programs the record that told of them has the bounds.
+    let start = if sym.kind == DsoKind::Bpf { map.start } else { sym.start };
     let mut out = String::new();
     for sym in data.profile.frames.inlined(frame.0).iter().rev().filter(|_| shape.sym) {
         let name = data.profile.frames.sym(SymId(*sym)).name();
@@ -228,7 +260,7 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
             Some(name) => {
                 out.push_str(&clean(name));
                 if shape.offset {
-                    out.push_str(&format!("+{:#x}", at.wrapping_sub(sym.start)));
+                    out.push_str(&format!("+{:#x}", at.wrapping_sub(start)));
                 }
             }
             None => out.push_str("[unknown]"),

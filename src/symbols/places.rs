@@ -62,7 +62,13 @@ impl<'a> Places<'a> {
         {
             return Ok(file);
         }
-        let path = self.path();
+        let whole = Path::new(OsStr::from_bytes(&self.dso.raw_path));
+        // The kernel says ` (deleted)` of files that are, and a file's name may end so.
+        self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
+    }
+
+    /// The file at a path, if it is the one that was mapped.
+    fn at(&self, path: &Path) -> io::Result<File> {
         let file = self.door.open(path, Purpose::Code)?;
         // A build id says more than an inode, and is compared once the file is read.
         let by_inode = self.options.symfs.is_none() && (self.options.live || self.dso.build_id.is_none());

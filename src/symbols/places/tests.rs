@@ -109,6 +109,9 @@ fn files_below_another_root() {
     assert_eq!(read(places.jit(Path::new("/src/x.c"), true).expect("ours")), "/src/x.c");
     assert!(places.jit(Path::new("/src/y.c"), true).is_err());
     assert_eq!(places.namers(), &Namers::default());
+    // A file that really has such a name.
+    tree.write("/usr/bin/a (deleted)");
+    assert_eq!(read(tree.places().main().expect("there")), "/usr/bin/a (deleted)");
 }
 
 /// Whoever had a say is asked from then on.

@@ -13,6 +13,7 @@ use crate::profile::frames::INLINED;
 use crate::query::named::{Name, Named, stacks};
 use crate::query::{Data, Fold};
 use crate::session::DsoKind;
+use crate::symbols::demangle::arguments;
 
 /// Calls `each` with every line's stack and weight, sorted by stack.
 pub fn lines(
@@ -73,11 +74,7 @@ fn tidy(name: &str) -> Cow<'_, str> {
     }
     let name = name.replace(';', ":").replace(['"', '\''], "");
     let is_go = name.find(".(").is_some_and(|at| name[at..].contains(")."));
-    let end = if is_go {
-        None
-    } else {
-        name.match_indices('(').map(|(at, _)| at).find(|at| !name[*at..].starts_with("(anonymous namespace)"))
-    };
+    let end = if is_go { None } else { arguments(&name) };
     Cow::Owned(name[..end.unwrap_or(name.len())].to_owned())
 }
 
@@ -102,6 +99,8 @@ mod tests {
             ("main", "main"),
             ("f(int, char)", "f"),
             ("a;b", "a:b"),
+            ("A<(char)97, 16ul>::f(int)", "A<(char)97, 16ul>::f"),
+            ("std::function<void (int)>::operator()(int) const", "std::function<void (int)>::operator()"),
             ("(anonymous namespace)::g(int)", "(anonymous namespace)::g"),
             ("net/http.(*Client).Do", "net/http.(*Client).Do"),
             ("operator\"\" _s", "operator _s"),

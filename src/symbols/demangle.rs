@@ -40,10 +40,12 @@ pub fn demangle(raw: &[u8], form: Form) -> String {
     if form == Form::Raw || raw.len() > MAX {
         return text.into_owned();
     }
-    let name = rust(&text).or_else(|| cpp(&text, form));
+    // `@plt` and versions stand after a mangled name.
+    let (mangled, rest) = text.split_at(text.find('@').unwrap_or(text.len()));
+    let name = rust(mangled).or_else(|| cpp(mangled, form));
     match name {
-        Some(name) if form == Form::Short => without_arguments(&name),
-        Some(name) => name,
+        Some(name) if form == Form::Short => without_arguments(&name) + rest,
+        Some(name) => name + rest,
         None => text.into_owned(),
     }
 }
@@ -71,7 +73,7 @@ fn cpp(text: &str, form: Form) -> Option<String> {
     if form != Form::Full {
         name.truncate(unqualified(&name).len());
     }
-    Some(name)
+    Some(if name.contains(')') { with_suffixes(&name) } else { name })
 }
 
 /// A method's name without what stands behind its parameters.
@@ -81,6 +83,84 @@ fn unqualified(name: &str) -> &str {
         rest = shorter;
     }
     if rest.ends_with("operator") { name } else { rest }
+}
+
+/// The types of literals that C++ marks by letters.
+const SUFFIXES: [(&str, &str); 5] = [
+    ("(unsigned long)", "ul"),
+    ("(unsigned int)", "u"),
+    ("(long)", "l"),
+    ("(long long)", "ll"),
+    ("(unsigned long long)", "ull"),
+];
+
+/// `16ul` for the library's `(unsigned long)16`: only literals have a digit after the parenthesis.
+fn with_suffixes(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(at) = rest.find('(') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let literal = SUFFIXES.iter().find_map(|(kind, suffix)| {
+            let number = from.strip_prefix(kind)?;
+            let sign = usize::from(number.starts_with('-'));
+            let digits = number[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then(|| (number.split_at(sign + digits), suffix))
+        });
+        match literal {
+            Some(((number, after), suffix)) => {
+                out.push_str(number);
+                out.push_str(suffix);
+                rest = after;
+            }
+            None => {
+                out.push('(');
+                rest = &from[1..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// Where the arguments of a function begin in its readable name: outside of what templates and lambdas are made of,
+/// and not those of a function that it lies in.
+pub fn arguments(name: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = 0;
+    while let Some(c) = name[at..].chars().next() {
+        let rest = &name[at..];
+        let is_word = name[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if let Some(operator) = rest.strip_prefix("operator").filter(|_| !is_word) {
+            let symbol = operator.find(|c| !"<>=-".contains(c)).unwrap_or(operator.len());
+            at += "operator".len() + if operator.starts_with("()") { 2 } else { symbol };
+            continue;
+        }
+        match c {
+            '(' if depth == 0 && at > 0 && !rest.starts_with(NAMELESS) && !is_scope(rest) => return Some(at),
+            '<' | '(' | '{' => depth += 1,
+            '>' if name[..at].ends_with('-') => {}
+            '>' | ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += c.len_utf8();
+    }
+    None
+}
+
+const NAMELESS: &str = "(anonymous namespace)";
+
+/// Whether what the first parenthesis holds is followed by more of the path.
+fn is_scope(text: &str) -> bool {
+    let mut depth = 0usize;
+    let end = text.find(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    end.is_some_and(|end| text[end + 1..].trim_start_matches(" const").starts_with("::"))
 }
 
 /// `<…>` for each outermost pair of angle brackets that does not begin a part of the path: `<T as Trait>::f`
@@ -166,6 +246,11 @@ mod tests {
             ("_ZNR3fooadEv", "foo::operator&"),
             ("_ZNK3fooaaEv", "foo::operator&&"),
             ("_Z", "_Z"),
+            ("_ZN1AILm16EE1fEv", "A<16ul>::f"),
+            ("_ZN1AILj3ELln4ELx5ELy6ELi7ELc97ELb1EE1fEv", "A<3u, -4l, 5ll, 6ull, 7, (char)97, true>::f"),
+            ("_ZNSt6vectorIiSaIiEE9push_backERKi@plt", "std::vector<int, std::allocator<int> >::push_back@plt"),
+            ("_ZN3foo3barEi@@VERS_1", "foo::bar@@VERS_1"),
+            ("memcpy@plt", "memcpy@plt"),
             ("__pfx_schedule", "__pfx_schedule"),
         ] {
             assert_eq!(demangle(raw.as_bytes(), Form::Plain), want);
@@ -191,6 +276,30 @@ mod tests {
             ("cut<short", "cut<short"),
         ] {
             assert_eq!(without_arguments(name), want);
+        }
+    }
+
+    #[test]
+    fn arguments_begin_outside_of_templates_and_lambdas() {
+        for (name, want) in [
+            ("f", "f"),
+            ("f(int, char)", "f"),
+            ("(anonymous namespace)::g(int)", "(anonymous namespace)::g"),
+            ("A<(char)97>::f", "A<(char)97>::f"),
+            ("A<void (int)>::g(int) const", "A<void (int)>::g"),
+            ("Foo::operator()(int) const", "Foo::operator()"),
+            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"),
+            ("f(int)::Local::g(char)", "f(int)::Local::g"),
+            ("f(int) const::Local::g(char)", "f(int) const::Local::g"),
+            ("operator<(A, B)", "operator<"),
+            ("operator<< <char>(A, B)", "operator<< <char>"),
+            ("my_operator()", "my_operator"),
+            ("A::operator->()", "A::operator->"),
+            ("f<&(a->b)>(int)", "f<&(a->b)>"),
+            ("(unknown)", "(unknown)"),
+            ("cut(short", "cut"),
+        ] {
+            assert_eq!(&name[..arguments(name).unwrap_or(name.len())], want);
         }
     }
 
@@ -259,6 +368,7 @@ mod tests {
             for form in [Form::Short, Form::Full] {
                 demangle(name.as_bytes(), form);
             }
+            arguments(&name);
             demangle(name.as_bytes(), Form::Plain) != name
         });
     }

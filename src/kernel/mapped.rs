@@ -262,7 +262,7 @@ mod tests {
         let done = std::sync::atomic::AtomicBool::new(false);
         let sums: Vec<u64> = std::thread::scope(|scope| {
             scope.spawn(|| {
-                for round in 0u8.. {
+                for round in (0..=u8::MAX).cycle() {
                     let _ = file.write_all_at(&vec![round; 2 << 20], 0).and_then(|()| file.set_len(1 << 19));
                     if done.load(Ordering::Relaxed) {
                         return;

@@ -63,6 +63,68 @@ fn a_unit_begins_anew_after_an_interval() {
     }
 }
 
+/// A task has an idle CPU for 4 ms of each 100 ms. The tracepoint passes over each switch from idle; a record of its own
+/// tells of it, or only the wake-up does.
+#[test]
+fn work_of_an_idle_cpu_is_seen_without_the_tracepoint() {
+    for is_told in [true, false] {
+        let units = ["oncpu", "task-state", "rundelay"];
+        let [mut oncpu, mut states, mut delay] = units.map(|unit| {
+            let mut stage = sched(unit, &[]);
+            switch(&mut stage, 0, 0, (20, 1), 0);
+            for period in 1..=10 {
+                let at = period * 100 * MS;
+                wake(&mut stage, at, 0, 20, 0);
+                if is_told {
+                    stage.come(at + 500 * US, 0, 20);
+                }
+                switch(&mut stage, at + 4500 * US, 0, (20, 1), 0);
+                stage.come(at + 4501 * US, 0, 0);
+            }
+            stage.until(1100 * MS);
+            stage
+        });
+        let tasks = oncpu.panels();
+        let (cpus, tasks) = (of(&tasks, "CPUs"), of(&tasks, "Tasks"));
+        if is_told {
+            // The first one began before anybody looked.
+            assert_eq!((number(tasks, 0, "ran_ns"), number(tasks, 0, "runs")), (40e6, 11.0));
+            assert_eq!(cpus.note, "");
+        } else {
+            // It has no wake-ups to go by, and says so.
+            assert_eq!(cpus.note, "10 switches were not recorded: that time counts as nobody's");
+        }
+        let (ran, waited) = if is_told { (40e6, 5e6) } else { (45e6, 0.0) };
+        let tasks = states.panels();
+        let tasks = of(&tasks, "Tasks");
+        assert_eq!((number(tasks, 0, "r_ns"), number(tasks, 0, "rd_ns")), (ran, waited));
+        assert_eq!(tasks.note.is_empty(), is_told, "{}", tasks.note);
+        let threads = delay.panels();
+        let threads = of(&threads, "Threads");
+        assert_eq!((number(threads, 0, "calls"), number(threads, 0, "total_ns")), (10.0, waited));
+        assert_eq!(threads.note.is_empty(), is_told, "{}", threads.note);
+    }
+}
+
+/// Who came to an idle CPU unseen and held it is who ran while another waited.
+#[test]
+fn who_came_unseen_is_named_as_who_ran() {
+    for is_told in [true, false] {
+        let mut stage = sched("rundelay", &[]);
+        switch(&mut stage, 0, 0, (20, 1), 0);
+        wake(&mut stage, 10 * MS, 0, 10, 0);
+        if is_told {
+            stage.come(10 * MS, 0, 10);
+        }
+        wake(&mut stage, 11 * MS, 10, 20, 0);
+        switch(&mut stage, 40 * MS, 0, (10, 1), 20);
+        let panels = stage.panels();
+        let longest = of(&panels, "Longest");
+        assert_eq!((number(longest, 0, "delay_ns"), number(longest, 0, "runner_ns")), (29e6, 29e6));
+        assert_eq!((text(longest, 0, "comm"), text(longest, 0, "runner")), ("victim".into(), "hog-10".into()));
+    }
+}
+
 #[test]
 fn run_queue_delay() {
     let mut stage = scene("rundelay");

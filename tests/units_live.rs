@@ -120,6 +120,22 @@ fn the_load() {
             }
             said.flush().expect("written");
         }
+        Ok("duty") => {
+            // So much of its CPU in each 100 ms, whoever else wants it.
+            let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            let ns = || cpu().tv_sec * 1_000_000_000 + cpu().tv_nsec;
+            let start = Instant::now();
+            println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
+            for period in 1..100 {
+                let begun = ns();
+                while ns() - begun < 7_100_000 {
+                    black_box(0);
+                }
+                std::thread::sleep(
+                    (start + Duration::from_millis(100 * period)).saturating_duration_since(Instant::now()),
+                );
+            }
+        }
         Ok("write") => {
             let place = &raw mut WATCHED;
             println!("\nat {:#x}", place.addr());
@@ -335,6 +351,33 @@ fn answers(args: &[&str]) -> Vec<Value> {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
+}
+
+/// Some kernels pass the tracepoint of switches over when an idle CPU gets work: the three that go by switches say what
+/// the scheduler's own account of a thread says, whether its CPU idles between or not.
+#[test]
+fn a_thread_of_known_duty() {
+    if !traced("a_thread_of_known_duty") {
+        return;
+    }
+    let mut running = Running(load("duty").stdout(Stdio::piped()).spawn().expect("starts"));
+    let mut said = BufReader::new(running.0.stdout.take().expect("its output")).lines();
+    let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
+    let ran = || {
+        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).expect("the scheduler's account");
+        text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds")
+    };
+    for (unit, figure) in [("oncpu", "ran_ns"), ("task-state", "r_ns")] {
+        let (from, before) = (Instant::now(), ran());
+        let one = answer(&[unit, "--duration", "2.5", "--tid", &tid]);
+        let share = (ran() - before) / from.elapsed().as_nanos() as f64;
+        let span = one["until_ns"].as_f64().expect("until") - one["since_ns"].as_f64().expect("since");
+        let row = &rows(&one, "Tasks")[0];
+        let got = row[figure].as_f64().expect("a time") / span;
+        // One period more or less fits into one of both spans.
+        assert!((got - share).abs() < 0.15 * share, "{unit}: {got} of {share}: {row}");
+    }
+    drop(running);
 }
 
 /// Counted or sampled, from the first interval on: a rate is the count by the time that it spans, and both are true.

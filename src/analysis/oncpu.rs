@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::frame::columns::{MOST_ROWS, left, right, share, task, text, time};
-use super::frame::sched::{self, Reader, Seen};
+use super::frame::sched::{self, Reader, Seen, Switch};
 use super::frame::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
 
 pub const SPEC: Spec = Spec {
@@ -68,6 +68,33 @@ impl OnCpu {
         *row.on.entry(cpu).or_default() += ns;
         self.lanes.spread(&cpu, from, until);
         self.tasks.spread(&tid, from, until);
+    }
+
+    fn switch(&mut self, switch: Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if self.since == 0 {
+            self.since = hit.time;
+        }
+        *self.switches.entry(hit.cpu).or_default() += 1;
+        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let (tid, from) = match before {
+            Some((tid, from)) if tid == switch.prev => (tid, from),
+            // A switch between is missing: since when it ran is not known.
+            Some(_) => {
+                self.missed += 1;
+                (0, 0)
+            }
+            // Who leaves at the first switch had the CPU since we look.
+            None => (switch.prev, self.since),
+        };
+        if tid != 0 && self.chosen.has(tid, cx) {
+            self.ran(hit.cpu, tid, from, hit.time);
+        }
+        if switch.next != 0 {
+            let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
+            if moved && self.chosen.has(switch.next, cx) {
+                self.rows.entry(switch.next).or_default().migrations += 1;
+            }
+        }
     }
 
     /// The rows with what runs right now.
@@ -189,30 +216,14 @@ impl Unit for OnCpu {
     }
 
     fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        let Some(Seen::Switch(switch)) = self.reader.read(hit, cx.names) else { return };
-        if self.since == 0 {
-            self.since = hit.time;
+        if let Some(Seen::Switch(switch)) = self.reader.read(hit, cx.names) {
+            self.switch(switch, hit, cx);
         }
-        *self.switches.entry(hit.cpu).or_default() += 1;
-        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
-        let (tid, from) = match before {
-            Some((tid, from)) if tid == switch.prev => (tid, from),
-            // A switch between is missing: since when it ran is not known.
-            Some(_) => {
-                self.missed += 1;
-                (0, 0)
-            }
-            // Who leaves at the first switch had the CPU since we look.
-            None => (switch.prev, self.since),
-        };
-        if tid != 0 && self.chosen.has(tid, cx) {
-            self.ran(hit.cpu, tid, from, hit.time);
-        }
-        if switch.next != 0 {
-            let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
-            if moved && self.chosen.has(switch.next, cx) {
-                self.rows.entry(switch.next).or_default().migrations += 1;
-            }
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
         }
     }
 

@@ -117,6 +117,8 @@ struct RunDelay {
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
     slowest: Slowest<Slow>,
+    /// Switches that nothing told.
+    missed: u64,
 }
 
 impl RunDelay {
@@ -134,14 +136,36 @@ impl RunDelay {
             meanwhile: FxHashMap::default(),
             map: Grid::default(),
             slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            missed: 0,
         })
     }
 
+    /// Who has a CPU, and since when.
+    fn on(&self, cpu: u32) -> Option<(i32, u64)> {
+        self.cpus.get(cpu as usize).and_then(|cpu| cpu.current)
+    }
+
     fn runs_on(&self, cpu: u32, tid: i32) -> bool {
-        self.cpus.get(cpu as usize).is_some_and(|cpu| cpu.current.is_some_and(|(current, _)| current == tid))
+        self.on(cpu).is_some_and(|(current, _)| current == tid)
+    }
+
+    /// Who leaves had not come by any record: it waited until its CPU was free, and from when anybody else ran there is
+    /// not known.
+    fn mend(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| *current != tid) else { return };
+        self.missed += 1;
+        let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
+            let time = wait.since.max(since);
+            self.end(tid, wait, &Hit { time, raw: &[], ..*hit }, cx);
+            time
+        });
+        if let Some(cpu) = self.cpus.get_mut(hit.cpu as usize) {
+            cpu.current = came.map(|time| (tid, time));
+        }
     }
 
     fn switch(&mut self, switch: sched::Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        self.mend(switch.prev, hit, cx);
         let at = hit.cpu as usize;
         if self.cpus.len() <= at {
             self.cpus.resize_with((at + 1).min(MAX_CPUS), Cpu::default);
@@ -231,7 +255,11 @@ impl RunDelay {
             cells.push(now.map_or(crate::panel::Cell::Empty, |wait| time(at.now.saturating_sub(wait.since))));
             rows.push(**key as u64, cells);
         }
-        Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS)))
+        let note = match self.missed {
+            0 => String::new(),
+            n => format!("{n} switches were not recorded: who then came to an idle CPU waited until it was idle"),
+        };
+        Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS))).noted(note)
     }
 
     fn reasons(&self) -> Panel {
@@ -338,6 +366,12 @@ impl Unit for RunDelay {
         }
     }
 
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+        }
+    }
+
     fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
         match record {
             crate::record::Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
@@ -375,6 +409,7 @@ impl Unit for RunDelay {
     }
 
     fn reset(&mut self, _now: u64) {
+        self.missed = 0;
         self.rows.clear();
         self.meanwhile.clear();
         self.map.clear();

@@ -186,8 +186,9 @@ impl TaskState {
 
     fn first_state(&self, tid: i32, to: Option<State>, hit: &Hit<'_>) -> State {
         match to {
-            // It is switched to, and nobody woke it since we look: it waited all the time.
-            Some(State::Running) => State::Runnable,
+            // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own tells
+            // that it came, its wake-up may have been passed over, too.
+            Some(State::Running) if hit.role == 0 => State::Runnable,
             // It leaves the CPU.
             _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => State::Running,
             _ => State::Unknown,
@@ -398,6 +399,12 @@ impl Unit for TaskState {
             Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
             Some(Seen::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
             None => {}
+        }
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
         }
     }
 

@@ -405,8 +405,11 @@ impl Core {
             return self.sample(input, time, header, body);
         }
         *self.kinds.entry(header.kind).or_default() += 1;
-        if header.kind == types::SWITCH && header.misc & misc::SWITCH_OUT == 0 && self.off_cpu.is_some() {
+        if matches!(header.kind, types::SWITCH | types::SWITCH_CPU_WIDE) && header.misc & misc::SWITCH_OUT == 0 {
             let id = self.decoders[input].form_of(header, body).layout.trailer(body).unwrap_or_default();
+            if header.kind == types::SWITCH_CPU_WIDE && !self.units.is_empty() {
+                self.units.came(id.cpu, id.tid, time, &self.session);
+            }
             return self.back(id.tid, time, id.cpu);
         }
         match Record::decode(header, body, self.decoders[input].build_ids) {

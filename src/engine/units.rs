@@ -416,6 +416,14 @@ impl Units {
         }
     }
 
+    /// A thread has come to a CPU, by a record of its own.
+    pub fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
+        let Self { list, names, points, .. } = self;
+        for running in list {
+            running.unit.came(cpu, tid, time, &mut Cx { session, names, points: points.as_mut() });
+        }
+    }
+
     /// Records were lost before a time.
     pub fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
         let from = match cpu {

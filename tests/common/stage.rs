@@ -134,6 +134,13 @@ impl Stage {
         self.unit.side(record, START + after, &mut cx);
     }
 
+    /// A record of its own says that a thread came to a CPU.
+    pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
+        self.now = self.now.max(START + after);
+        let mut cx = Cx { session: &self.session, names: &mut self.names, points: None };
+        self.unit.came(cpu, tid, START + after, &mut cx);
+    }
+
     pub fn lose(&mut self, cpu: Option<u32>, from: u64, until: u64, records: u64) {
         self.unit.lost(&Lost { cpu, from: START + from, until: START + until, records });
     }

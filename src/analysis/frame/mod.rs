@@ -156,6 +156,16 @@ pub struct Hit<'a> {
     pub stack: Pin,
 }
 
+impl Hit<'_> {
+    /// That a thread came to a CPU, told by no tracepoint.
+    pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
+        let (role, event) = (usize::MAX, u16::MAX);
+        let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
+        let (user, raw, stack) = (false, &[][..], Pin::NONE);
+        Self { role, event, time, cpu, pid: -1, tid, ip, addr, period, weight, data_src, user, raw, stack }
+    }
+}
+
 /// How often a counted event has happened on a CPU between two readings of its counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
@@ -312,6 +322,9 @@ pub trait Unit: Send + Sync + Debug {
 
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
     fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {}
+
+    /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
+    fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Cx<'_>) {}
 
     /// Records were lost.
     fn lost(&mut self, lost: &Lost);

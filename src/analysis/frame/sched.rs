@@ -33,6 +33,8 @@ pub mod state {
     pub const ZOMBIE: i64 = 0x20;
     pub const PARKED: i64 = 0x40;
     pub const IDLE: i64 = 0x80;
+    /// Of a switch that the tracepoint did not tell.
+    pub const UNTOLD: i64 = 1 << 62;
 }
 
 /// A switch on a CPU.
@@ -41,6 +43,15 @@ pub struct Switch {
     pub prev: i32,
     pub prev_state: i64,
     pub next: i32,
+}
+
+impl Switch {
+    /// The switch by which a thread came to a CPU, where the tracepoint did not tell it: some kernels pass it over when
+    /// an idle CPU gets work. `current` is who had the CPU by what was told; where nobody knows, nothing is missing.
+    pub fn untold(current: Option<i32>, came: i32) -> Option<Self> {
+        let prev = current.filter(|tid| *tid != came)?;
+        Some(Self { prev, prev_state: state::UNTOLD, next: came })
+    }
 }
 
 /// A task was made runnable.

@@ -141,8 +141,9 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
         attr.sample_type |= sample::RAW;
     }
     if event.tracepoint.as_ref().is_some_and(|(system, name)| system == "sched" && name == "sched_switch") {
-        // Of tasks that are followed, the tracepoint tells who leaves; these records, who comes back.
-        attr.set(Flag::ContextSwitch, common.tasks);
+        // The tracepoint tells who leaves. Of tasks that are followed these records alone tell who comes back; on CPUs
+        // some kernels pass the tracepoint over where an idle CPU gets work, and these tell of it.
+        attr.set(Flag::ContextSwitch, !event.no_samples);
     }
     if own.kind == TYPE_BREAKPOINT || own.kind == TYPE_SOFTWARE && SW_FAULTS.contains(&own.config) {
         attr.sample_type |= sample::ADDR;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use common::scenes::{MS, US, counted, scene, sched, switch, wake};
 use common::stage::{START, Stage, cell, number, rows};
 use common::{data, program, run};
+use perfprof_tui::analysis::frame::Hit;
 use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::panel::{Body, Panel};
 
@@ -243,15 +244,38 @@ fn blocked_by_stack_and_waker() {
     let blocked = of(&panels, "Blocked");
     assert_eq!((number(blocked, 0, "blocked_ns"), number(blocked, 0, "d_ns")), (8e6, 8e6));
     assert_eq!(text(blocked, 0, "stack"), "io_schedule < read_config < main");
-    assert_eq!(
-        (text(blocked, 0, "waker"), text(blocked, 0, "waker_stack")),
-        ("hog".into(), "complete < worker".into())
-    );
+    assert_eq!(text(blocked, 0, "wakers"), "hog");
+    let wakers = of(&panels, "Wakers");
+    assert_eq!((text(wakers, 0, "waker"), text(wakers, 0, "waker_stack")), ("hog".into(), "complete < worker".into()));
     let Body::Flame(both) = &of(&panels, "Hot and cold").body else { panic!("no graph") };
     assert_eq!(
         both.folded(""),
         "victim;off CPU;main;read_config;io_schedule 8000000\nhog;on CPU;worker;complete 2000000\n"
     );
+}
+
+/// One sleep that a hundred others end is one row with the largest of them; each of them is told beside it.
+#[test]
+fn a_call_site_is_one_row_whoever_wakes_it() {
+    use common::stage::Value::{N, T};
+    let mut stage = sched("offcpu", &[]);
+    let blocks = stage.stack(&["main", "poll", "schedule"]);
+    for waker in 0..100i32 {
+        let wakes = stage.stack(&["worker", &format!("complete_{waker}")]);
+        let at = 2 * waker as u64 * MS;
+        let hit = Hit { tid: 20, stack: blocks, ..stage.hit(0, at) };
+        stage.give(hit, &[T("victim"), N(20), N(1), T("swapper"), N(0)]);
+        let by = if waker < 50 { 10 } else { 300 + waker };
+        stage.call(by, if waker < 50 { "hog" } else { "other" });
+        let hit = Hit { tid: by, stack: wakes, ..stage.hit(1, at + MS) };
+        stage.give(hit, &[T("victim"), N(20), N(0)]);
+    }
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    assert_eq!((rows(blocked).table.rows.len(), number(blocked, 0, "times")), (1, 100.0));
+    assert_eq!(number(blocked, 0, "blocked_ns"), 100.0 * MS as f64);
+    assert_eq!(text(blocked, 0, "wakers"), "hog 50.0 %, other 50.0 %");
+    assert_eq!(rows(of(&panels, "Wakers")).table.rows.len(), 100);
 }
 
 #[test]

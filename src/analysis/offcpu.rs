@@ -13,7 +13,7 @@ use crate::query::named::Name;
 use crate::record::Record;
 use crate::session::DsoKind;
 
-use super::frame::columns::{MOST_ROWS, left, right, share, text, time};
+use super::frame::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
 use super::frame::rowids::id;
 use super::frame::sched::{self, Reader, Seen, state};
 use super::frame::{Chosen, Cx, Event, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want};
@@ -22,7 +22,8 @@ pub const SPEC: Spec = Spec {
     name: "offcpu",
     about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
     help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
-           the waker; time from then to running is waiting, and is not in it (rundelay has it). The hot and cold \
+           the waker; time from then to running is waiting, and is not in it (rundelay has it). A call site is one \
+           row, whoever woke it; Wakers are those of the chosen row, or of all. The hot and cold \
            graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
     options: &["comm", "pids", "tids", "frequency"],
@@ -41,6 +42,37 @@ struct Away {
 type Place = (i32, Pin, i32, Pin);
 /// The same with names for tasks.
 type Named = (Arc<str>, Pin, Arc<str>, Pin);
+
+/// Who is blocked, and where, by names; a waker likewise.
+type SiteName = (Arc<str>, Arc<str>);
+
+/// Blocked time of a call site.
+#[derive(Debug, Default)]
+struct Site {
+    blocked: Stats,
+    uninterruptible: u64,
+    wakers: BTreeMap<SiteName, Stats>,
+}
+
+/// Wakers that are named beside a site.
+const NAMED: usize = 2;
+
+impl Site {
+    /// Its wakers by name, the largest first, with their shares where there are several.
+    fn words(&self) -> String {
+        let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        self.wakers.iter().for_each(|((waker, _), stats)| *by_name.entry(waker).or_default() += stats.sum);
+        let list = by_weight(by_name, |ns| *ns);
+        let share = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / self.blocked.sum.max(1) as f64);
+        if let [(waker, _)] = list[..] {
+            return waker.to_string();
+        }
+        let mut words: Vec<String> =
+            list.iter().take(NAMED).map(|(waker, ns)| format!("{waker} {}", share(*ns))).collect();
+        words.extend((list.len() > NAMED).then(|| format!("{} more", list.len() - NAMED)));
+        words.join(", ")
+    }
+}
 
 #[derive(Debug)]
 struct OffCpu {
@@ -85,21 +117,24 @@ impl OffCpu {
         cx.point(hit.time, ns);
     }
 
-    fn places(&self, at: &Moment<'_>) -> Vec<(Named, (Stats, u64))> {
-        let mut all: BTreeMap<Named, (Stats, u64)> = BTreeMap::new();
+    /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
+    fn sites(&self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
+        let mut lines: FxHashMap<Pin, Arc<str>> = FxHashMap::default();
+        let mut line = |pin: Pin| lines.entry(pin).or_insert_with(|| at.line(pin)).clone();
+        let mut all: BTreeMap<SiteName, Site> = BTreeMap::new();
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
-            let entry = all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default();
-            entry.0.merge(stats);
-            entry.1 += uninterruptible;
+            let site = all.entry((at.comm(*tid), line(*stack))).or_default();
+            site.blocked.merge(stats);
+            site.uninterruptible += uninterruptible;
+            site.wakers.entry((at.comm(*waker), line(*by))).or_default().merge(stats);
         }
-        let mut list: Vec<_> = all.into_iter().collect();
-        list.sort_by(|a, b| b.1.0.sum.cmp(&a.1.0.sum).then_with(|| a.0.cmp(&b.0)));
+        let mut list: Vec<_> = all.into_iter().map(|(name, site)| (id(&name), name, site)).collect();
+        list.sort_by(|a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
         list
     }
 
-    fn table(&self, at: &Moment<'_>) -> Panel {
-        let places = self.places(at);
-        let total: u64 = places.iter().map(|(_, (stats, _))| stats.sum).sum();
+    fn table(&self, sites: &[(u64, SiteName, Site)]) -> Panel {
+        let total: u64 = sites.iter().map(|(.., site)| site.blocked.sum).sum();
         let mut rows = Rows::new(vec![
             right("blocked_ns", "Blocked", 9),
             right("share_pct", "Share", 8),
@@ -108,25 +143,23 @@ impl OffCpu {
             right("mean_ns", "Mean", 8),
             right("max_ns", "Max", 8),
             left("comm", "Who", 16),
-            left("stack", "Blocked in", 44),
-            left("waker", "Woken by", 16),
-            left("waker_stack", "In", 0),
+            left("wakers", "Woken by", 24),
+            left("stack", "Blocked in", 0),
         ]);
-        for ((comm, stack, waker, by), (stats, uninterruptible)) in places {
-            let key = id(&(&comm, stack, &waker, by));
+        for (key, (comm, stack), site) in sites {
+            let stats = &site.blocked;
             rows.push(
-                key,
+                *key,
                 vec![
                     time(stats.sum),
                     share(stats.sum, total),
-                    time(uninterruptible),
+                    time(site.uninterruptible),
                     Cell::Count(stats.n),
                     time(stats.mean() as u64),
                     time(stats.max),
-                    text(comm),
-                    text(at.line(stack)),
-                    text(waker),
-                    text(at.line(by)),
+                    text(comm.clone()),
+                    text(site.words()),
+                    text(stack.clone()),
                 ],
             );
         }
@@ -135,10 +168,51 @@ impl OffCpu {
             .noted(format!("{now} tasks are blocked now; they count when they are woken"))
     }
 
+    /// Who ended the sleep of the chosen site, or of all.
+    fn wakers(at: &Moment<'_>, sites: &[(u64, SiteName, Site)]) -> Panel {
+        let chosen = at.selected(0).and_then(|row| sites.iter().find(|(key, ..)| *key == row));
+        let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();
+        for (.., site) in chosen.map_or(sites, std::slice::from_ref) {
+            site.wakers.iter().for_each(|(name, stats)| all.entry(name).or_default().merge(stats));
+        }
+        let total: u64 = all.values().map(|stats| stats.sum).sum();
+        let mut list: Vec<(&SiteName, Stats)> = all.into_iter().collect();
+        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(b.0)));
+        let mut rows = Rows::new(vec![
+            right("blocked_ns", "Blocked", 9),
+            right("share_pct", "Share", 8),
+            right("times", "Times", 8),
+            left("waker", "Woken by", 16),
+            left("waker_stack", "In", 0),
+        ]);
+        for (name, stats) in list {
+            let (waker, stack) = name;
+            let cells = [
+                time(stats.sum),
+                share(stats.sum, total),
+                Cell::Count(stats.n),
+                text(waker.clone()),
+                text(stack.clone()),
+            ];
+            rows.push(id(name), cells.into());
+        }
+        let whom = chosen.map(|(_, (comm, _), _)| format!(" of {comm} in that place")).unwrap_or_default();
+        Panel::new(format!("Wakers{whom}"), Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    /// By who is blocked, in which stack, and who woke it, in which.
+    fn places(&self, at: &Moment<'_>) -> BTreeMap<Named, Stats> {
+        let mut all: BTreeMap<Named, Stats> = BTreeMap::new();
+        for ((tid, stack, waker, by), (stats, _)) in &self.blocked {
+            all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default().merge(stats);
+        }
+        all
+    }
+
     fn graphs(&self, at: &Moment<'_>) -> Vec<Panel> {
         let word = |text: &str| Name { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
         let (mut blocked, mut both) = (Vec::new(), Vec::new());
-        for ((comm, stack, waker, by), (stats, _)) in self.places(at) {
+        for ((comm, stack, waker, by), stats) in self.places(at) {
             let mut one = at.stack(comm, stack, stats.sum, stats.n);
             let mut cold = one.clone();
             cold.frames.insert(1, word("off CPU"));
@@ -212,7 +286,8 @@ impl Unit for OffCpu {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut panels = vec![self.table(at)];
+        let sites = self.sites(at);
+        let mut panels = vec![self.table(&sites), Self::wakers(at, &sites)];
         panels.extend(self.graphs(at));
         panels
     }

@@ -49,6 +49,55 @@ pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
+/// What stands between the frames of a stack in one line, the leaf first.
+pub const BELOW: &str = " < ";
+/// Frames in which every task sleeps, enters the kernel or begins: they tell nothing. With a star, all that begin so.
+const EVERYWHERE: &[&str] = &[
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "io_schedule",
+    "preempt_schedule*",
+    "entry_SYSCALL*",
+    "do_syscall_64",
+    "x64_sys_call",
+    "el0*",
+    "invoke_syscall",
+    "ret_from_fork*",
+    "kthread",
+    "__libc_start*",
+    "_start",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone*",
+];
+
+fn is_everywhere(frame: &str) -> bool {
+    EVERYWHERE.iter().any(|name| match name.strip_suffix('*') {
+        Some(start) => frame.starts_with(start),
+        None => frame == *name,
+    })
+}
+
+/// Fits a stack into some cells: at its ends it loses what every stack has there, then what is farthest from the leaf.
+pub fn fit_stack(text: &str, cells: usize) -> Cow<'_, str> {
+    if width(text) <= cells {
+        return Cow::Borrowed(text);
+    }
+    let frames: Vec<&str> = text.split(BELOW).collect();
+    let tells = |frame: &&str| !is_everywhere(frame);
+    let Some(first) = frames.iter().position(tells) else { return fit_end(text, cells) };
+    let last = frames.iter().rposition(tells).unwrap_or(first);
+    let head = if first > 0 { "… < " } else { "" };
+    let tail = if last + 1 < frames.len() { " < …" } else { "" };
+    let line = format!("{head}{}", frames[first..=last].join(BELOW));
+    match width(&line) + width(tail) <= cells {
+        true => Cow::Owned(line + tail),
+        false => Cow::Owned(fit_end(&line, cells).into_owned()),
+    }
+}
+
 /// Fits a text by cutting its end: for words whose start matters most.
 pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
@@ -100,6 +149,16 @@ mod tests {
         assert_eq!(fit("abc", 1), "…");
         assert_eq!(fit_end("a long word", 5), "a lo…");
         assert_eq!(clean("a\x1b[31m\u{9b}\u{202e}"), "a␛[31m\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn stacks_lose_what_every_stack_has() {
+        let stack =
+            "__schedule < schedule < do_epoll_wait < epoll_wait < event_loop < main < __libc_start_main < _start";
+        assert_eq!(fit_stack(stack, 200), stack);
+        assert_eq!(fit_stack(stack, 60), "… < do_epoll_wait < epoll_wait < event_loop < main < …");
+        assert_eq!(fit_stack(stack, 36), "… < do_epoll_wait < epoll_wait < ev…");
+        assert_eq!(fit_stack("schedule < kthread", 10), "schedule …");
     }
 
     proptest! {

@@ -29,6 +29,7 @@ use crate::event::Rate;
 use crate::event::format::Format;
 use crate::panel::Panel;
 use crate::panel::stacks::Stack;
+use crate::panel::text::BELOW;
 use crate::profile::{Pin, Profile, SymId};
 use crate::query::named::{Name, name_in};
 use crate::record::Record;
@@ -293,7 +294,7 @@ impl Moment<'_> {
     /// A stack in one line, the leaf first.
     pub fn line(&self, pin: Pin) -> Arc<str> {
         let names: Vec<Arc<str>> = self.frames(pin).into_iter().rev().map(|name| name.text).collect();
-        if names.is_empty() { "–".into() } else { names.join(" < ").into() }
+        if names.is_empty() { "–".into() } else { names.join(BELOW).into() }
     }
 
     /// A thread's stack for a flame graph.

@@ -7,7 +7,7 @@ use ratatui::style::{Color, Style};
 use crate::panel::heatmap::{Heatmap, SHADES};
 use crate::panel::histogram::Histogram;
 use crate::panel::series::{Series, level};
-use crate::panel::text::{clean, fit, width};
+use crate::panel::text::{clean, fit, fit_stack, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::query::blocks::Flame;
@@ -142,7 +142,8 @@ fn table(panel: &Panel, rows: &Rows, view: &PanelView, main: bool, theme: &Theme
             let Some(cell) = rows.table.rows[*row].get(*i) else { continue };
             let style = if here { theme.selected } else { style_of(cell, theme) };
             let text = words(panel, rows, *row, *i, view);
-            let text = fit(&text, usize::from(*cells)).into_owned();
+            let fitting = if columns[*i].name.ends_with("stack") { fit_stack } else { fit };
+            let text = fitting(&text, usize::from(*cells)).into_owned();
             let right = columns[*i].align == Align::Right;
             let pad = if right { cells.saturating_sub(width(&text) as u16) } else { 0 };
             let place = Rect { width: (x + cells).min(area.width), ..area };

@@ -257,7 +257,7 @@ impl RunDelay {
         }
         let note = match self.missed {
             0 => String::new(),
-            n => format!("{n} switches were not recorded: who then came to an idle CPU waited until it was idle"),
+            n => format!("{n} switches not recorded: waits end when their CPU idles"),
         };
         Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS))).noted(note)
     }

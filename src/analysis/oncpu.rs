@@ -14,7 +14,8 @@ pub const SPEC: Spec = Spec {
     name: "oncpu",
     about: "who ran on which CPU and for how long at a time; lanes over time, and migrations",
     help: "Time between two switches of a CPU belongs to the task that had it; the one that has it now counts up to \
-           now. A migration is a switch-in on another CPU than the last. Idle is what nobody had.",
+           now. A migration is a switch-in on another CPU than the last. Idle is what nobody had. \
+           Kernels may pass the tracepoint over when an idle CPU gets work: their own records of switches stand in.",
     example: "perfprof-tui oncpu -C 0-3",
     options: &["comm", "pids", "tids"],
     whole: true,

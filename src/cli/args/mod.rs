@@ -423,7 +423,7 @@ pub struct Which {
     /// 10%-20%, or 3%/2 as perf has it
     #[arg(long, value_name = "RANGE")]
     pub time: Option<String>,
-    /// Only this event, by its name or its beginning
+    /// Only this event, by its name or its beginning; NAME#2 is the second one of a name
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
 }

@@ -168,7 +168,7 @@ pub struct Time {
     /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
     /// of it is published every second.
     pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,
-    /// Nanoseconds of the runs that ended in each of the last [`RECENT`] seconds, the newest last.
+    /// Nanoseconds of the runs that ended in each of the last ten seconds, the newest last.
     spent: VecDeque<u64>,
 }
 
@@ -207,7 +207,7 @@ impl Times {
         self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
     }
 
-    /// Percent of a CPU's time in the last [`RECENT`] seconds, or in what there is of them.
+    /// Percent of a CPU's time in the last ten seconds, or in what there is of them.
     pub fn recent(&self, cpu: u32, what: What) -> f64 {
         let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
         let filling = self.elapsed % SECOND;

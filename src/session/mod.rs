@@ -233,7 +233,8 @@ impl Session {
             self.adopt(task.ptid, task.ppid);
             self.here().threads.get(&task.ptid).map(|t| t.comm.clone())
         };
-        let comm = parent.unwrap_or_else(|| unnamed(task.tid));
+        // As perf has it: a name is inherited, and that there is none is not.
+        let comm = parent.filter(|comm| !is_unnamed(task.ptid, comm)).unwrap_or_else(|| unnamed(task.tid));
         let mut inherited = Space::default();
         if task.pid != task.ppid {
             inherited = self.here().spaces.get(&task.ppid).cloned().unwrap_or_default();

@@ -48,6 +48,19 @@ fn children_inherit_and_exec_replaces() {
 }
 
 #[test]
+fn a_thread_does_not_inherit_that_its_parent_has_no_name() {
+    let mut s = Session::new(Origin::Recorded);
+    s.apply(&map(1, 0x1000, 0x1000, "/a"), 0);
+    s.apply(&Record::Fork(task_of(1, 1, 3, 1)), 2);
+    s.apply(&Record::Fork(task_of(1, 1, 4, 3)), 3);
+    let comm = |s: &mut Session, tid| {
+        let task = s.task(1, tid);
+        s.tasks()[task.0 as usize].comm.to_string()
+    };
+    assert_eq!([1, 3, 4].map(|tid| comm(&mut s, tid)), [":1", ":3", ":4"]);
+}
+
+#[test]
 fn a_rename_is_a_new_task_and_a_thread_shares_the_space() {
     let mut s = Session::new(Origin::Recorded);
     s.apply(&map(1, 0x1000, 0x1000, "/a"), 0);

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::SiteId;
 
-/// Rows of a full chunk.
-pub const CHUNK: usize = 16_384;
+/// Rows of a full chunk: what is forgotten at once, with stacks that may take thirty times as much.
+pub const CHUNK: usize = 4096;
 
 /// A number of samples and the sum of their periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,15 @@
 //! Forgetting: stacks, sites and tasks that no kept sample has any more give their places back.
+//!
+//! What is kept is marked, and slides down to the places of what is gone, in its own order: so parents stay before
+//! their children, and nothing is there twice.
 
 use std::sync::Arc;
 
-use crate::session::Session;
+use crate::session::{Session, TaskId};
 
+use super::marks::{Kept, Marks};
 use super::memory::Memory;
-use super::{Chunk, FrameId, Frames, NodeId, Profile, Site, SiteId, Sites, Trie};
+use super::{Chunk, Profile, Site, SiteId};
 
 impl Profile {
     /// Forgets all samples and the stacks that only they had.
@@ -19,55 +23,53 @@ impl Profile {
 
     /// Renumbers stacks, sites and tasks to those that the kept samples still have.
     pub fn compact(&mut self, session: &mut Session) {
-        let mut sites = Sites::default();
-        let mut trie = Trie::default();
-        let mut frames = Frames::default();
-        let mut new_site = vec![u32::MAX; self.sites.len()];
-        let mut new_node = vec![u32::MAX; self.trie.len()];
-        let mut new_frame = vec![u32::MAX; self.frames.len()];
-        new_node[0] = 0;
-        sites.take_traces(&self.sites);
-        let old_tasks = session.renew_tasks();
-        let mut path = Vec::new();
-        let (old_sites, old_trie, old_frames) = (&self.sites, &self.trie, &self.frames);
-        let mut move_stack = |old: NodeId| -> NodeId {
-            let mut node = old;
-            path.clear();
-            while new_node[node.0 as usize] == u32::MAX {
-                path.push(node);
-                node = old_trie.parent(node);
-            }
-            for node in path.drain(..).rev() {
-                let frame = old_trie.frame(node);
-                let slot = &mut new_frame[frame.0 as usize];
-                if *slot == u32::MAX {
-                    *slot = frames.take(old_frames, frame).0;
-                }
-                let parent = NodeId(new_node[old_trie.parent(node).0 as usize]);
-                new_node[node.0 as usize] = trie.child(parent, FrameId(*slot)).0;
-            }
-            NodeId(new_node[old.0 as usize])
-        };
-        self.pins.renumber(&mut move_stack);
-        let mut renumber = |old: SiteId| -> SiteId {
-            let slot = old.0 as usize;
-            if new_site[slot] == u32::MAX {
-                let site = old_sites.get(old);
-                let stack = move_stack(site.stack);
-                let task = session.keep_task(&old_tasks[site.task.0 as usize]);
-                new_site[slot] = sites.intern(Site { task, stack, trace: site.trace }).0;
-            }
-            SiteId(new_site[slot])
-        };
-        for chunk in &mut self.sealed {
-            Arc::make_mut(chunk).renumber(&mut renumber);
-        }
-        self.current.renumber(&mut renumber);
-        frames.finish_taking(old_frames);
-        (self.sites, self.trie, self.frames) = (sites, trie, frames);
-        session.forget_unused(self.frames.maps());
         self.memory = Memory::default();
         self.last.clear();
+        let sites = self.kept_sites();
+        let nodes = self.kept_nodes(&sites);
+        let mut frames = Marks::none(self.frames.len());
+        nodes.iter().skip(1).for_each(|node| frames.mark(self.trie.columns().1[node as usize]));
+        let frames = frames.count();
+        self.trie.keep(&nodes, &frames);
+        self.frames.keep(&frames);
+        self.keep_sites(session, &sites, &nodes);
+        self.pins.renumber(&nodes);
+        session.forget_unused(self.frames.maps());
         self.epoch += 1;
+    }
+
+    fn kept_sites(&self) -> Kept {
+        let mut sites = Marks::none(self.sites.len());
+        let chunks = self.sealed.iter().map(|chunk| &**chunk).chain([&self.current]);
+        chunks.flat_map(|chunk| &chunk.site).for_each(|site| sites.mark(*site));
+        sites.count()
+    }
+
+    /// Those of the sites, those that are pinned, and the way to each; the root is the first.
+    fn kept_nodes(&self, sites: &Kept) -> Kept {
+        let mut nodes = Marks::none(self.trie.len());
+        nodes.mark(0);
+        sites.iter().for_each(|site| nodes.mark(self.sites.get(SiteId(site)).stack.0));
+        self.pins.nodes().for_each(|node| nodes.mark(node.0));
+        let (parents, _) = self.trie.columns();
+        for node in (1..parents.len()).rev() {
+            if nodes.has(node as u32) {
+                nodes.mark(parents[node]);
+            }
+        }
+        nodes.count()
+    }
+
+    fn keep_sites(&mut self, session: &mut Session, sites: &Kept, nodes: &Kept) {
+        let old_tasks = session.renew_tasks();
+        let mut tasks: Vec<Option<TaskId>> = vec![None; old_tasks.len()];
+        self.sites.keep(sites, |site| {
+            let old = site.task.0 as usize;
+            let task = *tasks[old].get_or_insert_with(|| session.keep_task(&old_tasks[old]));
+            Site { task, stack: nodes.node(site.stack), trace: site.trace }
+        });
+        let mut number = |site: SiteId| SiteId(sites.number(site.0).unwrap_or(0));
+        self.sealed.iter_mut().for_each(|chunk| Arc::make_mut(chunk).renumber(&mut number));
+        self.current.renumber(&mut number);
     }
 }

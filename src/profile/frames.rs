@@ -4,13 +4,17 @@ use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Found;
 use crate::symbols::lines::{Line, Place};
+
+use super::Segments;
+use super::index::Index;
+use super::marks::{Kept, Marks};
 
 /// Index into [`Frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,9 +97,9 @@ type SymKey = (u32, u64, Arc<str>);
 /// All frames, and the symbols behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {
-    list: Vec<Frame>,
-    index: HashTable<u32>,
-    sym: Vec<u32>,
+    list: Segments<Frame>,
+    index: Index,
+    sym: Segments<u32>,
     syms: Vec<Sym>,
     sym_ids: HashMap<SymKey, SymId>,
     /// Symbols without a function, by DSO label, address, and whether one is still sought.
@@ -127,17 +131,9 @@ const NONE: u32 = u32::MAX;
 
 impl Frames {
     pub fn intern(&mut self, frame: Frame) -> FrameId {
-        let list = &self.list;
-        let next = list.len() as u32;
-        let id = *self
-            .index
-            .entry(
-                FxBuildHasher.hash_one(frame),
-                |i| list[*i as usize] == frame,
-                |i| FxBuildHasher.hash_one(list[*i as usize]),
-            )
-            .or_insert(next)
-            .get();
+        let (list, next) = (&self.list, self.list.len() as u32);
+        let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
+        let id = self.index.find_or(FxBuildHasher.hash_one(frame), next, |i| list[i as usize] == frame, rehash);
         if id == next {
             self.list.push(frame);
             self.sym.push(NONE);
@@ -163,7 +159,7 @@ impl Frames {
     }
 
     /// The symbol id of each frame. Every frame that has been asked for by [`Self::wanted`] has one.
-    pub fn syms(&self) -> &[u32] {
+    pub fn syms(&self) -> &Segments<u32> {
         &self.sym
     }
 
@@ -375,48 +371,46 @@ impl Frames {
         self.generation += 1;
     }
 
-    /// Copies a frame over while a profile is compacted; its symbols keep their ids.
-    pub(super) fn take(&mut self, old: &Self, frame: FrameId) -> FrameId {
-        let id = self.intern(old.get(frame));
-        self.sym[id.0 as usize] = old.sym[frame.0 as usize];
-        if let Some(list) = old.inlined.get(&frame.0) {
-            self.inlined.insert(id.0, list.clone());
-        }
-        if let Some(line) = old.lines.get(&frame.0) {
-            self.lines.insert(id.0, line.clone());
-        }
-        self.lined.resize(self.list.len(), false);
-        self.lined[id.0 as usize] = old.lined.get(frame.0 as usize).copied().unwrap_or(false);
-        id
-    }
-
-    /// Takes over the symbols that the kept frames have, after all of them have been taken. Frames that never
-    /// had a name are asked for again.
-    pub(super) fn finish_taking(&mut self, old: &Self) {
-        let mut new_id = vec![NONE; old.syms.len()];
-        (self.hide_inlined, self.by_name) = (old.hide_inlined, old.by_name);
-        let inlined = self.inlined.values_mut().flatten();
-        for sym in self.sym.iter_mut().filter(|sym| **sym != NONE).chain(inlined) {
-            let slot = &mut new_id[*sym as usize];
-            if *slot == NONE {
-                *slot = self.syms.len() as u32;
-                self.syms.push(old.syms[*sym as usize].clone());
-            }
-            *sym = *slot;
-        }
-        let kept = |id: &SymId| Some(new_id[id.0 as usize]).filter(|new| *new != NONE).map(SymId);
-        self.sym_ids = old.sym_ids.iter().filter_map(|(key, id)| Some((key.clone(), kept(id)?))).collect();
-        self.nameless = old.nameless.iter().filter_map(|(key, id)| Some((*key, kept(id)?))).collect();
-        self.dso_labels = old.dso_labels.clone();
-        self.label_of = old.label_of.clone();
-        self.generation = old.generation + 1;
+    /// Gives all frames but those that are kept up, and the symbols that only the others had. Frames that never had a
+    /// name are asked for again.
+    pub(super) fn keep(&mut self, kept: &Kept) {
+        self.list.keep(kept, |frame| frame);
+        self.sym.keep(kept, |sym| sym);
+        let list = &self.list;
+        self.index.renumber(|frame| kept.number(frame), |frame| FxBuildHasher.hash_one(list[frame as usize]));
+        self.inlined = renumbered(std::mem::take(&mut self.inlined), kept);
+        self.lines = renumbered(std::mem::take(&mut self.lines), kept);
+        let lined = &self.lined;
+        self.lined = kept.iter().map_while(|frame| lined.get(frame as usize).copied()).collect();
+        self.keep_syms();
+        self.generation += 1;
+        self.again = 0;
         let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;
         self.asked = self.sym.iter().position(sought).unwrap_or(self.list.len());
     }
 
-    pub(super) fn memory(&self) -> usize {
-        self.list.capacity() * (size_of::<Frame>() + 4) + self.index.capacity() * 5 + self.syms.len() * 120
+    fn keep_syms(&mut self) {
+        let mut used = Marks::none(self.syms.len());
+        let inlined = self.inlined.values().flatten();
+        self.sym.iter().filter(|sym| **sym != NONE).chain(inlined).for_each(|sym| used.mark(*sym));
+        let used = used.count();
+        let new = |sym: u32| used.number(sym).unwrap_or(NONE);
+        self.sym.iter_mut().chain(self.inlined.values_mut().flatten()).for_each(|sym| *sym = new(*sym));
+        let stays = |id: &mut SymId| used.number(id.0).map(|new| id.0 = new).is_some();
+        self.sym_ids.retain(|_, id| stays(id));
+        self.nameless.retain(|_, id| stays(id));
+        let mut at = 0..;
+        self.syms.retain(|_| at.next().is_some_and(|at| used.number(at).is_some()));
     }
+
+    pub(super) fn memory(&self) -> usize {
+        self.list.memory() + self.sym.memory() + self.index.memory() + self.syms.len() * 120
+    }
+}
+
+/// What frames have, under their new numbers.
+fn renumbered<T>(old: FxHashMap<u32, T>, kept: &Kept) -> FxHashMap<u32, T> {
+    old.into_iter().filter_map(|(frame, of)| Some((kept.number(frame)?, of))).collect()
 }
 
 #[cfg(test)]

@@ -17,10 +17,13 @@
 pub mod columns;
 mod compact;
 pub mod frames;
+mod index;
 pub mod ledger;
 pub mod losses;
+mod marks;
 mod memory;
 mod pins;
+mod segments;
 pub mod sites;
 pub mod timeline;
 pub mod trie;
@@ -46,6 +49,7 @@ pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub use pins::{Pin, Pins};
+pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
@@ -234,8 +238,9 @@ impl Profile {
     pub fn between(&self, from: u64, until: u64) -> impl Iterator<Item = (&Chunk, std::ops::Range<usize>)> {
         let clip = |position: u64| position.saturating_sub(self.evicted) as usize;
         let (skip, stop) = (clip(from), clip(until));
-        let all = self.sealed.iter().map(|c| &**c).chain(std::iter::once(&self.current));
-        all.enumerate().filter_map(move |(i, chunk)| {
+        let passed = (skip / CHUNK).min(self.sealed.len());
+        let rest = self.sealed.range(passed..).map(|c| &**c).chain(std::iter::once(&self.current));
+        (passed..).zip(rest).filter_map(move |(i, chunk)| {
             let base = i * CHUNK;
             let range = skip.saturating_sub(base)..chunk.len().min(stop.saturating_sub(base));
             (range.start < range.end).then_some((chunk, range))

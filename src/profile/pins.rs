@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::NodeId;
+use super::marks::Kept;
 
 /// A held stack. Index into [`Pins`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -54,9 +55,14 @@ impl Pins {
         *self = Self::default();
     }
 
+    /// All held stacks.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().copied()
+    }
+
     /// Follows stacks to their new numbers.
-    pub fn renumber(&mut self, to: &mut dyn FnMut(NodeId) -> NodeId) {
-        self.nodes.iter_mut().for_each(|node| *node = to(*node));
+    pub(super) fn renumber(&mut self, nodes: &Kept) {
+        self.nodes.iter_mut().for_each(|node| *node = nodes.node(*node));
         self.index = self.nodes.iter().enumerate().map(|(i, node)| (*node, Pin(i as u32))).collect();
     }
 
@@ -69,14 +75,17 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::marks::Marks;
 
     #[test]
     fn a_pin_stays_while_stacks_are_renumbered() {
         let mut pins = Pins::default();
         let (a, b) = (pins.hold(NodeId(7)), pins.hold(NodeId(9)));
         assert_eq!((pins.hold(NodeId(7)), pins.hold(NodeId::ROOT)), (a, Pin::NONE));
-        pins.renumber(&mut |node| NodeId(node.0 / 2));
-        assert_eq!((pins.node(a), pins.node(b), pins.hold(NodeId(4))), (NodeId(3), NodeId(4), b));
+        let mut marks = Marks::none(10);
+        [0, 3, 7, 9].into_iter().for_each(|node| marks.mark(node));
+        pins.renumber(&marks.count());
+        assert_eq!((pins.node(a), pins.node(b), pins.hold(NodeId(3))), (NodeId(2), NodeId(3), b));
         pins.release();
         assert_eq!(pins.node(b), NodeId::ROOT);
     }

@@ -4,12 +4,14 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::session::TaskId;
 
-use super::NodeId;
+use super::index::Index;
+use super::marks::{Kept, Marks};
+use super::{NodeId, Segments};
 
 /// Index into [`Sites`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,8 +32,8 @@ pub struct TraceId(pub u32);
 /// All sites that were ever sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
-    list: Vec<Site>,
-    index: HashTable<u32>,
+    list: Segments<Site>,
+    index: Index,
     /// The first is empty: no text.
     traces: Vec<Arc<str>>,
     trace_ids: HashMap<Arc<str>, u32>,
@@ -39,17 +41,9 @@ pub struct Sites {
 
 impl Sites {
     pub fn intern(&mut self, site: Site) -> SiteId {
-        let list = &self.list;
-        let next = list.len() as u32;
-        let id = *self
-            .index
-            .entry(
-                FxBuildHasher.hash_one(site),
-                |i| list[*i as usize] == site,
-                |i| FxBuildHasher.hash_one(list[*i as usize]),
-            )
-            .or_insert(next)
-            .get();
+        let (list, next) = (&self.list, self.list.len() as u32);
+        let rehash = |i: u32| FxBuildHasher.hash_one(list[i as usize]);
+        let id = self.index.find_or(FxBuildHasher.hash_one(site), next, |i| list[i as usize] == site, rehash);
         if id == next {
             self.list.push(site);
         }
@@ -75,17 +69,30 @@ impl Sites {
         &self.traces
     }
 
-    /// Takes over the texts of a profile that is compacted.
-    pub(super) fn take_traces(&mut self, old: &Self) {
-        self.traces = old.traces.clone();
-        self.trace_ids = old.trace_ids.clone();
+    /// Gives all sites but those that are kept up, each of which becomes what `new` makes of it, and the texts that
+    /// only the others had.
+    pub(super) fn keep(&mut self, sites: &Kept, mut new: impl FnMut(Site) -> Site) {
+        let mut traces = Marks::none(self.traces.len().max(1));
+        traces.mark(0);
+        sites.iter().for_each(|site| traces.mark(self.list[site as usize].trace.0));
+        let traces = traces.count();
+        self.list.keep(sites, |site| Site { trace: TraceId(traces.number(site.trace.0).unwrap_or(0)), ..new(site) });
+        self.index.clear();
+        let hash = |i: u32| FxBuildHasher.hash_one(self.list[i as usize]);
+        for i in 0..self.list.len() as u32 {
+            self.index.find_or(hash(i), i, |_| false, hash);
+        }
+        self.index.fit(hash);
+        let mut at = 0..;
+        self.traces.retain(|_| at.next().is_some_and(|at| traces.number(at).is_some()));
+        self.trace_ids.retain(|_, id| traces.number(*id).map(|new| *id = new).is_some());
     }
 
     pub fn get(&self, id: SiteId) -> Site {
         self.list[id.0 as usize]
     }
 
-    pub fn all(&self) -> &[Site] {
+    pub fn all(&self) -> &Segments<Site> {
         &self.list
     }
 
@@ -98,6 +105,6 @@ impl Sites {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.list.capacity() * size_of::<Site>() + self.traces.len() * 100 + self.index.capacity() * 5
+        self.list.memory() + self.traces.len() * 100 + self.index.memory()
     }
 }

@@ -3,10 +3,11 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use super::FrameId;
+use super::index::Index;
+use super::marks::Kept;
+use super::{FrameId, Segments};
 
 /// A stack: the path from the root to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,29 +22,27 @@ impl NodeId {
 /// others are in the index.
 #[derive(Clone, Debug)]
 pub struct Trie {
-    parent: Vec<u32>,
-    frame: Vec<u32>,
+    parent: Segments<u32>,
+    frame: Segments<u32>,
     /// 0 for none: the root is nobody's child.
-    first_child: Vec<u32>,
-    index: HashTable<u32>,
+    first_child: Segments<u32>,
+    index: Index,
 }
 
 impl Default for Trie {
     fn default() -> Self {
-        Self { parent: vec![0], frame: vec![u32::MAX], first_child: vec![0], index: HashTable::new() }
+        let (parent, first_child) = (Segments::default(), Segments::default());
+        let mut trie = Self { parent, frame: Segments::default(), first_child, index: Index::default() };
+        trie.push(NodeId::ROOT, FrameId(u32::MAX));
+        trie
     }
 }
 
-impl Trie {
-    /// An empty one with room for so many nodes.
-    pub fn with_capacity(n: usize) -> Self {
-        let mut trie = Self::default();
-        for column in [&mut trie.parent, &mut trie.frame, &mut trie.first_child] {
-            column.reserve_exact(n);
-        }
-        trie
-    }
+fn hash(parent: u32, frame: u32) -> u64 {
+    FxBuildHasher.hash_one(u64::from(parent) << 32 | u64::from(frame))
+}
 
+impl Trie {
     /// The stack of `parent` with one more frame.
     pub fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let next = self.parent.len() as u32;
@@ -56,11 +55,10 @@ impl Trie {
         if self.frame[first as usize] == frame.0 {
             return NodeId(first);
         }
-        let hash = |parent: u32, frame: u32| FxBuildHasher.hash_one(u64::from(parent) << 32 | u64::from(frame));
         let (parents, frames) = (&self.parent, &self.frame);
-        let same = |n: &u32| parents[*n as usize] == parent.0 && frames[*n as usize] == frame.0;
-        let rehash = |n: &u32| hash(parents[*n as usize], frames[*n as usize]);
-        let node = *self.index.entry(hash(parent.0, frame.0), same, rehash).or_insert(next).get();
+        let same = |n: u32| parents[n as usize] == parent.0 && frames[n as usize] == frame.0;
+        let rehash = |n: u32| hash(parents[n as usize], frames[n as usize]);
+        let node = self.index.find_or(hash(parent.0, frame.0), next, same, rehash);
         if node == next {
             self.push(parent, frame);
         }
@@ -88,13 +86,15 @@ impl Trie {
     }
 
     /// Parents and frames by node id, for passes over all of them.
-    pub fn columns(&self) -> (&[u32], &[u32]) {
+    pub fn columns(&self) -> (&Segments<u32>, &Segments<u32>) {
         (&self.parent, &self.frame)
     }
 
-    /// The same for good; what finds a child is dropped.
+    /// The same for good, each in one piece; what finds a child is dropped.
     pub fn into_columns(self) -> (Vec<u32>, Vec<u32>) {
-        (self.parent, self.frame)
+        let Self { parent, frame, first_child, index } = self;
+        drop((first_child, index));
+        (parent.into_vec(), frame.into_vec())
     }
 
     /// Nodes, the root included.
@@ -118,8 +118,28 @@ impl Trie {
         })
     }
 
+    /// Gives all stacks but those that are kept up, and the frames new numbers.
+    pub(super) fn keep(&mut self, nodes: &Kept, frames: &Kept) {
+        self.parent.keep(nodes, |parent| nodes.node(NodeId(parent)).0);
+        self.frame.keep(nodes, |frame| frames.number(frame).unwrap_or(frame));
+        self.first_child.truncate(nodes.len());
+        self.first_child.iter_mut().for_each(|child| *child = 0);
+        self.index.clear();
+        let (parents, frames) = (&self.parent, &self.frame);
+        let hash = |n: u32| hash(parents[n as usize], frames[n as usize]);
+        for n in 1..parents.len() as u32 {
+            let first = &mut self.first_child[parents[n as usize] as usize];
+            if *first == 0 {
+                *first = n;
+            } else {
+                self.index.find_or(hash(n), n, |_| false, hash);
+            }
+        }
+        self.index.fit(hash);
+    }
+
     pub(super) fn memory(&self) -> usize {
-        self.parent.capacity() * 12 + self.index.capacity() * 5
+        3 * self.parent.memory() + self.index.memory()
     }
 }
 
@@ -130,13 +150,13 @@ mod tests {
 
     #[test]
     fn an_only_child_takes_no_room_in_the_index() {
-        let mut trie = Trie::with_capacity(100);
-        let columns = trie.parent.capacity() * 12;
+        let mut trie = Trie::default();
+        let columns = trie.parent.memory() * 3;
         let leaf = trie.path((0..50).map(FrameId));
         assert_eq!((trie.path((0..50).map(FrameId)), trie.memory()), (leaf, columns));
         trie.child(NodeId::ROOT, FrameId(7));
-        assert_eq!(trie.memory(), columns + 5 * trie.index.capacity());
-        assert!(trie.index.capacity() > 0);
+        assert_eq!(trie.memory(), columns + trie.index.memory());
+        assert!(trie.index.memory() > 0);
     }
 
     proptest! {

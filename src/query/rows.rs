@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::profile::Acc;
+use crate::profile::{Acc, Segments};
 
 use super::Data;
 use super::share::shared;
@@ -70,7 +70,7 @@ impl Scratch {
     }
 
     /// Lists the nodes of a group's paths, children before their parents.
-    fn touch(&mut self, sites: &[(u32, Acc)], parents: &[u32], group: u32) {
+    fn touch(&mut self, sites: &[(u32, Acc)], parents: &Segments<u32>, group: u32) {
         self.touched.clear();
         for (stack, _) in sites {
             let mut n = *stack;
@@ -85,7 +85,7 @@ impl Scratch {
 
     /// Counts a node's inclusive weight for its row and hands it on to its parent. Called from the
     /// largest id down, since a parent's id is less than its children's.
-    fn pass_up(&mut self, top: &Top, labels: &[u32], parents: &[u32], group: u32, n: usize) {
+    fn pass_up(&mut self, top: &Top, labels: &[u32], parents: &Segments<u32>, group: u32, n: usize) {
         if self.incl[n].is_zero() {
             return;
         }

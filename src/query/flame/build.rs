@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, FrameId, NodeId, SymId, Trie};
+use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
 use crate::query::Data;
 use crate::query::collapse::{collapse, joined};
 use crate::query::diff::Per;
@@ -40,8 +40,7 @@ impl<'a> Builder<'a> {
         });
         Self {
             data,
-            // Names under callers are seldom more than addresses under callers.
-            trie: Trie::with_capacity(data.profile.trie.len() + data.profile.trie.len() / 32),
+            trie: Trie::default(),
             names: Vec::new(),
             ids: FxHashMap::default(),
             of_sym: vec![u32::MAX; data.profile.frames.n_syms()],
@@ -229,9 +228,9 @@ pub(super) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> F
 /// The profile's stacks while they are walked: where each of them leads, for the thread with the
 /// number in `stamp`; 0 is nobody's.
 struct Walk<'a> {
-    parents: &'a [u32],
-    frames: &'a [u32],
-    syms: &'a [u32],
+    parents: &'a Segments<u32>,
+    frames: &'a Segments<u32>,
+    syms: &'a Segments<u32>,
     place: Vec<u32>,
     stamp: Vec<u8>,
     thread: u8,
@@ -265,7 +264,7 @@ fn by_comm(data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
     let place = |comm: &Arc<str>| comms.binary_search(&comm).unwrap_or(0);
     let of_task: Vec<usize> = tasks.iter().map(|t| place(&t.comm)).collect();
     let mut lists = vec![Vec::new(); comms.len()];
-    let sites = (0u32..).zip(data.profile.sites.all()).zip(weights).filter(|(_, acc)| !acc.is_zero());
+    let sites = (0u32..).zip(data.profile.sites.all().iter()).zip(weights).filter(|(_, acc)| !acc.is_zero());
     sites.for_each(|((id, site), _)| lists[of_task[site.task.0 as usize]].push(id));
     let some = comms.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty());
     some.collect()

@@ -145,7 +145,7 @@ impl Leaves {
         }
         // The first is of stacks without any function.
         self.of_sym.resize(data.profile.frames.n_syms() + 1, UNMET);
-        for site in &data.profile.sites.all()[self.of_site.len()..] {
+        for site in data.profile.sites.all().since(self.of_site.len()) {
             let sym = leaf(data, site.stack);
             let at = sym.map_or(0, |sym| sym.0 as usize + 1);
             if self.of_sym[at] == UNMET {

@@ -1,0 +1,118 @@
+//! Numbers found again by what they stand for. It is many small tables: one that doubles is little beside all.
+
+use hashbrown::HashTable;
+
+const TABLES: usize = 64;
+
+/// The index. What a number stands for is elsewhere: who asks gives hashes, and says what is the same.
+#[derive(Clone, Debug)]
+pub struct Index {
+    tables: Vec<HashTable<u32>>,
+    /// Entries of all tables that there is room for.
+    room: usize,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self { tables: (0..TABLES).map(|_| HashTable::new()).collect(), room: 0 }
+    }
+}
+
+impl Index {
+    /// The number with this hash that is the same as what is sought, or `next` as its number from now on.
+    pub fn find_or(&mut self, hash: u64, next: u32, same: impl Fn(u32) -> bool, rehash: impl Fn(u32) -> u64) -> u32 {
+        let table = &mut self.tables[table_of(hash)];
+        let before = table.capacity();
+        let id = *table.entry(hash, |id| same(*id), |id| rehash(*id)).or_insert(next).get();
+        self.room += table.capacity() - before;
+        id
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        // An eighth of the places stays free.
+        self.room * 8 / 7 * 5
+    }
+
+    /// Forgets all numbers, and keeps the room.
+    pub fn clear(&mut self) {
+        self.tables.iter_mut().for_each(HashTable::clear);
+    }
+
+    /// Forgets some numbers and gives the others new ones; what they stand for keeps its hash.
+    pub fn renumber(&mut self, new: impl Fn(u32) -> Option<u32>, rehash: impl Fn(u32) -> u64) {
+        for table in &mut self.tables {
+            table.retain(|id| new(*id).map(|new| *id = new).is_some());
+        }
+        self.fit(rehash);
+    }
+
+    /// Gives the room of tables back that are mostly empty.
+    pub fn fit(&mut self, rehash: impl Fn(u32) -> u64) {
+        for table in self.tables.iter_mut().filter(|table| table.len() < table.capacity() / 4) {
+            table.shrink_to_fit(|id| rehash(*id));
+        }
+        self.room = self.tables.iter().map(HashTable::capacity).sum();
+    }
+}
+
+/// A table finds its places by the lowest bits of a hash and tells entries apart by the highest. FxHash has its best
+/// bits, the product's highest, below the 26th.
+fn table_of(hash: u64) -> usize {
+    (hash >> 20) as usize % TABLES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rustc_hash::{FxBuildHasher, FxHashMap};
+    use std::hash::BuildHasher;
+
+    fn hash(value: u64) -> u64 {
+        FxBuildHasher.hash_one(value)
+    }
+
+    fn put(index: &mut Index, all: &mut Vec<u64>, value: u64) -> u32 {
+        let next = all.len() as u32;
+        let id = index.find_or(hash(value), next, |id| all[id as usize] == value, |id| hash(all[id as usize]));
+        if id == next {
+            all.push(value);
+        }
+        id
+    }
+
+    #[test]
+    fn no_table_is_large_beside_all() {
+        let (mut index, mut all) = (Index::default(), Vec::new());
+        assert_eq!(index.memory(), 0);
+        for value in 0..100_000 {
+            put(&mut index, &mut all, value);
+        }
+        let most = index.tables.iter().map(HashTable::capacity).max().unwrap_or(0);
+        assert_eq!(index.room, index.tables.iter().map(HashTable::capacity).sum::<usize>());
+        assert!(most * 16 < index.room, "{most} of {}", index.room);
+        assert!(index.memory() > 500_000 && index.memory() < 1_400_000, "{}", index.memory());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_found_under_its_new_number(values in proptest::collection::vec(0u64..500, 0..600), part in 1u64..9) {
+            let (mut index, mut all, mut ids) = (Index::default(), Vec::new(), FxHashMap::default());
+            for value in values {
+                let id = put(&mut index, &mut all, value);
+                prop_assert_eq!(*ids.entry(value).or_insert(id), id);
+            }
+            let kept: Vec<u64> = all.iter().copied().filter(|value| value % part == 0).collect();
+            let new = |id: u32| kept.iter().position(|value| *value == all[id as usize]).map(|i| i as u32);
+            index.renumber(new, |id| hash(kept[id as usize]));
+            let mut now = kept.clone();
+            for value in all {
+                let id = put(&mut index, &mut now, value);
+                prop_assert_eq!(now[id as usize], value);
+            }
+            prop_assert_eq!(now.len(), ids.len());
+            prop_assert!(now.starts_with(&kept));
+        }
+    }
+}

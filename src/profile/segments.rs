@@ -1,0 +1,163 @@
+//! A column in blocks of fixed size: growing copies nothing, and never holds more than a block of air.
+
+use std::ops::{Index, IndexMut};
+
+use super::marks::Kept;
+
+/// Entries of a block.
+const BLOCK: usize = 1 << SHIFT;
+const SHIFT: usize = 14;
+
+/// The column. It is read by index, as a slice is.
+#[derive(Clone, Debug)]
+pub struct Segments<T> {
+    blocks: Vec<Box<[T]>>,
+    len: usize,
+}
+
+impl<T> Default for Segments<T> {
+    fn default() -> Self {
+        Self { blocks: Vec::new(), len: 0 }
+    }
+}
+
+impl<T: Copy> Segments<T> {
+    pub fn push(&mut self, value: T) {
+        match self.blocks.get_mut(self.len >> SHIFT) {
+            Some(block) => block[self.len & (BLOCK - 1)] = value,
+            None => self.blocks.push(vec![value; BLOCK].into_boxed_slice()),
+        }
+        self.len += 1;
+    }
+
+    /// Gives the blocks after the first `len` entries back.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        self.blocks.truncate(self.len.div_ceil(BLOCK));
+    }
+
+    /// Lets those that are kept slide down to the places of the others, each made into what it is from now on.
+    pub(super) fn keep(&mut self, kept: &Kept, mut new: impl FnMut(T) -> T) {
+        for (to, from) in kept.iter().enumerate() {
+            self[to] = new(self[from as usize]);
+        }
+        self.truncate(kept.len());
+    }
+
+    /// All of them in one piece, which takes the blocks' place.
+    pub fn into_vec(self) -> Vec<T> {
+        let mut all = Vec::with_capacity(self.len);
+        for block in self.blocks {
+            all.extend_from_slice(&block[..BLOCK.min(self.len - all.len())]);
+        }
+        all
+    }
+}
+
+impl<T> Segments<T> {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn get(&self, at: usize) -> Option<&T> {
+        (at < self.len).then(|| &self[at])
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.since(0)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let len = self.len;
+        self.blocks.iter_mut().enumerate().flat_map(move |(i, block)| &mut block[..BLOCK.min(len - (i << SHIFT))])
+    }
+
+    /// Those from a place on.
+    pub fn since(&self, from: usize) -> impl Iterator<Item = &T> {
+        let from = from.min(self.len);
+        let blocks = self.blocks.iter().enumerate().skip(from >> SHIFT);
+        blocks.flat_map(move |(i, block)| {
+            let base = i << SHIFT;
+            &block[from.saturating_sub(base)..BLOCK.min(self.len - base)]
+        })
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.blocks.len() * BLOCK * size_of::<T>()
+    }
+}
+
+/// Beyond the last entry is a block's room, which has whatever was there.
+impl<T> Index<usize> for Segments<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, at: usize) -> &T {
+        debug_assert!(at < self.len, "{at} of {}", self.len);
+        &self.blocks[at >> SHIFT][at & (BLOCK - 1)]
+    }
+}
+
+impl<T> IndexMut<usize> for Segments<T> {
+    #[inline]
+    fn index_mut(&mut self, at: usize) -> &mut T {
+        debug_assert!(at < self.len, "{at} of {}", self.len);
+        &mut self.blocks[at >> SHIFT][at & (BLOCK - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::marks::Marks;
+    use proptest::prelude::*;
+
+    #[test]
+    fn growing_takes_a_block_more_and_cutting_gives_it_back() {
+        let mut column = Segments::default();
+        assert_eq!((column.memory(), column.is_empty(), column.get(0)), (0, true, None));
+        (0..BLOCK as u32).for_each(|i| column.push(i));
+        let (first, one) = (std::ptr::from_ref(&column[0]), column.memory());
+        assert_eq!(one, 4 * BLOCK);
+        column.push(7);
+        assert_eq!((column.memory(), std::ptr::from_ref(&column[0])), (2 * one, first), "nothing moves");
+        column.truncate(BLOCK);
+        assert_eq!((column.memory(), column.len(), column.get(BLOCK)), (one, BLOCK, None));
+        column.truncate(2 * BLOCK);
+        assert_eq!(column.len(), BLOCK);
+        column.truncate(0);
+        assert_eq!(column.memory(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_as_a_vector_does(n in 0usize..40_000, cut in 0usize..50_000, from in 0usize..50_000) {
+            let mut all: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(7)).collect();
+            let mut column = Segments::default();
+            all.iter().for_each(|i| column.push(*i));
+            all.truncate(cut);
+            column.truncate(cut);
+            prop_assert_eq!(column.len(), all.len());
+            prop_assert!(column.iter().eq(&all));
+            prop_assert!(column.since(from).eq(&all[from.min(all.len())..]));
+            prop_assert_eq!(column.get(from), all.get(from));
+            if let Some(last) = all.len().checked_sub(1) {
+                column[last] = 1;
+                all[last] = 1;
+                prop_assert_eq!(column[last], 1);
+            }
+            column.iter_mut().chain(&mut all).for_each(|i| *i /= 3);
+            let mut marks = Marks::none(all.len());
+            (0..all.len()).filter(|i| i % 5 > 1).for_each(|i| marks.mark(i as u32));
+            let kept = marks.count();
+            column.keep(&kept, |i| i + 1);
+            let all: Vec<u32> = kept.iter().map(|i| all[i as usize] + 1).collect();
+            prop_assert_eq!(column.into_vec(), all);
+        }
+    }
+}

@@ -259,5 +259,8 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
         command.args(["--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).output().expect("ran");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("profiles wait") && said.contains("0 profiles pushed, 1 not"), "{said}");
+    // How many there are depends on how long the command took.
+    let missed = said.split_once("0 profiles pushed, ").and_then(|(_, rest)| rest.split_once(" not"));
+    let missed = missed.and_then(|(n, _)| n.parse::<u32>().ok());
+    assert!(said.contains("profiles wait") && missed.is_some_and(|n| n > 0), "{said}");
 }

@@ -124,7 +124,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
         fold.update(data, 0..u64::MAX);
         let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-        lines_out = lines::lines(data, &top, &question).len();
+        lines_out = lines::lines(data, &top, &question, &mut lines::Anew).len();
     });
     println!(
         "re-filter {text:28} {took:8.1?} (first pass {first_pass:.1?})  {:5.1} × the bare sum, {lines_out} lines",
@@ -138,7 +138,7 @@ fn frames(data: Data<'_>) {
     let mut fold = Fold::new(0, None, false);
     fold.update(data, 0..u64::MAX);
     let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-    let lines = lines::lines(data, &top, &question);
+    let lines = lines::lines(data, &top, &question, &mut lines::Anew);
     let answer = Answer {
         total: fold.total(),
         unfiltered: fold.total(),

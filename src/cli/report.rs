@@ -8,7 +8,7 @@ use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
 use crate::perfdata::EventDesc;
-use crate::query::chains::Tree;
+use crate::query::chains::{Reach, Tree};
 use crate::query::lines::CHAIN_LIMIT;
 use crate::query::{Direction, Fold, Keep, Key, Order, Top, TopSpec};
 use crate::report::{doctor as checks, json};
@@ -217,7 +217,7 @@ fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow
     print(&format!("{}\n", lines.next().unwrap_or_default()))?;
     for (line, row) in lines.zip(&top.rows) {
         print(&format!("{line}\n"))?;
-        let tree = Tree::build(loaded.data(), top, row, direction, shape.children);
+        let tree = Tree::build(loaded.data(), top, row, Reach { direction, inclusive: shape.children });
         print(&panel::tree::chain(loaded.data(), &tree, &top.total, shape.percent.max(CHAIN_LIMIT)))?;
     }
     print("\n")

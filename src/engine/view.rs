@@ -12,6 +12,7 @@ use crate::query::diff::Side;
 use crate::query::flame::{Edit, FlameTree, Stacks};
 use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
 use crate::query::judge::Judge;
+use crate::query::standing::Standing;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::{Age, Baseline, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
 
@@ -21,8 +22,10 @@ use super::offline::Loaded;
 #[derive(Debug, Default)]
 pub struct View {
     fold: Option<Fold>,
+    rows: Standing,
     /// The baseline's, and whether it is of the other profile.
     then: Option<(bool, Fold)>,
+    then_rows: Standing,
     shown: Option<Shown>,
     /// The tree of the flame graph, and the edits that made it.
     flame: Option<(Vec<Edit>, FlameTree)>,
@@ -65,7 +68,7 @@ impl View {
     /// Compares with another profile from now on, when a question asks for it.
     pub fn set_other(&mut self, other: Option<Box<Loaded>>) {
         self.other = other;
-        self.then = None;
+        (self.then, self.then_rows) = (None, Standing::default());
         self.outdated();
     }
 
@@ -85,7 +88,12 @@ impl View {
     /// Answers a question over the samples before the absolute position `until`.
     pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
         let until = until.min(data.profile.end());
-        let fold = self.bring_up(data, question, until);
+        let mut fold = self.bring_up(data, question, until);
+        let news = fold.take_news();
+        if !news.is_empty() {
+            self.shown = None;
+        }
+        self.rows.follow(data, &news);
         let other = self.other.take();
         let old = question.baseline.as_ref().and_then(|baseline| {
             let data = match (&other, baseline.other) {
@@ -99,7 +107,13 @@ impl View {
             let kept = self.then.take().filter(|(other, _)| *other == baseline.other);
             // Another profile is whole; this one may be looked at as it was.
             let until = if baseline.other { u64::MAX } else { until };
-            bring_up_then(kept.map(|(_, fold)| fold), data, of, (question, baseline), until)
+            let mut fold = bring_up_then(kept.map(|(_, fold)| fold), data, of, (question, baseline), until);
+            let news = fold.take_news();
+            if !news.is_empty() {
+                self.shown = None;
+            }
+            self.then_rows.follow(of, &news);
+            fold
         });
         let sides = then.as_ref().zip(old).map(|(then, (of, baseline))| {
             let new = Side { total: fold.total(), seconds: seconds(data, question, baseline, true) };
@@ -125,8 +139,8 @@ impl View {
                 (parts.flame, self.flame) = (Some(Arc::new(flame)), Some(kept));
             }
             None => {
-                let shown = self.shown.take().unwrap_or_else(|| work.table());
-                parts.lines = work.lines(&shown);
+                let shown = self.shown.take().unwrap_or_else(|| work.table(&mut self.rows, &mut self.then_rows));
+                parts.lines = work.lines(&shown, &mut self.rows);
                 parts.rows = shown.versus.as_ref().map_or(shown.top.n_rows, |(_, rows)| rows.len());
                 self.shown = Some(shown);
             }
@@ -275,34 +289,34 @@ impl Work<'_> {
         (blocks::layout(&kept.1, spec), kept)
     }
 
-    fn table(&self) -> Shown {
+    fn table(&self, rows: &mut Standing, then_rows: &mut Standing) -> Shown {
         let Some(old) = &self.old else {
-            return Shown {
-                top: Top::build(self.data, self.fold, &self.question.top, Keep::First(lines::MAX_ROWS)),
-                versus: None,
-            };
+            let first = Keep::First(lines::MAX_ROWS);
+            return Shown { top: rows.top(self.data, self.fold, &self.question.top, first), versus: None };
         };
         let mut spec: TopSpec = self.question.top.clone();
         if old.baseline.other {
             // Another run has other processes.
             spec.keys.retain(|key| !matches!(key, Key::Pid | Key::Tid));
         }
-        let top = Top::build(self.data, self.fold, &spec, Keep::All { sorted: lines::MAX_ROWS });
+        let all = Keep::All { sorted: lines::MAX_ROWS };
+        let top = rows.top(self.data, self.fold, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
-        let then = Top::build(old.stacks.data, old.stacks.fold, &spec, Keep::All { sorted: lines::MAX_ROWS });
+        let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);
         let new = Table { data: self.data, top: &top, side: old.new };
         let was = Table { data: old.stacks.data, top: &then, side: old.stacks.side };
         let rows = versus::compare(new, was, &spec, old.baseline.per);
         Shown { top, versus: Some((then, rows)) }
     }
 
-    fn lines(&self, shown: &Shown) -> Vec<Line> {
+    fn lines(&self, shown: &Shown, rows: &mut Standing) -> Vec<Line> {
+        let mut trees = rows.trees(self.fold);
         match (&shown.versus, &self.old) {
             (Some((then, rows)), Some(old)) => {
                 let was = Table { data: old.stacks.data, top: then, side: old.stacks.side };
-                lines::compared(self.data, &shown.top, was, rows, self.question)
+                lines::compared(self.data, &shown.top, was, rows, self.question, &mut trees)
             }
-            _ => lines::lines(self.data, &shown.top, self.question),
+            _ => lines::lines(self.data, &shown.top, self.question, &mut trees),
         }
     }
 }

@@ -35,6 +35,7 @@ impl Profile {
         self.keep_sites(session, &sites, &nodes);
         self.pins.renumber(&nodes);
         session.forget_unused(self.frames.maps());
+        self.births.forget();
         self.epoch += 1;
     }
 

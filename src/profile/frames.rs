@@ -15,6 +15,7 @@ use crate::symbols::lines::{Line, Place};
 use super::Segments;
 use super::index::Index;
 use super::marks::{Kept, Marks};
+use super::renames::Journal;
 
 /// Index into [`Frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,7 +109,10 @@ pub struct Frames {
     label_of: Vec<u32>,
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
-    generation: u64,
+    /// Which got another symbol.
+    journal: Journal,
+    /// Changes when inlined functions are others.
+    inlines: u64,
     /// The functions that were inlined where a frame is, outermost first; only frames that have some.
     inlined: FxHashMap<u32, Box<[u32]>>,
     /// The source line of each frame that is known.
@@ -179,9 +183,18 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// Changes when a frame that had a symbol gets another one.
-    pub fn generation(&self) -> u64 {
-        self.generation
+    /// How many frames that had a symbol have got another one.
+    pub fn names(&self) -> u64 {
+        self.journal.end()
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Changes when other functions are inlined somewhere.
+    pub fn inlines(&self) -> u64 {
+        self.inlines
     }
 
     /// Frames that came since the last call and need a name. Each gets a provisional symbol, so
@@ -231,9 +244,10 @@ impl Frames {
 
     fn give(&mut self, frame: FrameId, id: SymId) {
         let slot = &mut self.sym[frame.0 as usize];
-        if *slot != id.0 {
-            *slot = id.0;
-            self.generation += 1;
+        let before = std::mem::replace(slot, id.0);
+        // What had none was never counted under it.
+        if before != id.0 && before != NONE {
+            self.journal.note(frame.0, before);
         }
     }
 
@@ -312,7 +326,7 @@ impl Frames {
 
     /// Shows inlined functions as frames of their own, or not.
     pub fn show_inlined(&mut self, show: bool) {
-        self.generation += u64::from(self.hide_inlined == show);
+        self.inlines += u64::from(self.hide_inlined == show);
         self.hide_inlined = !show;
     }
 
@@ -342,7 +356,7 @@ impl Frames {
             return;
         }
         self.inlined.insert(frame.0, list);
-        self.generation += 1;
+        self.inlines += 1;
     }
 
     /// A symbol of its own, marked as perf does.
@@ -368,7 +382,7 @@ impl Frames {
         (self.asked, self.again) = (0, self.list.len());
         self.inlined.clear();
         self.lined.clear();
-        self.generation += 1;
+        self.inlines += 1;
     }
 
     /// Gives all frames but those that are kept up, and the symbols that only the others had. Frames that never had a
@@ -383,7 +397,8 @@ impl Frames {
         let lined = &self.lined;
         self.lined = kept.iter().map_while(|frame| lined.get(frame as usize).copied()).collect();
         self.keep_syms();
-        self.generation += 1;
+        self.journal = Journal::after(&self.journal);
+        self.inlines += 1;
         self.again = 0;
         let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;
         self.asked = self.sym.iter().position(sought).unwrap_or(self.list.len());

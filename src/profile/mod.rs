@@ -23,6 +23,7 @@ pub mod losses;
 mod marks;
 mod memory;
 mod pins;
+mod renames;
 mod segments;
 pub mod sites;
 pub mod timeline;
@@ -42,6 +43,7 @@ use crate::record::kinds::misc;
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
+use crate::session::dso::Dsos;
 use crate::session::{MapId, Session};
 
 pub use columns::{Acc, CHUNK, Chunk};
@@ -49,6 +51,7 @@ pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub use pins::{Pin, Pins};
+pub use renames::{Birth, Renamed};
 pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
@@ -78,6 +81,7 @@ pub struct Profile {
     /// The last chain of each thread, by tid: the next one mostly begins alike.
     last: FxHashMap<i32, Last>,
     scratch: Vec<Word>,
+    births: renames::Births,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
     /// Events whose periods are nanoseconds that something took.
@@ -208,6 +212,12 @@ impl Profile {
             last.words.push((*word, node));
         }
         node
+    }
+
+    /// Frames that came since the last call and need a name; each has a provisional one then.
+    pub fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
+        self.note_birth();
+        self.frames.wanted(dsos)
     }
 
     /// Changes whenever site, stack and frame ids have been renumbered.

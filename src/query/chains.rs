@@ -2,11 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, NodeId};
+use crate::profile::{Acc, NodeId, SymId};
 
 use super::Data;
+use super::fold::Fold;
+use super::news::News;
 use super::question::Direction;
-use super::top::{Row, Top, outermost, path_bit};
+use super::tally::Tally;
+use super::top::{LabelMode, Row, Top, path_bit};
 
 /// A node of a call tree. Node 0 is the row itself.
 #[derive(Clone, Debug, Default)]
@@ -18,61 +21,96 @@ pub struct TreeNode {
 }
 
 /// A call tree of one row.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     pub nodes: Vec<TreeNode>,
 }
 
-impl Tree {
-    /// Builds the tree of a row. `inclusive` says whether the row counts its callees.
-    pub fn build(data: Data<'_>, top: &Top, row: &Row, direction: Direction, inclusive: bool) -> Self {
-        let mut tree = Self { nodes: vec![TreeNode::default()] };
-        let mut edges: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        let mut path: Vec<u32> = Vec::new();
-        let bit = path_bit(row.label);
-        let profile = data.profile;
-        let sym_at = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: vec![TreeNode::default()] }
+    }
+}
+
+/// Where a tree leads from its row: to callers or to callees, and whether the row counts its callees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reach {
+    pub direction: Direction,
+    pub inclusive: bool,
+}
+
+/// What leads from a row to the ends of the stacks that it counts.
+struct Paths<'a, S: Fn(NodeId) -> u32> {
+    data: Data<'a>,
+    mode: LabelMode,
+    label: u32,
+    reach: Reach,
+    /// The symbol of a node.
+    sym: S,
+}
+
+impl<S: Fn(NodeId) -> u32> Paths<'_, S> {
+    /// The symbols from the row on along a stack; false where the row does not count it.
+    fn follow(&self, leaf: NodeId, path: &mut Vec<u32>) -> bool {
+        let profile = self.data.profile;
+        let is_row = |n: NodeId| self.mode.label(self.data, SymId((self.sym)(n))) == self.label;
+        let up = |n: NodeId| Some(profile.trie.parent(n)).filter(|n| *n != NodeId::ROOT);
+        let all = || std::iter::successors(Some(leaf).filter(|n| *n != NodeId::ROOT), |n| up(*n));
+        let anchor = if self.reach.inclusive {
+            all().filter(|n| is_row(*n)).last()
+        } else {
+            all().next().filter(|n| is_row(*n))
+        };
+        let Some(anchor) = anchor else { return false };
         // Of a frame, innermost first: what was inlined there.
         let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0).iter().rev().copied();
+        path.clear();
+        match self.reach.direction {
+            Direction::Callers => {
+                for n in std::iter::successors(up(anchor), |n| up(*n)) {
+                    path.extend(inlined(n));
+                    path.push((self.sym)(n));
+                }
+            }
+            Direction::Callees => {
+                for n in all().take_while(|n| *n != anchor) {
+                    path.extend(inlined(n));
+                    path.push((self.sym)(n));
+                }
+                path.extend(inlined(anchor));
+                path.reverse();
+            }
+        }
+        true
+    }
+}
+
+/// The child of a node for each symbol.
+type Edges = FxHashMap<(u32, u32), u32>;
+
+impl Tree {
+    /// Builds the tree of a row.
+    pub fn build(data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Self {
+        let (mut tree, mut edges, mut path) = (Self::default(), Edges::default(), Vec::new());
+        let profile = data.profile;
+        let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
+        let paths = Paths { data, mode: top.mode, label: row.label, reach, sym };
+        let bit = path_bit(row.label);
         for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
-            let leaf = NodeId(*stack);
-            if leaf == NodeId::ROOT || top.path_bits.get(*stack as usize).is_some_and(|b| b & bit == 0) {
+            if top.path_bits.get(*stack as usize).is_some_and(|b| b & bit == 0) {
                 continue;
             }
-            let is_row = |n: NodeId| top.mode.label(data, crate::profile::SymId(sym_at(n))) == row.label;
-            let anchor =
-                if inclusive { outermost(data, top.mode, leaf, row.label) } else { is_row(leaf).then_some(leaf) };
-            let Some(anchor) = anchor else { continue };
-            path.clear();
-            match direction {
-                Direction::Callers => {
-                    let mut n = profile.trie.parent(anchor);
-                    while n != NodeId::ROOT {
-                        path.extend(inlined(n));
-                        path.push(sym_at(n));
-                        n = profile.trie.parent(n);
-                    }
-                }
-                Direction::Callees => {
-                    let mut n = leaf;
-                    while n != anchor {
-                        path.extend(inlined(n));
-                        path.push(sym_at(n));
-                        n = profile.trie.parent(n);
-                    }
-                    path.extend(inlined(anchor));
-                    path.reverse();
-                }
+            if paths.follow(NodeId(*stack), &mut path) {
+                tree.count(&mut edges, &path, |sum| *sum += *acc);
             }
-            tree.add(&mut edges, &path, *acc);
         }
         tree.sort(data);
         tree
     }
 
-    fn add(&mut self, edges: &mut FxHashMap<(u32, u32), u32>, path: &[u32], acc: Acc) {
+    fn count(&mut self, edges: &mut Edges, path: &[u32], change: impl Fn(&mut Acc)) {
         let mut at = 0u32;
-        self.nodes[0].acc += acc;
+        change(&mut self.nodes[0].acc);
         for sym in path {
             let next = self.nodes.len() as u32;
             let child = *edges.entry((at, *sym)).or_insert(next);
@@ -80,20 +118,91 @@ impl Tree {
                 self.nodes.push(TreeNode { sym: *sym, ..TreeNode::default() });
                 self.nodes[at as usize].children.push(child);
             }
-            self.nodes[child as usize].acc += acc;
+            change(&mut self.nodes[child as usize].acc);
             at = child;
         }
     }
 
+    /// The children of a node that `shows` lets through, heaviest first.
+    pub fn children(&self, data: Data<'_>, node: u32, shows: impl Fn(&Acc) -> bool) -> Vec<u32> {
+        let all = self.nodes[node as usize].children.iter().copied();
+        let mut some: Vec<u32> = all.filter(|n| shows(&self.nodes[*n as usize].acc)).collect();
+        let sym = |n: u32| self.nodes[n as usize].sym;
+        some.sort_by(|a, b| {
+            let period = |n: u32| self.nodes[n as usize].acc.period;
+            let name = |n: u32| data.profile.frames.sym(SymId(sym(n)));
+            period(*b).cmp(&period(*a)).then_with(|| name(*a).compare(name(*b))).then_with(|| sym(*a).cmp(&sym(*b)))
+        });
+        some
+    }
+
     fn sort(&mut self, data: Data<'_>) {
-        let keys: Vec<(u64, u32)> = self.nodes.iter().map(|n| (n.acc.period, n.sym)).collect();
-        let sym = |sym: u32| data.profile.frames.sym(crate::profile::SymId(sym));
-        for node in &mut self.nodes {
-            node.children.sort_by(|a, b| {
-                let (a, b) = (keys[*a as usize], keys[*b as usize]);
-                b.0.cmp(&a.0).then_with(|| sym(a.1).compare(sym(b.1))).then(a.1.cmp(&b.1))
-            });
+        for node in 0..self.nodes.len() {
+            self.nodes[node].children = self.children(data, node as u32, |_| true);
         }
+    }
+}
+
+/// The trees of rows that are unfolded, kept up to date by what changed.
+#[derive(Debug, Default)]
+pub struct Trees {
+    list: FxHashMap<(u32, u32, Reach), Followed>,
+    /// The inlined functions that they are of.
+    inlines: u64,
+}
+
+#[derive(Debug, Default)]
+struct Followed {
+    tree: Tree,
+    edges: Edges,
+    /// Whether the last answer showed it.
+    shown: bool,
+}
+
+impl Trees {
+    /// Follows what changed, for the trees that the last answer showed.
+    pub fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &News) {
+        let inlines = data.profile.frames.inlines();
+        if std::mem::replace(&mut self.inlines, inlines) != inlines {
+            return self.list.clear();
+        }
+        self.list.retain(|_, one| std::mem::take(&mut one.shown));
+        if self.list.is_empty() {
+            return;
+        }
+        let mut path = Vec::new();
+        for change in news.changes() {
+            let group = tally.group_of(data, change.cpu, change.site);
+            let stack = data.profile.sites.all()[change.site as usize].stack;
+            let sym = |n: NodeId| news.sym(&data.profile.frames, data.profile.trie.frame(n).0, &change);
+            for ((_, label, reach), one) in self.list.iter_mut().filter(|((of, ..), _)| *of == group) {
+                let paths = Paths { data, mode: tally.mode(), label: *label, reach: *reach, sym };
+                if paths.follow(stack, &mut path) {
+                    let count = |sum: &mut Acc| if change.out { *sum -= change.acc } else { *sum += change.acc };
+                    one.tree.count(&mut one.edges, &path, count);
+                }
+            }
+        }
+    }
+
+    /// The tree of a row of a [`Tally`]; one that was not followed is built.
+    pub fn of(&mut self, data: Data<'_>, tally: &mut Tally, fold: &Fold, row: (u32, u32), reach: Reach) -> &Tree {
+        let (group, label) = row;
+        let one = self.list.entry((group, label, reach)).or_insert_with(|| {
+            let mut one = Followed::default();
+            let (profile, mut path) = (data.profile, Vec::new());
+            let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
+            let paths = Paths { data, mode: tally.mode(), label, reach, sym };
+            for (cpu, site, acc) in fold.sites() {
+                let stack = profile.sites.all()[site as usize].stack;
+                if tally.group_of(data, cpu, site) == group && paths.follow(stack, &mut path) {
+                    one.tree.count(&mut one.edges, &path, |sum| *sum += acc);
+                }
+            }
+            one
+        });
+        one.shown = true;
+        &one.tree
     }
 }
 

@@ -4,7 +4,7 @@
 //! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are
 //! those that open_softirq() registers, by the names that they had over the years.
 
-use crate::profile::{NodeId, SymId};
+use crate::profile::{NodeId, Profile};
 
 use super::Data;
 
@@ -117,7 +117,7 @@ pub fn is_system_vector(name: &str) -> bool {
 }
 
 /// What a function says of the frames that it calls.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Nothing,
     Irq,
@@ -140,42 +140,50 @@ fn says(name: &str) -> Says {
 #[derive(Clone, Debug, Default)]
 pub struct Contexts {
     nodes: Vec<Context>,
-    /// The names' generation and the profile's epoch that they are of.
-    of: (u64, u64),
+    /// What each symbol says, as far as that was asked.
+    said: Vec<Option<Says>>,
+    /// The names and the profile's epoch that they are of.
+    names: u64,
+    epoch: u64,
 }
 
 impl Contexts {
-    /// Takes in new stacks; all anew when names or ids have changed.
+    /// Takes in new stacks, and again those that may have a frame of another name now.
     pub fn update(&mut self, data: Data<'_>) {
         let profile = data.profile;
-        let of = (profile.frames.generation(), profile.epoch());
-        if self.of != of {
-            self.nodes.clear();
-            self.of = of;
+        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
+        match renamed {
+            Some(renamed) if renamed.is_empty() => {}
+            Some(renamed) => self.nodes.truncate(renamed.born.node as usize),
+            None => {
+                self.nodes.clear();
+                self.said.clear();
+            }
         }
-        let (parents, frames) = profile.trie.columns();
-        if self.nodes.len() == parents.len() {
-            return;
-        }
-        let mut memo = vec![None; profile.frames.n_syms()];
-        for n in self.nodes.len()..parents.len() {
-            let context = if n == 0 {
-                Context::Task
-            } else {
-                let sym = profile.frames.syms()[frames[n] as usize] as usize;
-                let said = *memo[sym].get_or_insert_with(|| {
-                    let sym = profile.frames.sym(SymId(sym as u32));
-                    if sym.kind.is_kernel() { says(&sym.name()) } else { Says::Nothing }
-                });
-                match (said, self.nodes[parents[n] as usize]) {
-                    (Says::Softirq, Context::Softirq(v)) => Context::Softirq(v),
-                    (Says::Softirq, _) => Context::Softirq(None),
-                    (Says::Irq, _) => Context::Irq,
-                    (Says::Vector(v), Context::Softirq(None)) => Context::Softirq(Some(v)),
-                    (_, inherited) => inherited,
-                }
-            };
+        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        self.said.resize(profile.frames.n_syms(), None);
+        for n in self.nodes.len() as u32..profile.trie.len() as u32 {
+            let context = self.next(profile, NodeId(n));
             self.nodes.push(context);
+        }
+    }
+
+    /// The context of a stack whose callers' are known.
+    fn next(&mut self, profile: &Profile, node: NodeId) -> Context {
+        if node == NodeId::ROOT {
+            return Context::Task;
+        }
+        let id = profile.frames.sym_of(profile.trie.frame(node));
+        let said = *self.said[id.0 as usize].get_or_insert_with(|| {
+            let sym = profile.frames.sym(id);
+            if sym.kind.is_kernel() { says(&sym.name()) } else { Says::Nothing }
+        });
+        match (said, self.nodes[profile.trie.parent(node).0 as usize]) {
+            (Says::Softirq, Context::Softirq(v)) => Context::Softirq(v),
+            (Says::Softirq, _) => Context::Softirq(None),
+            (Says::Irq, _) => Context::Irq,
+            (Says::Vector(v), Context::Softirq(None)) => Context::Softirq(Some(v)),
+            (_, inherited) => inherited,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{NodeId, SiteId, SymId};
+use crate::profile::{NodeId, Renamed, SiteId, SymId};
 
 use super::Data;
 use super::context::{Context, Contexts, VECTORS, dispatches};
@@ -139,6 +139,13 @@ impl Bucket {
         self.cpus[place][slot] += 1;
     }
 
+    fn move_one(&mut self, place: usize, from: usize, to: usize) {
+        if let Some(counts) = self.cpus.get_mut(place).filter(|counts| counts[from] > 0) {
+            counts[from] -= 1;
+            counts[to] += 1;
+        }
+    }
+
     fn join(&mut self, other: Self) {
         self.cpus.resize(self.cpus.len().max(other.cpus.len()), [0; SLOTS]);
         let pairs = self.cpus.iter_mut().zip(other.cpus);
@@ -146,7 +153,7 @@ impl Bucket {
     }
 }
 
-/// Counts kept between answers: what is new is added, and all is counted anew when names changed.
+/// Counts kept between answers: what is new is added, and what got another name is moved.
 #[derive(Debug)]
 pub struct CpuCounts {
     event: usize,
@@ -158,7 +165,9 @@ pub struct CpuCounts {
     /// The CPUs that were met, and the place of each in a bucket.
     cpus: Vec<u16>,
     places: FxHashMap<u16, usize>,
-    of: (u64, u64),
+    /// The names and the profile's epoch that they are of.
+    names: u64,
+    epoch: u64,
     /// Absolute position of the first sample that is not counted.
     counted: u64,
     /// The first bucket begins here, and each is so long.
@@ -177,7 +186,8 @@ impl CpuCounts {
             slots: Vec::new(),
             cpus: Vec::new(),
             places: FxHashMap::default(),
-            of: (0, 0),
+            names: 0,
+            epoch: u64::MAX,
             counted: 0,
             start: 0,
             length: SHORTEST_NS,
@@ -192,25 +202,19 @@ impl CpuCounts {
 
     /// Takes in the samples before an absolute position.
     pub fn update(&mut self, data: Data<'_>, until: u64) {
-        let until = until.min(data.profile.end());
-        let of = (data.profile.frames.generation(), data.profile.epoch());
-        if self.of != of || until < self.counted || self.counted < data.profile.first() {
-            self.of = of;
-            self.slots.clear();
-            self.buckets.clear();
-            self.behind.0 = None;
-            let kept = BUCKETS as u64 * SHORTEST_NS;
-            self.counted = match self.sliding {
-                true => data.profile.position_at(data.profile.time_before(until).saturating_sub(kept)),
-                false => data.profile.first(),
-            };
-        }
+        let profile = data.profile;
+        let until = until.min(profile.end());
+        let same = self.epoch == profile.epoch() && until >= self.counted && self.counted >= profile.first();
         self.contexts.update(data);
-        let sites = data.profile.sites.all();
-        for id in self.slots.len()..sites.len() {
+        match profile.renamed_since(self.names).filter(|_| same) {
+            Some(renamed) => self.move_renamed(data, &renamed),
+            None => self.begin_anew(data, until),
+        }
+        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        for id in self.slots.len()..profile.sites.len() {
             self.slots.push(self.slot(data, SiteId(id as u32)) as u8);
         }
-        for (chunk, range) in data.profile.between(self.counted, until) {
+        for (chunk, range) in profile.between(self.counted, until) {
             for i in range {
                 if usize::from(chunk.event[i]) == self.event {
                     let slot = self.slots[chunk.site[i] as usize];
@@ -221,6 +225,48 @@ impl CpuCounts {
             }
         }
         self.counted = until;
+    }
+
+    fn begin_anew(&mut self, data: Data<'_>, until: u64) {
+        self.slots.clear();
+        self.buckets.clear();
+        self.behind.0 = None;
+        let kept = BUCKETS as u64 * SHORTEST_NS;
+        self.counted = match self.sliding {
+            true => data.profile.position_at(data.profile.time_before(until).saturating_sub(kept)),
+            false => data.profile.first(),
+        };
+    }
+
+    /// Moves what was counted to where it belongs by the names that its stacks have now.
+    fn move_renamed(&mut self, data: Data<'_>, renamed: &Renamed) {
+        let mut moved: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
+        for site in renamed.sites(data.profile, self.slots.len()) {
+            let slot = self.slot(data, SiteId(site));
+            let had = std::mem::replace(&mut self.slots[site as usize], slot as u8);
+            if usize::from(had) != slot {
+                moved.insert(site, (usize::from(had), slot));
+            }
+        }
+        if renamed.is_empty() || self.behind.2.is_empty() && moved.is_empty() {
+            return;
+        }
+        self.behind.0 = None;
+        let from = renamed.born.sample.max(data.profile.position_at(self.start));
+        for (chunk, range) in data.profile.between(from, self.counted) {
+            for i in range.filter(|i| usize::from(chunk.event[*i]) == self.event) {
+                let (Some((had, slot)), Some(place)) = (moved.get(&chunk.site[i]), self.places.get(&chunk.cpu[i]))
+                else {
+                    continue;
+                };
+                // What is older than the first bucket has gone with its own.
+                if let Some(after) = chunk.time[i].checked_sub(self.start)
+                    && let Some(bucket) = self.buckets.get_mut((after / self.length) as usize)
+                {
+                    bucket.move_one(*place, *had, *slot);
+                }
+            }
+        }
     }
 
     fn place(&mut self, cpu: u16) -> Option<usize> {

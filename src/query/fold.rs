@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filter::Filter;
-use crate::profile::{Acc, Chunk};
+use crate::profile::{Acc, Chunk, Renamed};
 
 use super::Data;
 use super::judge::{Judge, Verdict};
+use super::news::{Change, News};
 
 /// Samples from which a full pass is shared among threads.
 const PARALLEL: usize = 1 << 19;
@@ -37,7 +38,10 @@ pub struct Fold {
     /// Absolute positions of the samples that are in it.
     counted: Range<u64>,
     epoch: u64,
+    /// The names that its stacks had when it was last brought up to date.
+    names: u64,
     decay: Option<Decay>,
+    news: News,
 }
 
 /// Samples count for less the older they are. Weights are in parts of [`ONE`] meanwhile, so that
@@ -69,6 +73,8 @@ impl Decay {
 struct Sums {
     lanes: Lanes,
     total: Acc,
+    /// What is told of it, where somebody follows.
+    news: News,
 }
 
 impl Fold {
@@ -82,7 +88,9 @@ impl Fold {
             total: Acc::default(),
             counted: 0..0,
             epoch: 0,
+            names: 0,
             decay: None,
+            news: News::default(),
         }
     }
 
@@ -97,7 +105,9 @@ impl Fold {
             total: Acc::default(),
             counted: 0..0,
             epoch: other.epoch,
+            names: other.names,
             decay: None,
+            news: News::default(),
         }
     }
 
@@ -134,21 +144,27 @@ impl Fold {
     }
 
     /// Brings the weights up to date with the samples at these absolute positions: new ones are
-    /// added, those that the range has left are taken out; when ids or verdicts changed, or the
-    /// range begins or ends earlier than it did, all are counted anew.
+    /// added, those that the range has left are taken out, and those whose names or verdicts are others
+    /// are moved; when ids changed, or the range begins or ends earlier than it did, all are counted anew.
     pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
+        self.news.begin();
         if self.epoch != data.profile.epoch() {
             self.epoch = data.profile.epoch();
             self.judge = self.judge.take().map(|j| Judge::new(j.filter().clone()));
             self.reset();
         }
-        if self.judge.as_mut().is_some_and(|j| j.update(data)) {
-            self.reset();
-        }
+        let renamed = data.profile.renamed_since(self.names);
+        let changed = self.judge.as_mut().map(|judge| judge.update(data)).unwrap_or_default();
+        self.names = data.profile.frames.names();
         let first = wanted.start.max(data.profile.first());
         let until = wanted.end.min(data.profile.end());
         if first < self.counted.start || first > self.counted.end || until < self.counted.end {
             self.reset();
+        }
+        match renamed.filter(|_| self.decay.is_none() || changed.is_empty()) {
+            Some(renamed) => self.retell(data, renamed, changed),
+            None if changed.is_empty() => self.news.all(),
+            None => self.reset(),
         }
         if let Lanes::One(accs) = &mut self.lanes {
             accs.resize(data.profile.sites.len(), Acc::default());
@@ -162,6 +178,7 @@ impl Fold {
         self.age(data.profile.time_before(until));
         let todo = self.counted.end.max(first)..until;
         if until.saturating_sub(todo.start) > PARALLEL as u64 {
+            self.news.all();
             let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
             let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
             self.update_parallel(data, &todo, threads);
@@ -171,13 +188,73 @@ impl Fold {
         self.counted = first..until.max(first);
     }
 
+    /// What changed since the last time that this was asked.
+    pub fn take_news(&mut self) -> News {
+        std::mem::replace(&mut self.news, News::none())
+    }
+
+    /// Counts sites that have frames of other names under those, and the samples of those whose verdict `changed` anew.
+    fn retell(&mut self, data: Data<'_>, renamed: Renamed, changed: Vec<u32>) {
+        if renamed.is_empty() || self.counted.is_empty() {
+            return;
+        }
+        let changed: FxHashSet<u32> = changed.into_iter().collect();
+        for (cpu, site, acc) in self.weights_of(&renamed.sites(data.profile, data.profile.sites.len())) {
+            self.news.note(Change { cpu, site, acc, out: true, before: true });
+            if !changed.contains(&site) {
+                self.news.note(Change { cpu, site, acc, out: false, before: false });
+                continue;
+            }
+            self.total -= acc;
+            match &mut self.lanes {
+                Lanes::One(accs) => accs[site as usize] = Acc::default(),
+                Lanes::ByCpu(accs) => drop(accs.remove(&(cpu, site))),
+            }
+        }
+        let from = renamed.born.sample.max(self.counted.start);
+        self.news.rename(renamed.before);
+        if !changed.is_empty() {
+            self.each_of(data, from..self.counted.end, false, |site| changed.contains(&site));
+        }
+    }
+
+    /// The sites of these that have weight, with it.
+    fn weights_of(&self, sites: &[u32]) -> Vec<(u16, u32, Acc)> {
+        match &self.lanes {
+            Lanes::One(accs) => {
+                let of = |site: &u32| accs.get(*site as usize).map(|acc| (0, *site, *acc));
+                sites.iter().filter_map(of).filter(|(.., acc)| !acc.is_zero()).collect()
+            }
+            Lanes::ByCpu(_) if sites.is_empty() => Vec::new(),
+            Lanes::ByCpu(accs) => {
+                let wanted: FxHashSet<u32> = sites.iter().copied().collect();
+                let of = accs.iter().filter(|((_, site), acc)| wanted.contains(site) && !acc.is_zero());
+                of.map(|((cpu, site), acc)| (*cpu, *site, *acc)).collect()
+            }
+        }
+    }
+
     /// Adds or takes out the samples of a range.
     fn each_part(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool) {
-        let mut sums = Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
+        self.each_of(data, range, take_out, |_| true);
+    }
+
+    /// The same of some sites only.
+    fn each_of(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool, of: impl Fn(u32) -> bool) {
+        let mut sums = self.sums();
         for (chunk, part) in data.profile.between(range.start, range.end) {
-            self.pass(data, chunk, part, &mut sums, take_out);
+            self.pass(data, chunk, part, &mut sums, (take_out, false), &of);
         }
-        (self.lanes, self.total) = (sums.lanes, sums.total);
+        self.keep(sums);
+    }
+
+    fn sums(&mut self) -> Sums {
+        let lanes = std::mem::replace(&mut self.lanes, Lanes::One(Vec::new()));
+        Sums { lanes, total: self.total, news: std::mem::replace(&mut self.news, News::none()) }
+    }
+
+    fn keep(&mut self, sums: Sums) {
+        (self.lanes, self.total, self.news) = (sums.lanes, sums.total, sums.news);
     }
 
     fn reset(&mut self) {
@@ -187,6 +264,7 @@ impl Fold {
         }
         self.total = Acc::default();
         self.counted = 0..0;
+        self.news.all();
         if let Some(decay) = &mut self.decay {
             decay.now = 0;
         }
@@ -216,8 +294,10 @@ impl Fold {
             Lanes::One(accs) => Lanes::One(vec![Acc::default(); accs.len()]),
             Lanes::ByCpu(_) => Lanes::ByCpu(FxHashMap::default()),
         };
-        let mut sums = Sums { lanes, total: Acc::default() };
-        part.iter().for_each(|(chunk, range)| self.pass(data, chunk, range.clone(), &mut sums, false));
+        let mut sums = Sums { lanes, total: Acc::default(), news: News::default() };
+        for (chunk, range) in part {
+            self.pass(data, chunk, range.clone(), &mut sums, (false, false), &|_| true);
+        }
         sums
     }
 
@@ -231,6 +311,7 @@ impl Fold {
             acc.period = (acc.period as f64 * left).round() as u64;
         };
         if left < 1.0 && !self.total.is_zero() {
+            self.news.all();
             scale(&mut self.total);
             match &mut self.lanes {
                 Lanes::One(accs) => accs.iter_mut().for_each(scale),
@@ -249,31 +330,41 @@ impl Fold {
         let from = self.counted.start.clamp(base, first) - base;
         let until = self.counted.end.clamp(base, first) - base;
         if self.decay.is_none() {
-            let mut sums =
-                Sums { lanes: std::mem::replace(&mut self.lanes, Lanes::One(Vec::new())), total: self.total };
-            self.pass(data, chunk, from as usize..until as usize, &mut sums, true);
-            (self.lanes, self.total) = (sums.lanes, sums.total);
+            let mut sums = self.sums();
+            self.pass(data, chunk, from as usize..until as usize, &mut sums, (true, true), &|_| true);
+            self.keep(sums);
         }
         self.counted = self.counted.start.max(first)..self.counted.end.max(first);
     }
 
-    fn pass(&self, data: Data<'_>, chunk: &Chunk, range: Range<usize>, sums: &mut Sums, take_out: bool) {
-        match &mut sums.lanes {
-            Lanes::One(accs) => {
-                let mut add = |_, site: u32, one: Acc| {
-                    let slot = &mut accs[site as usize];
-                    if take_out { *slot -= one } else { *slot += one }
-                };
-                self.each(data, chunk, range, &mut sums.total, take_out, &mut add);
+    /// Adds or takes out the samples of some sites; `before` says that their names may be others by now.
+    fn pass(
+        &self,
+        data: Data<'_>,
+        chunk: &Chunk,
+        range: Range<usize>,
+        sums: &mut Sums,
+        (out, before): (bool, bool),
+        of: &impl Fn(u32) -> bool,
+    ) {
+        let Sums { lanes, total, news } = sums;
+        let by_cpu = matches!(lanes, Lanes::ByCpu(_));
+        let mut passed = Acc::default();
+        let mut add = |cpu: u16, site: u32, one: Acc| {
+            passed += one;
+            let slot = match lanes {
+                Lanes::One(accs) => &mut accs[site as usize],
+                Lanes::ByCpu(accs) => accs.entry((cpu, site)).or_default(),
+            };
+            if out {
+                *slot -= one
+            } else {
+                *slot += one
             }
-            Lanes::ByCpu(accs) => {
-                let mut add = |cpu, site, one: Acc| {
-                    let slot = accs.entry((cpu, site)).or_default();
-                    if take_out { *slot -= one } else { *slot += one }
-                };
-                self.each(data, chunk, range, &mut sums.total, take_out, &mut add);
-            }
-        }
+            news.note(Change { cpu: if by_cpu { cpu } else { 0 }, site, acc: one, out, before });
+        };
+        self.each(data, chunk, range, of, &mut add);
+        if out { *total -= passed } else { *total += passed }
     }
 
     /// Hands every sample that passes to `add`, as (CPU, site, weight).
@@ -282,11 +373,9 @@ impl Fold {
         data: Data<'_>,
         chunk: &Chunk,
         range: Range<usize>,
-        total: &mut Acc,
-        take_out: bool,
+        of: &impl Fn(u32) -> bool,
         add: &mut impl FnMut(u16, u32, Acc),
     ) {
-        let mut passed = Acc::default();
         let whole = 0..u64::MAX;
         let window = self.window.as_ref().unwrap_or(&whole);
         if !chunk.meets(window) {
@@ -294,7 +383,7 @@ impl Fold {
         }
         for i in range {
             let (site, event) = (chunk.site[i], chunk.event[i]);
-            if event != self.event || !window.contains(&chunk.time[i]) {
+            if event != self.event || !window.contains(&chunk.time[i]) || !of(site) {
                 continue;
             }
             let passes = match &self.judge {
@@ -310,11 +399,9 @@ impl Fold {
                     None => Acc::one(chunk.weight[i]),
                     Some(decay) => decay.weigh(chunk.time[i], chunk.weight[i]),
                 };
-                passed += one;
                 add(chunk.cpu[i], site, one);
             }
         }
-        if take_out { *total -= passed } else { *total += passed }
     }
 
     /// The sum over all samples that pass.

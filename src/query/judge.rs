@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::event::format::{self, Format};
 use crate::filter::{Atom, Field, Filter};
-use crate::profile::{Chunk, NodeId, SiteId, SymId};
+use crate::profile::{Chunk, NodeId, Profile, SiteId, SymId};
 use crate::session::TaskId;
 
 use super::Data;
@@ -135,42 +135,61 @@ impl Judge {
         self.update(data);
     }
 
-    /// Judges sites that are new, and all of them again when names have changed. Returns whether
-    /// a verdict changed that may have been counted already.
-    pub fn update(&mut self, data: Data<'_>) -> bool {
+    /// Judges sites that are new, and again those that have a frame of another name now. Returns those whose verdict
+    /// changed that may have been counted already.
+    pub fn update(&mut self, data: Data<'_>) -> Vec<u32> {
         let profile = data.profile;
-        let generation = profile.frames.generation();
-        let named =
-            |a: &Atom| matches!(a.field, Field::Sym | Field::Stack | Field::Idle | Field::Context | Field::Softirq);
-        let by_name = self.filter.atoms().iter().any(named);
-        let renamed = by_name && generation != self.names;
-        self.names = generation;
-        if renamed {
-            self.nodes.iter_mut().for_each(|(_, nodes)| nodes.clear());
-        }
+        let known = self.verdicts.len();
+        let again = if self.is_by_name() { self.renamed(profile, known) } else { Vec::new() };
+        self.names = profile.frames.names();
         self.extend_nodes(data);
         self.contexts.iter_mut().for_each(|contexts| contexts.update(data));
         if self.sample_mask != 0 {
             self.tabulate(data);
         }
-        let known = self.verdicts.len();
-        let mut changed = false;
-        for i in if renamed { 0 } else { known }..profile.sites.len() {
-            let bits = self.site_bits(data, SiteId(i as u32));
-            let verdict = match self.filter.partial(bits, !self.sample_mask) {
-                Some(true) => Verdict::Yes,
-                Some(false) => Verdict::No,
-                None => Verdict::Open,
-            };
-            if i < known {
-                changed |= self.verdicts[i] != verdict || self.bits[i] != bits;
-                (self.verdicts[i], self.bits[i]) = (verdict, bits);
-            } else {
-                self.verdicts.push(verdict);
-                self.bits.push(bits);
+        let mut changed = Vec::new();
+        for site in again {
+            let (now, at) = (self.judge(data, site), site as usize);
+            if now != (self.verdicts[at], self.bits[at]) {
+                (self.verdicts[at], self.bits[at]) = now;
+                changed.push(site);
             }
         }
+        for site in known..profile.sites.len() {
+            let (verdict, bits) = self.judge(data, site as u32);
+            self.verdicts.push(verdict);
+            self.bits.push(bits);
+        }
         changed
+    }
+
+    /// Whether a clause asks for names of functions.
+    fn is_by_name(&self) -> bool {
+        let named =
+            |a: &Atom| matches!(a.field, Field::Sym | Field::Stack | Field::Idle | Field::Context | Field::Softirq);
+        self.filter.atoms().iter().any(named)
+    }
+
+    /// The sites that have a frame of another name; what is known of their stacks is forgotten.
+    fn renamed(&mut self, profile: &Profile, known: usize) -> Vec<u32> {
+        let renamed = profile.renamed_since(self.names);
+        let from = match &renamed {
+            Some(renamed) if renamed.is_empty() => return Vec::new(),
+            Some(renamed) => renamed.born.node as usize,
+            None => 0,
+        };
+        self.nodes.iter_mut().for_each(|(_, nodes)| nodes.truncate(from));
+        renamed.map_or_else(|| (0..known as u32).collect(), |renamed| renamed.sites(profile, known))
+    }
+
+    fn judge(&mut self, data: Data<'_>, site: u32) -> (Verdict, u64) {
+        let bits = self.site_bits(data, SiteId(site));
+        let verdict = match self.filter.partial(bits, !self.sample_mask) {
+            Some(true) => Verdict::Yes,
+            Some(false) => Verdict::No,
+            None => Verdict::Open,
+        };
+        (verdict, bits)
     }
 
     pub fn verdicts(&self) -> &[Verdict] {
@@ -217,14 +236,13 @@ impl Judge {
 
     fn extend_nodes(&mut self, data: Data<'_>) {
         let profile = data.profile;
-        let (parents, frames) = profile.trie.columns();
         for (atom, nodes) in &mut self.nodes {
             let memo = &mut self.by_sym[usize::from(*atom)];
             let atom = &self.filter.atoms()[usize::from(*atom)];
-            for n in nodes.len()..parents.len() {
-                let inherited = n > 0 && nodes[parents[n] as usize];
-                let own = n > 0 && !inherited && {
-                    let sym = SymId(profile.frames.syms()[frames[n] as usize]);
+            for n in (nodes.len() as u32..profile.trie.len() as u32).map(NodeId) {
+                let inherited = n != NodeId::ROOT && nodes[profile.trie.parent(n).0 as usize];
+                let own = n != NodeId::ROOT && !inherited && {
+                    let sym = profile.frames.sym_of(profile.trie.frame(n));
                     *memo.entry(sym).or_insert_with(|| atom.text(&profile.frames.sym(sym).name()))
                 };
                 nodes.push(inherited || own);

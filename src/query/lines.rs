@@ -1,5 +1,6 @@
 //! Rows and their unfolded call chains as the lines of a screen.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::session::DsoKind;
 
 use super::Data;
 use super::answer::{Line, Mark};
-use super::chains::Tree;
+use super::chains::{Reach, Tree};
 use super::diff::Per;
 use super::question::{ChainMode, Order, Question};
 use super::top::{Group, Row, Top};
@@ -21,8 +22,8 @@ pub const MAX_ROWS: usize = 10_000;
 const MAX_CHAIN: usize = 2_000;
 
 /// The lines of a table, call chains unfolded around what is in sight.
-pub fn lines(data: Data<'_>, top: &Top, question: &Question) -> Vec<Line> {
-    let mut out = Lines::new(data, top, question);
+pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Unfold) -> Vec<Line> {
+    let mut out = Lines::new(data, top, question, trees);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
         if weight.percent_of(&top.total) >= question.limit_percent {
@@ -33,9 +34,15 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question) -> Vec<Line> {
 }
 
 /// The same beside a baseline: `rows` is what [`compare`](super::versus::compare) found.
-pub fn compared(data: Data<'_>, top: &Top, old: Table<'_>, rows: &[(Place, Versus)], question: &Question) -> Vec<Line> {
-    let mut out = Lines::new(data, top, question);
-    let groups: Vec<Arc<Group>> = old.top.groups.iter().cloned().map(Arc::new).collect();
+pub fn compared(
+    data: Data<'_>,
+    top: &Top,
+    old: Table<'_>,
+    rows: &[(Place, Versus)],
+    question: &Question,
+    trees: &mut impl Unfold,
+) -> Vec<Line> {
+    let mut out = Lines::new(data, top, question, trees);
     let limit = question.limit_percent;
     for (place, versus) in rows.iter().take(MAX_ROWS) {
         match place {
@@ -49,7 +56,7 @@ pub fn compared(data: Data<'_>, top: &Top, old: Table<'_>, rows: &[(Place, Versu
             Place::Gone(i) => {
                 let none = Acc::default();
                 let row = Row { own: none, children: none, ..old.top.rows[*i as usize].clone() };
-                let line = row_line(old.data, old.top, &row, &groups, false);
+                let line = row_line(old.data, old.top, &row, false);
                 out.out.push(Line { mark: Mark::Leaf, versus: Some(*versus), ..line });
             }
         }
@@ -57,22 +64,36 @@ pub fn compared(data: Data<'_>, top: &Top, old: Table<'_>, rows: &[(Place, Versu
     out.out
 }
 
+/// Where the call chains of rows come from.
+pub trait Unfold {
+    fn tree(&mut self, data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Cow<'_, Tree>;
+}
+
+/// Of tables that are made once: each is built.
+#[derive(Debug)]
+pub struct Anew;
+
+impl Unfold for Anew {
+    fn tree(&mut self, data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Cow<'_, Tree> {
+        Cow::Owned(Tree::build(data, top, row, reach))
+    }
+}
+
 /// Lines being made.
-struct Lines<'a> {
+struct Lines<'a, U> {
     data: Data<'a>,
     top: &'a Top,
     question: &'a Question,
-    groups: Vec<Arc<Group>>,
+    trees: &'a mut U,
     /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<Line>,
 }
 
-impl<'a> Lines<'a> {
-    fn new(data: Data<'a>, top: &'a Top, question: &'a Question) -> Self {
-        let groups = top.groups.iter().cloned().map(Arc::new).collect();
+impl<'a, U: Unfold> Lines<'a, U> {
+    fn new(data: Data<'a>, top: &'a Top, question: &'a Question, trees: &'a mut U) -> Self {
         let sight_end = question.first_line + 2 * question.height.max(1);
-        Self { data, top, question, groups, sight_end, out: Vec::with_capacity(top.rows.len().min(MAX_ROWS)) }
+        Self { data, top, question, trees, sight_end, out: Vec::with_capacity(top.rows.len().min(MAX_ROWS)) }
     }
 
     /// A row and, when it is open, its call chains.
@@ -80,18 +101,18 @@ impl<'a> Lines<'a> {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
-        self.out.push(Line { versus, ..row_line(self.data, self.top, row, &self.groups, open) });
+        self.out.push(Line { versus, ..row_line(self.data, self.top, row, open) });
         if !open || at >= self.sight_end {
             return;
         }
         let inclusive = question.top.children && question.top.order == Order::Children;
-        let tree = Tree::build(self.data, self.top, row, question.direction, inclusive);
+        let tree = self.trees.tree(self.data, self.top, row, Reach { direction: question.direction, inclusive });
         let mut builder = Builder {
             data: self.data,
             top: self.top,
             question,
             tree: &tree,
-            group: &self.groups[row.group as usize],
+            group: &self.top.groups[row.group as usize],
             out: &mut self.out,
             left: MAX_CHAIN,
         };
@@ -102,7 +123,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-fn row_line(data: Data<'_>, top: &Top, row: &Row, groups: &[Arc<Group>], open: bool) -> Line {
+fn row_line(data: Data<'_>, top: &Top, row: &Row, open: bool) -> Line {
     let sym = top.symbol(data, row.label);
     let dso = sym.map(|s| data.session.dsos.get(s.dso));
     let empty: Arc<str> = Arc::from("");
@@ -110,7 +131,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, groups: &[Arc<Group>], open: b
         id: row.id,
         depth: 0,
         mark: if open { Mark::Open } else { Mark::Closed },
-        group: groups[row.group as usize].clone(),
+        group: top.groups[row.group as usize].clone(),
         own: row.own,
         children: row.children,
         own_percent: row.own.percent_of(&top.total),
@@ -137,8 +158,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn shown(&self, node: u32) -> Vec<u32> {
         let limit = self.question.limit_percent.max(CHAIN_LIMIT);
-        let share = |n: &u32| self.tree.nodes[*n as usize].acc.percent_of(&self.top.total);
-        self.tree.nodes[node as usize].children.iter().copied().filter(|n| share(n) >= limit).collect()
+        self.tree.children(self.data, node, |acc| !acc.is_zero() && acc.percent_of(&self.top.total) >= limit)
     }
 
     fn children(&mut self, node: u32, path: u64, depth: u16) {

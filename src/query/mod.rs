@@ -19,12 +19,15 @@ pub mod heat;
 pub mod judge;
 pub mod lines;
 pub mod named;
+pub mod news;
 pub mod question;
 pub mod range;
 pub mod rows;
 mod share;
 #[cfg(test)]
 pub mod staged;
+pub mod standing;
+pub mod tally;
 pub mod top;
 pub mod versus;
 

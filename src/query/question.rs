@@ -94,7 +94,7 @@ impl Default for TopSpec {
 }
 
 /// Which way an unfolded row is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     Callers,
     Callees,

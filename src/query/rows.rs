@@ -108,7 +108,7 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
         incl: vec![Acc::default(); nodes],
         stamp: vec![u32::MAX; nodes],
         touched: Vec::new(),
-        row_of_label: vec![(u32::MAX, 0); top.sym_of_label.len() + 1],
+        row_of_label: vec![(u32::MAX, 0); top.n_labels + 1],
         rows: Vec::new(),
     };
     for g in groups {
@@ -116,9 +116,13 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
         s.touched.clear();
         let sites = &top.sites[top.ranges[g].clone()];
         for (stack, acc) in sites {
-            s.row(group, labels[*stack as usize]).own += *acc;
-            if children {
-                s.incl[*stack as usize] += *acc;
+            let row = s.row(group, labels[*stack as usize]);
+            row.own += *acc;
+            match *stack {
+                // A sample without any frame has no node to be counted at.
+                0 => row.children += *acc,
+                stack if children => s.incl[stack as usize] += *acc,
+                _ => {}
             }
         }
         if children && sites.len() > nodes / DENSE {
@@ -135,8 +139,6 @@ fn of_groups(data: Data<'_>, top: &Top, labels: &[u32], children: bool, groups: 
     if !children {
         s.rows.iter_mut().for_each(|r| r.children = r.own);
     }
-    // A sample without any frame has no node to be counted at.
-    s.rows.iter_mut().filter(|r| r.children.is_zero()).for_each(|r| r.children = r.own);
     s.rows
 }
 

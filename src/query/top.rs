@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, NodeId, Sym, SymId};
+use crate::profile::{Acc, Site, Sym, SymId};
 
 use super::Data;
 use super::fold::Fold;
@@ -45,7 +45,7 @@ pub enum LabelMode {
 }
 
 impl LabelMode {
-    fn of(keys: &[Key]) -> Self {
+    pub fn of(keys: &[Key]) -> Self {
         if keys.contains(&Key::Sym) {
             Self::Sym
         } else if keys.contains(&Key::Dso) {
@@ -71,11 +71,15 @@ pub struct Top {
     pub rows: Vec<Row>,
     /// How many rows there are, kept or not.
     pub n_rows: usize,
-    pub groups: Vec<Group>,
+    pub groups: Vec<Arc<Group>>,
     pub mode: LabelMode,
     pub total: Acc,
-    /// For each label, a symbol that has it.
-    pub sym_of_label: Vec<u32>,
+    /// How many labels there are.
+    pub(super) n_labels: usize,
+    /// For each label a symbol that has it, where labels are not symbols.
+    pub(super) sym_of_label: Vec<u32>,
+    /// In a [`Tally`](super::tally::Tally)'s rows, the number that each group has there.
+    pub(super) tallied: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
     pub sites: Vec<(u32, Acc)>,
     pub ranges: Vec<std::ops::Range<usize>>,
@@ -102,36 +106,50 @@ pub fn path_bit(label: u32) -> u64 {
 impl Top {
     /// Projects a fold into rows.
     pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: Keep) -> Self {
+        let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys));
+        top.sort(data, spec, keep);
+        top
+    }
+
+    /// The same in no order, all rows, without ids.
+    pub(super) fn unsorted(data: Data<'_>, fold: &Fold, spec: &TopSpec, grouping: &mut Grouping) -> Self {
         let mode = LabelMode::of(&spec.keys);
-        let (groups, ranges, sites) = group(data, fold, &spec.keys);
+        let (ranges, sites) = group(data, fold, grouping);
         let labels = node_labels(data, mode);
         let mut top = Self {
             rows: Vec::new(),
             n_rows: 0,
-            groups,
+            groups: grouping.groups.clone(),
             mode,
             total: fold.total(),
-            sym_of_label: sym_of_label(data, mode),
+            n_labels: n_labels(data, mode),
+            sym_of_label: Vec::new(),
+            tallied: Vec::new(),
             sites,
             ranges,
             path_bits: Vec::new(),
             first: Vec::new(),
         };
+        first_syms(data, mode, 0, &mut top.sym_of_label);
         if spec.children {
             (top.path_bits, top.first) = paths(data, &labels);
         }
         top.rows = rows::all(data, &top, &labels, spec.children);
-        top.sort(data, spec, keep);
         top
     }
 
     /// The symbol that stands for a label; `None` for samples without a frame.
     pub fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
-        let sym = *self.sym_of_label.get(label as usize)?;
-        (sym != u32::MAX).then(|| data.profile.frames.sym(SymId(sym)))
+        let sym = match self.mode {
+            LabelMode::Sym => Some(label).filter(|label| (*label as usize) < self.n_labels),
+            LabelMode::Dso => self.sym_of_label.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
+            LabelMode::None => None,
+        };
+        sym.map(|sym| data.profile.frames.sym(SymId(sym)))
     }
 
-    fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: Keep) {
+    /// Puts rows in order.
+    pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: Keep) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
         let symbol = |r: &Row| self.symbol(data, r.label);
@@ -179,27 +197,41 @@ impl Top {
             rows.truncate(n);
         }
         rows[..first].sort_unstable_by(order);
-        for row in &mut rows {
+        for row in rows.iter_mut().filter(|row| row.id == 0) {
             row.id = identity(&self.groups[row.group as usize], self.symbol(data, row.label));
         }
         self.rows = rows;
     }
 }
 
-type Grouped = (Vec<Group>, Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
+/// What distinguishes rows of one function, found once for each task.
+#[derive(Debug)]
+pub(super) struct Grouping {
+    keys: Vec<Key>,
+    groups: Vec<Arc<Group>>,
+    ids: FxHashMap<Arc<Group>, u32>,
+    of_task: FxHashMap<(u16, u32, u32), u32>,
+}
 
-/// Sorts the weighted sites by the task part of the keys.
-fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
-    let has = |key| keys.contains(&key);
-    let mut groups: Vec<Group> = Vec::new();
-    let mut ids: FxHashMap<Group, u32> = FxHashMap::default();
-    let mut of_task: FxHashMap<(u16, u32, u32), u32> = FxHashMap::default();
-    let weighted = fold.sites();
-    let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
-    for (cpu, site, acc) in weighted {
-        let site = data.profile.sites.all()[site as usize];
+impl Grouping {
+    pub(super) fn new(keys: &[Key]) -> Self {
+        let (groups, ids, of_task) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
+        Self { keys: keys.to_vec(), groups, ids, of_task }
+    }
+
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    pub(super) fn groups(&self) -> &[Arc<Group>] {
+        &self.groups
+    }
+
+    /// The group of a site's samples on a CPU.
+    pub(super) fn of(&mut self, data: Data<'_>, cpu: u16, site: Site) -> u32 {
+        let has = |key| self.keys.contains(&key);
         let trace = if has(Key::Trace) { site.trace.0 } else { 0 };
-        let id = *of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
+        *self.of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let group = Group {
                 host: has(Key::Host).then(|| data.session.host(task)),
@@ -211,17 +243,29 @@ fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
                 trace: has(Key::Trace)
                     .then(|| data.profile.sites.traces().get(trace as usize).cloned().unwrap_or_default()),
             };
-            let next = groups.len() as u32;
-            *ids.entry(group).or_insert_with_key(|group| {
-                groups.push(group.clone());
+            let next = self.groups.len() as u32;
+            *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
+                self.groups.push(group.clone());
                 next
             })
-        });
-        tagged.push((id, site.stack.0, acc));
+        })
     }
-    let mut counts = vec![0usize; groups.len() + 1];
+}
+
+type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
+
+/// Sorts the weighted sites by group.
+fn group(data: Data<'_>, fold: &Fold, grouping: &mut Grouping) -> Grouped {
+    let weighted = fold.sites();
+    let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
+    for (cpu, site, acc) in weighted {
+        let site = data.profile.sites.all()[site as usize];
+        tagged.push((grouping.of(data, cpu, site), site.stack.0, acc));
+    }
+    let n = grouping.groups.len();
+    let mut counts = vec![0usize; n + 1];
     tagged.iter().for_each(|(g, _, _)| counts[*g as usize + 1] += 1);
-    for g in 0..groups.len() {
+    for g in 0..n {
         counts[g + 1] += counts[g];
     }
     let ranges = counts.windows(2).map(|w| w[0]..w[1]).collect();
@@ -231,31 +275,36 @@ fn group(data: Data<'_>, fold: &Fold, keys: &[Key]) -> Grouped {
         sites[at[g as usize]] = (stack, acc);
         at[g as usize] += 1;
     }
-    (groups, ranges, sites)
+    (ranges, sites)
 }
 
-/// The label of every node; the root's is one past all others.
+/// The label of every node; the root's is one past all others, where there are several.
 fn node_labels(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
     let (_, frames) = data.profile.trie.columns();
     let syms = data.profile.frames.syms();
-    let none = sym_of_label(data, mode).len() as u32;
+    let none = if mode == LabelMode::None { 0 } else { n_labels(data, mode) as u32 };
     let label = |frame: &u32| syms.get(*frame as usize).map_or(none, |sym| mode.label(data, SymId(*sym)));
     frames.iter().map(label).collect()
 }
 
-fn sym_of_label(data: Data<'_>, mode: LabelMode) -> Vec<u32> {
-    let frames = &data.profile.frames;
+pub(super) fn n_labels(data: Data<'_>, mode: LabelMode) -> usize {
     match mode {
-        LabelMode::Sym => (0..frames.n_syms() as u32).collect(),
-        LabelMode::None => vec![u32::MAX],
-        LabelMode::Dso => {
-            let mut syms = vec![u32::MAX; frames.n_dso_labels()];
-            for i in 0..frames.n_syms() as u32 {
-                let slot = &mut syms[frames.sym(SymId(i)).dso_label as usize];
-                *slot = (*slot).min(i);
-            }
-            syms
-        }
+        LabelMode::Sym => data.profile.frames.n_syms(),
+        LabelMode::Dso => data.profile.frames.n_dso_labels(),
+        LabelMode::None => 1,
+    }
+}
+
+/// Finds the first symbol of each DSO, where those are the labels; `known` symbols have been looked at.
+pub(super) fn first_syms(data: Data<'_>, mode: LabelMode, known: usize, firsts: &mut Vec<u32>) {
+    if mode != LabelMode::Dso {
+        return;
+    }
+    let frames = &data.profile.frames;
+    firsts.resize(frames.n_dso_labels(), u32::MAX);
+    for i in known as u32..frames.n_syms() as u32 {
+        let slot = &mut firsts[frames.sym(SymId(i)).dso_label as usize];
+        *slot = (*slot).min(i);
     }
 }
 
@@ -279,20 +328,7 @@ fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
     (bits, first)
 }
 
-/// Where a node's path first (nearest to the root) has a label.
-pub fn outermost(data: Data<'_>, mode: LabelMode, stack: NodeId, label: u32) -> Option<NodeId> {
-    let mut found = None;
-    let mut node = stack;
-    while node != NodeId::ROOT {
-        if mode.label(data, data.profile.frames.sym_of(data.profile.trie.frame(node))) == label {
-            found = Some(node);
-        }
-        node = data.profile.trie.parent(node);
-    }
-    found
-}
-
-fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
+pub(super) fn identity(group: &Group, sym: Option<&Sym>) -> u64 {
     use std::hash::{BuildHasher, Hash, Hasher};
     let mut hasher = rustc_hash::FxBuildHasher.build_hasher();
     group.hash(&mut hasher);

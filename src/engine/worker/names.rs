@@ -57,7 +57,7 @@ impl Worker {
     pub(super) fn seek_names(&mut self) {
         let core = self.ingest.core_mut();
         let (session, profile) = (&core.session, &mut core.profile);
-        let frames = profile.frames.wanted(&session.dsos);
+        let frames = profile.wanted(&session.dsos);
         self.ask(&frames);
         self.retry();
     }

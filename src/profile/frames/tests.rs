@@ -48,13 +48,13 @@ fn a_name_is_sought_once_and_then_known_or_not() {
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0u32; 0]);
     assert_eq!(s.names(), ["[unknown] …"; 3]);
     assert_eq!(s.frames.n_syms(), 1, "what is sought in a file is one row");
-    let before = s.frames.generation();
+    let before = s.frames.names();
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
     s.frames.set(FrameId(1), &s.app, 0x20, None);
     assert_eq!(s.names(), ["main", "0x0000000000000020", "[unknown] …"]);
-    assert_eq!(s.frames.generation(), before + 2);
+    assert_eq!(s.frames.names(), before + 2);
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
-    assert_eq!(s.frames.generation(), before + 2, "the same again is no news");
+    assert_eq!(s.frames.names(), before + 2, "the same again is no news");
     s.frames.intern(frame(0x40));
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [3]);
     let sym = s.frames.sym(s.frames.sym_of(FrameId(0)));
@@ -148,7 +148,7 @@ fn inlined_functions_stand_outermost_first() {
     let mut s = stage();
     s.frames.set_named(FrameId(1), &s.app, "outer".into());
     assert!(s.frames.inlined(1).is_empty() && s.frames.line(FrameId(1)).is_none());
-    let before = s.frames.generation();
+    let before = s.frames.inlines();
     let places = [place("inner", 3), place("middle", 2), place("outer", 1)];
     s.frames.set_places(FrameId(1), &s.app, &places);
     let names = |s: &Stage| -> Vec<String> {
@@ -156,20 +156,20 @@ fn inlined_functions_stand_outermost_first() {
     };
     assert_eq!(names(&s), ["middle (inlined)", "inner (inlined)"]);
     assert_eq!(s.frames.line(FrameId(1)).map(|line| line.line), Some(3));
-    assert_eq!(s.frames.generation(), before + 1);
+    assert_eq!(s.frames.inlines(), before + 1);
     s.frames.set_places(FrameId(1), &s.app, &places);
     s.frames.set_places(FrameId(0), &s.app, &[place("alone", 9)]);
     s.frames.set_places(FrameId(2), &s.app, &[]);
-    assert_eq!((s.frames.generation(), s.frames.line(FrameId(0)).map(|line| line.line)), (before + 1, Some(9)));
+    assert_eq!((s.frames.inlines(), s.frames.line(FrameId(0)).map(|line| line.line)), (before + 1, Some(9)));
     assert!(s.frames.inlined(0).is_empty());
     s.frames.show_inlined(true);
-    assert_eq!(s.frames.generation(), before + 1, "they are shown already");
+    assert_eq!(s.frames.inlines(), before + 1, "they are shown already");
     s.frames.show_inlined(false);
-    assert_eq!((names(&s).len(), s.frames.generation()), (0, before + 2));
+    assert_eq!((names(&s).len(), s.frames.inlines()), (0, before + 2));
     s.frames.show_inlined(false);
-    assert_eq!(s.frames.generation(), before + 2);
+    assert_eq!(s.frames.inlines(), before + 2);
     s.frames.show_inlined(true);
-    assert_eq!((names(&s).len(), s.frames.generation()), (2, before + 3));
+    assert_eq!((names(&s).len(), s.frames.inlines()), (2, before + 3));
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn what_is_kept_keeps_its_names() {
     s.frames.set_places(FrameId(1), &s.app, &[place("inner", 3), place("kept", 1)]);
     s.frames.lineless(|_| true);
     s.frames.show_inlined(false);
-    let before = s.frames.generation();
+    let before = s.frames.names();
     let mut marks = Marks::none(s.frames.len());
     [1, 2].into_iter().for_each(|frame| marks.mark(frame));
     s.frames.keep(&marks.count());
     let (kept, unnamed) = (FrameId(0), FrameId(1));
-    assert_eq!((s.frames.len(), s.frames.n_syms(), s.frames.generation()), (2, 2, before + 1));
+    assert_eq!((s.frames.len(), s.frames.n_syms(), s.frames.names()), (2, 2, before + 1));
     assert_eq!(s.frames.sym(s.frames.sym_of(kept)).name(), "kept");
     assert_eq!(s.frames.line(kept).map(|line| line.line), Some(3));
     assert!(s.frames.inlined(kept.0).is_empty(), "they stay hidden");
@@ -207,9 +207,9 @@ fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
     s.frames.wanted(&s.session.dsos);
     s.frames.set(own, &map, 0x4f, found(0x40, "k"));
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "a"));
-    let before = s.frames.generation();
+    let before = s.frames.inlines();
     s.frames.rename();
-    assert_eq!(s.frames.generation(), before + 1);
+    assert_eq!(s.frames.inlines(), before + 1);
     // Those of no file that is known keep theirs; what is sought still is sought.
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [1, 2, own.0]);
     assert_eq!(s.frames.sym(s.frames.sym_of(own)).name(), "k");

@@ -84,7 +84,7 @@ proptest! {
                 };
                 (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
             }
-            let tree = Tree::build(staged.data(), &top, row, direction, inclusive);
+            let tree = Tree::build(staged.data(), &top, row, Reach { direction, inclusive });
             prop_assert_eq!(paths(&staged, &tree), want);
         }
     }

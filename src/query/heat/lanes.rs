@@ -129,7 +129,7 @@ const UNMET: u32 = u32::MAX;
 /// The DSO or function of each site, kept from map to map: only what is new is looked up.
 #[derive(Debug, Default)]
 pub struct Leaves {
-    /// The kind, and the names' generation and the profile's epoch that they are of.
+    /// The kind, and the names and the profile's epoch that they are of.
     of: Option<(By, u64, u64)>,
     of_site: Vec<u32>,
     of_sym: Vec<u32>,
@@ -139,7 +139,7 @@ pub struct Leaves {
 
 impl Leaves {
     fn update(&mut self, data: Data<'_>, by: By) {
-        let of = Some((by, data.profile.frames.generation(), data.profile.epoch()));
+        let of = Some((by, data.profile.frames.names(), data.profile.epoch()));
         if self.of != of {
             *self = Self { of, ..Self::default() };
         }

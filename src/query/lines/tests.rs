@@ -14,7 +14,7 @@ fn question(order: Order, direction: Direction) -> Question {
 }
 
 fn table(staged: &Staged, question: &Question) -> Vec<Line> {
-    lines(staged.data(), &staged.top(&question.top), question)
+    lines(staged.data(), &staged.top(&question.top), question, &mut Anew)
 }
 
 /// A line as (fold mark at its depth, name, own and children percent).
@@ -239,7 +239,7 @@ fn what_is_gone_has_a_line_without_weight() {
         let old = Table { data: then.data(), top: &old, side: side(&old) };
         let table = Table { data: now.data(), top: &new, side: side(&new) };
         let rows = compare(table, old, &q.top, per);
-        let lines = compared(now.data(), &new, old, &rows, &q);
+        let lines = compared(now.data(), &new, old, &rows, &q, &mut Anew);
         let versus = |l: &Line| l.versus.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
         let text = text(&lines).into_iter().zip(&lines).map(|(text, l)| text + &versus(l));
         text.collect::<Vec<_>>()

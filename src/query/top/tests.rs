@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::profile::NodeId;
 use crate::query::staged::Staged;
 
 /// (group, function) to (own, children), as periods.
@@ -111,18 +112,6 @@ fn rows_keep_their_identity_from_answer_to_answer() {
     assert_eq!(before.iter().collect::<BTreeSet<_>>().len(), 3);
     staged.sample(2, 3, &["b"], 100);
     assert!(ids(&staged).ends_with(&before), "their weights have not changed, and their order");
-}
-
-#[test]
-fn the_nearest_to_the_root_is_outermost() {
-    let mut staged = Staged::default();
-    let stack = staged.stack(&["main", "f", "g", "f", "h"]);
-    let f = staged.stack(&["main", "f"]);
-    let label = |staged: &Staged, node| staged.profile.frames.sym_of(staged.profile.trie.frame(node)).0;
-    let (f_label, h_label) = (label(&staged, f), label(&staged, stack));
-    assert_eq!(outermost(staged.data(), LabelMode::Sym, stack, f_label), Some(f));
-    assert_eq!(outermost(staged.data(), LabelMode::Sym, stack, h_label), Some(stack));
-    assert_eq!(outermost(staged.data(), LabelMode::Sym, f, h_label), None);
 }
 
 proptest! {

@@ -1,0 +1,161 @@
+//! The journal of names: which frames got another symbol, and since when they can be in a stack. What is kept up to date
+//! by names looks again only at what came since then.
+
+use rustc_hash::FxHashMap;
+
+use super::{NodeId, Profile, SiteId};
+
+/// Renames that are kept; who is further behind looks at everything again.
+const MAX_RENAMES: usize = 1 << 18;
+/// Births that are kept.
+const MAX_BIRTHS: usize = 1 << 12;
+
+/// Frames that got another symbol, with the one that they had, and how many were forgotten before them.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    list: Vec<(u32, u32)>,
+    forgotten: u64,
+}
+
+impl Journal {
+    pub(super) fn note(&mut self, frame: u32, before: u32) {
+        if self.list.len() == MAX_RENAMES {
+            self.list.drain(..MAX_RENAMES / 2);
+            self.forgotten += MAX_RENAMES as u64 / 2;
+        }
+        self.list.push((frame, before));
+    }
+
+    /// Goes on after another journal, of which nothing is known any more.
+    pub(super) fn after(other: &Self) -> Self {
+        Self { list: Vec::new(), forgotten: other.end() + 1 }
+    }
+
+    /// How many renames there were.
+    pub(super) fn end(&self) -> u64 {
+        self.forgotten + self.list.len() as u64
+    }
+
+    fn since(&self, names: u64) -> Option<&[(u32, u32)]> {
+        self.list.get(usize::try_from(names.checked_sub(self.forgotten)?).ok()?..)
+    }
+}
+
+/// How much there was of everything when a frame was met first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Birth {
+    frame: u32,
+    pub node: u32,
+    pub site: u32,
+    /// An absolute position.
+    pub sample: u64,
+}
+
+/// Births of frames, in order; sparse, so that a frame's is at worst too early.
+#[derive(Debug, Default)]
+pub struct Births(Vec<Birth>);
+
+impl Births {
+    fn note(&mut self, birth: Birth) {
+        if self.0.last().is_some_and(|last| last.frame == birth.frame) {
+            return;
+        }
+        if self.0.len() == MAX_BIRTHS {
+            self.0 = self.0.iter().copied().step_by(2).collect();
+        }
+        self.0.push(birth);
+    }
+
+    fn of(&self, frame: u32) -> Birth {
+        let after = self.0.partition_point(|birth| birth.frame <= frame);
+        after.checked_sub(1).map(|at| self.0[at]).unwrap_or_default()
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What got another name since a moment.
+#[derive(Debug, Default)]
+pub struct Renamed {
+    /// The symbol that each frame had.
+    pub before: FxHashMap<u32, u32>,
+    /// No stack, site or sample before these has one of them.
+    pub born: Birth,
+}
+
+impl Renamed {
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty()
+    }
+
+    /// The sites from the first that may have such a frame, up to a number of them, that have one.
+    pub fn sites(&self, profile: &Profile, known: usize) -> Vec<u32> {
+        let first = self.born.node.max(1);
+        let mut nodes: Vec<bool> = Vec::with_capacity(profile.trie.len().saturating_sub(first as usize));
+        for n in first..profile.trie.len() as u32 {
+            let above = profile.trie.parent(NodeId(n)).0.checked_sub(first);
+            let has = above.is_some_and(|parent| nodes[parent as usize])
+                || self.before.contains_key(&profile.trie.frame(NodeId(n)).0);
+            nodes.push(has);
+        }
+        let has = |stack: u32| stack.checked_sub(first).is_some_and(|at| nodes[at as usize]);
+        (self.born.site..known as u32).filter(|site| has(profile.sites.get(SiteId(*site)).stack.0)).collect()
+    }
+}
+
+impl Profile {
+    /// Notes what there is, for the frames that come from now on.
+    pub(super) fn note_birth(&mut self) {
+        self.births.note(Birth {
+            frame: self.frames.len() as u32,
+            node: self.trie.len() as u32,
+            site: self.sites.len() as u32,
+            sample: self.end(),
+        });
+    }
+
+    /// What got another name since the journal had so many ([`Frames::names`](super::Frames::names)); `None` when that
+    /// is too long ago, or ids are others.
+    pub fn renamed_since(&self, names: u64) -> Option<Renamed> {
+        let list = self.frames.journal().since(names)?;
+        let mut before = FxHashMap::default();
+        for (frame, had) in list {
+            before.entry(*frame).or_insert(*had);
+        }
+        before.retain(|frame, had| self.frames.syms()[*frame as usize] != *had);
+        let born = before.keys().min().map(|frame| self.births.of(*frame)).unwrap_or_default();
+        Some(Renamed { before, born })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_too_far_behind_is_told_so() {
+        let mut journal = Journal::default();
+        (0..MAX_RENAMES as u32 + 1).for_each(|frame| journal.note(frame, 7));
+        assert_eq!((journal.end(), journal.since(0)), (MAX_RENAMES as u64 + 1, None));
+        let half = MAX_RENAMES as u64 / 2;
+        assert_eq!(journal.since(half).map(|list| (list.len(), list[0])), Some((half as usize + 1, (half as u32, 7))));
+        assert_eq!(journal.since(journal.end()), Some(&[][..]));
+        let next = Journal::after(&journal);
+        assert_eq!((next.since(journal.end()), next.since(next.end())), (None, Some(&[][..])));
+    }
+
+    #[test]
+    fn a_birth_is_at_worst_too_early() {
+        let mut births = Births::default();
+        let birth = |frame| Birth { frame, node: 10 * frame, site: 3 * frame, sample: u64::from(frame) };
+        (1..=2 * MAX_BIRTHS as u32).for_each(|frame| births.note(birth(frame)));
+        assert!(births.0.len() <= MAX_BIRTHS);
+        for frame in [0, 1, 2, 77, 5000, 2 * MAX_BIRTHS as u32, u32::MAX] {
+            let of = births.of(frame);
+            assert!(of.frame <= frame && of.node == 10 * of.frame, "{frame}: {of:?}");
+            assert!(frame.min(2 * MAX_BIRTHS as u32) - of.frame <= 4, "{frame}: {of:?}");
+        }
+    }
+}

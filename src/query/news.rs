@@ -1,0 +1,95 @@
+//! What changed in a fold since it was last looked at: what rows, call trees and flame graphs are kept up to date by.
+
+use rustc_hash::FxHashMap;
+
+use crate::profile::{Acc, Frames};
+
+/// Changes that are worth following one by one; with more of them all is counted anew.
+const MAX: usize = 1 << 18;
+
+/// Weight that a site got or lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// 0 unless the fold is by CPU.
+    pub cpu: u16,
+    pub site: u32,
+    pub acc: Acc,
+    /// Whether it was taken out.
+    pub out: bool,
+    /// Whether it was counted under the names that its frames had before.
+    pub before: bool,
+}
+
+/// All changes since the last time.
+#[derive(Debug)]
+pub struct News {
+    /// Whether everything may be another.
+    pub anew: bool,
+    list: Vec<Change>,
+    /// The symbols that frames had before, of those that have another one now.
+    before: FxHashMap<u32, u32>,
+    /// Whether an update is in it: nobody knows the names between two of them.
+    updated: bool,
+}
+
+impl Default for News {
+    /// Nothing was looked at yet.
+    fn default() -> Self {
+        Self { anew: true, list: Vec::new(), before: FxHashMap::default(), updated: false }
+    }
+}
+
+impl News {
+    pub(super) fn none() -> Self {
+        Self { anew: false, ..Self::default() }
+    }
+
+    /// Begins an update, after which frames have other names than these.
+    pub(super) fn begin(&mut self) {
+        if std::mem::replace(&mut self.updated, true) {
+            self.all();
+        }
+    }
+
+    pub(super) fn rename(&mut self, before: FxHashMap<u32, u32>) {
+        self.before = before;
+    }
+
+    pub(super) fn note(&mut self, change: Change) {
+        if self.anew {
+            return;
+        }
+        if self.list.len() == MAX {
+            return self.all();
+        }
+        self.list.push(change);
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        !self.anew && self.list.is_empty()
+    }
+
+    /// Gives up following.
+    pub(super) fn all(&mut self) {
+        *self = Self { updated: self.updated, ..Self::default() };
+    }
+
+    /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below zero.
+    pub fn changes(&self) -> Vec<Change> {
+        let mut sums: FxHashMap<(u16, u32, bool, bool), Acc> = FxHashMap::default();
+        for change in &self.list {
+            *sums.entry((change.cpu, change.site, change.out, change.before)).or_default() += change.acc;
+        }
+        let one = |((cpu, site, out, before), acc)| Change { cpu, site, acc, out, before };
+        let mut changes: Vec<Change> = sums.into_iter().map(one).collect();
+        changes.sort_unstable_by_key(|change| change.out);
+        changes
+    }
+
+    /// The symbol of a frame as a change was counted.
+    pub fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
+        let now = frames.syms()[frame as usize];
+        if change.before && !self.before.is_empty() { self.before.get(&frame).copied().unwrap_or(now) } else { now }
+    }
+}

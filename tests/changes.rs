@@ -504,7 +504,7 @@ fn run_program(name: &str, ms: u32) -> std::process::Child {
     command.spawn().expect("spawns")
 }
 
-/// Without frame pointers stacks are one frame deep, which is said; by DWARF they are whole.
+/// Without frame pointers stacks are broken, which is said; by DWARF they are whole.
 #[test]
 fn stacks_turn_to_dwarf_while_it_runs() {
     const NAME: &str = "stacks_turn_to_dwarf_while_it_runs";

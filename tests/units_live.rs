@@ -254,7 +254,7 @@ fn whoever_takes_memory_by_new_is_named() {
     assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
 }
 
-/// Without frame pointers stacks are one frame deep, which is said; by DWARF a unit has them whole.
+/// Without frame pointers stacks are broken, which is said; by DWARF a unit has them whole.
 #[test]
 fn stacks_of_a_unit_are_taken_as_it_is_told() {
     if !allowed("stacks_of_a_unit_are_taken_as_it_is_told") {

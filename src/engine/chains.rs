@@ -19,7 +19,7 @@ pub struct Chains {
     stacks: Stacks,
     user: Vec<u64>,
     bytes: Vec<u8>,
-    /// Of each DSO's user stacks that the kernel walked, how many there were, and how many of one frame.
+    /// Of each DSO's user stacks that the kernel walked, how many there were, and how many that broke off in it.
     walked: FxHashMap<DsoId, (u32, u32)>,
     in_all: u32,
     /// Stacks that were unwound, and those whose copy was too short.
@@ -41,31 +41,31 @@ impl Chains {
     }
 
     /// Looks at a chain that the kernel walked by frame pointers. At a function's entry its caller, which a probe may
-    /// tell, is the first that had a frame.
+    /// tell, is the first that had a frame. A DSO is judged by how its own code is left: what lies behind another's,
+    /// such as where a program begins, says nothing of it.
     pub fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
         let mut user = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
         let leaf = caller.unwrap_or(leaf);
         let _ = user.next_if(|word| caller == Some(*word));
-        let map = session.user_map(sample.pid, leaf);
-        if map == MapId::UNKNOWN || session.dsos.of_map(map).kind != DsoKind::File {
-            return;
-        }
+        let mut places = session.places(sample.pid);
+        let mut dso_at = |ip: u64| places.user(ip).map(|(map, _)| session.dsos.map_of(map).dso);
+        let Some(dso) = dso_at(leaf).filter(|dso| session.dsos.get(*dso).kind == DsoKind::File) else { return };
+        let has_caller = user.peek().is_some();
         // A caller where nothing is mapped is what else the register held.
-        let is_code = |ip: u64| session.user_map(sample.pid, ip) != MapId::UNKNOWN;
-        let short = user.next().is_none_or(|caller| !is_code(caller));
-        let (all, broken) = self.walked.entry(session.dsos.map_of(map).dso).or_default();
-        (*all, *broken) = (*all + 1, *broken + u32::from(short));
+        let left = user.map(dso_at).find(|found| *found != Some(dso));
+        let broken = !has_caller || left == Some(None);
+        let walked = self.walked.entry(dso).or_default();
+        (walked.0, walked.1) = (walked.0 + 1, walked.1 + u32::from(broken));
         self.in_all += 1;
     }
 
-    /// The DSO with most stacks of those whose stacks are mostly one frame deep, and how many of them in
-    /// percent.
+    /// The DSO with most stacks of those whose stacks are mostly broken, and how many of them in percent.
     pub fn broken(&self) -> Option<(DsoId, f64)> {
         let much = |all: u32| all >= ENOUGH && all as usize * 20 >= self.in_all as usize;
-        let bad = self.walked.iter().filter(|(_, (all, short))| much(*all) && 10 * short > 6 * all);
-        let (dso, (all, short)) = bad.max_by_key(|(dso, (all, _))| (*all, **dso))?;
-        Some((*dso, 100.0 * f64::from(*short) / f64::from(*all)))
+        let bad = self.walked.iter().filter(|(_, (all, broken))| much(*all) && 10 * broken > 6 * all);
+        let (dso, (all, broken)) = bad.max_by_key(|(dso, (all, _))| (*all, **dso))?;
+        Some((*dso, 100.0 * f64::from(*broken) / f64::from(*all)))
     }
 
     /// Forgets what was walked: stacks are taken in another way from now on.
@@ -161,5 +161,41 @@ mod tests {
         let whole: Vec<u64> = words(whole).collect();
         assert_eq!(whole, [CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER, 0x500, 0x401, 0x301]);
         assert!(chains.complete(&session, &sample, 0).is_none());
+    }
+
+    #[test]
+    fn a_dso_is_judged_by_the_stacks_that_break_off_in_it() {
+        let mut session = Session::new(Origin::Recorded);
+        for (start, name) in [(0x1000, &b"/a"[..]), (0x5000, b"/b"), (0x8000, b"//anon")] {
+            let map = crate::record::kinds::Mmap {
+                pid: 5,
+                tid: 5,
+                start,
+                len: 0x1000,
+                pgoff: 0,
+                file: Default::default(),
+                prot: 5,
+                flags: 2,
+                name,
+            };
+            session.apply(&crate::record::Record::Mmap(map), 0);
+        }
+        let judged = |stacks: &[&[u64]]| {
+            let mut chains = Chains::new(Options::live());
+            for stack in stacks.iter().cycle().take(stacks.len() * ENOUGH as usize) {
+                let chain = bytes(&[&[CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER], *stack].concat());
+                chains.examine(&session, &Sample { pid: 5, chain: &chain, ..Sample::default() }, None);
+            }
+            chains.broken().map(|(dso, percent)| (session.dsos.get(dso).short.to_string(), percent.round() as u32))
+        };
+        let (whole, alone, broken): (&[u64], &[u64], &[u64]) = (&[0x1001, 0x1002], &[0x1001], &[0x1001, 0x1002, 7]);
+        assert_eq!((judged(&[whole]), judged(&[alone])), (None, Some(("a".to_owned(), 100))));
+        assert_eq!(judged(&[broken, broken, whole]), Some(("a".to_owned(), 67)));
+        assert_eq!(judged(&[broken, whole]), None, "half of them is not most");
+        // What lies behind another's code is that one's.
+        assert_eq!(judged(&[&[0x1001, 0x5001, 7]]), None);
+        assert_eq!((judged(&[&[0x5001, 7], &[0x1001, 0x5001, 7]])), Some(("b".to_owned(), 100)));
+        // Nothing is said of a JIT's code, nor of what nobody knows.
+        assert_eq!((judged(&[&[0x8001, 7]]), judged(&[&[0x9001, 7]]), judged(&[])), (None, None, None));
     }
 }

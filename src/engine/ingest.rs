@@ -44,7 +44,8 @@ pub struct Wants {
     pub lines: bool,
     /// Its events are for analysis units alone: nothing of them is kept.
     pub units_only: bool,
-    /// The addresses that each process had are shown: frames are not shared with processes that had others.
+    /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
+    /// that had others.
     pub addresses: bool,
 }
 
@@ -189,6 +190,7 @@ impl Ingest {
             core.session.learn_running();
         }
         core.session.dsos.share = !wants.addresses;
+        core.profile.keep_words(wants.addresses);
         core.session.name_hosts(&info.host_names());
         core.profile.frames.merge_by_name(info.is_of_many());
         core.divide(info);
@@ -362,7 +364,7 @@ impl Core {
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
         match chains.broken() {
             Some((dso, percent)) => Some(format!(
-                "{} has no frame pointers: {percent:.0} % of its stacks are one frame deep; --call-graph dwarf takes them whole",
+                "{} has no frame pointers: {percent:.0} % of its stacks are broken; --call-graph dwarf takes them whole",
                 self.session.dsos.get(dso).short
             )),
             None => (cut > CUT).then(|| {

@@ -212,7 +212,8 @@ fn chain(moment: &Moment, shared: &[bool], stack: NodeId) -> Chain {
     for (depth, frame) in moment.trie.walk(stack).enumerate() {
         let frame = moment.frames.get(frame);
         if frame.map == MapId::CUT {
-            // perf throws a chain away that has a marker which it does not know.
+            // perf throws a chain away that has a marker which it does not know. (A broken one ends in a 0, which is
+            // no code for anybody who reads it.)
             continue;
         }
         let (marker, cpumode) = match moment.dsos.of_map(frame.map).kind {

@@ -14,6 +14,7 @@
 //! and the session knows the way back: so a snapshot can be written from here exactly. Merging by function is done when
 //! a question is answered.
 
+mod chain;
 pub mod columns;
 mod compact;
 pub mod frames;
@@ -30,21 +31,17 @@ pub mod timeline;
 pub mod trie;
 
 use std::collections::VecDeque;
-use std::hash::Hasher;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHashMap;
 
+use chain::{Chain, fingerprint};
 use memory::Memory;
 
 use crate::event::format::Format;
 use crate::record::Sample;
-use crate::record::kinds::misc;
-use crate::record::sample::{
-    CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
-};
+use crate::session::Session;
 use crate::session::dso::Dsos;
-use crate::session::{MapId, Session};
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
@@ -57,8 +54,6 @@ pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
 
-/// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
-const MAX_DEPTH: usize = 1024;
 /// Threads whose last chain is kept; beyond this they start anew.
 const MAX_LAST: usize = 1 << 12;
 
@@ -78,9 +73,9 @@ pub struct Profile {
     /// Stacks that are held though no sample may have them.
     pub pins: Pins,
     memory: Memory,
-    /// The last chain of each thread, by tid: the next one mostly begins alike.
-    last: FxHashMap<i32, Last>,
-    scratch: Vec<Word>,
+    /// The last chain of each thread, root first, with the node of each step: the next one mostly begins alike.
+    last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
+    chain: Chain,
     births: renames::Births,
     /// Changes when ids are renumbered and everything derived from them is void.
     epoch: u64,
@@ -168,48 +163,34 @@ impl Profile {
         self.pins.hold(node)
     }
 
+    /// Takes words of chains for frames that no mapping holds, too, where they are shown as they were recorded.
+    pub fn keep_words(&mut self, keep: bool) {
+        self.chain.keeps_words = keep;
+    }
+
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
-        let generations = (session.space_generation(sample.pid), session.kernel_generation());
-        if !self.memory.is_worth_it() {
-            return self.path(session, sample, mode, generations);
-        }
-        let key = fingerprint(sample, generations.0, generations.1, mode);
+        let key = fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode);
         if let Some(node) = self.memory.get(&key) {
             return node;
         }
-        let node = self.path(session, sample, mode, generations);
+        let node = self.path(session, sample, mode);
         self.memory.insert(key, node);
         node
     }
 
     /// Walks a chain into the trie, from where it leaves the thread's last one.
-    fn path(&mut self, session: &Session, sample: &Sample<'_>, mode: u16, generations: (u32, u32)) -> NodeId {
-        self.scratch.clear();
-        words_of(sample, mode, &mut self.scratch);
-        self.scratch.reverse();
+    fn path(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
+        let frames = self.chain.frames(session.places(sample.pid), sample, mode);
         if self.last.len() > MAX_LAST {
             self.last.clear();
         }
         let last = self.last.entry(sample.tid).or_default();
-        if last.generations != generations || last.pid != sample.pid {
-            last.words.clear();
-            (last.generations, last.pid) = (generations, sample.pid);
-        }
-        let same = last.words.iter().zip(&self.scratch).take_while(|((a, _), b)| a == *b).count();
-        last.words.truncate(same);
-        let mut node = last.words.last().map_or(NodeId::ROOT, |(_, node)| *node);
-        for word in &self.scratch[same..] {
-            let map = match word.context {
-                CONTEXT_KERNEL => session.kernel_map(word.ip),
-                CONTEXT_USER => session.user_map(sample.pid, word.ip),
-                CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => MapId::GUEST,
-                CONTEXT_CUT => MapId::CUT,
-                _ => MapId::UNKNOWN,
-            };
-            let (map, ip) = session.dsos.shared(map, word.ip);
-            let frame = self.frames.intern(Frame { map, caller: word.caller, ip });
-            node = self.trie.child(node, frame);
-            last.words.push((*word, node));
+        let same = last.iter().zip(frames).take_while(|((a, _), b)| a == *b).count();
+        last.truncate(same);
+        let mut node = last.last().map_or(NodeId::ROOT, |(_, node)| *node);
+        for frame in &frames[same..] {
+            node = self.trie.child(node, self.frames.intern(*frame));
+            last.push((*frame, node));
         }
         node
     }
@@ -316,69 +297,6 @@ impl Profile {
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)
     }
-}
-
-/// An address of a chain and what it means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
-    ip: u64,
-    context: u64,
-    caller: bool,
-}
-
-/// A thread's last chain, root first, with the node of each step.
-#[derive(Debug, Default)]
-struct Last {
-    pid: i32,
-    generations: (u32, u32),
-    words: Vec<(Word, NodeId)>,
-}
-
-/// Reads a sample's place: leaf first, markers taken out. What was sampled is at the sample's own address, whatever
-/// its chain begins with: a chain may leave out the kernel, or be of a moment later than the hardware's address.
-fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
-    let own = match mode {
-        misc::USER => CONTEXT_USER,
-        misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
-        _ => CONTEXT_KERNEL,
-    };
-    out.push(Word { ip: sample.ip, context: own, caller: false });
-    let (mut context, mut caller, mut first) = (own, false, true);
-    for ip in crate::record::sample::words(sample.chain) {
-        if ip == CONTEXT_CUT {
-            out.push(Word { ip: 0, context: ip, caller: false });
-        } else if ip >= CONTEXT_MAX {
-            context = ip;
-            // The first address of each context is exact; those after it are return addresses.
-            caller = false;
-        } else if out.len() == MAX_DEPTH {
-            break;
-        } else {
-            // The chain's own word for what was sampled comes first, where it has one.
-            match first {
-                true if ip == sample.ip => out[0].context = context,
-                true if context == own => {}
-                _ => out.push(Word { ip, context, caller }),
-            }
-            caller = true;
-        }
-        first &= ip >= CONTEXT_MAX;
-    }
-}
-
-/// Two independent hashes of a sample's place and of what its addresses mean; equal pairs are taken as
-/// equal places (a chance of 2^-100 for a million of them).
-fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (u64, u64) {
-    let mut one = FxHasher::default();
-    one.write_u64(u64::from(space) << 32 | u64::from(kernel));
-    one.write_u16(mode);
-    let mut two = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(space);
-    for word in std::iter::once(sample.ip).chain(crate::record::sample::words(sample.chain)) {
-        one.write_u64(word);
-        two = (two ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        two ^= two >> 32;
-    }
-    (one.finish(), two)
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! Samples by hand: what is kept of them, where, and in how many bytes.
 
 use super::*;
+use crate::record::kinds::misc;
+use crate::record::sample::{
+    CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
+};
+use crate::session::MapId;
 use crate::session::Origin;
 
 fn chain(words: &[u64]) -> Vec<u8> {
@@ -152,74 +157,6 @@ fn each_context_has_its_own_addresses() {
     assert_eq!(of(&mut p, &s, misc::GUEST_USER, &[0x1001]), [MapId::GUEST]);
     assert_eq!(of(&mut p, &s, misc::USER, &[0x9001]), [MapId::UNKNOWN], "nothing is mapped there");
     assert_eq!(of(&mut p, &s, misc::USER, &[]), [user], "without a chain its address is all");
-}
-
-#[test]
-fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
-    let callers = |words: &[u64]| {
-        let mut out = Vec::new();
-        let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or(9);
-        words_of(&Sample { ip, chain: &chain(words), ..Sample::default() }, misc::USER, &mut out);
-        out.into_iter().map(|word| (word.ip, word.caller)).collect::<Vec<_>>()
-    };
-    assert_eq!(callers(&[1, 2, CONTEXT_KERNEL, 3, 4]), [(1, false), (2, true), (3, false), (4, true)]);
-    assert_eq!(callers(&[1, CONTEXT_CUT, 2]), [(1, false), (0, false), (2, true)]);
-    let deep: Vec<u64> = (1..=MAX_DEPTH as u64 + 5).collect();
-    assert_eq!(callers(&deep).len(), MAX_DEPTH);
-    assert_eq!(callers(&deep).last(), Some(&(MAX_DEPTH as u64, true)));
-    assert_eq!(callers(&[CONTEXT_MAX - 1, CONTEXT_MAX, 7]), [(CONTEXT_MAX - 1, false), (7, false)]);
-}
-
-#[test]
-fn both_halves_of_a_fingerprint_tell_long_chains_apart() {
-    let mut seen = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
-    let mut random = 7u64;
-    for n in 0..2000 {
-        let words = std::iter::repeat_with(|| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            random >> 20
-        });
-        let chain = chain(&words.take(1 + n % 30).collect::<Vec<_>>());
-        let print = fingerprint(&Sample { chain: &chain, ..Sample::default() }, 1, 1, misc::USER);
-        assert!(seen.0.insert(print.0) && seen.1.insert(print.1), "{n}");
-    }
-}
-
-#[test]
-fn what_was_sampled_is_at_the_samples_own_address() {
-    let of = |mode, words: &[u64]| {
-        let mut out = Vec::new();
-        words_of(&Sample { ip: 50, chain: &chain(words), ..Sample::default() }, mode, &mut out);
-        out.into_iter().map(|word| (word.ip, word.context, word.caller)).collect::<Vec<_>>()
-    };
-    let (kernel, user) = ((50, CONTEXT_KERNEL, false), (50, CONTEXT_USER, false));
-    assert_eq!(of(misc::KERNEL, &[]), [kernel]);
-    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER]), [kernel]);
-    // The kernel was left out of the chain.
-    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, 7, 8]), [kernel, (7, CONTEXT_USER, false), (8, CONTEXT_USER, true)]);
-    assert_eq!(of(misc::KERNEL, &[CONTEXT_USER, CONTEXT_CUT]), [kernel, (0, CONTEXT_CUT, false)]);
-    // The chain was taken a few instructions later than the hardware's address.
-    assert_eq!(of(misc::USER, &[CONTEXT_USER, 53, 8]), [user, (8, CONTEXT_USER, true)]);
-    // A mode that tells nothing.
-    assert_eq!(of(0, &[CONTEXT_USER, 50, 8]), [user, (8, CONTEXT_USER, true)]);
-}
-
-#[test]
-fn fingerprints_tell_everything_apart_that_matters() {
-    let words =
-        [(1, chain(&[1, 2])), (1, chain(&[2, 1])), (1, chain(&[1, 2, 0])), (1, chain(&[1, 3])), (2, chain(&[1, 3]))];
-    let mut seen = std::collections::BTreeSet::new();
-    let mut halves = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
-    for (ip, chain) in &words {
-        let sample = Sample { ip: *ip, chain, ..Sample::default() };
-        for (space, kernel, mode) in [(1, 0, 2), (0, 1, 2), (2, 0, 2), (0, 0, 2), (1, 0, 1), (3, 0, 2), (0, 3, 2)] {
-            let print = fingerprint(&sample, space, kernel, mode);
-            assert!(seen.insert(print), "{sample:?} {space} {kernel} {mode}");
-            halves.0.insert(print.0);
-            halves.1.insert((print.1, space));
-        }
-    }
-    assert_eq!((seen.len(), halves.0.len(), halves.1.len()), (35, 35, 20));
 }
 
 #[test]

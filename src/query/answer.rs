@@ -96,7 +96,7 @@ pub struct Cost {
     pub sampling_percent: f64,
 }
 
-/// A DSO whose user stacks are mostly one frame deep: it has no frame pointers.
+/// A DSO whose user stacks are mostly broken: it has no frame pointers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broken {
     pub dso: Arc<str>,

@@ -25,7 +25,7 @@ pub enum DsoKind {
     File,
     /// Executable memory without a file: a JIT's.
     Anon,
-    /// Nothing: here a stack that was copied in part is cut off.
+    /// Nothing: here a stack ends that went on, as it was copied in part or is broken.
     Cut,
 }
 
@@ -87,13 +87,13 @@ impl Default for Dsos {
             build_ids: HashMap::new(),
             dumps: HashMap::new(),
         };
-        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]"] {
+        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]", "[broken]"] {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
             dsos.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true);
         }
         dsos.list[0].kind = DsoKind::Unknown;
         dsos.list[2].kind = DsoKind::Guest;
-        dsos.list[3].kind = DsoKind::Cut;
+        (dsos.list[3].kind, dsos.list[4].kind) = (DsoKind::Cut, DsoKind::Cut);
         dsos
     }
 }

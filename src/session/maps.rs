@@ -17,8 +17,10 @@ impl MapId {
     pub const GUEST: Self = Self(2);
     /// What would come before a stack that was copied in part.
     pub const CUT: Self = Self(3);
+    /// What comes before a stack of which the next word is no address of code.
+    pub const BROKEN: Self = Self(4);
     /// How many of them are always there.
-    const FIXED: usize = 4;
+    const FIXED: usize = 5;
 }
 
 /// A mapping of a DSO.
@@ -133,7 +135,7 @@ mod tests {
         let other = maps.id(map(0x7000, 0x1000), |_, _| false);
         let twice = maps.id(map(0x9000, 0), |_, first| first == a);
         assert_eq!([a, b, other, twice].map(|id| maps.stand_in(id)), [a, a, other, twice]);
-        let stands_for_others: Vec<bool> = (0..8).map(|id| id == a.0).collect();
+        let stands_for_others: Vec<bool> = (0..MapId::FIXED as u32 + 4).map(|id| id == a.0).collect();
         assert_eq!(maps.shared(), stands_for_others);
         let mut used = maps.none_used();
         used[b.0 as usize] = true;

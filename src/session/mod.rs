@@ -8,6 +8,7 @@ pub mod log;
 pub mod machine;
 pub mod maps;
 pub mod marks;
+mod places;
 pub mod space;
 mod tasks;
 
@@ -28,6 +29,7 @@ use log::Fork;
 pub use log::{Side, SideLog};
 pub use maps::MapId;
 pub use marks::TimeMark;
+pub use places::Places;
 use space::Space;
 use tasks::Tasks;
 pub use tasks::{Task, TaskId};
@@ -418,6 +420,12 @@ impl Session {
     /// that share them: part of the key under which resolved call chains are remembered.
     pub fn space_generation(&self, pid: i32) -> u32 {
         self.here().spaces.get(&pid).map_or(0, Space::generation)
+    }
+
+    /// Where addresses of a process and of its kernel lie now.
+    pub fn places(&self, pid: i32) -> Places<'_> {
+        let here = self.here();
+        Places::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
     }
 
     /// The mapping that holds a user address of a process.

@@ -1,5 +1,6 @@
 //! One address space: which mapping holds an address. Copies are cheap, as forks make many.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::MapId;
@@ -52,8 +53,27 @@ impl Space {
         self.generation
     }
 
+    /// Whether no mapping is known.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
+    }
+
     pub fn find(&self, ip: u64) -> Option<MapId> {
-        find(&self.entries, ip).or_else(|| find(self.before.as_ref()?, ip))
+        self.around(ip).1
+    }
+
+    /// What holds an address, and addresses around it of which the same is true.
+    pub fn around(&self, ip: u64) -> (Range<u64>, Option<MapId>) {
+        let after = self.entries.partition_point(|e| e.start <= ip);
+        let below = after.checked_sub(1).map(|i| self.entries[i]);
+        match (below, &self.before) {
+            (Some(entry), _) if ip < entry.end => (entry.start..entry.end, Some(entry.map)),
+            (_, Some(before)) => (ip..ip, find(before, ip)),
+            (below, None) => {
+                let next = self.entries.get(after).map_or(u64::MAX, |e| e.start);
+                (below.map_or(0, |e| e.end)..next, None)
+            }
+        }
     }
 
     /// The mappings, each once, in address order.
@@ -107,6 +127,9 @@ mod tests {
             }
             for (ip, want) in painted.iter().enumerate() {
                 prop_assert_eq!(space.find(ip as u64), *want);
+                let (range, map) = space.around(ip as u64);
+                prop_assert!(range.contains(&(ip as u64)) && map == *want);
+                prop_assert!((range.start..range.end.min(160)).all(|near| painted[near as usize] == *want));
             }
             prop_assert_eq!(space.generation(), maps.len().saturating_sub(1) as u32);
             // What a newer one lies in the middle of is on both sides of it.
@@ -138,6 +161,8 @@ mod tests {
         new.settle(8);
         assert_eq!(found(&new), [None, None, None, None, Some(9), Some(9), None]);
         assert_eq!((new.is_in_exec(), new.before().count(), new.generation()), (false, 0, 8));
+        assert_eq!([&old, &new, &Space::after_exec(Some(&old), 9)].map(Space::is_empty), [false; 3]);
+        assert_eq!([Space::empty(1), Space::after_exec(Some(&Space::empty(1)), 2)].map(|s| s.is_empty()), [true; 2]);
         assert!(new.is_new(0x3800) && !new.is_new(0x1000));
         assert!(!Space::after_exec(None, 1).is_in_exec());
     }

@@ -52,12 +52,8 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     for line in lines {
         all += 1;
         match script::line(line) {
-            _ if line[0] == b'\t' => {
-                let (mut names, mut batch) = (Names::default(), Batch::default());
-                if script::frame(line, &mut names, &mut batch).is_some() {
-                    return true;
-                }
-            }
+            _ if line[0] == b'\t' && script::frame(line).is_some() => return true,
+            _ if line[0] == b'\t' => {}
             script::Line::Record => return true,
             script::Line::Sample(header) if header.time > 0 && !header.event.is_empty() && header.tid >= 0 => {
                 return true;
@@ -248,7 +244,7 @@ impl TextSource {
                     self.close(open.take(), batch);
                     let after = if header.frame.is_some() { After::Frame } else { After::Nothing };
                     let sample = script::sample(&header, &mut self.names, batch);
-                    *open = Some(Open { sample, bare: header.is_bare.then_some(self.number) });
+                    *open = Some(Open::new(sample, header.is_bare.then_some(self.number)));
                     return after;
                 }
                 script::Line::Record => {
@@ -261,12 +257,11 @@ impl TextSource {
         if is_behind_tab && after == After::Record {
             return after;
         }
-        match (is_behind_tab || takes_frames).then(|| script::frame(line, &mut self.names, batch)).flatten() {
-            Some(id) => {
+        match (is_behind_tab || takes_frames).then(|| script::frame(line)).flatten() {
+            Some(frame) => {
                 let names = &mut self.names;
-                let open = open.get_or_insert_with(|| Open { sample: script::anonymous(names, batch), bare: None });
-                batch.stack_frames.push(id);
-                open.sample.frames.end = batch.stack_frames.len() as u32;
+                let open = open.get_or_insert_with(|| Open::new(script::anonymous(names, batch), None));
+                open.take(&frame, names, batch);
                 return if is_behind_tab { After::Chain } else { After::Frame };
             }
             // A source's line.
@@ -279,7 +274,7 @@ impl TextSource {
     /// A sample that has all its frames.
     fn close(&mut self, open: Option<Open>, batch: &mut Batch) {
         match open {
-            Some(Open { sample, bare: Some(number) }) if sample.frames.is_empty() && !self.is_bare => {
+            Some(Open { sample, bare: Some(number), .. }) if sample.frames.is_empty() && !self.is_bare => {
                 self.bad += 1;
                 self.first_bad.get_or_insert(number);
             }
@@ -297,6 +292,28 @@ struct Open {
     sample: NamedSample,
     /// The number of its line, where only frames prove it a sample.
     bare: Option<u64>,
+    /// Whether a user's frame has come, behind which there are its callers.
+    in_user: bool,
+    /// Whether what comes is no frame any more.
+    broken: bool,
+}
+
+impl Open {
+    fn new(sample: NamedSample, bare: Option<u64>) -> Self {
+        Self { sample, bare, in_user: false, broken: false }
+    }
+
+    /// Takes the next frame; a caller where no code is ends the stack, as it does in a recording.
+    fn take(&mut self, frame: &script::Frame<'_>, names: &mut Names, batch: &mut Batch) {
+        if self.broken {
+            return;
+        }
+        self.broken = self.in_user && frame.is_nowhere();
+        self.in_user = frame.is_user();
+        let id = if self.broken { script::broken(names, batch) } else { frame.id(names, batch) };
+        batch.stack_frames.push(id);
+        self.sample.frames.end = batch.stack_frames.len() as u32;
+    }
 }
 
 /// What a line of `perf script` stands below.
@@ -410,6 +427,30 @@ a 7 [000] 3.000000: sched:sched_switch: prev_comm=a (x)
         assert_eq!(got[0].4[1..], ["elf_load(int, char const*)@[kernel.kallsyms]", "burn_alpha@/tmp/w/spin"]);
         assert_eq!((&*got[1].0, got[1].1, got[1].3, got[1].4.len()), (":12", 1, 1_500_000_000, 1));
         assert_eq!((got[2].1, got[2].4.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_caller_where_no_code_is_ends_the_stack() {
+        let text = "\
+a 1  1.5: cycles:
+\tffffffff8175328f f ([kernel.kallsyms])
+\t            7fff [unknown] ([unknown])
+\t            1224 g (/a)
+\t            7ffe [unknown] ([unknown])
+\t            1225 h (/a)
+\t               0 [unknown] ([unknown])
+
+a 1  1.6: cycles:
+\t            1224 g (/a)
+\t            1225 [unknown] (/a)
+\t            7fff [unknown]
+\t            7ffe [unknown] ([unknown])
+
+";
+        let got = read(text);
+        assert_eq!(got[0].4, ["[broken]@[broken]", "g@/a", "[unknown]@[unknown]", "f@[kernel.kallsyms]"]);
+        // What stands in no parentheses may be anywhere.
+        assert_eq!(got[1].4, ["[broken]@[broken]", "[unknown]@[unknown]", "[unknown]@/a", "g@/a"]);
     }
 
     #[test]

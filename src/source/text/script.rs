@@ -277,7 +277,8 @@ fn is_frame(text: &[u8]) -> bool {
 /// The sample that a first line begins.
 pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
-    if let Some(id) = header.frame.and_then(|text| frame(text, names, batch)) {
+    if let Some(frame) = header.frame.and_then(frame) {
+        let id = frame.id(names, batch);
         batch.stack_frames.push(id);
     }
     let frames = from..batch.stack_frames.len() as u32;
@@ -302,32 +303,68 @@ pub fn anonymous(names: &mut Names, batch: &mut Batch) -> NamedSample {
     sample(&BARE, names, batch)
 }
 
-/// Takes in a frame's line, `ip [sym[+0xoff]] [(dso)]`; `None` when it is none.
-pub fn frame(line: &[u8], names: &mut Names, batch: &mut Batch) -> Option<u32> {
+/// A frame's line, `ip [sym[+0xoff]] [(dso)]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The whole of it.
+    text: &'a [u8],
+    ip: u64,
+    name: &'a [u8],
+    /// What stands in parentheses.
+    dso: Option<&'a [u8]>,
+}
+
+const UNKNOWN: &[u8] = b"[unknown]";
+const BROKEN: &str = "[broken]";
+
+/// Reads a frame's line; `None` when it is none.
+pub fn frame(line: &[u8]) -> Option<Frame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
     let ip = u64::from_str_radix(std::str::from_utf8(&text[..end]).ok()?, 16).ok()?;
     let rest = text[end..].trim_ascii();
     let (name, dso) = match matching_paren(rest) {
-        Some(open) => (rest[..open].trim_ascii(), &rest[open + 1..rest.len() - 1]),
-        None if ip >= KERNEL => (rest, &b"[kernel.kallsyms]"[..]),
-        None => (rest, &b"[unknown]"[..]),
+        Some(open) => (rest[..open].trim_ascii(), Some(&rest[open + 1..rest.len() - 1])),
+        None => (rest, None),
     };
-    let name = if name.is_empty() { b"[unknown]" } else { name };
+    let name = if name.is_empty() { UNKNOWN } else { name };
     let plus = name.windows(3).rposition(|w| w == b"+0x");
     let name = match plus {
         Some(at) if name[at + 3..].iter().all(u8::is_ascii_hexdigit) => &name[..at],
         _ => name,
     };
-    if name == b"[unknown]" {
-        // Unknown addresses are told apart, as perf does.
-        return Some(names.frame(text, batch, || describe(name, dso, ip, true)));
+    Some(Frame { text, ip, name, dso })
+}
+
+impl Frame<'_> {
+    pub fn is_user(&self) -> bool {
+        self.ip < KERNEL
     }
-    let mut key = Vec::with_capacity(name.len() + dso.len() + 1);
-    key.extend_from_slice(name);
-    key.push(0);
-    key.extend_from_slice(dso);
-    Some(names.frame(&key, batch, || describe(name, dso, ip, false)))
+
+    /// Whether it is a user address where perf knows of no code.
+    pub fn is_nowhere(&self) -> bool {
+        self.is_user() && self.name == UNKNOWN && self.dso == Some(UNKNOWN)
+    }
+
+    /// Takes it in.
+    pub fn id(&self, names: &mut Names, batch: &mut Batch) -> u32 {
+        let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
+        if self.name == UNKNOWN {
+            // Unknown addresses are told apart, as perf does.
+            return names.frame(self.text, batch, || describe(self.name, dso, self.ip, true));
+        }
+        let mut key = Vec::with_capacity(self.name.len() + dso.len() + 1);
+        key.extend_from_slice(self.name);
+        key.push(0);
+        key.extend_from_slice(dso);
+        names.frame(&key, batch, || describe(self.name, dso, self.ip, false))
+    }
+}
+
+/// What stands for all that is behind the last code of a broken stack.
+pub fn broken(names: &mut Names, batch: &mut Batch) -> u32 {
+    let named = NamedFrame { name: BROKEN.into(), dso: BROKEN.into(), kind: DsoKind::Cut, ip: None };
+    names.frame(BROKEN.as_bytes(), batch, || named)
 }
 
 /// Where kernels of 64 bits begin.
@@ -474,7 +511,7 @@ mod tests {
         let mut names = Names::default();
         for text in ["\t 153e0 update", "\tffffffff81b9764c f(int)+0xc", "\t 153e0", "\t 1 f(int)", "\t 2 g (inlined)"]
         {
-            assert!(frame(text.as_bytes(), &mut names, &mut batch).is_some(), "{text}");
+            frame(text.as_bytes()).expect(text).id(&mut names, &mut batch);
         }
         let got: Vec<(&str, &str)> = batch.names.iter().map(|n| (&*n.name, &*n.dso)).collect();
         let want = [
@@ -491,8 +528,9 @@ mod tests {
     fn a_deleted_file_keeps_its_parentheses() {
         let mut batch = Batch::default();
         let mut names = Names::default();
-        assert_eq!(frame(b"\t 12 f(int)+0x3 (/tmp/a (deleted))", &mut names, &mut batch), Some(0));
+        let known = frame(b"\t 12 f(int)+0x3 (/tmp/a (deleted))").expect("a frame");
+        assert_eq!(known.id(&mut names, &mut batch), 0);
         assert_eq!((&*batch.names[0].name, &*batch.names[0].dso), ("f(int)", "/tmp/a (deleted)"));
-        assert_eq!(frame(b"\tnonsense", &mut names, &mut batch), None);
+        assert_eq!(frame(b"\tnonsense"), None);
     }
 }

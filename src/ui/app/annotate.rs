@@ -125,10 +125,8 @@ impl App {
         let way = self.answer.events.get(self.event)?.meter.as_ref()?.state.chains;
         match (way, &self.answer.broken) {
             (CallGraph::Fp, Some(broken)) => {
-                let text = format!(
-                    "{} has no frame pointers: {:.0} % of its stacks are one frame deep",
-                    broken.dso, broken.percent
-                );
+                let text =
+                    format!("{} has no frame pointers: {:.0} % of its stacks are broken", broken.dso, broken.percent);
                 Some((text, "  U unwinds by DWARF"))
             }
             (CallGraph::Dwarf(size), _) if self.answer.cut_percent > SHORT && size < MAX_STACK => {

@@ -9,9 +9,10 @@ use crate::query::annotate::{self, Hits};
 use crate::query::answer::Line;
 use crate::query::blocks::{self, Flame, FlameSpec};
 use crate::query::diff::Side;
-use crate::query::flame::{Edit, FlameTree, Stacks};
+use crate::query::flame::{FlameTree, Stacks};
 use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
 use crate::query::judge::Judge;
+use crate::query::news::News;
 use crate::query::standing::Standing;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::{Age, Baseline, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
@@ -27,8 +28,9 @@ pub struct View {
     then: Option<(bool, Fold)>,
     then_rows: Standing,
     shown: Option<Shown>,
-    /// The tree of the flame graph, and the edits that made it.
-    flame: Option<(Vec<Edit>, FlameTree)>,
+    flame: Option<FlameTree>,
+    /// Changes when inlined functions are shown, or are not.
+    inlines: u64,
     /// What maps of time are made from, where that is not what the rest is made from.
     heat: Option<Fold>,
     /// What of a map is lit.
@@ -93,7 +95,7 @@ impl View {
         if !news.is_empty() {
             self.shown = None;
         }
-        self.rows.follow(data, &news);
+        self.follow(data, question, &news);
         let other = self.other.take();
         let old = question.baseline.as_ref().and_then(|baseline| {
             let data = match (&other, baseline.other) {
@@ -134,9 +136,9 @@ impl View {
         let mut parts = Parts { total: fold.total(), sides, ..Parts::default() };
         match &question.flame {
             Some(spec) => {
-                let kept = self.flame.take().filter(|(edits, _)| *edits == spec.edits);
-                let (flame, kept) = work.flame(kept, spec);
-                (parts.flame, self.flame) = (Some(Arc::new(flame)), Some(kept));
+                let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
+                parts.flame = Some(Arc::new(blocks::layout(&tree, spec)));
+                self.flame = Some(tree);
             }
             None => {
                 let shown = self.shown.take().unwrap_or_else(|| work.table(&mut self.rows, &mut self.then_rows));
@@ -149,6 +151,28 @@ impl View {
         self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
         (self.fold, self.other) = (Some(fold), other);
         parts
+    }
+
+    /// Brings up to date what is looked at, and forgets what else is of older samples.
+    fn follow(&mut self, data: Data<'_>, question: &Question, news: &News) {
+        let inlines = data.profile.frames.inlines();
+        let renamed = std::mem::replace(&mut self.inlines, inlines) != inlines;
+        let edits = question.flame.as_ref().map(|spec| &spec.edits[..]);
+        self.flame = self.flame.take().filter(|tree| Some(tree.edits()) == edits && !renamed);
+        if let Some(tree) = &mut self.flame
+            && !news.is_empty()
+        {
+            match tree.can_follow() && !news.anew {
+                true => tree.follow(data, news),
+                false => self.flame = None,
+            }
+        }
+        let table = question.flame.is_none() && question.heat.is_none();
+        if table {
+            self.rows.follow(data, news);
+        } else if !news.is_empty() {
+            self.rows = Standing::default();
+        }
     }
 
     /// A map of time.
@@ -275,18 +299,14 @@ struct Old<'a> {
 }
 
 impl Work<'_> {
-    fn flame(&self, kept: Option<(Vec<Edit>, FlameTree)>, spec: &FlameSpec) -> (Flame, (Vec<Edit>, FlameTree)) {
-        let kept = kept.unwrap_or_else(|| {
-            let tree = match &self.old {
-                None => FlameTree::build(self.data, self.fold, &spec.edits),
-                Some(old) => {
-                    let new = Stacks { data: self.data, fold: self.fold, side: old.new };
-                    FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
-                }
-            };
-            (spec.edits.clone(), tree)
-        });
-        (blocks::layout(&kept.1, spec), kept)
+    fn flame(&self, spec: &FlameSpec) -> FlameTree {
+        match &self.old {
+            None => FlameTree::build(self.data, self.fold, &spec.edits),
+            Some(old) => {
+                let new = Stacks { data: self.data, fold: self.fold, side: old.new };
+                FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
+            }
+        }
     }
 
     fn table(&self, rows: &mut Standing, then_rows: &mut Standing) -> Shown {

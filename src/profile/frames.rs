@@ -111,7 +111,7 @@ pub struct Frames {
     asked: usize,
     /// Which got another symbol.
     journal: Journal,
-    /// Changes when inlined functions are others.
+    /// Changes when inlined functions are shown, or are not, or are all sought again.
     inlines: u64,
     /// The functions that were inlined where a frame is, outermost first; only frames that have some.
     inlined: FxHashMap<u32, Box<[u32]>>,
@@ -183,7 +183,7 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// How many frames that had a symbol have got another one.
+    /// How many frames that had a name have got another one, or other inlined functions.
     pub fn names(&self) -> u64 {
         self.journal.end()
     }
@@ -192,7 +192,7 @@ impl Frames {
         &self.journal
     }
 
-    /// Changes when other functions are inlined somewhere.
+    /// Changes when inlined functions are shown, or are not, or are all sought again.
     pub fn inlines(&self) -> u64 {
         self.inlines
     }
@@ -247,7 +247,7 @@ impl Frames {
         let before = std::mem::replace(slot, id.0);
         // What had none was never counted under it.
         if before != id.0 && before != NONE {
-            self.journal.note(frame.0, before);
+            self.journal.note(frame.0, before, None);
         }
     }
 
@@ -319,6 +319,11 @@ impl Frames {
         self.inlined.get(&frame).map_or(&[], |list| list)
     }
 
+    /// The same of a frame that had others before.
+    pub fn shown_inlined<'a>(&self, list: &'a [u32]) -> &'a [u32] {
+        if self.hide_inlined { &[] } else { list }
+    }
+
     /// Where in the source a frame is, innermost.
     pub fn line(&self, frame: FrameId) -> Option<&Line> {
         self.lines.get(&frame.0)
@@ -355,8 +360,8 @@ impl Frames {
         if list.is_empty() || self.inlined.get(&frame.0) == Some(&list) {
             return;
         }
-        self.inlined.insert(frame.0, list);
-        self.inlines += 1;
+        let before = self.inlined.insert(frame.0, list).unwrap_or_default();
+        self.journal.note(frame.0, self.sym[frame.0 as usize], Some(before));
     }
 
     /// A symbol of its own, marked as perf does.

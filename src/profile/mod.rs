@@ -48,7 +48,7 @@ pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub use pins::{Pin, Pins};
-pub use renames::{Birth, Renamed};
+pub use renames::{Birth, Had, Renamed};
 pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;

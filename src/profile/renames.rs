@@ -1,4 +1,4 @@
-//! The journal of names: which frames got another symbol, and since when they can be in a stack. What is kept up to date
+//! The journal of names: which frames got another symbol or other inlined functions, and since when they can be in a stack. What is kept up to date
 //! by names looks again only at what came since then.
 
 use rustc_hash::FxHashMap;
@@ -6,24 +6,32 @@ use rustc_hash::FxHashMap;
 use super::{NodeId, Profile, SiteId};
 
 /// Renames that are kept; who is further behind looks at everything again.
-const MAX_RENAMES: usize = 1 << 18;
+const MAX_RENAMES: usize = 1 << 17;
 /// Births that are kept.
 const MAX_BIRTHS: usize = 1 << 12;
 
-/// Frames that got another symbol, with the one that they had, and how many were forgotten before them.
+/// What a frame had before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Had {
+    pub sym: u32,
+    /// The functions that were inlined there, where those are others now.
+    pub inlined: Option<Box<[u32]>>,
+}
+
+/// Frames that got other names, with what they had, and how many were forgotten before them.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    list: Vec<(u32, u32)>,
+    list: Vec<(u32, Had)>,
     forgotten: u64,
 }
 
 impl Journal {
-    pub(super) fn note(&mut self, frame: u32, before: u32) {
+    pub(super) fn note(&mut self, frame: u32, sym: u32, inlined: Option<Box<[u32]>>) {
         if self.list.len() == MAX_RENAMES {
             self.list.drain(..MAX_RENAMES / 2);
             self.forgotten += MAX_RENAMES as u64 / 2;
         }
-        self.list.push((frame, before));
+        self.list.push((frame, Had { sym, inlined }));
     }
 
     /// Goes on after another journal, of which nothing is known any more.
@@ -36,7 +44,7 @@ impl Journal {
         self.forgotten + self.list.len() as u64
     }
 
-    fn since(&self, names: u64) -> Option<&[(u32, u32)]> {
+    fn since(&self, names: u64) -> Option<&[(u32, Had)]> {
         self.list.get(usize::try_from(names.checked_sub(self.forgotten)?).ok()?..)
     }
 }
@@ -79,8 +87,8 @@ impl Births {
 /// What got another name since a moment.
 #[derive(Debug, Default)]
 pub struct Renamed {
-    /// The symbol that each frame had.
-    pub before: FxHashMap<u32, u32>,
+    /// What each frame had.
+    pub before: FxHashMap<u32, Had>,
     /// No stack, site or sample before these has one of them.
     pub born: Birth,
 }
@@ -120,11 +128,12 @@ impl Profile {
     /// is too long ago, or ids are others.
     pub fn renamed_since(&self, names: u64) -> Option<Renamed> {
         let list = self.frames.journal().since(names)?;
-        let mut before = FxHashMap::default();
+        let mut before: FxHashMap<u32, Had> = FxHashMap::default();
         for (frame, had) in list {
-            before.entry(*frame).or_insert(*had);
+            let first = before.entry(*frame).or_insert_with(|| Had { sym: had.sym, inlined: None });
+            first.inlined = first.inlined.take().or_else(|| had.inlined.clone());
         }
-        before.retain(|frame, had| self.frames.syms()[*frame as usize] != *had);
+        before.retain(|frame, had| had.inlined.is_some() || self.frames.syms()[*frame as usize] != had.sym);
         let born = before.keys().min().map(|frame| self.births.of(*frame)).unwrap_or_default();
         Some(Renamed { before, born })
     }
@@ -137,10 +146,14 @@ mod tests {
     #[test]
     fn who_is_too_far_behind_is_told_so() {
         let mut journal = Journal::default();
-        (0..MAX_RENAMES as u32 + 1).for_each(|frame| journal.note(frame, 7));
+        (0..MAX_RENAMES as u32 + 1).for_each(|frame| journal.note(frame, 7, None));
+        let had = Had { sym: 7, inlined: None };
         assert_eq!((journal.end(), journal.since(0)), (MAX_RENAMES as u64 + 1, None));
         let half = MAX_RENAMES as u64 / 2;
-        assert_eq!(journal.since(half).map(|list| (list.len(), list[0])), Some((half as usize + 1, (half as u32, 7))));
+        assert_eq!(
+            journal.since(half).map(|list| (list.len(), list[0].clone())),
+            Some((half as usize + 1, (half as u32, had)))
+        );
         assert_eq!(journal.since(journal.end()), Some(&[][..]));
         let next = Journal::after(&journal);
         assert_eq!((next.since(journal.end()), next.since(next.end())), (None, Some(&[][..])));

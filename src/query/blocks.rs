@@ -140,14 +140,15 @@ struct Layout<'a> {
 /// Lays a tree out.
 pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
     let pattern = spec.find.as_ref().and_then(|text| pattern(text).ok());
-    let matches: Vec<bool> = tree.names.iter().map(|n| pattern.as_ref().is_some_and(|p| p.is_match(&n.text))).collect();
-    let mut l = Layout { tree, spec, matches, slots: vec![u32::MAX; tree.names.len()], out: Flame::default() };
+    let matches: Vec<bool> =
+        tree.names().iter().map(|n| pattern.as_ref().is_some_and(|p| p.is_match(&n.text))).collect();
+    let mut l = Layout { tree, spec, matches, slots: vec![u32::MAX; tree.names().len()], out: Flame::default() };
     (l.out.versus, l.out.scale, l.out.sides) = (tree.per(), tree.scale(), tree.seconds());
     if tree.is_empty() {
         return l.out;
     }
     l.out.total = tree.total(0);
-    l.out.frames = tree.len() - 1;
+    l.out.frames = tree.frames();
     if pattern.is_some() {
         l.out.found = Some(tree.share(&l.matches));
     }
@@ -168,7 +169,7 @@ impl<'a> Layout<'a> {
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
             let groups = self.expand(&base, step);
-            let Some(next) = groups.into_iter().find(|g| *self.tree.names[g.name as usize].text == **name) else {
+            let Some(next) = groups.into_iter().find(|g| *self.tree.names()[g.name as usize].text == **name) else {
                 break;
             };
             spot = self.put(&next, base.total, spot, row);
@@ -189,7 +190,7 @@ impl<'a> Layout<'a> {
     /// Draws a group as a block; `at` is what it stands on and where. Returns its own spot.
     fn put(&mut self, group: &Group<'a>, parent: Both, at: Spot, row: i32) -> Spot {
         let tree = self.tree;
-        let name = &tree.names[group.name as usize];
+        let name = &tree.names()[group.name as usize];
         let block = Block {
             id: self.id(at.block, (&name.text, &name.dso), row),
             row,
@@ -305,6 +306,7 @@ impl<'a> Layout<'a> {
                 lists.push(Vec::new());
             }
             let group = &mut groups[*slot as usize];
+            group.class = group.class.min(tree.class(node));
             group.total += through;
             group.own += own;
             lists[*slot as usize].push((node, through));
@@ -319,7 +321,7 @@ impl<'a> Layout<'a> {
                 }
             }
             Step::Callees => {
-                tree.children(node).iter().for_each(|c| put(slots, *c, tree.total(*c), tree.own(*c)));
+                tree.children(node).for_each(|c| put(slots, c, tree.total(c), tree.own(c)));
             }
         };
         match &group.members {
@@ -330,9 +332,10 @@ impl<'a> Layout<'a> {
         groups.iter_mut().zip(lists).for_each(|(group, list)| group.members = Members::List(list));
         groups.iter().for_each(|g| self.slots[g.name as usize] = u32::MAX);
         if self.spec.by_weight {
-            groups.sort_by_key(|g| (std::cmp::Reverse(tree.width(g.total)), tree.rank(g.name)));
+            let width = |g: &Group<'_>| tree.width(g.total);
+            groups.sort_by(|a, b| width(b).cmp(&width(a)).then_with(|| tree.by_name(a.name, b.name)));
         } else {
-            groups.sort_by_key(|g| tree.rank(g.name));
+            groups.sort_by(|a, b| tree.by_name(a.name, b.name));
         }
         groups
     }
@@ -355,12 +358,12 @@ impl<'a> Layout<'a> {
     fn sandwich(&mut self, text: &str) {
         let Ok(pattern) = pattern(text) else { return };
         let tree = self.tree;
-        let is: Vec<bool> = tree.names.iter().map(|n| pattern.is_match(&n.text)).collect();
+        let is: Vec<bool> = tree.names().iter().map(|n| pattern.is_match(&n.text)).collect();
         let mut inside = vec![false; tree.len()];
         let mut members = Vec::new();
         for n in 1..tree.len() as u32 {
             let (up, own) = (inside[tree.parent(n) as usize], is[tree.name(n) as usize] && tree.parent(n) != 0);
-            if own && !up {
+            if own && !up && !tree.total(n).is_zero() {
                 members.push((n, tree.total(n)));
             }
             inside[n as usize] = up || own;
@@ -370,10 +373,13 @@ impl<'a> Layout<'a> {
         }
         let total = members.iter().map(|(_, both)| *both).sum();
         let own = members.iter().map(|(n, _)| tree.own(*n)).sum();
-        let first = members[0].0;
+        // Of several names the first by the alphabet.
+        let names = members.iter().map(|(n, _)| tree.name(*n));
+        let name = names.min_by(|a, b| tree.by_name(*a, *b)).unwrap_or_default();
+        let classes = members.iter().filter(|(n, _)| tree.name(*n) == name).map(|(n, _)| tree.class(*n));
         let anchor = Group {
-            name: tree.name(first),
-            class: tree.class(first),
+            name,
+            class: classes.min().unwrap_or(Class::Unknown),
             own,
             total,
             members: Members::List(members.clone()),

@@ -40,16 +40,18 @@ pub struct Reach {
 }
 
 /// What leads from a row to the ends of the stacks that it counts.
-struct Paths<'a, S: Fn(NodeId) -> u32> {
+struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
     mode: LabelMode,
     label: u32,
     reach: Reach,
     /// The symbol of a node.
     sym: S,
+    /// What was inlined there, outermost first.
+    inlined: I,
 }
 
-impl<S: Fn(NodeId) -> u32> Paths<'_, S> {
+impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
     /// The symbols from the row on along a stack; false where the row does not count it.
     fn follow(&self, leaf: NodeId, path: &mut Vec<u32>) -> bool {
         let profile = self.data.profile;
@@ -63,7 +65,7 @@ impl<S: Fn(NodeId) -> u32> Paths<'_, S> {
         };
         let Some(anchor) = anchor else { return false };
         // Of a frame, innermost first: what was inlined there.
-        let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0).iter().rev().copied();
+        let inlined = |n: NodeId| (self.inlined)(n).iter().rev().copied();
         path.clear();
         match self.reach.direction {
             Direction::Callers => {
@@ -94,7 +96,8 @@ impl Tree {
         let (mut tree, mut edges, mut path) = (Self::default(), Edges::default(), Vec::new());
         let profile = data.profile;
         let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
-        let paths = Paths { data, mode: top.mode, label: row.label, reach, sym };
+        let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
+        let paths = Paths { data, mode: top.mode, label: row.label, reach, sym, inlined };
         let bit = path_bit(row.label);
         for (stack, acc) in &top.sites[top.ranges[row.group as usize].clone()] {
             if top.path_bits.get(*stack as usize).is_some_and(|b| b & bit == 0) {
@@ -174,9 +177,11 @@ impl Trees {
         for change in news.changes() {
             let group = tally.group_of(data, change.cpu, change.site);
             let stack = data.profile.sites.all()[change.site as usize].stack;
-            let sym = |n: NodeId| news.sym(&data.profile.frames, data.profile.trie.frame(n).0, &change);
+            let profile = data.profile;
+            let sym = |n: NodeId| news.sym(&profile.frames, profile.trie.frame(n).0, &change);
+            let inlined = |n: NodeId| news.inlined(&profile.frames, profile.trie.frame(n).0, &change);
             for ((_, label, reach), one) in self.list.iter_mut().filter(|((of, ..), _)| *of == group) {
-                let paths = Paths { data, mode: tally.mode(), label: *label, reach: *reach, sym };
+                let paths = Paths { data, mode: tally.mode(), label: *label, reach: *reach, sym, inlined };
                 if paths.follow(stack, &mut path) {
                     let count = |sum: &mut Acc| if change.out { *sum -= change.acc } else { *sum += change.acc };
                     one.tree.count(&mut one.edges, &path, count);
@@ -192,7 +197,8 @@ impl Trees {
             let mut one = Followed::default();
             let (profile, mut path) = (data.profile, Vec::new());
             let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
-            let paths = Paths { data, mode: tally.mode(), label, reach, sym };
+            let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
+            let paths = Paths { data, mode: tally.mode(), label, reach, sym, inlined };
             for (cpu, site, acc) in fold.sites() {
                 let stack = profile.sites.all()[site as usize].stack;
                 if tally.group_of(data, cpu, site) == group && paths.follow(stack, &mut path) {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::{Acc, Frames};
+use crate::profile::{Acc, Frames, Had};
 
 /// Changes that are worth following one by one; with more of them all is counted anew.
 const MAX: usize = 1 << 18;
@@ -26,8 +26,8 @@ pub struct News {
     /// Whether everything may be another.
     pub anew: bool,
     list: Vec<Change>,
-    /// The symbols that frames had before, of those that have another one now.
-    before: FxHashMap<u32, u32>,
+    /// What frames had before, of those that have other names now.
+    before: FxHashMap<u32, Had>,
     /// Whether an update is in it: nobody knows the names between two of them.
     updated: bool,
 }
@@ -51,7 +51,7 @@ impl News {
         }
     }
 
-    pub(super) fn rename(&mut self, before: FxHashMap<u32, u32>) {
+    pub(super) fn rename(&mut self, before: FxHashMap<u32, Had>) {
         self.before = before;
     }
 
@@ -89,7 +89,16 @@ impl News {
 
     /// The symbol of a frame as a change was counted.
     pub fn sym(&self, frames: &Frames, frame: u32, change: &Change) -> u32 {
-        let now = frames.syms()[frame as usize];
-        if change.before && !self.before.is_empty() { self.before.get(&frame).copied().unwrap_or(now) } else { now }
+        self.had(frame, change).map_or_else(|| frames.syms()[frame as usize], |had| had.sym)
+    }
+
+    /// The functions that were inlined in a frame as a change was counted, outermost first.
+    pub fn inlined<'a>(&'a self, frames: &'a Frames, frame: u32, change: &Change) -> &'a [u32] {
+        let had = self.had(frame, change).and_then(|had| had.inlined.as_deref());
+        had.map_or_else(|| frames.inlined(frame), |list| frames.shown_inlined(list))
+    }
+
+    fn had(&self, frame: u32, change: &Change) -> Option<&Had> {
+        if change.before && !self.before.is_empty() { self.before.get(&frame) } else { None }
     }
 }

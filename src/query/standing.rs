@@ -59,3 +59,6 @@ impl Unfold for Kept<'_> {
         Cow::Borrowed(trees.of(data, tally, self.fold, (group, row.label), reach))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,6 +182,3 @@ fn add(row: &mut Row, change: &Change, own: bool, children: bool) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

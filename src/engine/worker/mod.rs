@@ -417,9 +417,6 @@ impl Worker {
     fn answer(&mut self, now: u64) -> Answer {
         self.count_events();
         let question = self.question.clone();
-        if self.fresh_data {
-            self.view.outdated();
-        }
         let mut view = std::mem::take(&mut self.view);
         let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;

@@ -139,6 +139,11 @@ fn lines_are_asked_for_once() {
     assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
 }
 
+/// How often something was said of names or of inlined functions.
+fn told(s: &Stage) -> u64 {
+    s.frames.inlines() + s.frames.names()
+}
+
 fn place(function: &str, number: u32) -> Place {
     Place { function: Some(function.into()), line: Some(Line { file: "a.c".into(), line: number }) }
 }
@@ -148,7 +153,7 @@ fn inlined_functions_stand_outermost_first() {
     let mut s = stage();
     s.frames.set_named(FrameId(1), &s.app, "outer".into());
     assert!(s.frames.inlined(1).is_empty() && s.frames.line(FrameId(1)).is_none());
-    let before = s.frames.inlines();
+    let before = told(&s);
     let places = [place("inner", 3), place("middle", 2), place("outer", 1)];
     s.frames.set_places(FrameId(1), &s.app, &places);
     let names = |s: &Stage| -> Vec<String> {
@@ -156,20 +161,20 @@ fn inlined_functions_stand_outermost_first() {
     };
     assert_eq!(names(&s), ["middle (inlined)", "inner (inlined)"]);
     assert_eq!(s.frames.line(FrameId(1)).map(|line| line.line), Some(3));
-    assert_eq!(s.frames.inlines(), before + 1);
+    assert_eq!(told(&s), before + 1);
     s.frames.set_places(FrameId(1), &s.app, &places);
     s.frames.set_places(FrameId(0), &s.app, &[place("alone", 9)]);
     s.frames.set_places(FrameId(2), &s.app, &[]);
-    assert_eq!((s.frames.inlines(), s.frames.line(FrameId(0)).map(|line| line.line)), (before + 1, Some(9)));
+    assert_eq!((told(&s), s.frames.line(FrameId(0)).map(|line| line.line)), (before + 1, Some(9)));
     assert!(s.frames.inlined(0).is_empty());
     s.frames.show_inlined(true);
-    assert_eq!(s.frames.inlines(), before + 1, "they are shown already");
+    assert_eq!(told(&s), before + 1, "they are shown already");
     s.frames.show_inlined(false);
-    assert_eq!((names(&s).len(), s.frames.inlines()), (0, before + 2));
+    assert_eq!((names(&s).len(), told(&s)), (0, before + 2));
     s.frames.show_inlined(false);
-    assert_eq!(s.frames.inlines(), before + 2);
+    assert_eq!(told(&s), before + 2);
     s.frames.show_inlined(true);
-    assert_eq!((names(&s).len(), s.frames.inlines()), (2, before + 3));
+    assert_eq!((names(&s).len(), told(&s)), (2, before + 3));
 }
 
 #[test]
@@ -207,9 +212,9 @@ fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
     s.frames.wanted(&s.session.dsos);
     s.frames.set(own, &map, 0x4f, found(0x40, "k"));
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "a"));
-    let before = s.frames.inlines();
+    let before = told(&s);
     s.frames.rename();
-    assert_eq!(s.frames.inlines(), before + 1);
+    assert_eq!(told(&s), before + 1);
     // Those of no file that is known keep theirs; what is sought still is sought.
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [1, 2, own.0]);
     assert_eq!(s.frames.sym(s.frames.sym_of(own)).name(), "k");

@@ -1,4 +1,4 @@
-//! Builds a tree: stacks become names under names, edited on the way.
+//! The way from stacks to names under names, edited on the way.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::query::named::{Name, name};
 use crate::session::DsoKind;
 
 use super::weights::Weights;
-use super::{Edit, FlameTree, Then};
+use super::{Edit, FlameTree};
 
 /// No place in the tree: before the focus.
-const NOWHERE: u32 = u32::MAX;
+pub(super) const NOWHERE: u32 = u32::MAX;
 
-pub(super) struct Builder<'a> {
-    data: Data<'a>,
-    trie: Trie,
-    names: Vec<Name>,
+/// Names for symbols, and what becomes of a stack on the way.
+#[derive(Debug, Default)]
+pub(super) struct Namer {
+    pub(super) names: Vec<Name>,
     ids: FxHashMap<Name, u32>,
     /// The name of each symbol, and whether it is merged away.
     of_sym: Vec<u32>,
@@ -29,96 +29,160 @@ pub(super) struct Builder<'a> {
     focus: Option<Arc<str>>,
     recursion: bool,
     by_dso: bool,
-    edits: &'a [Edit],
+    pub(super) edits: Vec<Edit>,
 }
 
-impl<'a> Builder<'a> {
-    pub(super) fn new(data: Data<'a>, edits: &'a [Edit]) -> Self {
+impl Namer {
+    pub(super) fn new(edits: &[Edit]) -> Self {
         let focus = edits.iter().rev().find_map(|e| match e {
             Edit::Focus(name) => Some(name.clone()),
             _ => None,
         });
         Self {
-            data,
-            trie: Trie::default(),
-            names: Vec::new(),
-            ids: FxHashMap::default(),
-            of_sym: vec![u32::MAX; data.profile.frames.n_syms()],
-            merged: Vec::new(),
             focus,
             recursion: edits.contains(&Edit::CollapseRecursion),
             by_dso: edits.contains(&Edit::ByDso),
-            edits,
+            edits: edits.to_vec(),
+            ..Self::default()
         }
     }
 
-    /// Goes on with another profile.
-    pub(super) fn turn_to<'b>(self, data: Data<'b>) -> Builder<'b>
-    where
-        'a: 'b,
-    {
-        Builder { data, of_sym: vec![u32::MAX; data.profile.frames.n_syms()], ..self }
-    }
-
-    /// Walks all stacks of a fold into the tree; what ends in each node comes back.
-    pub(super) fn add(&mut self, fold: &Fold) -> Weights {
-        let data = self.data;
+    /// Walks all stacks of a fold into the tree; what ends in each node comes back. Goes on with another profile
+    /// where it is called again.
+    pub(super) fn add(&mut self, data: Data<'_>, fold: &Fold, trie: &mut Trie) -> Weights {
+        self.of_sym.clear();
         let weights = fold.by_site();
         let sites = data.profile.sites.all();
         let mut walk = Walk::new(data);
         let mut own = Weights::default();
+        // Names under callers are seldom more than addresses under callers.
         own.reserve(data.profile.trie.len() + data.profile.trie.len() / 32);
         for (comm, list) in by_comm(data, &weights) {
             walk.next_thread();
-            let text = self.name(Name { text: comm, kind: DsoKind::Unknown, dso: "".into() });
-            let start = self.trie.child(NodeId::ROOT, FrameId(text)).0;
+            let start = self.thread(trie, comm);
             for site in list {
-                let at = self.walk(&mut walk, sites[site as usize].stack.0, start);
+                let at = self.walk(&mut walk, trie, sites[site as usize].stack.0, start);
                 if at != NOWHERE {
-                    own.resize(self.trie.len());
+                    own.resize(trie.len());
                     own.add(at, weights[site as usize]);
                 }
             }
         }
-        own.resize(self.trie.len());
+        own.resize(trie.len());
         own
     }
 
+    /// The node of a thread's name.
+    pub(super) fn thread(&mut self, trie: &mut Trie, comm: Arc<str>) -> u32 {
+        let text = self.name(Name { text: comm, kind: DsoKind::Unknown, dso: "".into() });
+        trie.child(NodeId::ROOT, FrameId(text)).0
+    }
+
+    /// Where stacks begin that stand on a thread.
+    pub(super) fn begin(&self, thread: u32) -> u32 {
+        if self.focus.is_some() { NOWHERE } else { thread }
+    }
+
     /// Where a stack of a thread ends; of a stack that was seen before, only what is new is walked.
-    fn walk(&mut self, walk: &mut Walk<'_>, stack: u32, start: u32) -> u32 {
+    fn walk(&mut self, walk: &mut Walk<'_>, trie: &mut Trie, stack: u32, start: u32) -> u32 {
         let mut n = stack;
         while n != 0 && walk.stamp[n as usize] != walk.thread {
             walk.path.push(n);
             n = walk.parents[n as usize];
         }
-        let begin = if self.focus.is_some() { NOWHERE } else { start };
-        let mut at = if n == 0 { begin } else { walk.place[n as usize] };
+        let mut at = if n == 0 { self.begin(start) } else { walk.place[n as usize] };
         while let Some(n) = walk.path.pop() {
             let frame = walk.frames[n as usize];
-            let name = self.name_of(walk.syms[frame as usize]);
-            at = self.step(at, start, name);
-            for sym in self.data.profile.frames.inlined(frame) {
-                let name = self.name_of(*sym);
-                at = self.step(at, start, name);
-            }
+            at = self.frame(
+                walk.data,
+                trie,
+                (at, start),
+                walk.syms[frame as usize],
+                walk.data.profile.frames.inlined(frame),
+            );
             (walk.place[n as usize], walk.stamp[n as usize]) = (at, walk.thread);
         }
         at
     }
 
-    fn collapse(&mut self, parent: &mut Vec<u32>, name: &mut Vec<u32>, own: &mut Weights, then: Option<&mut Weights>) {
-        let mut sides: Vec<&mut Weights> = std::iter::once(own).chain(then).collect();
-        let stops: Vec<bool> =
-            (0..parent.len()).map(|n| sides.iter().any(|side| !side.get(n as u32).is_zero())).collect();
-        let out = collapse(parent, |n| stops[n as usize]);
-        let names: Vec<u32> = out.chain.iter().map(|chain| self.chain_name(name, chain)).collect();
-        for side in &mut sides {
+    /// Where a frame, with what is inlined there, leads from its caller's place; `start` is the thread's node.
+    pub(super) fn frame(
+        &mut self,
+        data: Data<'_>,
+        trie: &mut Trie,
+        (mut at, start): (u32, u32),
+        sym: u32,
+        inlined: &[u32],
+    ) -> u32 {
+        for sym in std::iter::once(&sym).chain(inlined) {
+            let name = self.name_of(data, *sym);
+            at = self.step(trie, at, start, name);
+        }
+        at
+    }
+
+    pub(super) fn name(&mut self, name: Name) -> u32 {
+        let next = self.names.len() as u32;
+        let id = *self.ids.entry(name.clone()).or_insert(next);
+        if id == next {
+            let gone = self.edits.iter().any(|edit| match edit {
+                Edit::MergeFunction(text) => **text == *name.text,
+                Edit::MergeDso(dso) => **dso == *name.dso,
+                _ => false,
+            });
+            self.merged.push(gone);
+            self.names.push(name);
+        }
+        id
+    }
+
+    fn name_of(&mut self, data: Data<'_>, sym: u32) -> u32 {
+        if self.of_sym.len() <= sym as usize {
+            self.of_sym.resize(data.profile.frames.n_syms(), u32::MAX);
+        }
+        if self.of_sym[sym as usize] == u32::MAX {
+            let mut of = name(data, SymId(sym));
+            if self.by_dso {
+                of.text = of.dso.clone();
+            }
+            self.of_sym[sym as usize] = self.name(of);
+        }
+        self.of_sym[sym as usize]
+    }
+
+    fn step(&mut self, trie: &mut Trie, at: u32, start: u32, name: u32) -> u32 {
+        let at = match (&self.focus, at) {
+            (Some(focus), NOWHERE) if self.names[name as usize].text == *focus => start,
+            (_, NOWHERE) => return NOWHERE,
+            _ => at,
+        };
+        let repeated = (self.recursion || self.by_dso) && trie.columns().1[at as usize] == name;
+        if self.merged[name as usize] || repeated {
+            return at;
+        }
+        trie.child(NodeId(at), FrameId(name)).0
+    }
+
+    /// Puts chains of frames together, in the tree and in the weights on it.
+    pub(super) fn collapse(&mut self, trie: &mut Trie, sides: &mut [&mut Weights]) {
+        let (parents, names): (Vec<u32>, Vec<u32>) = {
+            let (parents, names) = trie.columns();
+            (parents.iter().copied().collect(), names.iter().copied().collect())
+        };
+        let out = collapse(&parents, |n| sides.iter().any(|side| !side.get(n).is_zero()));
+        let mut whole = Trie::default();
+        let mut place = vec![NodeId::ROOT; out.parent.len()];
+        for (node, chain) in out.chain.iter().enumerate().skip(1) {
+            let name = self.chain_name(&names, chain);
+            place[node] = whole.child(place[out.parent[node] as usize], FrameId(name));
+        }
+        for side in sides {
             let mut moved = Weights::default();
-            moved.resize(out.parent.len());
-            (0..).zip(&out.node_of).for_each(|(node, at)| moved.add(*at, side.get(node)));
+            moved.resize(whole.len());
+            (0..).zip(&out.node_of).for_each(|(node, at)| moved.add(place[*at as usize].0, side.get(node)));
             **side = moved;
         }
-        (*parent, *name) = (out.parent, names);
+        *trie = whole;
     }
 
     /// The name of a chain of nodes: its last one's, with the others before it.
@@ -135,99 +199,26 @@ impl<'a> Builder<'a> {
             }
         }
     }
-
-    pub(super) fn finish(mut self, mut own: Weights, mut then: Option<Before>) -> FlameTree {
-        let (mut parent, mut name) = std::mem::take(&mut self.trie).into_columns();
-        if self.edits.contains(&Edit::CollapseChains) {
-            self.collapse(&mut parent, &mut name, &mut own, then.as_mut().map(|then| &mut then.own));
-        }
-        let total = totals(&parent, own);
-        let then = then.map(|Before { own, per, scale, seconds }| {
-            let total = totals(&parent, own);
-            Then { total, per, scale, seconds }
-        });
-        assemble(self.names, parent, name, total, then)
-    }
-
-    fn name(&mut self, name: Name) -> u32 {
-        let next = self.names.len() as u32;
-        let id = *self.ids.entry(name.clone()).or_insert(next);
-        if id == next {
-            let gone = self.edits.iter().any(|edit| match edit {
-                Edit::MergeFunction(text) => **text == *name.text,
-                Edit::MergeDso(dso) => **dso == *name.dso,
-                _ => false,
-            });
-            self.merged.push(gone);
-            self.names.push(name);
-        }
-        id
-    }
-
-    fn name_of(&mut self, sym: u32) -> u32 {
-        if self.of_sym[sym as usize] == u32::MAX {
-            let mut of = name(self.data, SymId(sym));
-            if self.by_dso {
-                of.text = of.dso.clone();
-            }
-            self.of_sym[sym as usize] = self.name(of);
-        }
-        self.of_sym[sym as usize]
-    }
-
-    /// Where a frame leads from its caller's place; `start` is the thread's node.
-    fn step(&mut self, at: u32, start: u32, name: u32) -> u32 {
-        let at = match (&self.focus, at) {
-            (Some(focus), NOWHERE) if self.names[name as usize].text == *focus => start,
-            (_, NOWHERE) => return NOWHERE,
-            _ => at,
-        };
-        let repeated = (self.recursion || self.by_dso) && self.trie.columns().1[at as usize] == name;
-        if self.merged[name as usize] || repeated {
-            return at;
-        }
-        self.trie.child(NodeId(at), FrameId(name)).0
-    }
-}
-
-fn assemble(names: Vec<Name>, parent: Vec<u32>, name: Vec<u32>, total: Weights, then: Option<Then>) -> FlameTree {
-    let mut order: Vec<u32> = (0..names.len() as u32).collect();
-    let text = |i: &u32| (&names[*i as usize].text, &names[*i as usize].dso);
-    order.sort_by(|x, y| text(x).cmp(&text(y)));
-    let mut rank = vec![0; order.len()];
-    (0..).zip(order).for_each(|(i, name)| rank[name as usize] = i);
-    let mut tree = FlameTree { names, rank, parent, name, total, then, ..FlameTree::default() };
-    tree.classify();
-    tree.link();
-    tree
 }
 
 /// The tree of stacks whose frames are names, root first.
 pub(super) fn of_names<'a>(stacks: impl Iterator<Item = (&'a [Name], Acc)>) -> FlameTree {
-    let (mut names, mut ids): (Vec<Name>, FxHashMap<Name, u32>) = (Vec::new(), FxHashMap::default());
-    let (mut trie, mut own) = (Trie::default(), Weights::default());
+    let (mut namer, mut trie, mut own) = (Namer::default(), Trie::default(), Weights::default());
     for (frames, acc) in stacks {
-        let mut node = NodeId::ROOT;
-        for frame in frames {
-            let next = names.len() as u32;
-            let id = *ids.entry(frame.clone()).or_insert(next);
-            if id == next {
-                names.push(frame.clone());
-            }
-            node = trie.child(node, FrameId(id));
-        }
+        let node = frames.iter().fold(NodeId::ROOT, |node, frame| {
+            let name = namer.name(frame.clone());
+            trie.child(node, FrameId(name))
+        });
         own.resize(trie.len());
         own.add(node.0, acc);
     }
-    own.resize(trie.len());
-    let (parent, name) = trie.into_columns();
-    let total = totals(&parent, own);
-    assemble(names, parent, name, total, None)
+    FlameTree::whole(namer, trie, own, None)
 }
 
 /// The profile's stacks while they are walked: where each of them leads, for the thread with the
 /// number in `stamp`; 0 is nobody's.
 struct Walk<'a> {
+    data: Data<'a>,
     parents: &'a Segments<u32>,
     frames: &'a Segments<u32>,
     syms: &'a Segments<u32>,
@@ -242,7 +233,7 @@ impl<'a> Walk<'a> {
         let (parents, frames) = data.profile.trie.columns();
         let n = parents.len();
         let syms = data.profile.frames.syms();
-        Self { parents, frames, syms, place: vec![0; n], stamp: vec![0; n], thread: 0, path: Vec::new() }
+        Self { data, parents, frames, syms, place: vec![0; n], stamp: vec![0; n], thread: 0, path: Vec::new() }
     }
 
     fn next_thread(&mut self) {
@@ -272,11 +263,11 @@ fn by_comm(data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
 
 /// Makes what ends in each node what goes through it. A node's own is what its children leave of it,
 /// and need not be kept.
-fn totals(parent: &[u32], own: Weights) -> Weights {
+pub(super) fn totals(trie: &Trie, own: Weights) -> Weights {
     let mut total = own;
-    total.resize(parent.len());
-    for i in (1..parent.len()).rev() {
-        total.add(parent[i], total.get(i as u32));
+    total.resize(trie.len());
+    for i in (1..trie.len() as u32).rev() {
+        total.add(trie.parent(NodeId(i)).0, total.get(i));
     }
     total
 }

@@ -19,7 +19,7 @@ pub struct Leaves {
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf {
     pub name: u32,
-    /// That of the first of them.
+    /// That of all of them; of several the first one.
     pub class: Class,
     pub total: Both,
 }
@@ -28,7 +28,7 @@ impl Leaves {
     pub(super) fn new(tree: &FlameTree) -> Self {
         let ends: Vec<(u32, Both)> =
             (1..tree.len() as u32).map(|n| (n, tree.own(n))).filter(|(_, own)| !own.is_zero()).collect();
-        let mut slots = vec![u32::MAX; tree.names.len()];
+        let mut slots = vec![u32::MAX; tree.names().len()];
         let (mut groups, mut counts): (Vec<Leaf>, Vec<u32>) = Default::default();
         for (node, own) in &ends {
             let name = tree.name(*node);
@@ -38,12 +38,15 @@ impl Leaves {
                 groups.push(Leaf { name, class: tree.class(*node), total: Both::default() });
                 counts.push(0);
             }
-            groups[*slot as usize].total += *own;
+            let group = &mut groups[*slot as usize];
+            group.class = group.class.min(tree.class(*node));
+            group.total += *own;
             counts[*slot as usize] += 1;
         }
         let mut order: Vec<u32> = (0..groups.len() as u32).collect();
-        let rank = |i: &u32| tree.rank(groups[*i as usize].name);
-        order.sort_by_cached_key(|i| (std::cmp::Reverse(tree.width(groups[*i as usize].total)), rank(i)));
+        let by_name = |a: &u32, b: &u32| tree.by_name(groups[*a as usize].name, groups[*b as usize].name);
+        let width = |i: &u32| tree.width(groups[*i as usize].total);
+        order.sort_by(|a, b| width(b).cmp(&width(a)).then_with(|| by_name(a, b)));
         let (mut starts, mut at) = (vec![0], 0);
         for (place, slot) in order.iter().enumerate() {
             at += counts[*slot as usize];
@@ -59,7 +62,7 @@ impl Leaves {
         }
         let groups: Vec<Leaf> = order.iter().map(|slot| groups[*slot as usize]).collect();
         let mut by_name: Vec<u32> = (0..groups.len() as u32).collect();
-        by_name.sort_by_cached_key(|i| tree.rank(groups[*i as usize].name));
+        by_name.sort_by(|a, b| tree.by_name(groups[*a as usize].name, groups[*b as usize].name));
         let total = ends.iter().map(|(_, own)| *own).sum();
         Self { groups, by_name, total, starts, nodes }
     }

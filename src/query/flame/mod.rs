@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::profile::Acc;
 use crate::profile::frames::INLINED;
+use crate::profile::{Acc, NodeId, SiteId, Trie};
 use crate::session::DsoKind;
 
 use super::Data;
@@ -12,12 +12,13 @@ use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::diff::{Per, Side};
 use super::fold::Fold;
 use super::named::Name;
+use super::news::{Change, News};
 
 mod build;
 pub mod leaves;
 mod weights;
 
-use build::{Before, Builder};
+use build::{Before, NOWHERE, Namer, totals};
 use leaves::Leaves;
 use weights::Weights;
 
@@ -53,7 +54,7 @@ impl Edit {
 }
 
 /// What kind of code a frame is, by its file and by what it runs inside of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     Thread,
     Kernel,
@@ -130,20 +131,30 @@ struct Then {
     seconds: (f64, f64),
 }
 
-/// The tree. Node 0 is the root; a parent's id is less than its children's.
+/// The tree. Node 0 is the root; a parent's id is less than its children's. A node that has lost its weight stays.
 #[derive(Debug, Default)]
 pub struct FlameTree {
-    pub names: Vec<Name>,
-    /// Where each name stands in the alphabet.
-    rank: Vec<u32>,
-    parent: Vec<u32>,
-    name: Vec<u32>,
+    namer: Namer,
+    trie: Trie,
     total: Weights,
     then: Option<Then>,
     class: Vec<Class>,
-    starts: Vec<u32>,
-    children: Vec<u32>,
+    /// What each name says of the frames that have it.
+    says: Vec<Says>,
+    /// The child of each node that came last, and the one that came before each with the same parent; 0 is none.
+    child: Vec<u32>,
+    sibling: Vec<u32>,
+    /// Nodes with weight, the root not counted.
+    frames: usize,
     leaves: OnceLock<Leaves>,
+}
+
+/// What a name says of a frame: its own class, and what it enters.
+#[derive(Clone, Copy, Debug)]
+struct Says {
+    own: Class,
+    softirq: bool,
+    irq: bool,
 }
 
 /// Whole factors that make two sides comparable, small enough that no product overflows.
@@ -169,9 +180,9 @@ pub struct Stacks<'a> {
 impl FlameTree {
     /// Builds the tree of a fold's samples.
     pub fn build(data: Data<'_>, fold: &Fold, edits: &[Edit]) -> Self {
-        let mut b = Builder::new(data, edits);
-        let own = b.add(fold);
-        b.finish(own, None)
+        let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
+        let own = namer.add(data, fold, &mut trie);
+        Self::whole(namer, trie, own, None)
     }
 
     /// Builds the tree of stacks that are names already, root first.
@@ -181,71 +192,140 @@ impl FlameTree {
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
     pub fn compare(new: Stacks<'_>, old: Stacks<'_>, per: Per, edits: &[Edit]) -> Self {
-        let mut b = Builder::new(new.data, edits);
-        let now = b.add(new.fold);
-        let mut b = b.turn_to(old.data);
-        let then = b.add(old.fold);
+        let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
+        let now = namer.add(new.data, new.fold, &mut trie);
+        let then = namer.add(old.data, old.fold, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
-        b.finish(now, Some(Before { own: then, per, scale: scale(&new.side, &old.side, per), seconds }))
+        let before = Before { own: then, per, scale: scale(&new.side, &old.side, per), seconds };
+        Self::whole(namer, trie, now, Some(before))
     }
 
-    fn classify(&mut self) {
-        let by_name: Vec<Class> = self.names.iter().map(class_of).collect();
-        let enters = |list: &[&str]| -> Vec<bool> {
-            self.names.iter().map(|n| n.text.split(" › ").any(|part| list.contains(&part))).collect()
-        };
-        let (soft, hard) = (enters(SOFTIRQ), enters(IRQ));
-        let vector = |i: u32| is_system_vector(&self.names[i as usize].text);
-        self.class = vec![Class::Thread; self.parent.len()];
-        for i in 1..self.parent.len() {
-            let (up, name) = (self.parent[i] as usize, self.name[i]);
-            if up == 0 {
-                continue;
+    fn whole(mut namer: Namer, mut trie: Trie, mut own: Weights, mut then: Option<Before>) -> Self {
+        if namer.edits.contains(&Edit::CollapseChains) {
+            let mut sides: Vec<&mut Weights> =
+                std::iter::once(&mut own).chain(then.as_mut().map(|then| &mut then.own)).collect();
+            namer.collapse(&mut trie, &mut sides);
+        }
+        let total = totals(&trie, own);
+        let then = then.map(|Before { own, per, scale, seconds }| {
+            let total = totals(&trie, own);
+            Then { total, per, scale, seconds }
+        });
+        let mut tree = Self { namer, trie, total, then, ..Self::default() };
+        tree.grow();
+        tree.frames = (1..tree.len() as u32).filter(|node| !tree.total(*node).is_zero()).count();
+        tree
+    }
+
+    /// Whether it can follow what changes in its fold; where it cannot it is built anew.
+    pub fn can_follow(&self) -> bool {
+        self.then.is_none() && !self.namer.edits.contains(&Edit::CollapseChains)
+    }
+
+    /// The edits that made it.
+    pub fn edits(&self) -> &[Edit] {
+        &self.namer.edits
+    }
+
+    /// Follows what changed in the fold that it was built of.
+    pub fn follow(&mut self, data: Data<'_>, news: &News) {
+        let profile = data.profile;
+        let mut path = Vec::new();
+        for change in news.changes() {
+            let site = profile.sites.get(SiteId(change.site));
+            let comm = data.session.tasks()[site.task.0 as usize].comm.clone();
+            let start = self.namer.thread(&mut self.trie, comm);
+            path.extend(profile.trie.walk(site.stack));
+            let mut at = self.namer.begin(start);
+            while let Some(frame) = path.pop() {
+                let sym = news.sym(&profile.frames, frame.0, &change);
+                let inlined = news.inlined(&profile.frames, frame.0, &change);
+                at = self.namer.frame(data, &mut self.trie, (at, start), sym, inlined);
             }
-            let own = by_name[name as usize];
-            self.class[i] = match self.class[up] {
-                _ if own != Class::Kernel => own,
-                _ if soft[name as usize] => Class::Softirq,
-                Class::Softirq => Class::Softirq,
-                _ if hard[name as usize] || vector(name) => Class::Irq,
-                Class::Irq => Class::Irq,
-                _ => own,
-            };
+            self.grow();
+            if at != NOWHERE {
+                self.change(at, &change);
+            }
+        }
+        self.leaves = OnceLock::new();
+    }
+
+    fn change(&mut self, mut node: u32, change: &Change) {
+        loop {
+            let had = !self.total.get(node).is_zero();
+            match change.out {
+                true => self.total.take(node, change.acc),
+                false => self.total.add(node, change.acc),
+            }
+            if node == 0 {
+                return;
+            }
+            let has = !self.total.get(node).is_zero();
+            self.frames = self.frames + usize::from(has) - usize::from(had);
+            node = self.parent(node);
         }
     }
 
-    /// Lists each node's children, the heaviest first.
-    fn link(&mut self) {
-        let n = self.parent.len();
-        let mut starts = vec![0u32; n + 1];
-        (1..n).for_each(|i| starts[self.parent[i] as usize] += 1);
-        (0..n).for_each(|i| starts[i + 1] += starts[i]);
-        // Each parent's part is filled from its end, so that its start is where it belongs at last.
-        let mut children = vec![0u32; n.saturating_sub(1)];
-        for i in (1..n as u32).rev() {
-            let slot = &mut starts[self.parent[i as usize] as usize];
-            *slot -= 1;
-            children[*slot as usize] = i;
+    /// Takes up nodes and names that are new.
+    fn grow(&mut self) {
+        let names = &self.namer.names;
+        self.says.extend(names[self.says.len()..].iter().map(|name| {
+            let enters = |list: &[&str]| name.text.split(" › ").any(|part| list.contains(&part));
+            let irq = enters(IRQ) || is_system_vector(&name.text);
+            Says { own: class_of(name), softirq: enters(SOFTIRQ), irq }
+        }));
+        self.total.resize(self.trie.len());
+        self.child.resize(self.trie.len(), 0);
+        for node in self.class.len() as u32..self.trie.len() as u32 {
+            let class = self.classify(node);
+            self.class.push(class);
+            let last = match node {
+                0 => 0,
+                _ => std::mem::replace(&mut self.child[self.trie.parent(NodeId(node)).0 as usize], node),
+            };
+            self.sibling.push(last);
         }
-        for i in 0..n {
-            let part = &mut children[starts[i] as usize..starts[i + 1] as usize];
-            part.sort_unstable_by_key(|c| {
-                (std::cmp::Reverse(self.width(self.total(*c))), self.rank[self.name[*c as usize] as usize])
-            });
+    }
+
+    fn classify(&self, node: u32) -> Class {
+        let up = if node == 0 { 0 } else { self.parent(node) };
+        if up == 0 {
+            return Class::Thread;
         }
-        (self.starts, self.children) = (starts, children);
+        let says = self.says[self.name(node) as usize];
+        match self.class[up as usize] {
+            _ if says.own != Class::Kernel => says.own,
+            _ if says.softirq => Class::Softirq,
+            Class::Softirq => Class::Softirq,
+            _ if says.irq => Class::Irq,
+            Class::Irq => Class::Irq,
+            _ => says.own,
+        }
+    }
+
+    /// How many frames have weight.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// The names of all frames.
+    pub fn names(&self) -> &[Name] {
+        &self.namer.names
     }
 
     pub fn len(&self) -> usize {
-        self.parent.len()
+        self.trie.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() <= 1
+        self.total(0).is_zero()
     }
 
-    pub fn children(&self, node: u32) -> &[u32] {
-        &self.children[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+    /// The children of a node that have weight, in no order that matters.
+    pub fn children(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let next = |of: u32| Some(of).filter(|of| *of != 0);
+        let all = std::iter::successors(next(self.child[node as usize]), move |of| next(self.sibling[*of as usize]));
+        all.filter(|of| !self.total(*of).is_zero())
     }
 
     /// Where stacks end.
@@ -254,12 +334,12 @@ impl FlameTree {
     }
 
     pub fn parent(&self, node: u32) -> u32 {
-        self.parent[node as usize]
+        self.trie.parent(NodeId(node)).0
     }
 
     /// Index into `names`; the root has none.
     pub fn name(&self, node: u32) -> u32 {
-        self.name[node as usize]
+        self.trie.frame(NodeId(node)).0
     }
 
     pub fn class(&self, node: u32) -> Class {
@@ -270,7 +350,7 @@ impl FlameTree {
     pub fn own(&self, node: u32) -> Both {
         let left = |total: &Weights| {
             let mut left = total.get(node);
-            self.children(node).iter().for_each(|child| left -= total.get(*child));
+            self.children(node).for_each(|child| left -= total.get(child));
             left
         };
         let old = self.then.as_ref().map_or_else(Acc::default, |then| left(&then.total));
@@ -304,9 +384,10 @@ impl FlameTree {
         self.then.as_ref().map(|then| then.per)
     }
 
-    /// Where a name stands in the alphabet.
-    pub fn rank(&self, name: u32) -> u32 {
-        self.rank[name as usize]
+    /// Two names by the alphabet.
+    pub fn by_name(&self, a: u32, b: u32) -> std::cmp::Ordering {
+        let of = |name: u32| (&self.namer.names[name as usize].text, &self.namer.names[name as usize].dso);
+        of(a).cmp(&of(b)).then(a.cmp(&b))
     }
 
     /// Weight of all stacks through a function that matches, each stack counted once, and how many
@@ -314,14 +395,14 @@ impl FlameTree {
     pub fn share(&self, matches: &[bool]) -> (Both, usize) {
         let mut inside = vec![false; self.len()];
         let (mut sum, mut count) = (Both::default(), 0);
-        for i in 1..self.len() {
-            let up = inside[self.parent[i] as usize];
-            let own = matches[self.name[i] as usize];
-            count += usize::from(own);
+        for i in 1..self.len() as u32 {
+            let up = inside[self.parent(i) as usize];
+            let (own, total) = (matches[self.name(i) as usize], self.total(i));
+            count += usize::from(own && !total.is_zero());
             if own && !up {
-                sum += self.total(i as u32);
+                sum += total;
             }
-            inside[i] = up || own;
+            inside[i as usize] = up || own;
         }
         (sum, count)
     }

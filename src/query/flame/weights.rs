@@ -33,6 +33,12 @@ impl Weights {
         self.samples[at] = self.samples[at].saturating_add(u32::try_from(acc.samples).unwrap_or(u32::MAX));
         self.period[at] = self.period[at].wrapping_add(acc.period);
     }
+
+    pub(super) fn take(&mut self, node: u32, acc: Acc) {
+        let at = node as usize;
+        self.samples[at] = self.samples[at].saturating_sub(u32::try_from(acc.samples).unwrap_or(u32::MAX));
+        self.period[at] = self.period[at].wrapping_sub(acc.period);
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rows and call trees that followed a history, beside those of the same samples added up at once.
+//! Rows, call trees and flame graphs that followed a history, beside those of the same samples added up at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,14 @@ use proptest::prelude::*;
 
 use crate::filter::Filter;
 use crate::profile::{Acc, CHUNK, FrameId};
+use crate::query::blocks::{FlameSpec, Way, layout};
 use crate::query::chains::{Reach, Tree};
+use crate::query::flame::{Edit, FlameTree};
 use crate::query::lines::Unfold;
 use crate::query::staged::Staged;
-use crate::query::standing::Standing;
+use crate::symbols::lines::Place;
+
+use super::Standing;
 use crate::query::{Direction, Fold, Keep, Key, Order, Row, Top, TopSpec};
 
 /// Something that happens between two answers.
@@ -26,6 +30,11 @@ enum Op {
         frame: usize,
         name: u8,
     },
+    /// A function turns out to have been inlined there, or is not any more.
+    Inline {
+        frame: usize,
+        name: u8,
+    },
     /// Only what came after so many samples counts from now on.
     Begin(u64),
     Compact,
@@ -38,11 +47,22 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         8 => (1i32..4, stack, 0u16..3).prop_map(|(pid, stack, cpu)| Op::Sample { pid, stack, cpu }),
         2 => (0usize..5, 0u8..5).prop_map(|(frame, name)| Op::Rename { frame, name }),
+        1 => (0usize..5, 0u8..3).prop_map(|(frame, name)| Op::Inline { frame, name }),
         1 => (0u64..40).prop_map(Op::Begin),
         1 => Just(Op::Compact),
         4 => Just(Op::Look),
     ];
     proptest::collection::vec(op, 1..60)
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        "[abd]".prop_map(|name| Edit::Focus(name.into())),
+        "[abcd]".prop_map(|name| Edit::MergeFunction(name.into())),
+        Just(Edit::MergeDso("lib".into())),
+        Just(Edit::CollapseRecursion),
+        Just(Edit::ByDso),
+    ]
 }
 
 fn letter(n: u8) -> String {
@@ -78,6 +98,8 @@ fn paths(staged: &Staged, tree: &Tree) -> Vec<(usize, u32, Acc)> {
 struct Screen {
     fold: Fold,
     rows: Standing,
+    flame: FlameTree,
+    edits: Vec<Edit>,
     spec: TopSpec,
     from: u64,
     filter: Option<Arc<Filter>>,
@@ -91,6 +113,8 @@ impl Screen {
         Self {
             fold: Fold::new(0, filter.clone(), by_cpu),
             rows: Standing::default(),
+            flame: FlameTree::default(),
+            edits: Vec::new(),
             spec: TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() },
             from: 0,
             filter,
@@ -102,6 +126,10 @@ impl Screen {
         self.fold.update(staged.data(), self.from..u64::MAX);
         let news = self.fold.take_news();
         self.rows.follow(staged.data(), &news);
+        match news.anew {
+            true => self.flame = FlameTree::build(staged.data(), &self.fold, &self.edits),
+            false => self.flame.follow(staged.data(), &news),
+        }
         self.rows.top(staged.data(), &self.fold, &self.spec, Keep::All { sorted: usize::MAX })
     }
 
@@ -122,6 +150,20 @@ impl Screen {
                 let mut trees = self.rows.trees(&self.fold);
                 let tree = trees.tree(staged.data(), &top, row, reach);
                 assert_eq!(paths(staged, &tree), want);
+            }
+        }
+        self.check_flame(&FlameTree::build(staged.data(), &fold, &self.edits));
+    }
+}
+
+impl Screen {
+    fn check_flame(&self, anew: &FlameTree) {
+        for way in [Way::Roots, Way::Leaves, Way::Around("a|c".into())] {
+            for by_weight in [true, false] {
+                let (edits, find) = (self.edits.clone(), Some("b".to_owned()));
+                let spec =
+                    FlameSpec { way: way.clone(), zoom: Vec::new(), edits, width: 80, height: 9, by_weight, find };
+                assert_eq!(layout(&self.flame, &spec), layout(anew, &spec));
             }
         }
     }
@@ -152,7 +194,14 @@ fn play(ops: &[Op], screen: &mut Screen) {
                 let dso = staged.dso(file);
                 staged.profile.frames.set_named(FrameId(*frame as u32), &dso, name.into());
             }
-            Op::Rename { .. } => {}
+            Op::Inline { frame, name } if *frame < staged.profile.frames.len() => {
+                let name = ["inner", "other"].get(usize::from(*name)).into_iter().chain([&"outer"]);
+                let places: Vec<Place> =
+                    name.map(|name| Place { function: Some((*name).into()), line: None }).collect();
+                let dso = staged.dso("app");
+                staged.profile.frames.set_places(FrameId(*frame as u32), &dso, &places);
+            }
+            Op::Rename { .. } | Op::Inline { .. } => {}
             Op::Begin(from) => screen.from = (*from).max(screen.from),
             Op::Compact => staged.profile.compact(&mut staged.session),
             Op::Look => screen.check(&staged),
@@ -164,12 +213,14 @@ fn play(ops: &[Op], screen: &mut Screen) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn what_followed_is_what_is_there(ops in ops(), children: bool) {
+    fn what_followed_is_what_is_there(ops in ops(), children: bool, edits in proptest::collection::vec(edit(), 0..3)) {
         let by_task = [Key::Pid, Key::Sym];
         let by_cpu = [Key::Cpu, Key::Dso];
         for keys in [&by_task[..], &by_cpu[..], &[Key::Comm]] {
             for filter in [None, Some("!idle"), Some("sym == a || stack ~ c && cpu == 1"), Some("context == idle")] {
-                play(&ops, &mut Screen::new(filter, keys, children));
+                let mut screen = Screen::new(filter, keys, children);
+                screen.edits = edits.clone();
+                play(&ops, &mut screen);
             }
         }
     }

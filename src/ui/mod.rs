@@ -14,6 +14,7 @@ pub mod keymap;
 pub mod keys;
 pub mod overlay;
 pub mod pace;
+pub mod paint;
 pub mod prompt;
 pub mod run;
 pub mod screen;

@@ -15,6 +15,8 @@ use rustix::time::Timespec;
 
 use crate::panel::printable::{Form, Printable};
 
+use super::paint::Painter;
+
 /// Whether the terminal is ours at the moment.
 static OURS: AtomicBool = AtomicBool::new(false);
 /// Bytes written to the terminal so far.
@@ -124,11 +126,12 @@ impl Write for FrameWriter {
     }
 }
 
-/// crossterm's backend, silent when a frame changes nothing. The terminal is never asked where its cursor is: the
+/// crossterm's backend, but for how cells are written. The terminal is never asked where its cursor is: the
 /// answer would have to get past the thread that reads keys, and a terminal need not give one.
 #[derive(Debug)]
 pub struct QuietBackend {
     inner: CrosstermBackend<FrameWriter>,
+    painter: Painter,
     cursor: Position,
     cursor_shown: bool,
 }
@@ -139,15 +142,15 @@ pub type Screen = Terminal<QuietBackend>;
 /// A terminal on standard output.
 pub fn screen() -> io::Result<Screen> {
     let inner = CrosstermBackend::new(FrameWriter { bytes: Vec::with_capacity(1 << 16) });
-    Terminal::new(QuietBackend { inner, cursor: Position::ORIGIN, cursor_shown: false })
+    let painter = Painter::empty(inner.size()?);
+    Terminal::new(QuietBackend { inner, painter, cursor: Position::ORIGIN, cursor_shown: false })
 }
 
 impl Backend for QuietBackend {
     type Error = io::Error;
 
     fn draw<'a, I: Iterator<Item = (u16, u16, &'a Cell)>>(&mut self, content: I) -> io::Result<()> {
-        let mut content = content.peekable();
-        if content.peek().is_none() { Ok(()) } else { self.inner.draw(content) }
+        self.inner.write_all(&self.painter.paint(content))
     }
 
     fn hide_cursor(&mut self) -> io::Result<()> {
@@ -169,11 +172,13 @@ impl Backend for QuietBackend {
     }
 
     fn clear(&mut self) -> io::Result<()> {
-        self.inner.clear()
+        self.clear_region(ClearType::All)
     }
 
-    fn clear_region(&mut self, kind: ClearType) -> io::Result<()> {
-        self.inner.clear_region(kind)
+    /// Whatever of it: the interface draws all of the screen, and so clears all of it.
+    fn clear_region(&mut self, _kind: ClearType) -> io::Result<()> {
+        self.painter = Painter::empty(self.inner.size()?);
+        self.inner.clear_region(ClearType::All)
     }
 
     fn size(&self) -> io::Result<Size> {

@@ -1,0 +1,287 @@
+//! What a terminal shows, and the fewest bytes that turn it into the next frame.
+//!
+//! Cells that stay are stepped over or written again, whichever is shorter; colours are named only where they change;
+//! rows that changed places in a table are moved by the terminal itself (insert and delete line inside a scrolling
+//! region, as any VT102 has them) where that takes fewer bytes than writing them anew.
+
+mod moves;
+
+use std::io::Write;
+
+use ratatui::buffer::{Cell, CellWidth};
+use ratatui::layout::Size;
+use ratatui::style::{Color, Modifier};
+
+/// How a cell is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Look {
+    fg: Color,
+    bg: Color,
+    line: Color,
+    modifier: Modifier,
+}
+
+/// What of a look is seen where no character is.
+const SEEN_ON_BLANKS: Modifier = Modifier::REVERSED.union(Modifier::UNDERLINED).union(Modifier::CROSSED_OUT);
+
+impl Look {
+    fn of(cell: &Cell) -> Self {
+        Self { fg: cell.fg, bg: cell.bg, line: cell.underline_color, modifier: cell.modifier }
+    }
+
+    /// Whether a cell looks as it should when it is written like this.
+    fn serves(&self, cell: &Cell) -> bool {
+        let own = Self::of(cell);
+        *self == own
+            || cell.symbol() == " " && !(self.modifier | own.modifier).intersects(SEEN_ON_BLANKS) && self.bg == own.bg
+    }
+}
+
+/// Whether two cells look the same.
+fn same(a: &Cell, b: &Cell) -> bool {
+    a.symbol() == b.symbol() && Look::of(a).serves(b)
+}
+
+/// Cells of a screen, row by row. The right half of a wide character has no symbol.
+#[derive(Clone, Debug, Default)]
+struct Cells {
+    size: Size,
+    cells: Vec<Cell>,
+}
+
+impl Cells {
+    fn blank(size: Size) -> Self {
+        Self { size, cells: vec![Cell::default(); usize::from(size.width) * usize::from(size.height)] }
+    }
+
+    fn row(&self, y: u16) -> &[Cell] {
+        let width = usize::from(self.size.width);
+        &self.cells[usize::from(y) * width..][..width]
+    }
+
+    fn set(&mut self, x: u16, y: u16, cell: &Cell) {
+        if x >= self.size.width || y >= self.size.height {
+            return;
+        }
+        let at = usize::from(y) * usize::from(self.size.width) + usize::from(x);
+        let wide = cell.cell_width().clamp(1, self.size.width - x);
+        self.cells[at] = cell.clone();
+        for half in &mut self.cells[at + 1..at + usize::from(wide)] {
+            *half = cell.clone();
+            half.set_symbol("");
+        }
+        // Of a wider one that was here nothing is left.
+        let row = at - usize::from(x)..at - usize::from(x) + usize::from(self.size.width);
+        let orphans = self.cells[at + usize::from(wide)..row.end].iter_mut();
+        orphans.take_while(|cell| cell.symbol().is_empty()).for_each(Cell::reset);
+    }
+}
+
+/// A frame of fewer bytes is not looked through for rows that changed places.
+const WORTH: usize = 100;
+
+/// The terminal as it is known to be.
+#[derive(Debug, Default)]
+pub struct Painter {
+    shown: Cells,
+}
+
+impl Painter {
+    /// The terminal is empty, and of this size.
+    pub fn empty(size: Size) -> Self {
+        Self { shown: Cells::blank(size) }
+    }
+
+    /// The bytes that change these cells.
+    pub fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
+        let mut next = self.shown.clone();
+        changes.for_each(|(x, y, cell)| next.set(x, y, cell));
+        let mut bytes = Pen::default().frame(&self.shown, &next);
+        if bytes.len() > WORTH
+            && let Some((mut moved, between)) = moves::find(&self.shown, &next)
+        {
+            moved.extend(Pen::default().frame(&between, &next));
+            if moved.len() < bytes.len() {
+                bytes = moved;
+            }
+        }
+        self.shown = next;
+        bytes
+    }
+}
+
+/// Writes cells, with as little as can be said of place and look.
+#[derive(Debug, Default)]
+struct Pen {
+    bytes: Vec<u8>,
+    /// Where the next character goes, where that is known.
+    at: Option<(u16, u16)>,
+    look: Look,
+}
+
+impl Pen {
+    fn frame(mut self, shown: &Cells, next: &Cells) -> Vec<u8> {
+        for y in 0..next.size.height {
+            let (old, new) = (shown.row(y), next.row(y));
+            // From here on there is nothing but the terminal's own blank.
+            let end = new.iter().rposition(|cell| !same(cell, &Cell::EMPTY)).map_or(0, |last| last + 1);
+            for (x, cell) in new.iter().enumerate().filter(|(x, cell)| !same(&old[*x], cell)) {
+                if x >= end {
+                    let same_there = old[x..].iter().filter(|cell| same(cell, &Cell::EMPTY)).count();
+                    if old.len() - x - same_there > 3 {
+                        self.go(x as u16, y, new);
+                        self.wear(Look::default());
+                        self.bytes.extend(b"\x1b[K");
+                        break;
+                    }
+                }
+                if cell.symbol().is_empty() {
+                    continue;
+                }
+                self.go(x as u16, y, new);
+                self.put(cell, next.size.width);
+            }
+        }
+        self.wear(Look::default());
+        self.bytes
+    }
+
+    fn put(&mut self, cell: &Cell, width: u16) {
+        if !self.look.serves(cell) {
+            self.wear(Look::of(cell));
+        }
+        self.bytes.extend(cell.symbol().as_bytes());
+        // Behind the last column it depends on the terminal where the cursor is.
+        self.at = self.at.map(|(x, y)| (x + cell.cell_width().max(1), y)).filter(|(x, _)| *x < width);
+    }
+
+    /// Goes to a place, in a row that looks so.
+    fn go(&mut self, x: u16, y: u16, row: &[Cell]) {
+        if self.at == Some((x, y)) {
+            return;
+        }
+        let mut best = format!("\x1b[{};{}H", y + 1, x + 1).into_bytes();
+        let mut shorter = |bytes: Vec<u8>| {
+            if bytes.len() < best.len() {
+                best = bytes;
+            }
+        };
+        if let Some((from, own)) = self.at
+            && (own..=own + 3).contains(&y)
+        {
+            let down = "\n".repeat(usize::from(y - own));
+            shorter(format!("{down}{}", sideways(from, x)).into_bytes());
+            shorter(format!("{down}\r{}", sideways(0, x)).into_bytes());
+            if own == y && from < x && row[usize::from(from)..usize::from(x)].iter().all(|cell| self.look.serves(cell))
+            {
+                shorter(row[usize::from(from)..usize::from(x)].iter().flat_map(|cell| cell.symbol().bytes()).collect());
+            }
+        }
+        self.bytes.extend(best);
+        self.at = Some((x, y));
+    }
+
+    /// Changes the look.
+    fn wear(&mut self, look: Look) {
+        if self.look == look {
+            return;
+        }
+        let anew = parameters(Look::default(), look);
+        let changed = parameters(self.look, look);
+        let text = match () {
+            () if look == Look::default() => String::new(),
+            () if changed.len() <= anew.len() + 2 => changed,
+            () => format!("0;{anew}"),
+        };
+        let _ = write!(self.bytes, "\x1b[{text}m");
+        self.look = look;
+    }
+}
+
+/// From one column to another.
+fn sideways(from: u16, to: u16) -> String {
+    match i32::from(to) - i32::from(from) {
+        0 => String::new(),
+        1 => "\x1b[C".to_owned(),
+        n @ 2.. => format!("\x1b[{n}C"),
+        n @ -4..0 => "\x08".repeat(n.unsigned_abs() as usize),
+        n => format!("\x1b[{}D", -n),
+    }
+}
+
+/// What tells a terminal to go from one look to another (ECMA-48, SGR).
+fn parameters(from: Look, to: Look) -> String {
+    let mut list: Vec<String> = Vec::new();
+    let gone = from.modifier - to.modifier;
+    let mut fresh = to.modifier - from.modifier;
+    for (off, modifiers) in [
+        (22, Modifier::BOLD | Modifier::DIM),
+        (23, Modifier::ITALIC),
+        (24, Modifier::UNDERLINED),
+        (25, Modifier::SLOW_BLINK | Modifier::RAPID_BLINK),
+        (27, Modifier::REVERSED),
+        (28, Modifier::HIDDEN),
+        (29, Modifier::CROSSED_OUT),
+    ] {
+        if gone.intersects(modifiers) {
+            list.push(off.to_string());
+            // One parameter ends two of them.
+            fresh |= to.modifier & modifiers;
+        }
+    }
+    let on = [
+        Modifier::BOLD,
+        Modifier::DIM,
+        Modifier::ITALIC,
+        Modifier::UNDERLINED,
+        Modifier::SLOW_BLINK,
+        Modifier::RAPID_BLINK,
+        Modifier::REVERSED,
+        Modifier::HIDDEN,
+        Modifier::CROSSED_OUT,
+    ];
+    list.extend(on.iter().zip(1..).filter(|(modifier, _)| fresh.contains(**modifier)).map(|(_, n)| n.to_string()));
+    if from.fg != to.fg {
+        list.push(color(to.fg, 30));
+    }
+    if from.bg != to.bg {
+        list.push(color(to.bg, 40));
+    }
+    if from.line != to.line {
+        list.push(color(to.line, 50));
+    }
+    list.join(";")
+}
+
+/// A colour of characters (30), of the ground (40) or of lines below characters (50).
+fn color(color: Color, base: u8) -> String {
+    let named = |n: u8| match (base, n) {
+        (50, n) => format!("58;5;{n}"),
+        (base, 0..8) => (base + n).to_string(),
+        (base, n) => (base + 60 + n - 8).to_string(),
+    };
+    match color {
+        Color::Reset => (base + 9).to_string(),
+        Color::Black => named(0),
+        Color::Red => named(1),
+        Color::Green => named(2),
+        Color::Yellow => named(3),
+        Color::Blue => named(4),
+        Color::Magenta => named(5),
+        Color::Cyan => named(6),
+        Color::Gray => named(7),
+        Color::DarkGray => named(8),
+        Color::LightRed => named(9),
+        Color::LightGreen => named(10),
+        Color::LightYellow => named(11),
+        Color::LightBlue => named(12),
+        Color::LightMagenta => named(13),
+        Color::LightCyan => named(14),
+        Color::White => named(15),
+        Color::Indexed(n) => format!("{};5;{n}", base + 8),
+        Color::Rgb(r, g, b) => format!("{};2;{r};{g};{b}", base + 8),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -131,6 +131,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
         wants: Wants::default(),
         refresh: Duration::from_millis(50),
         per_sample: None,
+        realtime: None,
         no_inline: true,
     };
     Engine::spawn(Box::new(source), options).expect("spawns")

@@ -274,6 +274,7 @@ fn names_come_with_the_debug_file_that_is_fetched() {
         wants: Default::default(),
         refresh: std::time::Duration::from_millis(50),
         per_sample: None,
+        realtime: None,
         no_inline: false,
     };
     let engine = perfprof_tui::engine::Engine::spawn(source, options).expect("spawns");

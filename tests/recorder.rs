@@ -82,6 +82,7 @@ fn the_last_seconds_are_kept_whole() {
         wants: Wants::default(),
         refresh: Duration::from_millis(50),
         per_sample: None,
+        realtime: None,
     };
     let engine = Engine::spawn(Box::new(source), options).expect("spawns");
     // 30,000 a second: a chunk is half a second.

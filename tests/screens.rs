@@ -3,6 +3,7 @@
 mod common;
 
 use common::harness::Harness;
+use perfprof_tui::engine::Clock;
 use perfprof_tui::panel::text::printable;
 
 fn incident(width: u16, height: u16) -> Harness {
@@ -52,6 +53,29 @@ fn overlays() {
     insta::assert_snapshot!("palette", incident(100, 24).keys(":fil").text());
     insta::assert_snapshot!("columns", incident(100, 24).keys("s").text());
     insta::assert_snapshot!("chord", incident(100, 12).keys("r").text());
+}
+
+/// The view's clock: so many seconds after the start, with a view of what was known so long before.
+fn at(late: Harness, now: f64, age: f64) -> Harness {
+    let mut late = late;
+    let now = late.app.info.start + (now * 1e9) as u64;
+    late.app.tick(Some(Clock { now, seen: now - (age * 1e9) as u64 }));
+    late
+}
+
+#[test]
+fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
+    let live = || Harness::open("switches.data", "switches.kallsyms", 110, 24).metered();
+    let fine = at(live(), 63.2, 1.2).text();
+    assert!(fine.contains("● live 01:03") && !fine.contains(" s old"), "{fine}");
+    let late = at(live(), 63.2, 3.1);
+    insta::assert_snapshot!("late", late.text());
+    let ledger = at(at(late, 63.4, 0.1), 64.0, 0.7).keys("l").text();
+    let line = ledger.lines().find(|line| line.contains("age of the view")).expect("a line").to_owned();
+    assert!(line.contains("700 ms") && line.contains("the oldest 3.30 s"), "{line}");
+    // What stands still on purpose is not late.
+    let frozen = at(live().keys(" "), 63.2, 9.0).text();
+    assert!(frozen.contains("‖ frozen") && !frozen.contains(" s old"), "{frozen}");
 }
 
 #[test]

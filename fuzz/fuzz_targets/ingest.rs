@@ -147,6 +147,8 @@ impl Live {
             fetcher: None,
             queue_full: Arc::default(),
             waiting: waiting.clone(),
+            wanted: Default::default(),
+            seen: Default::default(),
         };
         // Files of this machine would make runs depend on it.
         let symbols = resolver::Options {
@@ -164,6 +166,7 @@ impl Live {
             wants: Wants { traces: true, ..Wants::default() },
             refresh: Duration::ZERO,
             per_sample: None,
+            realtime: None,
             no_inline: false,
         };
         let worker = Worker::new(info, options, links);

@@ -115,6 +115,7 @@ impl Sampler {
             wants: Wants::default(),
             refresh: Duration::from_secs(1),
             per_sample: started.per_sample,
+            realtime: None,
             no_inline: true,
         };
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })

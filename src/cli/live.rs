@@ -48,6 +48,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     let kept = recorder::kept(&args.keeping)?;
     crate::kernel::mapped::set_room(kept.memory / 2);
     need_terminal("record")?;
+    let realtime = setup::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
     args.sampling.counted = kept.counted();
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
@@ -67,6 +68,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         wants: Wants::default(),
         refresh,
         per_sample: started.per_sample,
+        realtime,
     };
     let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default(), unit: None };
     session(Box::new(started.source), options, &args.view, start, started.warning, files)
@@ -123,6 +125,7 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
         wants: Wants { traces: start.columns.contains(&Field::Key(Key::Trace)), ..Wants::default() },
         refresh: start.refresh,
         per_sample: None,
+        realtime: None,
     };
     let apart = opened.source.info().hosts.iter().any(|host| host.shift.is_none());
     let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
@@ -147,6 +150,7 @@ pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         wants: Wants { units_only: true, ..Wants::default() },
         refresh,
         per_sample: None,
+        realtime: None,
     };
     let files = Files { recording: None, baseline: None, names: args.names, unit: Some((spec, args.settings)) };
     session(Box::new(source), options, &live.view, start, None, files)

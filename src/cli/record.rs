@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::engine::Urgency;
 use crate::event::tracepoint;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
@@ -41,6 +42,7 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     if kept.watched.is_some() {
         return watch::run(&mut args, kept);
     }
+    let realtime = setup::realtime(&args.sampling)?;
     let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
     setup::warn(started.warning.as_ref());
     let mut source = started.source;
@@ -53,7 +55,7 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let ended = recorder.record(&mut source, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
+    let ended = recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
     let summary = recorder.finish(&info).map_err(|error| recorder.salvage(&args.output, error))?;
     if !args.quiet {
         let samples = format!("{} samples", unit::thousands(summary.samples));
@@ -174,9 +176,11 @@ impl Recorder {
         Ok(Self { writer, tables, beside: Vec::new(), identities, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
     }
 
-    fn record(&mut self, source: &mut LiveSource, stop: &AtomicBool) -> anyhow::Result<String> {
+    fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
         let mut batch = Batch::default();
+        let mut urgency = realtime.map_or_else(Urgency::usual, |priority| Urgency::of_live(Some(priority)));
         loop {
+            urgency.keep();
             if stop.load(Ordering::Relaxed) {
                 let _ = source.control(&Control::Stop);
             }

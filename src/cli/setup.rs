@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::engine::urgency;
 use crate::event::spec::Places;
 use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
@@ -49,6 +50,19 @@ pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::R
     }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;
     Ok(Started { source, per_sample, warning })
+}
+
+/// The priority for what reads and shows samples, if one was asked for and may be had.
+pub fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
+    if let Some(priority) = sampling.realtime {
+        urgency::may_be_realtime(priority).with_context(|| {
+            format!(
+                "-r {priority}: threads of this user cannot be served before all others\nAs root, with CAP_SYS_NICE, or \
+                 where ulimit -r allows it; a cgroup must not keep it from them (cpu.rt_runtime_us)"
+            )
+        })?;
+    }
+    Ok(sampling.realtime)
 }
 
 /// What is to be said of a rate, when each sample costs so much; it is refused where it would take half of a CPU.

@@ -37,6 +37,7 @@ pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
         wants: Wants::default(),
         refresh: Duration::from_secs(1),
         per_sample: started.per_sample,
+        realtime: setup::realtime(&args.sampling)?,
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

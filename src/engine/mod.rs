@@ -35,7 +35,7 @@ mod told;
 pub mod tracepoints;
 pub mod unit_run;
 pub mod units;
-mod urgency;
+pub mod urgency;
 pub mod view;
 pub mod watch;
 pub mod worker;
@@ -53,6 +53,7 @@ use crate::analysis::frame::{Look, Settings, Spec};
 use crate::analysis::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
+use crate::kernel::monotonic_ns;
 use crate::query::annotate::Target;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
@@ -65,6 +66,7 @@ pub use ingest::Wants;
 pub use moment::{HostMoment, Moment};
 pub use offline::Loaded;
 pub use units::UnitAnswer;
+pub use urgency::Urgency;
 pub use watch::Watched;
 
 /// Batches in flight between source and worker; one is a tenth of a second.
@@ -92,6 +94,8 @@ pub struct Options {
     pub per_sample: Option<Duration>,
     /// Inlined functions are not looked up.
     pub no_inline: bool,
+    /// The priority with which threads that a live view is late without are served before all ordinary ones.
+    pub realtime: Option<i32>,
 }
 
 /// What the interface can ask of the engine.
@@ -171,6 +175,17 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     waker: Waker,
+    /// Up to when the answer that there is tells all; none of a recording.
+    seen: Option<Arc<AtomicU64>>,
+    realtime: Option<i32>,
+}
+
+/// The session's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    pub now: u64,
+    /// Up to when the newest answer tells all.
+    pub seen: u64,
 }
 
 impl Engine {
@@ -186,6 +201,8 @@ impl Engine {
         let stop = Arc::new(AtomicBool::new(false));
         let queue_full = Arc::new(AtomicU64::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
+        let (wanted, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(monotonic_ns())));
+        let (live, realtime) = (info.origin == Origin::Live, options.realtime);
         let symbolizer = symbolizer::spawn(options.symbols.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {
             Some(cache) if !options.symbols.servers.is_empty() => {
@@ -217,6 +234,8 @@ impl Engine {
                 fetcher,
                 queue_full: queue_full.clone(),
                 waiting: waiting.clone(),
+                wanted: wanted.clone(),
+                seen: seen.clone(),
             },
         );
         let feeder = Feeder {
@@ -227,6 +246,9 @@ impl Engine {
             stop: stop.clone(),
             queue_full,
             waiting,
+            wanted,
+            live,
+            realtime,
         };
         let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         if let (Some(watched), Some(host)) = (watched, &host) {
@@ -253,7 +275,20 @@ impl Engine {
             threads,
             stop,
             waker,
+            seen: live.then_some(seen),
+            realtime,
         })
+    }
+
+    /// What time it is, and how old the newest answer; none of a recording.
+    pub fn clock(&self) -> Option<Clock> {
+        let seen = self.seen.as_ref()?.load(Ordering::Relaxed);
+        Some(Clock { now: monotonic_ns(), seen })
+    }
+
+    /// How urgent the thread is that shows a live session.
+    pub fn urgency(&self) -> Urgency {
+        if self.seen.is_some() { Urgency::of_live(self.realtime) } else { Urgency::usual() }
     }
 
     /// Facts about the source.
@@ -356,10 +391,10 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Jo
     std::thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// A live batch is handed over once it has so many bytes, or is so old: each hand-over wakes the
+/// A live batch is handed over when it is asked for, has so many bytes, or is so old: each hand-over wakes the
 /// profile's thread, which costs more than what a quiet tick brings.
 const HOLD_BYTES: usize = 128 << 10;
-const HOLD: Duration = Duration::from_millis(300);
+const HOLD: Duration = Duration::from_millis(600);
 /// In this time after the start every tick is handed over at once.
 const EAGER: Duration = Duration::from_secs(2);
 
@@ -373,6 +408,10 @@ struct Feeder {
     queue_full: Arc<AtomicU64>,
     /// Bytes of records that the worker has not taken in yet.
     waiting: Arc<AtomicUsize>,
+    /// The worker wants what there is.
+    wanted: Arc<AtomicBool>,
+    live: bool,
+    realtime: Option<i32>,
 }
 
 /// What the source's thread sends.
@@ -388,6 +427,7 @@ impl Feeder {
         let mut replies = Vec::new();
         let start = Instant::now();
         let mut held: Option<(Batch, Instant)> = None;
+        let mut urgency = if self.live { Urgency::of_live(self.realtime) } else { Urgency::usual() };
         while !self.stop.load(Ordering::Relaxed) {
             let mut changed = None;
             for control in self.controls.try_iter() {
@@ -402,7 +442,10 @@ impl Feeder {
             batch.changed = changed.or(batch.changed);
             let step = self.source.next(&mut batch);
             batch.replies.append(&mut replies);
+            urgency.keep();
+            let wanted = self.wanted.swap(false, Ordering::Relaxed);
             if matches!(step, Ok(Step::More))
+                && !wanted
                 && batch.may_wait(HOLD_BYTES)
                 && start.elapsed() > EAGER
                 && since.elapsed() < HOLD

@@ -3,20 +3,33 @@
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-use crate::kernel::{monotonic_ns, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, sched, thread_cpu_ns};
 
 const SECOND: u64 = 1_000_000_000;
-/// How much nicer others have to be than who looks names up: about nine times the weight of an ordinary thread
+/// How much nicer others have to be than who is waited for: about nine times the weight of an ordinary thread
 /// (`sched_prio_to_weight` in kernel/sched/core.c).
 const AHEAD: i32 = 10;
 /// As nice as it gets.
 const LAST: i32 = 19;
+/// What is ahead of all is so for this CPU time of each second.
+const PART: u64 = 300_000_000;
+/// And what is served before all ordinary threads for this.
+const REALTIME_PART: u64 = 200_000_000;
+
+/// A place among the threads of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rank {
+    /// An ordinary thread with a nice value.
+    Nice(i32),
+    /// Before all ordinary threads (`SCHED_FIFO`), with a priority.
+    Realtime(i32),
+}
 
 /// What the calling thread spent of its part.
 #[derive(Debug)]
 pub struct Urgency {
-    /// The nice values within its part of a second and beyond; `None` where it may not change them.
-    nice: Option<(i32, i32)>,
+    /// The ranks within its part of a second and beyond; `None` where it may not change them.
+    ranks: Option<(Rank, Rank)>,
     urgent: bool,
     /// CPU time of each second that is its part.
     part: u64,
@@ -27,25 +40,38 @@ pub struct Urgency {
 impl Urgency {
     /// Of a thread that others wait for: ahead of all for 0.3 s of each second, one of them beyond.
     pub fn ahead() -> Self {
-        let own = getpriority_process(None).unwrap_or(0);
-        Self::new(own - AHEAD, own, 300_000_000)
+        let own = own();
+        Self::new(Rank::Nice((own - AHEAD).max(-20)), Rank::Nice(own), PART)
+    }
+
+    /// Of a thread that a live session is late without; with a priority it is served before all ordinary ones for 0.2 s
+    /// of each second.
+    pub fn of_live(realtime: Option<i32>) -> Self {
+        match realtime {
+            Some(priority) => Self::new(Rank::Realtime(priority), Rank::Nice(own()), REALTIME_PART),
+            None => Self::ahead(),
+        }
     }
 
     /// Of a thread that takes what others leave, but for 0.1 s of each second.
     pub fn last() -> Self {
-        let own = getpriority_process(None).unwrap_or(0);
-        Self::new(own, LAST, 100_000_000)
+        Self::new(Rank::Nice(own()), Rank::Nice(LAST), 100_000_000)
     }
 
-    fn new(within: i32, beyond: i32, part: u64) -> Self {
+    /// Of a thread that is as good as any.
+    pub fn usual() -> Self {
+        Self { ranks: None, urgent: false, part: 0, second: (0, 0) }
+    }
+
+    fn new(within: Rank, beyond: Rank, part: u64) -> Self {
         let urgent = set(beyond) && set(within);
-        let nice = urgent.then_some((within, beyond));
-        Self { nice, urgent, part, second: (monotonic_ns(), thread_cpu_ns()) }
+        let ranks = urgent.then_some((within, beyond));
+        Self { ranks, urgent, part, second: (monotonic_ns(), thread_cpu_ns()) }
     }
 
     /// To be called between pieces of work.
     pub fn keep(&mut self) {
-        let Some((within, beyond)) = self.nice else { return };
+        let Some((within, beyond)) = self.ranks else { return };
         let urgent = self.has_left(monotonic_ns(), thread_cpu_ns());
         if urgent != self.urgent && set(if urgent { within } else { beyond }) {
             self.urgent = urgent;
@@ -61,8 +87,22 @@ impl Urgency {
     }
 }
 
-fn set(nice: i32) -> bool {
-    setpriority_process(None, nice.max(-20)).is_ok()
+/// Whether a thread of this process may be served before all ordinary ones with a priority; why not.
+pub fn may_be_realtime(priority: i32) -> std::io::Result<()> {
+    let tried = std::thread::scope(|scope| scope.spawn(|| sched::set_realtime(Some(priority))).join());
+    tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tries it did not end well")))
+}
+
+fn own() -> i32 {
+    getpriority_process(None).unwrap_or(0)
+}
+
+fn set(rank: Rank) -> bool {
+    match rank {
+        Rank::Realtime(priority) => sched::set_realtime(Some(priority)).is_ok(),
+        // What it starts shall not be ahead, too.
+        Rank::Nice(nice) => sched::set_realtime(None).is_ok() && setpriority_process(None, nice).is_ok(),
+    }
 }
 
 #[cfg(test)]
@@ -72,32 +112,55 @@ mod tests {
     #[test]
     fn a_part_of_each_second_and_no_more() {
         const PART: u64 = 300_000_000;
-        let mut one = Urgency { nice: None, urgent: false, part: PART, second: (5, 7) };
+        let mut one = Urgency { ranks: None, urgent: false, part: PART, second: (5, 7) };
         assert!(one.has_left(6, 7 + PART - 1) && !one.has_left(7, 7 + PART));
         assert!(!one.has_left(5 + SECOND - 1, 7 + 3 * PART));
         assert!(one.has_left(5 + SECOND, 7 + 3 * PART) && !one.has_left(6 + SECOND, 7 + 4 * PART));
     }
 
+    fn rank() -> Rank {
+        // Which priority, only the kernel knows.
+        if sched::is_realtime() { Rank::Realtime(1) } else { Rank::Nice(own()) }
+    }
+
+    fn on_its_own<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(work).join()).expect("passes")
+    }
+
     /// As the user may: the thread is ahead, or it stays behind.
     #[test]
     fn a_thread_is_ahead_while_some_of_its_part_is_left() {
-        let at = || getpriority_process(None).expect("a value");
         let work = |of: fn() -> Urgency| {
-            let before = at();
+            let before = own();
             let mut one = of();
-            let Some((within, beyond)) = one.nice else { return assert!(at() >= before) };
-            assert_eq!((within < beyond, at()), (true, within.max(-20)));
+            let Some((within, beyond)) = one.ranks else { return assert!(own() >= before) };
+            assert_ne!(within, beyond);
+            assert_eq!(rank(), within);
             while thread_cpu_ns() < one.second.1 + one.part + 1_000_000 {
                 one.second.0 = monotonic_ns();
             }
             one.keep();
-            assert_eq!(at(), beyond);
+            assert_eq!(rank(), beyond);
             one.second.0 = 0;
             one.keep();
-            assert_eq!(at(), within.max(-20));
+            assert_eq!(rank(), within);
         };
-        for of in [Urgency::ahead, Urgency::last] {
-            std::thread::scope(|scope| scope.spawn(|| work(of)).join()).expect("passes");
+        for of in [Urgency::ahead, Urgency::last, || Urgency::of_live(None), || Urgency::of_live(Some(1))] {
+            on_its_own(|| work(of));
         }
+    }
+
+    #[test]
+    fn what_an_urgent_thread_starts_is_not_urgent() {
+        for of in [Urgency::ahead, || Urgency::of_live(Some(1))] {
+            let (ahead, started) = on_its_own(|| (of().ranks.is_some(), on_its_own(rank)));
+            assert!(!ahead || started == Rank::Nice(0), "{started:?}");
+        }
+    }
+
+    #[test]
+    fn a_priority_that_there_is_not_is_refused() {
+        assert!(may_be_realtime(100).is_err());
+        assert!(!sched::is_realtime(), "only the thread that tried it");
     }
 }

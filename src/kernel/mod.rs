@@ -19,6 +19,7 @@ pub mod mapped;
 pub mod privilege;
 pub mod procfs;
 pub mod ring;
+pub mod sched;
 pub mod spawn;
 pub mod sys;
 pub mod tty;

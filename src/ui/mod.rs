@@ -4,6 +4,7 @@
 pub mod annotate;
 pub mod app;
 pub mod ask;
+pub mod behind;
 pub mod command;
 pub mod complete;
 pub mod cpus;

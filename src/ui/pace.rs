@@ -74,7 +74,7 @@ impl Pace {
         match (dirty, app.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
             (false, Some(_)) => Duration::from_secs(1),
-            (false, None) => Duration::from_secs(3600),
+            (false, None) => app.behind.next_second(app.info.start).unwrap_or(Duration::from_secs(3600)),
         }
     }
 }

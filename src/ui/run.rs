@@ -83,6 +83,7 @@ pub fn run(
     let mut theme = Theme::new(themes.depth);
     let mut shown = String::new();
     let mut pace = Pace::start();
+    let mut urgency = engine.urgency();
     loop {
         if !effects(app, &mut screen, engine, driver)? {
             return Ok(());
@@ -95,6 +96,7 @@ pub fn run(
         if dirty && pace.may_draw(app) {
             dirty = false;
             let began = Instant::now();
+            app.tick(engine.clock());
             frame(app, &theme, &mut screen)?;
             pace.drew(app, began);
         }
@@ -116,6 +118,7 @@ pub fn run(
             },
             default(pace.wait(app, dirty)) => {}
         }
+        urgency.keep();
         // Whatever else waits is taken in before the next frame.
         while let Ok(input) = inputs.try_recv() {
             app.input(&input);

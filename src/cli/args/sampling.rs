@@ -85,6 +85,10 @@ pub struct Sampling {
     /// Data pages of each CPU's ring buffer, a power of two (or 512K, 4M)
     #[arg(short = 'm', long = "mmap-pages", value_name = "PAGES")]
     pub pages: Option<String>,
+    /// Serve what reads and shows samples before all ordinary threads (SCHED_FIFO with this priority, 1 to 99),
+    /// for a fifth of each second
+    #[arg(short = 'r', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub realtime: Option<i32>,
     /// Wait MS milliseconds before sampling begins
     #[arg(short = 'D', long = "delay", value_name = "MS", default_value_t = 0, hide_default_value = true)]
     pub delay: u64,

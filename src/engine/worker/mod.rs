@@ -1,18 +1,19 @@
 //! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
 
 mod budget;
+mod due;
 mod names;
 mod units;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::analysis::softirq::Times;
-use crate::kernel::{monotonic_ns, own_cpu_ns};
+use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::{Answer, Data, Progress, Question};
@@ -23,16 +24,12 @@ use crate::engine::events::{Events, tell_partial};
 use crate::engine::fetch;
 use crate::engine::ingest::Ingest;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
+use crate::engine::urgency::Urgency;
 use crate::engine::view::View;
 use crate::engine::{Feed, Notice, Options, Request};
 
-/// Never more than 30 answers a second.
-const MIN_INTERVAL_NS: u64 = 33_000_000;
-/// How often a young session is brought up to date, until names and first numbers have settled.
-const YOUNG_INTERVAL_NS: u64 = 100_000_000;
-const YOUNG_NS: u64 = 1_000_000_000;
-/// An answer may take this fraction of the time between two of them.
-const DUTY: u64 = 20;
+use due::{Due, Given, Step};
+
 /// Seconds of sample rates in an answer.
 const RATES: usize = 120;
 /// Notes are kept up to this number; a session must not drown in them.
@@ -58,6 +55,10 @@ pub struct Links {
     pub queue_full: Arc<AtomicU64>,
     /// Bytes of records on their way.
     pub waiting: Arc<AtomicUsize>,
+    /// Has the source hand over what it has.
+    pub wanted: Arc<AtomicBool>,
+    /// Up to when what was published tells all.
+    pub seen: Arc<AtomicU64>,
 }
 
 /// The owner of the profile.
@@ -85,9 +86,9 @@ pub struct Worker {
     ended: Option<String>,
     live: bool,
     started: u64,
-    next_publish: u64,
-    /// Until when records come before questions: answering takes half of the time at most.
-    breath_until: u64,
+    due: Due,
+    /// Up to when all records are in.
+    upto: u64,
     fresh_data: bool,
     fresh_question: bool,
     names: names::Names,
@@ -141,8 +142,8 @@ impl Worker {
             ended: None,
             live: info.origin == crate::session::Origin::Live,
             started: now,
-            next_publish: now,
-            breath_until: 0,
+            due: Due::new(info.origin == crate::session::Origin::Live, now),
+            upto: now,
             fresh_data: true,
             fresh_question: true,
             names: names::Names::default(),
@@ -154,7 +155,10 @@ impl Worker {
     }
 
     pub fn run(mut self) {
-        while self.turn() {}
+        let mut urgency = if self.live { Urgency::of_live(self.options.realtime) } else { Urgency::usual() };
+        while self.turn() {
+            urgency.keep();
+        }
     }
 
     /// Waits for something, takes it in with all requests that are there, and publishes what is due; `false` when it
@@ -181,11 +185,10 @@ impl Worker {
     }
 
     fn wait(&self) -> Event {
-        let due = self.fresh_data || self.fresh_question;
-        let timeout = if due {
-            Duration::from_nanos(self.next_publish.saturating_sub(monotonic_ns()))
-        } else {
-            Duration::from_secs(3600)
+        let due = self.due.at(self.fresh_data || self.fresh_question);
+        let timeout = match due {
+            Some(at) => Duration::from_nanos(at.saturating_sub(monotonic_ns())),
+            None => Duration::from_secs(3600),
         };
         let never = crossbeam_channel::never();
         let nothing = crossbeam_channel::never();
@@ -214,6 +217,8 @@ impl Worker {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
         let timed = self.ingest.core().profile.ledger.timed;
+        // At the end of time there is nothing more, and no time.
+        self.upto = self.upto.max(batch.complete_until.filter(|until| *until < u64::MAX).unwrap_or(0));
         self.ingest.feed(&mut batch);
         let changed = batch.changed.take();
         if self.facts.frequency == 0 {
@@ -230,6 +235,9 @@ impl Worker {
         self.keep_budget();
         let core = self.ingest.core();
         self.fresh_data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
+        if !self.links.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() {
+            self.due.came();
+        }
     }
 
     /// Takes in what became of the source's events.
@@ -272,7 +280,7 @@ impl Worker {
         });
         self.ended = Some(why);
         self.fresh_data = true;
-        self.next_publish = 0;
+        self.due.end();
     }
 
     fn request(&mut self, request: Request) {
@@ -284,7 +292,7 @@ impl Worker {
                 self.question = question;
                 self.fresh_question = true;
                 // One who types fast gets the answer to the last question; records come in between.
-                self.next_publish = self.next_publish.min((monotonic_ns() + 1_000_000).max(self.breath_until));
+                self.due.question(monotonic_ns());
             }
             Request::Control(control) => {
                 if let (Control::CallGraph(_), Some(chains)) = (&control, &mut self.ingest.core_mut().chains) {
@@ -308,7 +316,7 @@ impl Worker {
             Request::Baseline(other) => {
                 self.view.set_other(other);
                 self.fresh_question = true;
-                self.next_publish = 0;
+                self.due.now();
             }
             Request::Refresh(interval) => self.options.refresh = interval,
             Request::Mark(mark) => {
@@ -316,7 +324,7 @@ impl Worker {
                 let at = core.start.saturating_add(mark.at);
                 marks::set(&mut core.marks, TimeMark { at, ..mark });
                 self.fresh_question = true;
-                self.next_publish = 0;
+                self.due.now();
             }
             Request::Unmark(place) => {
                 let marks = &mut self.ingest.core_mut().marks;
@@ -324,7 +332,7 @@ impl Worker {
                     marks.remove(place);
                 }
                 self.fresh_question = true;
-                self.next_publish = 0;
+                self.due.now();
             }
             Request::Save(reply) => {
                 let _ = reply.send(Box::new(self.ingest.core().moment()));
@@ -335,7 +343,7 @@ impl Worker {
                 self.names.hide_inlined = !show;
                 self.ingest.core_mut().profile.frames.show_inlined(show);
                 self.fresh_question = true;
-                self.next_publish = 0;
+                self.due.now();
             }
             Request::Unit(request) => self.unit_request(request),
             Request::UnitOf(loaded) => self.unit_of(loaded),
@@ -369,7 +377,7 @@ impl Worker {
         self.cpus = None;
         self.cleared_at = monotonic_ns();
         self.fresh_question = true;
-        self.next_publish = 0;
+        self.due.now();
     }
 
     fn data(&self) -> Data<'_> {
@@ -379,20 +387,34 @@ impl Worker {
 
     fn publish_if_due(&mut self) {
         let now = monotonic_ns();
-        if !(self.fresh_data || self.fresh_question) || now < self.next_publish {
+        let fresh = self.fresh_data || self.fresh_question;
+        if self.due.at(fresh).is_none() {
             return;
         }
+        match self.due.step(now, self.fresh_question) {
+            Step::Wait => return,
+            Step::Ask => {
+                self.links.wanted.store(true, Ordering::Relaxed);
+                return self.links.waker.wake();
+            }
+            Step::Answer => {}
+        }
+        let spent = thread_cpu_ns();
+        if fresh {
+            self.publish(now);
+        }
+        self.links.seen.store(self.upto, Ordering::Relaxed);
+        if fresh {
+            let _ = self.links.notices.send(Notice::Answer);
+        }
+        let given = Given { began: now, done: monotonic_ns(), cpu: thread_cpu_ns() - spent, upto: self.upto };
+        self.due.answered(given, self.options.refresh.as_nanos() as u64);
+    }
+
+    fn publish(&mut self, now: u64) {
         let answer = self.answer(now);
         self.seek_lines(&answer);
         self.publish_units();
-        let took = monotonic_ns() - now;
-        let interval = if self.live && now - self.started < YOUNG_NS {
-            YOUNG_INTERVAL_NS
-        } else {
-            self.options.refresh.as_nanos() as u64
-        };
-        self.next_publish = now + interval.max(took * DUTY).max(MIN_INTERVAL_NS);
-        self.breath_until = now + 2 * took;
         if self.fresh_data
             && let Some(trace) = &self.ingest.core().softirqs
         {
@@ -400,7 +422,6 @@ impl Worker {
         }
         (self.fresh_data, self.fresh_question) = (false, false);
         self.links.answer.store(Arc::new(answer));
-        let _ = self.links.notices.send(Notice::Answer);
     }
 
     /// Totals of each event, for samples that were not counted yet.

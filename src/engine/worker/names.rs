@@ -17,7 +17,8 @@ use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::symbols::Form;
 
-use super::{MIN_INTERVAL_NS, Worker, YOUNG_NS};
+use super::Worker;
+use super::due::MIN_INTERVAL_NS;
 
 /// How often frames of a JIT are asked for again that it had not told of yet, and how many times.
 const RETRY_NS: u64 = 1_000_000_000;
@@ -140,8 +141,16 @@ impl Worker {
         }
         problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
         self.fresh_data = true;
-        if monotonic_ns() - self.started < YOUNG_NS || self.frozen_at.is_some() {
-            self.next_publish = self.next_publish.min(monotonic_ns() + MIN_INTERVAL_NS);
+        if self.live || self.due.is_young(monotonic_ns()) {
+            self.tell_within(MIN_INTERVAL_NS);
+        }
+    }
+
+    /// Has names shown so soon, unless the next answer brings them anyhow.
+    fn tell_within(&mut self, time: u64) {
+        let now = monotonic_ns();
+        if !self.live || self.frozen_at.is_some() || self.due.is_young(now) {
+            self.due.within(now, time);
         }
     }
 
@@ -242,7 +251,7 @@ impl Worker {
                 core.profile.frames.set_places(*frame, core.session.dsos.get(*dso), places);
             }
             self.fresh_data = true;
-            self.next_publish = self.next_publish.min(monotonic_ns() + 3 * MIN_INTERVAL_NS);
+            self.tell_within(3 * MIN_INTERVAL_NS);
         } else {
             // Frames have other numbers now: what was found is nobody's, and is asked for again.
             core.profile.frames.forget_asked_lines();

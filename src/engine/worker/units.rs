@@ -48,7 +48,7 @@ impl Worker {
             }
         }
         self.fresh_question = true;
-        self.next_publish = 0;
+        self.due.now();
     }
 
     fn look(&mut self, id: u64, look: Look) {
@@ -92,7 +92,7 @@ impl Worker {
         self.units.recorded.push((id, loaded));
         self.units.chosen = Some(id);
         self.fresh_question = true;
-        self.next_publish = 0;
+        self.due.now();
     }
 
     /// Publishes what the units say, where somebody looks.

@@ -20,8 +20,8 @@ use std::time::Duration;
 use crate::analysis::cpus::HostView;
 use crate::analysis::findings::Finding;
 use crate::analysis::softirq::Times;
-use crate::engine::UnitRequest;
 use crate::engine::tracepoints;
+use crate::engine::{Clock, UnitRequest};
 use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::panel::top::Field;
 use crate::query::annotate::Target;
@@ -31,6 +31,7 @@ use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info};
 use crate::symbols::Form;
 
+use super::behind::Behind;
 use super::command;
 use super::cpus::CpusScreen;
 use super::draw::layout;
@@ -287,6 +288,8 @@ pub struct App {
     invocation: Vec<String>,
     pub hide_idle: bool,
     pub frozen: bool,
+    /// How far what is seen is behind the machine.
+    pub behind: Behind,
     pub refresh: Duration,
     pub overlays: Vec<Overlay>,
     pub prompt: Option<Prompt>,
@@ -361,6 +364,7 @@ impl App {
             invocation: start.invocation,
             hide_idle: true,
             frozen: false,
+            behind: Behind::default(),
             refresh: start.refresh,
             overlays: Vec::new(),
             prompt: None,
@@ -425,6 +429,16 @@ impl App {
             self.exec_command(&text);
         }
         self.ask(false);
+    }
+
+    /// What the session's clock says as a frame is made.
+    pub fn tick(&mut self, clock: Option<Clock>) {
+        self.behind.tick(clock.filter(|_| !self.frozen && self.answer.ended.is_none()));
+    }
+
+    /// The time since the session's start, which goes on by itself.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
     }
 
     /// Whether commands given at the start still wait to be run.

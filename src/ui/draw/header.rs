@@ -62,7 +62,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
         add(format!("capture: {filter}"), theme.warning, 8);
     }
-    let time = clock(answer.elapsed_ns);
+    let time = clock(app.elapsed_ns());
     match (&answer.ended, app.frozen, app.info.origin) {
         (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 9),
         (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 9),
@@ -70,6 +70,9 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
         (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 9),
         (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
+    }
+    if let Some(seconds) = app.behind.late(app.refresh) {
+        add(format!("view {seconds} s old"), theme.error, 10);
     }
     add(samples(app), theme.text, 10);
     if app.info.origin == Origin::Live && answer.unfiltered.samples > 0 {

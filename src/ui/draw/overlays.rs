@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::widgets::{Block, Clear, Widget};
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::panel::unit::{percent, thousands};
+use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::app::App;
 use crate::ui::command::{TABLE, layer};
@@ -169,6 +169,12 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
         answer.cost.own_percent > 10.0,
         "of one CPU, of late",
     );
+    if let (Some(age), Some((n, became))) = (app.behind.age(), app.behind.became()) {
+        let [median, most, worst] = became.map(duration);
+        let meaning =
+            format!("of {} views half became {median} old, 99 % up to {most}, the oldest {worst}", thousands(n));
+        row("age of the view", duration(age), app.behind.late(app.refresh).is_some(), &meaning);
+    }
     if answer.cost.sampling_percent > 0.0 {
         let cost = answer.cost.sampling_percent;
         row("cost of sampling", format!("{cost:.1} %"), cost > 10.0, "of each CPU when busy, measured at the start");

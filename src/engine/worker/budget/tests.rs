@@ -31,6 +31,7 @@ fn worker(memory: usize, keep: Option<u64>) -> Worker {
         wants: Wants::default(),
         refresh: Duration::from_secs(1),
         per_sample: None,
+        realtime: None,
         no_inline: true,
     };
     let links = Links {
@@ -47,6 +48,8 @@ fn worker(memory: usize, keep: Option<u64>) -> Worker {
         fetcher: None,
         queue_full: Default::default(),
         waiting: Default::default(),
+        wanted: Default::default(),
+        seen: Default::default(),
     };
     Worker::new(&info, options, links)
 }

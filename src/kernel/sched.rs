@@ -1,0 +1,20 @@
+//! How the calling thread is scheduled (sched(7)).
+
+use std::io;
+
+/// First come, first served, before all ordinary threads (1 is the least, 99 the most), or as an ordinary thread.
+/// Either way what it starts is ordinary, and no nicer than anybody's.
+pub fn set_realtime(priority: Option<i32>) -> io::Result<()> {
+    let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+    let param = libc::sched_param { sched_priority: priority.unwrap_or(0) };
+    // SAFETY: the kernel reads the structure, which is ours, and 0 is the calling thread.
+    let set = unsafe { libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const param) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether the calling thread is served before all ordinary ones.
+pub fn is_realtime() -> bool {
+    // SAFETY: no memory is handed over, and 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO
+}

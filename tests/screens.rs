@@ -79,6 +79,16 @@ fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
 }
 
 #[test]
+fn the_ledger_says_where_memory_is() {
+    let text = incident(120, 40).metered().keys("l").text();
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).map(|line| line.replace(' ', ""));
+    assert!(line(" memory  ").is_some_and(|line| line.contains("memory48.0MiBprivate,of256MiB(--memory)")), "{text}");
+    assert!(line("  stacks").is_some_and(|line| line.contains("stacks21.0MiB")), "{text}");
+    assert!(line("  the rest").is_some_and(|line| line.contains("9.0MiBanswers")), "{text}");
+    assert!(!incident(120, 40).keys("l").text().contains("--memory);"), "of a recording nothing is forgotten");
+}
+
+#[test]
 fn nothing_left_says_why() {
     insta::assert_snapshot!(incident(80, 12).keys("fcomm == nobody<ret>").text());
 }

@@ -4,7 +4,6 @@
 #![no_main]
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -12,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
 use perfprof_tui::analysis::frame::Settings;
 use perfprof_tui::analysis::registry::UNITS;
+use perfprof_tui::engine::shares::Held;
 use perfprof_tui::engine::symbolizer::{Job, LineJob, Lined, Named, Symbolizer};
 use perfprof_tui::engine::worker::{Links, Worker};
 use perfprof_tui::engine::{Feed, Moment, Notice, Options, Request, UnitRequest, Wants};
@@ -117,7 +117,7 @@ struct Live {
     names: Sender<Named>,
     line_jobs: Receiver<LineJob>,
     lines: Sender<Lined>,
-    waiting: Arc<AtomicUsize>,
+    held: Arc<Held>,
     batch: Batch,
 }
 
@@ -132,7 +132,7 @@ impl Live {
         let ((line_tx, line_jobs), (lines, line_rx)) = (unbounded(), unbounded());
         let (lists, listed) = unbounded();
         let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
-        let waiting = Arc::new(AtomicUsize::new(0));
+        let held = Arc::new(Held::default());
         let links = Links {
             batches: batch_rx,
             recycle,
@@ -146,7 +146,7 @@ impl Live {
             symbolizer: Symbolizer { jobs: job_tx, lists, names: name_rx, line_jobs: line_tx, lines: line_rx },
             fetcher: None,
             queue_full: Arc::default(),
-            waiting: waiting.clone(),
+            held: held.clone(),
             wanted: Default::default(),
             seen: Default::default(),
         };
@@ -171,14 +171,14 @@ impl Live {
         };
         let worker = Worker::new(info, options, links);
         let batch = Batch::default();
-        let live = Self { worker, batches, requests, notices, answer, jobs, names, line_jobs, lines, waiting, batch };
+        let live = Self { worker, batches, requests, notices, answer, jobs, names, line_jobs, lines, held, batch };
         (live, (recycled, controlled, listed))
     }
 
     /// Hands over what came, with everything up to a time.
     fn feed(&mut self, until: Option<u64>) {
         let batch = Batch { complete_until: until, ..std::mem::take(&mut self.batch) };
-        self.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
+        self.held.waiting.fetch_add(batch.bytes.len(), std::sync::atomic::Ordering::Relaxed);
         self.batches.send(Feed::Batch(Box::new(batch))).expect("the worker is here");
         assert!(self.worker.turn());
     }

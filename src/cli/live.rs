@@ -46,18 +46,14 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         start.exec.insert(0, "softirq-time".to_owned());
     }
     let kept = recorder::kept(&args.keeping)?;
-    crate::kernel::mapped::set_room(kept.memory / 2);
     need_terminal("record")?;
     let realtime = setup::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
     args.sampling.counted = kept.counted();
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
-    let symbols = SymbolOptions {
-        form: if args.view.no_demangle { Form::Raw } else { Form::Plain },
-        budget: kept.memory / 2,
-        ..SymbolOptions::of_user()
-    };
+    let symbols =
+        SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
     let options = Options {
         no_inline: args.view.no_inline,
         symbols,

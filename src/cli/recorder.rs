@@ -19,16 +19,16 @@ use super::setup;
 /// How snapshots of triggers are named, before the time.
 const PREFIX: &str = "perfprof-trigger-";
 
-/// The least that samples may use, and what they may where nothing limits memory.
+/// The least that the program may use, and what it may where nothing limits memory.
 const LEAST: usize = 16 << 20;
-const USUAL: usize = 512 << 20;
-/// What names, rings and the screen take beside them.
-const REST: u64 = 96 << 20;
+const USUAL: usize = 256 << 20;
+/// What rings, and files that are mapped, take beside that of a cgroup.
+const REST: u64 = 64 << 20;
 
-/// What samples may use of a machine's memory, where cgroups may limit it. The whole process takes three to five times
-/// that, as answers, names and forgetting take their part; where memory is limited all of that must fit.
+/// What the program may use of a machine's memory, where cgroups may limit it: half of what a cgroup leaves, as what is
+/// profiled may be in it, too.
 fn usual(machine: u64, limit: Option<u64>) -> usize {
-    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 6).min(machine / 32);
+    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 2).min(machine / 16);
     usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
 }
 
@@ -177,8 +177,8 @@ mod tests {
     fn a_limit_of_memory_is_kept() {
         let large = 256 << 30;
         assert_eq!([None, Some(64 << 30)].map(|limit| usual(large, limit)), [USUAL; 2]);
-        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(large, Some(limit)) >> 20), [154, 26, 16]);
-        assert_eq!([4 << 30, 8 << 30, 1 << 20].map(|machine| usual(machine, None) >> 20), [128, 256, 16]);
+        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(large, Some(limit)) >> 20), [256, 96, 16]);
+        assert_eq!([2 << 30, 8 << 30, 1 << 20].map(|machine| usual(machine, None) >> 20), [128, 256, 16]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod named;
 pub mod offcpu;
 pub mod offline;
 pub mod pairs;
+pub mod shares;
 pub mod slices;
 pub mod softirqs;
 pub mod symbolizer;
@@ -40,7 +41,7 @@ pub mod view;
 pub mod watch;
 pub mod worker;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ use crate::analysis::frame::{Look, Settings, Spec};
 use crate::analysis::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
-use crate::kernel::monotonic_ns;
+use crate::kernel::{mapped, monotonic_ns, own_memory};
 use crate::query::annotate::Target;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
@@ -69,16 +70,16 @@ pub use units::UnitAnswer;
 pub use urgency::Urgency;
 pub use watch::Watched;
 
+use shares::{Held, Whole};
+
 /// Batches in flight between source and worker; one is a tenth of a second.
 const QUEUE: usize = 256;
-/// Bytes of records in them. A long answer is waited for with them instead of with the rings.
-const MAX_WAITING: usize = 32 << 20;
 
 /// How a session is run.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub symbols: SymbolOptions,
-    /// Bytes that the profile may use; the oldest samples go first.
+    /// Bytes that the program may use; the oldest samples go first.
     pub memory: usize,
     /// How long samples are kept in nanoseconds, when not for ever.
     pub keep: Option<u64>,
@@ -190,7 +191,13 @@ pub struct Clock {
 
 impl Engine {
     /// Starts the threads.
-    pub fn spawn(source: Box<dyn Source>, options: Options) -> std::io::Result<Self> {
+    pub fn spawn(source: Box<dyn Source>, mut options: Options) -> std::io::Result<Self> {
+        let whole = Whole(options.memory);
+        if whole.is_bounded() {
+            own_memory::stay_small();
+            mapped::set_room(whole.copies());
+            options.symbols.budget = whole.tables();
+        }
         let (info, waker) = (source.info().clone(), source.waker());
         let (requests, request_rx) = unbounded();
         let (notice_tx, notices) = unbounded();
@@ -200,10 +207,10 @@ impl Engine {
         let answer = Arc::new(ArcSwap::from_pointee(Answer::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let queue_full = Arc::new(AtomicU64::new(0));
-        let waiting = Arc::new(AtomicUsize::new(0));
         let (wanted, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(monotonic_ns())));
         let (live, realtime) = (info.origin == Origin::Live, options.realtime);
-        let symbolizer = symbolizer::spawn(options.symbols.clone())?;
+        let held = Arc::new(Held::default());
+        let symbolizer = symbolizer::spawn(options.symbols.clone(), held.clone())?;
         let fetcher = match options.symbols.debuginfod.first() {
             Some(cache) if !options.symbols.servers.is_empty() => {
                 Some(fetch::spawn(options.symbols.servers.clone(), cache.clone())?)
@@ -233,9 +240,9 @@ impl Engine {
                 symbolizer,
                 fetcher,
                 queue_full: queue_full.clone(),
-                waiting: waiting.clone(),
                 wanted: wanted.clone(),
                 seen: seen.clone(),
+                held: held.clone(),
             },
         );
         let feeder = Feeder {
@@ -245,10 +252,12 @@ impl Engine {
             controls: control_rx,
             stop: stop.clone(),
             queue_full,
-            waiting,
             wanted,
             live,
             realtime,
+            held,
+            is_bounded: whole.is_bounded(),
+            most_waiting: whole.waiting(),
         };
         let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         if let (Some(watched), Some(host)) = (watched, &host) {
@@ -406,12 +415,14 @@ struct Feeder {
     controls: Receiver<Control>,
     stop: Arc<AtomicBool>,
     queue_full: Arc<AtomicU64>,
-    /// Bytes of records that the worker has not taken in yet.
-    waiting: Arc<AtomicUsize>,
     /// The worker wants what there is.
     wanted: Arc<AtomicBool>,
     live: bool,
     realtime: Option<i32>,
+    /// Where the bytes of records stand that the worker has not taken in yet, and how many there may be.
+    held: Arc<Held>,
+    most_waiting: usize,
+    is_bounded: bool,
 }
 
 /// What the source's thread sends.
@@ -441,6 +452,9 @@ impl Feeder {
             });
             batch.changed = changed.or(batch.changed);
             let step = self.source.next(&mut batch);
+            if self.is_bounded {
+                self.held.look();
+            }
             batch.replies.append(&mut replies);
             urgency.keep();
             let wanted = self.wanted.swap(false, Ordering::Relaxed);
@@ -473,13 +487,14 @@ impl Feeder {
             Feed::Batch(batch) => batch.bytes.len(),
             Feed::End(_) => 0,
         };
-        if self.waiting.load(Ordering::Relaxed) > MAX_WAITING {
+        let waiting = &self.held.waiting;
+        if waiting.load(Ordering::Relaxed) > self.most_waiting {
             self.queue_full.fetch_add(1, Ordering::Relaxed);
         }
-        while self.waiting.load(Ordering::Relaxed) > MAX_WAITING && !self.stop.load(Ordering::Relaxed) {
+        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        waiting.fetch_add(bytes, Ordering::Relaxed);
         match self.batches.try_send(feed) {
             Ok(()) => true,
             Err(TrySendError::Full(feed)) => {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::Notice;
+use super::shares::Held;
 use super::urgency::Urgency;
 use crate::profile::FrameId;
 use crate::query::annotate::Target;
@@ -151,17 +153,21 @@ fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> Named {
     Named { epoch, frames, problems, sources, stripped, identified, behind }
 }
 
-pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
+/// Starts the threads; what they hold stands in `held`.
+pub fn spawn(options: Options, held: Arc<Held>) -> std::io::Result<Symbolizer> {
     let (jobs, job_rx) = unbounded::<Job>();
     let (name_tx, names) = unbounded();
-    let of_lines = options.clone();
+    let of_lines = (options.clone(), held.clone());
     let (lists, list_rx) = unbounded::<ListJob>();
     let work = move || {
         let mut resolver = Resolver::new(options.clone());
-        let mut lines = Lines::new(options.clone());
+        // Those of stacks have the larger part: they are always there.
+        let mut lines = Lines::new(Options { budget: options.budget / 2, ..options.clone() });
         let (mut waiting, mut urgency) = (Waiting::default(), Urgency::ahead());
         loop {
             urgency.keep();
+            held.tables.store(resolver.memory(), Ordering::Relaxed);
+            held.listings.store(lines.memory(), Ordering::Relaxed);
             // What is behind is read on while nobody asks, and between portions.
             let patience = match waiting.is_empty() {
                 false => Duration::ZERO,
@@ -212,7 +218,8 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
     let work = move || {
         // Names and samples go before.
         let mut urgency = Urgency::last();
-        let mut lines = Lines::new(of_lines);
+        let (options, held) = of_lines;
+        let mut lines = Lines::new(options);
         for job in line_rx {
             if let Some(form) = job.form {
                 lines.set_form(form);
@@ -228,6 +235,7 @@ pub fn spawn(options: Options) -> std::io::Result<Symbolizer> {
             };
             let frames = job.frames.iter().map(&mut of).collect();
             let problems = lines.take_problems();
+            held.lines.store(lines.memory(), Ordering::Relaxed);
             if line_tx.send(Lined { epoch: job.epoch, frames, problems }).is_err() {
                 return;
             }

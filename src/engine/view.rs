@@ -67,6 +67,15 @@ impl View {
         (self.shown, self.flame) = (None, None);
     }
 
+    /// Gives up all that is derived from the profile itself, whose numbers change.
+    pub fn release(&mut self) {
+        let Self { other, then, then_rows, lanes, .. } = std::mem::take(self);
+        *self = Self { other, lanes, ..Self::default() };
+        if let Some((true, fold)) = then {
+            (self.then, self.then_rows) = (Some((true, fold)), then_rows);
+        }
+    }
+
     /// Compares with another profile from now on, when a question asks for it.
     pub fn set_other(&mut self, other: Option<Box<Loaded>>) {
         self.other = other;

@@ -35,6 +35,11 @@ impl Room {
 
 static ROOM: Room = Room::new(256 << 20);
 
+/// Bytes that all copies hold together.
+pub fn held() -> usize {
+    ROOM.held.load(Ordering::Relaxed)
+}
+
 /// Sets how much all copies together may hold, in bytes.
 pub fn set_room(bytes: usize) {
     ROOM.most.store(bytes, Ordering::Relaxed);

@@ -15,7 +15,7 @@ use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::copied::Copied;
-pub use super::copied::set_room;
+pub use super::copied::{held as copied, set_room};
 
 /// A file's bytes.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ pub mod host;
 pub mod identity;
 pub mod limits;
 pub mod mapped;
+pub mod own_memory;
 pub mod privilege;
 pub mod procfs;
 pub mod ring;

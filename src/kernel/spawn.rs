@@ -41,6 +41,7 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     }
     let gate_raw = gate.as_raw_fd();
     let hold = move || {
+        super::own_memory::leave_children_as_they_are();
         // The child's copy of the write end must go, or the read below would never see its end.
         // SAFETY: only this forked child's descriptor table is touched, and nothing in the child
         // uses that descriptor again.
@@ -52,7 +53,7 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
             _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
         }
     };
-    // SAFETY: between fork and exec the closure makes only close, getpid, write and read calls,
+    // SAFETY: between fork and exec the closure makes only prctl, close, getpid, write and read calls,
     // all async-signal-safe, and does not allocate.
     unsafe { cmd.pre_exec(hold) };
     let spawning = std::thread::Builder::new().name("spawn".into()).spawn(move || cmd.spawn())?;

@@ -55,7 +55,9 @@ pub use timeline::Timeline;
 pub use trie::{NodeId, Trie};
 
 /// Threads whose last chain is kept; beyond this they start anew.
-const MAX_LAST: usize = 1 << 12;
+const MAX_LAST: usize = 1 << 10;
+/// What such a chain takes: some thirty steps.
+const LAST: usize = 1 << 10;
 
 /// Samples, stacks and names of a session.
 #[derive(Debug, Default)]
@@ -271,13 +273,16 @@ impl Profile {
 
     /// Bytes in use, near enough for a budget.
     pub fn memory(&self) -> usize {
-        let columns = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
-        columns
-            + self.pins.memory()
-            + self.trie.memory()
-            + self.frames.memory()
-            + self.sites.memory()
-            + self.memory.bytes()
+        let (samples, stacks, names) = self.parts();
+        samples + stacks + names
+    }
+
+    /// The same apart: samples, stacks, and frames with their names.
+    pub fn parts(&self) -> (usize, usize, usize) {
+        let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
+        let last: usize = self.last.len() * LAST;
+        let stacks = self.trie.memory() + self.sites.memory() + self.pins.memory() + self.memory.bytes() + last;
+        (samples, stacks, self.frames.memory())
     }
 
     /// Time of the newest sample in the oldest chunk that is full.

@@ -1,5 +1,9 @@
 //! Samples by hand: what is kept of them, where, and in how many bytes.
 
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::record::kinds::misc;
 use crate::record::sample::{
@@ -101,6 +105,56 @@ fn eviction_and_compaction_keep_what_is_left() {
     p.clear(&mut s);
     assert_eq!((p.len(), p.sites.len(), p.trie.len()), (0, 0, 1));
     assert_eq!(p.first(), p.end());
+}
+
+proptest! {
+    /// Whatever was forgotten before, each sample has the stack and the text that it came with.
+    #[test]
+    fn what_is_kept_stays_what_it_was(
+        samples in proptest::collection::vec((proptest::collection::vec(1u64..9, 1..7), 0u8..4, 0u8..6), 1..80),
+        pinned in proptest::collection::vec(1u64..9, 1..7),
+    ) {
+        let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+        let words = |ips: &[u64]| chain(&[&[CONTEXT_USER], ips].concat());
+        let of = |ips: &[u64]| (0..).zip(ips).map(|(i, ip)| (*ip, i > 0)).collect::<Vec<(u64, bool)>>();
+        let bytes = words(&pinned);
+        let pin = p.pin(&s, &Sample { ip: pinned[0], chain: &bytes, ..Sample::default() }, misc::USER);
+        let pinned = of(&pinned);
+        let mut kept: VecDeque<(Vec<(u64, bool)>, String)> = VecDeque::new();
+        for (ips, text, then) in samples {
+            let (text, bytes) = (format!("text {text}"), words(&ips));
+            let trace = p.sites.trace(&text);
+            let sample = Sample { pid: 5, tid: 5, ip: ips[0], chain: &bytes, ..Sample::default() };
+            p.add_traced(&mut s, &sample, misc::USER, 0, trace);
+            kept.push_back((of(&ips), text));
+            match then {
+                0 => p.seal(),
+                1 => if let Some(chunk) = p.evict() {
+                    kept.drain(..chunk.len());
+                },
+                2 => p.compact(&mut s),
+                _ => {}
+            }
+        }
+        p.compact(&mut s);
+        let chunks = p.sealed.iter().map(|chunk| &**chunk).chain([&p.current]);
+        let sites: Vec<Site> = chunks.flat_map(|chunk| &chunk.site).map(|site| p.sites.get(SiteId(*site))).collect();
+        prop_assert_eq!(sites.len(), kept.len());
+        for (site, (ips, text)) in sites.iter().zip(&kept) {
+            prop_assert_eq!(&path(&p, site.stack), ips);
+            prop_assert_eq!(&*p.sites.traces()[site.trace.0 as usize], text.as_str());
+        }
+        let (sites, traces) = (sites.iter().collect::<HashSet<_>>(), kept.iter().map(|(_, text)| text).collect::<HashSet<_>>());
+        prop_assert_eq!((p.sites.len(), p.sites.traces().len()), (sites.len(), 1 + traces.len()));
+        prop_assert_eq!(&path(&p, p.pins.node(pin)), &pinned);
+        let (parents, _) = p.trie.columns();
+        prop_assert!((1..parents.len()).all(|node| (parents[node] as usize) < node));
+        // Nothing that nobody has, and nothing twice.
+        let paths: HashSet<_> = (1..parents.len() as u32).map(|node| path(&p, NodeId(node))).collect();
+        prop_assert_eq!(paths.len(), parents.len() - 1);
+        let has = |path: &Vec<(u64, bool)>| kept.iter().map(|(ips, _)| ips).chain([&pinned]).any(|ips| ips.ends_with(path));
+        prop_assert!(paths.iter().all(has));
+    }
 }
 
 /// Which mapping each word of a chain is in, by its context.

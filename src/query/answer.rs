@@ -96,6 +96,38 @@ pub struct Cost {
     pub sampling_percent: f64,
 }
 
+/// Bytes of the program's own memory that are for one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub name: &'static str,
+    pub bytes: usize,
+}
+
+/// Where the program's own memory is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// The bound that it is kept to; none of a recording.
+    pub bound: Option<usize>,
+    /// All that is private.
+    pub private: usize,
+    /// What of it is told apart.
+    pub parts: Vec<Part>,
+}
+
+const BETWEEN_LOOKS: usize = 24 << 20;
+
+impl Memory {
+    /// Whether it is beyond the bound by more than what may come between two looks at it.
+    pub fn is_exceeded(&self) -> bool {
+        self.bound.is_some_and(|bound| self.private > bound + bound / 10 + BETWEEN_LOOKS)
+    }
+
+    /// What nothing tells apart: answers, units, the screen, and what the allocator has in hand.
+    pub fn rest(&self) -> usize {
+        self.private.saturating_sub(self.parts.iter().map(|part| part.bytes).sum())
+    }
+}
+
 /// A DSO whose user stacks are mostly broken: it has no frame pointers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broken {
@@ -161,6 +193,7 @@ pub struct Answer {
     /// Which of those seconds lost samples.
     pub lossy: Vec<bool>,
     pub cost: Cost,
+    pub memory: Memory,
     /// The source has ended; why, in words.
     pub ended: Option<String>,
     /// What the user should know, each once.

@@ -19,7 +19,7 @@ use super::elf::{self, Segments};
 use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
 use super::shares::Shares;
-use crate::kernel::procfs;
+use crate::kernel::{own_memory, procfs};
 use crate::perfdata::unpack::{self, Purse, Refused};
 use crate::session::{Dso, DsoId, DsoKind};
 
@@ -202,8 +202,8 @@ pub struct Lines {
     /// Who holds how much of what had to be unpacked or is known to be taken.
     shares: Shares<DsoId>,
     problems: Vec<(DsoId, String)>,
-    /// Memory of this process when nothing was parsed yet, in bytes.
-    before: u64,
+    /// Memory of this process when nothing was parsed yet, all and private, in bytes.
+    before: (u64, usize),
     asked: u32,
 }
 
@@ -213,19 +213,25 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-/// Bytes that the process may grow by while files are parsed; samples that come meanwhile count, too.
-const BUDGET: u64 = 256 << 20;
+/// Bytes of files that the process may have mapped more before they rest.
+const MAPPED: u64 = 256 << 20;
 
 impl Lines {
     pub fn new(options: Options) -> Self {
         let shares = Shares::new(options.budget, MAX_FILES / 4);
         let (files, problems) = (FxHashMap::default(), Vec::new());
-        Self { options, files, shares, problems, before: procfs::own_rss(), asked: 0 }
+        let before = (procfs::own_rss(), own_memory::private().unwrap_or(0));
+        Self { options, files, shares, problems, before, asked: 0 }
     }
 
     /// Takes what went wrong since the last call: files without lines, and why.
     pub fn take_problems(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.problems)
+    }
+
+    /// Bytes of memory that files have unpacked or are known to take.
+    pub fn memory(&self) -> usize {
+        self.shares.total()
     }
 
     /// Looks for the files of a DSO again.
@@ -282,13 +288,14 @@ impl Lines {
 
     /// What was parsed is parsed again when it is needed; that is better than to hold it all.
     fn keep_budget(&mut self) {
-        let over = |before: u64| procfs::own_rss().saturating_sub(before) > BUDGET;
-        if over(self.before) {
+        if procfs::own_rss().saturating_sub(self.before.0) > MAPPED {
             for file in self.files.values().flatten() {
                 file.parsed.borrow_owner().main.rest();
             }
         }
-        if over(self.before) {
+        // Samples that came meanwhile count, too.
+        let private = own_memory::private().unwrap_or(0);
+        if private.saturating_sub(self.before.1) > self.options.budget {
             let shares = &mut self.shares;
             self.files.retain(|dso, file| {
                 file.is_none() || {
@@ -296,7 +303,7 @@ impl Lines {
                     false
                 }
             });
-            self.before = procfs::own_rss();
+            self.before = (procfs::own_rss(), private);
         }
     }
 }

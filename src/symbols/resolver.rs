@@ -167,6 +167,11 @@ impl Resolver {
         }
     }
 
+    /// Bytes of memory that names hold.
+    pub fn memory(&self) -> usize {
+        self.shares.total() + self.kernels.values().map(Loaded::memory).sum::<usize>()
+    }
+
     /// Has names made readable in another way from now on.
     pub fn set_form(&mut self, form: Form) {
         if self.options.form != form {

@@ -11,7 +11,7 @@ use perfprof_tui::event::catalogue::{Entry, Sort};
 use perfprof_tui::event::{EventState, Rate, Run};
 use perfprof_tui::query::annotate::{self, Target};
 use perfprof_tui::query::answer::EventInfo;
-use perfprof_tui::query::answer::Meter;
+use perfprof_tui::query::answer::{Memory, Meter, Part};
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
 use perfprof_tui::query::{Answer, Fold, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
@@ -185,6 +185,7 @@ impl Harness {
             ended: (!self.metered).then(|| "end of the file".into()),
             notes: self.loaded.notes.clone(),
             by_cpu: Arc::new(by_cpu),
+            memory: if self.metered { memory() } else { Memory::default() },
             question,
             ..Answer::default()
         }
@@ -278,6 +279,13 @@ impl Harness {
 
 /// What a kernel could have filtered switches by.
 const KEPT: &str = "prev_state & 2 && prev_prio < 130";
+
+/// What a live session has in hand.
+fn memory() -> Memory {
+    let parts = [("samples", 6 << 20), ("stacks", 21 << 20), ("names", 3 << 20), ("tables of functions", 9 << 20)];
+    let parts = parts.into_iter().map(|(name, bytes)| Part { name, bytes }).collect();
+    Memory { bound: Some(256 << 20), private: 48 << 20, parts }
+}
 
 /// The figures of an event as they were over a whole recording.
 fn meter(name: &str, samples: u64, span: Option<(u64, u64)>) -> Meter {

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args as ClapArgs};
 /// The flight recorder.
 #[derive(Debug, ClapArgs)]
 pub struct Keeping {
-    /// Memory that samples may use before the oldest are dropped; 512M, or less on a small machine and where a cgroup limits memory
+    /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4 GB and where a cgroup limits memory
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// How long samples are kept (30s, 10m, 2h, or all)

@@ -6,7 +6,7 @@ mod names;
 mod units;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -23,6 +23,7 @@ use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 use crate::engine::events::{Events, tell_partial};
 use crate::engine::fetch;
 use crate::engine::ingest::Ingest;
+use crate::engine::shares::Held;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
 use crate::engine::urgency::Urgency;
 use crate::engine::view::View;
@@ -53,12 +54,12 @@ pub struct Links {
     /// Fetches debug files, where there are servers for them.
     pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
     pub queue_full: Arc<AtomicU64>,
-    /// Bytes of records on their way.
-    pub waiting: Arc<AtomicUsize>,
     /// Has the source hand over what it has.
     pub wanted: Arc<AtomicBool>,
     /// Up to when what was published tells all.
     pub seen: Arc<AtomicU64>,
+    /// What other threads hold.
+    pub held: Arc<Held>,
 }
 
 /// The owner of the profile.
@@ -70,6 +71,10 @@ pub struct Worker {
     counted_upto: u64,
     /// Samples that were dropped since stacks were last looked through.
     gone: usize,
+    /// When memory is looked at again, what was private when it was, and what answers take beside that for a while.
+    next_look: u64,
+    private: usize,
+    passing: usize,
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
@@ -129,6 +134,9 @@ impl Worker {
             events,
             counted_upto: 0,
             gone: 0,
+            next_look: 0,
+            private: 0,
+            passing: 0,
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
@@ -205,7 +213,7 @@ impl Worker {
     }
 
     fn batch(&mut self, mut batch: crate::source::Batch) {
-        self.links.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
+        self.links.held.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
         self.count_expected();
         let had = self.ingest.core().profile.end();
         self.progress = batch.progress.or(self.progress);
@@ -476,6 +484,7 @@ impl Worker {
             rates: core.rates[seconds..].to_vec(),
             lossy: (seconds..core.rates.len()).map(|s| core.lost_rates.get(s).is_some_and(|n| *n > 0)).collect(),
             cost: self.cost,
+            memory: self.memory(),
             ended: self.ended.clone(),
             notes: self.notes.clone(),
             cpus: self.facts.cpus.clone(),

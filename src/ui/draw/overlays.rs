@@ -179,6 +179,17 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
         let cost = answer.cost.sampling_percent;
         row("cost of sampling", format!("{cost:.1} %"), cost > 10.0, "of each CPU when busy, measured at the start");
     }
+    let memory = &answer.memory;
+    if let Some(bound) = memory.bound {
+        // As --memory counts.
+        let mib = |bytes: usize| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        let of = format!("private, of {} MiB (--memory); the oldest samples go first", bound >> 20);
+        row("memory", mib(memory.private), memory.is_exceeded(), &of);
+        for part in &memory.parts {
+            row(&format!("  {}", part.name), mib(part.bytes), false, "");
+        }
+        row("  the rest", mib(memory.rest()), false, "answers, units, the screen, and what was just freed");
+    }
     for event in &answer.events {
         let note = event.note.clone().unwrap_or_default();
         row(&format!("event {}", event.name), thousands(event.total.samples), false, &note);

@@ -1,5 +1,6 @@
 //! A worker without threads: samples go in, and what is left of them is counted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::unbounded;
@@ -44,12 +45,12 @@ fn worker(memory: usize, keep: Option<u64>) -> Worker {
         answer: Default::default(),
         times: Default::default(),
         units: Default::default(),
-        symbolizer: symbolizer::spawn(symbols).expect("threads"),
+        symbolizer: symbolizer::spawn(symbols, Arc::default()).expect("threads"),
         fetcher: None,
         queue_full: Default::default(),
-        waiting: Default::default(),
         wanted: Default::default(),
         seen: Default::default(),
+        held: Default::default(),
     };
     Worker::new(&info, options, links)
 }
@@ -75,35 +76,83 @@ impl Worker {
 }
 
 #[test]
-fn within_the_budget_nothing_goes() {
-    let mut worker = worker(usize::MAX, None);
-    worker.fill(0..3);
-    worker.options.memory = worker.used();
-    worker.keep_budget();
-    assert_eq!((worker.kept(), worker.notes.len()), ((0, 3 * CHUNK as u64), 0));
+fn within_the_bound_nothing_goes() {
+    let mut worker = worker(100 * BYTES, None);
+    worker.fill(0..200);
+    worker.keep_within(100 * BYTES);
+    assert_eq!((worker.kept(), worker.notes.len()), ((0, 200 * CHUNK as u64), 0));
 }
 
 #[test]
-fn beyond_it_the_oldest_go_until_a_tenth_is_free() {
+fn beyond_it_the_oldest_go_step_by_step() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..100);
-    // What stands beside the rows is less than a tenth here.
-    let beside = worker.used() - 100 * BYTES;
-    assert!(beside < 10 * BYTES, "{beside}");
-    worker.options.memory = 100 * BYTES;
-    worker.keep_budget();
+    let used = worker.used();
+    // Others have as much, and ten chunks are too much in all.
+    worker.options.memory = 2 * used - 10 * BYTES;
+    worker.keep_within(2 * used);
+    let room = (used - 10 * BYTES) / 16 * 15;
     let (first, end) = worker.kept();
-    let left = end / CHUNK as u64 - first / CHUNK as u64;
-    assert!(worker.used() <= 90 * BYTES && worker.used() > 89 * BYTES, "{left}");
-    assert!(worker.notes.len() == 1 && worker.notes[0].contains("memory budget of 9 MiB"), "{:?}", worker.notes);
+    let left = (end - first) / CHUNK as u64;
+    // Not a step more than is needed: an eighth is thirteen chunks.
+    assert!(worker.used() <= room && worker.used() + 13 * BYTES > room, "{left}");
+    assert!(
+        worker.notes.len() == 1 && worker.notes[0].contains("the oldest samples are dropped"),
+        "{:?}",
+        worker.notes
+    );
     assert_eq!(worker.events.total(0).samples, left * CHUNK as u64);
     assert_eq!(worker.events.total(0).period, 2 * left * CHUNK as u64);
     assert_eq!(worker.ingest.core().profile.ledger.evicted, first);
     // The processes whose samples went are forgotten with them.
-    worker.compact();
-    worker.trim_log();
-    assert_eq!(worker.ingest.core().profile.sites.len() as u64, left);
-    assert_eq!(worker.gone, 0);
+    assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.gone), (left, 0));
+}
+
+#[test]
+fn whoever_takes_the_rest_a_quarter_is_for_samples() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..200);
+    worker.options.memory = 400 * BYTES;
+    worker.keep_within(usize::MAX);
+    let least = 100 * BYTES;
+    assert!(worker.used() <= least && worker.used() > least / 16 * 15 - 14 * BYTES, "{}", worker.used() / BYTES);
+    let kept = worker.kept();
+    worker.keep_within(usize::MAX);
+    assert_eq!(worker.kept(), kept, "nothing of them helps any more");
+}
+
+#[test]
+fn what_the_program_has_is_looked_at_every_tenth_of_a_second() {
+    let mut worker = worker(1 << 20, None);
+    worker.fill(0..100);
+    worker.keep_budget();
+    let first = worker.kept().0;
+    assert!(first > 0, "a test has more than a megabyte");
+    worker.fill(100..200);
+    worker.next_look = u64::MAX;
+    worker.keep_budget();
+    assert_eq!(worker.kept().0, first);
+    worker.next_look = 0;
+    worker.keep_budget();
+    assert!(worker.kept().0 > first);
+}
+
+#[test]
+fn what_is_told_of_memory_is_what_is_there() {
+    let mut worker = worker(1 << 30, None);
+    let memory = worker.memory();
+    assert!(memory.bound == Some(1 << 30) && memory.private > 1 << 20 && !memory.is_exceeded());
+    worker.fill(0..100);
+    let after = worker.memory();
+    let of = |memory: &Memory, name| memory.parts.iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
+    assert_eq!(of(&after, "samples") - of(&memory, "samples"), 100 * BYTES);
+    assert_eq!(after.rest(), after.private - after.parts.iter().map(|part| part.bytes).sum::<usize>());
+    worker.options.memory = usize::MAX;
+    assert_eq!(worker.memory().bound, None);
+    let mut small = Memory { bound: Some(64 << 20), private: 94 << 20, parts: Vec::new() };
+    assert!(!small.is_exceeded());
+    small.private += 1 << 20;
+    assert!(small.is_exceeded());
 }
 
 #[test]
@@ -138,40 +187,15 @@ fn what_is_older_than_is_kept_goes_by_whole_chunks() {
 }
 
 #[test]
-fn stacks_stay_while_more_is_kept_than_is_gone() {
-    let mut worker = worker(usize::MAX, None);
-    for chunk in 0..20 {
-        worker.fill(chunk..chunk + 1);
-        // A stack of its own that takes as much as its samples.
-        let core = worker.ingest.core_mut();
-        let nodes = (0..(BYTES / 12) as u32)
-            .fold(NodeId::ROOT, |node, i| core.profile.trie.child(node, FrameId(chunk as u32 * 100_000 + i)));
-        let task = core.session.task(1, 1);
-        core.profile.sites.intern(Site { task, stack: nodes, trace: Default::default() });
-    }
-    let used = worker.used();
-    worker.options.memory = used - BYTES;
-    worker.keep_budget();
-    // Until nine tenths are reached by samples alone.
-    let (before, after) = (used - worker.kept().0 as usize * 24, worker.options.memory / 10 * 9);
-    assert!(before <= after && before + BYTES > after, "{before} {after}");
-    assert_eq!(worker.used(), before);
-    // With as many gone as are left, their stacks go, too.
-    worker.options.memory = used / 2;
-    worker.keep_budget();
-    assert!(worker.kept().0 > 4 * CHUNK as u64 && worker.ingest.core().profile.trie.len() < 10 * BYTES / 12);
-}
-
-#[test]
 fn stacks_that_nobody_has_go_before_samples_do() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..40);
     assert!(worker.drop_oldest() && worker.gone == CHUNK);
-    worker.options.memory = worker.used() / 9 * 10 + BYTES;
+    worker.options.memory = worker.used() / 15 * 16 + BYTES;
     let trie = &mut worker.ingest.core_mut().profile.trie;
     // As many nodes as twenty chunks take, of no sample.
     (0..(20 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
-    worker.keep_budget();
+    worker.keep_within(worker.used());
     assert_eq!((worker.kept().0, worker.gone), (CHUNK as u64, 0));
     assert!(worker.used() <= worker.options.memory);
 }
@@ -181,7 +205,7 @@ fn the_chunk_that_is_being_filled_stays() {
     let mut worker = worker(0, None);
     worker.fill(0..2);
     worker.ingest.core_mut().profile.push(99 * SECOND, SiteId(0), 1, 0, 0);
-    worker.keep_budget();
+    worker.keep_within(usize::MAX);
     assert_eq!(worker.kept(), (2 * CHUNK as u64, 2 * CHUNK as u64 + 1));
     assert!(!worker.drop_oldest());
 }

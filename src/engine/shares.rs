@@ -1,0 +1,105 @@
+//! What each part of the program may hold of the memory that it has in all, and what those parts hold that other
+//! threads own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::kernel::own_memory;
+use crate::query::answer::Part;
+
+/// The memory that the program has in all, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole(pub usize);
+
+impl Whole {
+    /// Without a bound nothing gives way: a recording is kept whole.
+    pub fn is_bounded(self) -> bool {
+        self.0 != usize::MAX
+    }
+
+    /// Tables of functions; those of lines and of unwinding are parts of this.
+    pub fn tables(self) -> usize {
+        self.0 / 4
+    }
+
+    /// Copies of files that others can change.
+    pub fn copies(self) -> usize {
+        self.0 / 4
+    }
+
+    /// Records that wait while an answer takes long. Those that do not fit wait in the kernel's rings.
+    pub fn waiting(self) -> usize {
+        (self.0 / 16).min(MOST_WAITING)
+    }
+
+    /// Samples and stacks have this in any case: whoever else takes too much, the newest are there.
+    pub fn least_samples(self) -> usize {
+        self.0 / 4
+    }
+}
+
+/// A long answer is waited for with these instead of with the rings.
+const MOST_WAITING: usize = 32 << 20;
+
+/// Bytes that other threads say they hold.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Tables of functions.
+    pub tables: AtomicUsize,
+    /// What lines and inlined functions are looked up in, by those who show code and by those who show stacks.
+    pub listings: AtomicUsize,
+    pub lines: AtomicUsize,
+    /// Records on their way.
+    pub waiting: AtomicUsize,
+    /// The most that was private of late, which a long answer may have had and given back by now.
+    peak: AtomicUsize,
+}
+
+impl Held {
+    /// Looks at what is private: beside the thread that gives way to others, and does not see what it takes itself.
+    pub fn look(&self) {
+        self.peak.fetch_max(own_memory::private().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The most that was seen since the last call.
+    pub fn take_peak(&self) -> usize {
+        self.peak.swap(0, Ordering::Relaxed)
+    }
+
+    pub fn parts(&self) -> [Part; 3] {
+        let now = |bytes: &AtomicUsize| bytes.load(Ordering::Relaxed);
+        [
+            Part { name: "tables of functions", bytes: now(&self.tables) },
+            Part { name: "lines", bytes: now(&self.listings) + now(&self.lines) },
+            Part { name: "waiting records", bytes: now(&self.waiting) },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_bounds_have_small_parts() {
+        let [small, large] = [Whole(64 << 20), Whole(8 << 30)];
+        assert_eq!([small.tables(), small.copies(), small.waiting()].map(|bytes| bytes >> 20), [16, 16, 4]);
+        assert_eq!((small.least_samples() >> 20, large.waiting() >> 20), (16, 32));
+        assert!(small.is_bounded() && !Whole(usize::MAX).is_bounded());
+    }
+
+    #[test]
+    fn a_peak_is_told_once() {
+        let held = Held::default();
+        held.look();
+        let block = std::hint::black_box(vec![1u8; 48 << 20]);
+        held.look();
+        drop(block);
+        held.look();
+        assert!(held.take_peak() > 48 << 20);
+        assert_eq!(held.take_peak(), 0);
+        held.tables.store(5, Ordering::Relaxed);
+        held.lines.store(7, Ordering::Relaxed);
+        held.listings.store(9, Ordering::Relaxed);
+        assert_eq!(held.parts().map(|part| part.bytes), [5, 16, 0]);
+    }
+}

@@ -131,7 +131,6 @@ impl Live {
         let mut view = View::default();
         let mut open = None;
         self.measure(|data| {
-            view.outdated();
             question.toggled.extend(open.take().filter(|_| unfolded));
             let parts = view.answer(data, &question, u64::MAX);
             open = parts
@@ -155,7 +154,6 @@ impl Live {
         let question = Question { flame: Some(spec), ..Question::default() };
         let mut view = View::default();
         self.measure(|data| {
-            view.outdated();
             drop(view.answer(data, &question, u64::MAX));
         })
     }

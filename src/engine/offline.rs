@@ -223,10 +223,11 @@ const FOR_JITS: Duration = Duration::from_millis(300);
 fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
     let core = ingest.core_mut();
     let (session, profile) = (&core.session, &mut core.profile);
+    let all = 0..profile.frames.len() as u32;
     // In the order of the files and their addresses, so that what is parsed for one serves the next.
     let mut wanted: Vec<(DsoId, u64, FrameId)> = profile
         .frames
-        .lineless(|_| true)
+        .lineless(all, |_| true)
         .into_iter()
         .map(|frame| {
             let (dso, at) = profile.frames.get(frame).place(&session.dsos);

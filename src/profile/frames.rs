@@ -335,14 +335,19 @@ impl Frames {
         self.hide_inlined = !show;
     }
 
-    /// Frames of these symbols whose lines nobody asked for yet; they count as asked for then.
-    pub fn lineless(&mut self, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
+    /// Those of some frames whose symbols are these and whose lines nobody asked for yet; they count as asked for then.
+    pub fn lineless(&mut self, of: impl Iterator<Item = u32>, wanted: impl Fn(SymId) -> bool) -> Vec<FrameId> {
         self.lined.resize(self.list.len(), false);
         let (lined, sym) = (&mut self.lined, &self.sym);
-        let open = (0..lined.len()).filter(|i| !lined[*i] && sym[*i] != NONE && wanted(SymId(sym[*i])));
-        let open: Vec<usize> = open.collect();
-        open.iter().for_each(|i| lined[*i] = true);
-        open.into_iter().map(|i| FrameId(i as u32)).collect()
+        let mut open = Vec::new();
+        for frame in of {
+            let (lined, sym) = (&mut lined[frame as usize], sym[frame as usize]);
+            if !*lined && sym != NONE && wanted(SymId(sym)) {
+                *lined = true;
+                open.push(FrameId(frame));
+            }
+        }
+        open
     }
 
     /// Has all lines asked for again.

@@ -10,7 +10,7 @@ use crate::engine::Notice;
 use crate::engine::fetch::Fetched;
 use crate::engine::symbolizer::{Job, LineJob, Lined, ListJob, Named, Wanted};
 use crate::kernel::monotonic_ns;
-use crate::profile::{FrameId, SymId};
+use crate::profile::{FrameId, Profile, SymId};
 use crate::query::annotate::{self, Target};
 use crate::query::answer::{Answer, Broken};
 use crate::record::kinds::BuildId;
@@ -44,6 +44,8 @@ pub(super) struct Names {
     /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
     seen: FxHashSet<(Arc<str>, Arc<str>)>,
     seen_syms: (u64, usize, Vec<bool>),
+    /// How many frames, of how many names, were looked through for those functions; `None` has all looked through.
+    looked: Option<(u32, u64)>,
     lines_asked: usize,
     /// Of which numbering these are.
     epoch: u64,
@@ -51,6 +53,20 @@ pub(super) struct Names {
     fetched: FxHashSet<BuildId>,
     /// The DSO of the function that was last taken apart.
     listed: Option<DsoId>,
+}
+
+/// The frames that came, or got another name, since there were so many of so many names.
+fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
+    let len = profile.frames.len() as u32;
+    match since.and_then(|(upto, names)| Some((upto, profile.renamed_since(names)?))) {
+        None => (0..len).collect(),
+        Some((upto, renamed)) => {
+            let mut list: Vec<u32> = renamed.before.into_keys().filter(|frame| *frame < upto).collect();
+            list.sort_unstable();
+            list.extend(upto..len);
+            list
+        }
+    }
 }
 
 impl Worker {
@@ -184,6 +200,7 @@ impl Worker {
         let _ = self.links.symbolizer.line_jobs.send(anew(Vec::new()));
         let dsos = &core.session.dsos;
         let frames = core.profile.frames.of_dso(|map| dsos.map_of(map).dso == fetched.dso);
+        self.names.looked = None;
         self.ask(&frames);
     }
 
@@ -194,6 +211,7 @@ impl Worker {
         let _ =
             self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
         self.ingest.core_mut().profile.frames.rename();
+        self.names.looked = None;
         self.seek_names();
     }
 
@@ -216,19 +234,22 @@ impl Worker {
         }
         let grown = seen.len() != before;
         let core = self.ingest.core_mut();
-        let (epoch, frames) = (core.profile.epoch(), &mut core.profile.frames);
+        let epoch = core.profile.epoch();
         let (of_epoch, upto, syms) = &mut self.names.seen_syms;
-        if grown || *of_epoch != epoch || *upto > frames.n_syms() {
-            (*of_epoch, *upto) = (epoch, 0);
+        if grown || *of_epoch != epoch || *upto > core.profile.frames.n_syms() {
+            (*of_epoch, *upto, self.names.looked) = (epoch, 0, None);
             syms.clear();
         }
+        let of = unlooked(&core.profile, self.names.looked);
+        let frames = &mut core.profile.frames;
+        self.names.looked = Some((frames.len() as u32, frames.names()));
         syms.extend((*upto..frames.n_syms()).map(|sym| {
             let of = frames.sym(SymId(sym as u32));
             let is_file = matches!(of.kind, DsoKind::File | DsoKind::Vdso);
             is_file && self.names.seen.contains(&(of.shared_name(), of.dso_name.clone()))
         }));
         *upto = frames.n_syms();
-        let list = frames.lineless(|sym| syms[sym.0 as usize]);
+        let list = frames.lineless(of.into_iter(), |sym| syms[sym.0 as usize]);
         if list.is_empty() {
             return;
         }
@@ -255,6 +276,7 @@ impl Worker {
         } else {
             // Frames have other numbers now: what was found is nobody's, and is asked for again.
             core.profile.frames.forget_asked_lines();
+            self.names.looked = None;
         }
         problems.into_iter().for_each(|(path, why)| self.note(format!("{path}: {why}")));
     }

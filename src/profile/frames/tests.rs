@@ -127,16 +127,21 @@ fn lines_are_asked_for_once() {
     s.frames.set_named(FrameId(0), &s.app, "one".into());
     s.frames.set_named(FrameId(2), &s.app, "two".into());
     let two = s.frames.sym_of(FrameId(2));
-    assert_eq!(ids(s.frames.lineless(|sym| sym == two)), [2]);
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0], "one has no name yet");
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0u32; 0]);
+    assert_eq!(ids(s.frames.lineless(0..2, |sym| sym == two)), [0u32; 0]);
+    assert_eq!(ids(s.frames.lineless(all(&s), |sym| sym == two)), [2]);
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0], "one has no name yet");
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0u32; 0]);
     assert_eq!(ids(s.frames.of_dso(|map| map == MapId::UNKNOWN)), [0, 1, 2]);
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0, 2]);
     s.frames.forget_asked_lines();
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0, 2]);
     assert_eq!(ids(s.frames.of_dso(|map| map != MapId::UNKNOWN)), [0u32; 0]);
     s.frames.rename();
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0, 2]);
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0, 2]);
+}
+
+fn all(s: &Stage) -> std::ops::Range<u32> {
+    0..s.frames.len() as u32
 }
 
 /// How often something was said of names or of inlined functions.
@@ -183,7 +188,7 @@ fn what_is_kept_keeps_its_names() {
     s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "gone"));
     s.frames.set(FrameId(1), &s.app, 0x20, found(0x18, "kept"));
     s.frames.set_places(FrameId(1), &s.app, &[place("inner", 3), place("kept", 1)]);
-    s.frames.lineless(|_| true);
+    s.frames.lineless(all(&s), |_| true);
     s.frames.show_inlined(false);
     let before = s.frames.names();
     let mut marks = Marks::none(s.frames.len());
@@ -197,7 +202,7 @@ fn what_is_kept_keeps_its_names() {
     s.frames.show_inlined(true);
     let inner = s.frames.inlined(kept.0)[0];
     assert_eq!(s.frames.sym(SymId(inner)).name(), "inner (inlined)");
-    assert_eq!(ids(s.frames.lineless(|_| true)), [0u32; 0], "its line was asked for before");
+    assert_eq!(ids(s.frames.lineless(all(&s), |_| true)), [0u32; 0], "its line was asked for before");
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [unnamed.0]);
     // The same function has the same symbol as before, and labels stay.
     s.frames.set(unnamed, &s.app, 0x20, found(0x18, "kept"));

@@ -9,7 +9,7 @@ use super::Data;
 use super::fold::Fold;
 use super::news::{Change, News};
 use super::question::{Order, TopSpec};
-use super::top::{Grouping, Keep, LabelMode, Row, Top, first_syms, identity, n_labels};
+use super::top::{Grouping, Keep, LabelMode, Row, Top, UNRANKED, by_names, first_syms, identity, n_labels};
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
@@ -29,7 +29,12 @@ pub struct Tally {
     /// For each label the last walk that met it.
     met: Vec<u32>,
     walks: u32,
+    /// So many rows, the first ones, have a rank.
+    ranked: usize,
 }
+
+/// Rows without a rank, beside those that have one, that are worth ranking all of them.
+const UNRANKED_SHARE: usize = 4;
 
 impl Tally {
     /// Adds up all of a fold.
@@ -47,6 +52,7 @@ impl Tally {
             n_syms: data.profile.frames.n_syms(),
             met: Vec::new(),
             walks: 0,
+            ranked: 0,
             rows,
         }
     }
@@ -104,7 +110,7 @@ impl Tally {
         let next = self.rows.len() as u32;
         let at = *self.index.entry((group, label)).or_insert(next);
         if at == next {
-            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default() });
+            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default(), rank: UNRANKED });
         }
         &mut self.rows[at as usize]
     }
@@ -125,6 +131,7 @@ impl Tally {
             path_bits: Vec::new(),
             first: Vec::new(),
         };
+        self.rank(data, &top);
         let some: Vec<u32> =
             (0..).zip(&self.rows).filter(|(_, row)| !row.children.is_zero()).map(|(at, _)| at).collect();
         let n_rows = some.len();
@@ -145,6 +152,22 @@ impl Tally {
         top.sort(data, spec, keep);
         top.n_rows = n_rows;
         top
+    }
+
+    /// Ranks rows by their names now and then, so that the many with the same weight are seldom compared by them.
+    fn rank(&mut self, data: Data<'_>, top: &Top) {
+        if (self.rows.len() - self.ranked) * UNRANKED_SHARE <= self.ranked {
+            return;
+        }
+        let groups = self.grouping.groups();
+        let of = |at: &u32| {
+            let row = &self.rows[*at as usize];
+            (&*groups[row.group as usize], top.symbol(data, row.label))
+        };
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        order.sort_by(|a, b| by_names(of(a), of(b)));
+        (0..).zip(&order).for_each(|(rank, at)| self.rows[*at as usize].rank = rank);
+        self.ranked = order.len();
     }
 
     /// Of very many rows those that may be among the first.

@@ -12,16 +12,17 @@ use super::fold::Fold;
 use super::question::{Key, Order, TopSpec};
 use super::rows;
 
-/// The part of a row's identity that is about the task: only the chosen keys are set.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+/// The part of a row's identity that is about the task: only the chosen keys are set. Rows that are equal otherwise
+/// stand in the order of these fields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Group {
-    pub host: Option<Arc<str>>,
     pub cpu: Option<u16>,
     pub comm: Option<Arc<str>>,
     pub pid: Option<i32>,
     pub tid: Option<i32>,
-    pub cgroup: Option<Arc<str>>,
     pub trace: Option<Arc<str>>,
+    pub cgroup: Option<Arc<str>>,
+    pub host: Option<Arc<str>>,
 }
 
 /// One row. Ids are good for the [`Top`] that holds it.
@@ -34,7 +35,12 @@ pub struct Row {
     pub own: Acc,
     /// Own and everything called from here; equals `own` when children are not counted.
     pub children: Acc,
+    /// Its place among rows in the order of their names, where that is known.
+    pub(super) rank: u32,
 }
+
+/// No rank is known.
+pub(super) const UNRANKED: u32 = u32::MAX;
 
 /// What distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,15 +159,11 @@ impl Top {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
         let symbol = |r: &Row| self.symbol(data, r.label);
-        let by_name = |a: &Row, b: &Row| match (symbol(a), symbol(b)) {
-            (Some(a), Some(b)) => a.compare(b),
-            (a, b) => a.is_some().cmp(&b.is_some()),
+        let group = |r: &Row| &*self.groups[r.group as usize];
+        let ties = |a: &Row, b: &Row| match (a.rank, b.rank) {
+            (UNRANKED, _) | (_, UNRANKED) => by_names((group(a), symbol(a)), (group(b), symbol(b))),
+            (a, b) => a.cmp(&b),
         };
-        let group = |r: &Row| {
-            let g = &self.groups[r.group as usize];
-            (g.cpu, g.comm.as_deref(), g.pid, g.tid, g.trace.as_deref(), g.cgroup.as_deref(), g.host.as_deref())
-        };
-        let ties = |a: &Row, b: &Row| group(a).cmp(&group(b)).then_with(|| by_name(a, b));
         let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
         let order = |a: &Row, b: &Row| {
             let by = match spec.order {
@@ -169,16 +171,16 @@ impl Top {
                 // The difference is known where both sides are.
                 Order::SelfTime | Order::Delta => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
                 Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(|| heavy(a, b)),
-                Order::By(Key::Cpu) => group(a).0.cmp(&group(b).0).then_with(|| heavy(a, b)),
-                Order::By(Key::Comm) => group(a).1.cmp(&group(b).1).then_with(|| heavy(a, b)),
-                Order::By(Key::Pid) => group(a).2.cmp(&group(b).2).then_with(|| heavy(a, b)),
-                Order::By(Key::Tid) => group(a).3.cmp(&group(b).3).then_with(|| heavy(a, b)),
+                Order::By(Key::Cpu) => group(a).cpu.cmp(&group(b).cpu).then_with(|| heavy(a, b)),
+                Order::By(Key::Comm) => group(a).comm.cmp(&group(b).comm).then_with(|| heavy(a, b)),
+                Order::By(Key::Pid) => group(a).pid.cmp(&group(b).pid).then_with(|| heavy(a, b)),
+                Order::By(Key::Tid) => group(a).tid.cmp(&group(b).tid).then_with(|| heavy(a, b)),
                 Order::By(Key::Dso) => {
                     symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(|| heavy(a, b))
                 }
-                Order::By(Key::Cgroup) => group(a).5.cmp(&group(b).5).then_with(|| heavy(a, b)),
-                Order::By(Key::Host) => group(a).6.cmp(&group(b).6).then_with(|| heavy(a, b)),
-                Order::By(Key::Trace) => group(a).4.cmp(&group(b).4).then_with(|| heavy(a, b)),
+                Order::By(Key::Cgroup) => group(a).cgroup.cmp(&group(b).cgroup).then_with(|| heavy(a, b)),
+                Order::By(Key::Host) => group(a).host.cmp(&group(b).host).then_with(|| heavy(a, b)),
+                Order::By(Key::Trace) => group(a).trace.cmp(&group(b).trace).then_with(|| heavy(a, b)),
                 Order::By(Key::Sym) => {
                     symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(|| heavy(a, b))
                 }
@@ -326,6 +328,14 @@ fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
         }
     }
     (bits, first)
+}
+
+/// The order of rows that have the same weight.
+pub(super) fn by_names(a: (&Group, Option<&Sym>), b: (&Group, Option<&Sym>)) -> std::cmp::Ordering {
+    a.0.cmp(b.0).then_with(|| match (a.1, b.1) {
+        (Some(a), Some(b)) => a.compare(b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    })
 }
 
 pub(super) fn identity(group: &Group, sym: Option<&Sym>) -> u64 {

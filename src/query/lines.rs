@@ -17,7 +17,7 @@ use super::top::{Group, Row, Top};
 use super::versus::{Place, Table, Versus};
 
 /// Rows beyond this are not sent to a screen; the table says how many there are.
-pub const MAX_ROWS: usize = 10_000;
+pub const MAX_ROWS: usize = 3_000;
 /// Call-chain lines of one row.
 const MAX_CHAIN: usize = 2_000;
 

@@ -10,6 +10,7 @@ use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::query::Key;
 use crate::query::answer::{Line, Mark};
+use crate::query::lines::MAX_ROWS;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
@@ -33,7 +34,11 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let rest = app.answer.rows.saturating_sub(shown);
     let next = app.answer.lines.len().saturating_sub(app.screen.top) + 1;
     if rest > 0 && next < usize::from(area.height) {
-        let text = format!("… and {rest} smaller rows (below the limit of {} %, or of 10,000 rows)", app.limit);
+        let text = format!(
+            "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
+            app.limit,
+            thousands(MAX_ROWS as u64)
+        );
         put(buffer, area, 1, next as u16, &text, theme.dim);
     }
 }

@@ -459,3 +459,46 @@ fn nothing_is_made_in_the_home_of_another_user() {
     assert!(session.end().success());
     assert_eq!(std::fs::read_dir(home.path()).expect("there").count(), 0);
 }
+
+/// The nice value and the priority above all ordinary threads of each thread of a process (proc_pid_stat(5)).
+fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
+    let one = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.ok()?.path();
+        let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+        let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        Some((name, fields.get(16)?.parse().ok()?, fields.get(37)?.parse().ok()?))
+    };
+    std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").filter_map(one).collect()
+}
+
+#[test]
+fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
+    const NAME: &str = "what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is";
+    const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
+    if !common::allowed(NAME) {
+        return;
+    }
+    if let Err(why) = perfprof_tui::engine::urgency::may_be_realtime(7) {
+        return common::skipped(NAME, &format!("no thread may be ahead of others: {why}"));
+    }
+    for (option, ahead) in [(&[][..], (-10, 0)), (&["-r", "7"][..], (0, 7))] {
+        let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "99"], option].concat(), 24, 100);
+        session.wait_for("● live");
+        // What had to be ahead for longer than its part is not, until the next second.
+        let start = Instant::now();
+        loop {
+            let ranks = ranks(session.child.id());
+            let (first, rest): (Vec<_>, Vec<_>) = ranks.iter().partition(|(name, ..)| AHEAD.contains(&name.as_str()));
+            let wrong = rest.iter().find(|(name, nice, priority)| name != "symbols" && (*nice < 0 || *priority > 0));
+            assert_eq!(wrong, None, "{option:?}");
+            if first.len() == AHEAD.len() && first.iter().all(|(_, nice, priority)| (*nice, *priority) == ahead) {
+                break;
+            }
+            assert!(start.elapsed() < PATIENCE, "{option:?}: {ranks:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        session.keys("q");
+        assert_eq!(session.end().code(), Some(0));
+    }
+}

@@ -27,6 +27,7 @@ mod share;
 #[cfg(test)]
 pub mod staged;
 pub mod standing;
+pub mod steady;
 pub mod tally;
 pub mod top;
 pub mod versus;

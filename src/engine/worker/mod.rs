@@ -16,6 +16,7 @@ use crate::analysis::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
+use crate::query::steady::Steady;
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
@@ -78,6 +79,7 @@ pub struct Worker {
     notes: Vec<String>,
     question: Arc<Question>,
     view: View,
+    steady: Steady,
     cpus: Option<CpuCounts>,
     frozen_at: Option<u64>,
     /// When samples were forgotten on request, or 0.
@@ -140,6 +142,7 @@ impl Worker {
             notes: info.notes.clone(),
             question: Arc::default(),
             view: View::default(),
+            steady: Steady::default(),
             cpus: None,
             frozen_at: None,
             cleared_at: 0,
@@ -447,8 +450,12 @@ impl Worker {
         self.count_events();
         let question = self.question.clone();
         let mut view = std::mem::take(&mut self.view);
-        let parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
+        let mut parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
         self.view = view;
+        match self.live && self.ended.is_none() && self.frozen_at.is_none() {
+            true => self.steady.settle(&mut parts.lines, &question),
+            false => self.steady.forget(),
+        }
         let cpus = self.count_cpus(question.cpu, now);
         self.measure_cost(now);
         let ledger = self.ledger();
@@ -482,6 +489,7 @@ impl Worker {
             marks: from_start(&core.marks, core.start),
             wall_start: core.wall_start(),
             rates: core.rates[seconds..].to_vec(),
+            rates_from: seconds,
             lossy: (seconds..core.rates.len()).map(|s| core.lost_rates.get(s).is_some_and(|n| *n > 0)).collect(),
             cost: self.cost,
             memory: self.memory(),

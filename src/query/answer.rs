@@ -190,6 +190,8 @@ pub struct Answer {
     pub wall_start: u64,
     /// Samples in each second, the newest last.
     pub rates: Vec<u32>,
+    /// The second of the first of them.
+    pub rates_from: usize,
     /// Which of those seconds lost samples.
     pub lossy: Vec<bool>,
     pub cost: Cost,

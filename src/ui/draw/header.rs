@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use crate::event::CallGraph;
 use crate::panel::text::{clean, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
+use crate::query::Answer;
 use crate::session::Origin;
 use crate::source::Rate;
 use crate::ui::app::{App, Tab};
@@ -169,7 +170,7 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let right_width = width(&right).min(room);
     let spark_room = room.saturating_sub(right_width + 9);
     if spark_room >= 12 {
-        let spark = sparkline(&app.answer.rates, &app.answer.lossy, spark_room.min(60));
+        let spark = sparkline(&app.answer, spark_room.min(60));
         for (bar, lossy) in &spark {
             let style = if *lossy { theme.error } else { theme.bar };
             x += put(buffer, area, x, 0, bar.encode_utf8(&mut [0; 4]), style);
@@ -221,15 +222,46 @@ pub fn finding(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     put(buffer, area, x, 0, hint, theme.key);
 }
 
+/// Seconds by which the line of rates moves on where it has no more room: a line that moved each second would be written
+/// anew each second.
+const STRIDE: usize = 10;
+
 /// The newest seconds as eighths, those that lost samples as a cross; the last one, still filling, is left
 /// out.
-fn sparkline(rates: &[u32], lossy: &[bool], cells: usize) -> Vec<(char, bool)> {
+fn sparkline(answer: &Answer, cells: usize) -> Vec<(char, bool)> {
+    let (rates, lossy) = (&answer.rates, &answer.lossy);
     let done = rates.len().saturating_sub(1);
-    let shown = done.saturating_sub(cells)..done;
+    let past = done.saturating_sub(cells);
+    let stride = if answer.ended.is_none() && past > 0 { STRIDE } else { 1 };
+    let from = (answer.rates_from + past).next_multiple_of(stride) - answer.rates_from;
+    let shown = from.min(done)..done;
     let top = rates[shown.clone()].iter().copied().max().unwrap_or(0);
     let one = |i: usize| match lossy.get(i) {
         Some(true) => ('×', true),
         _ => (super::strip::bar(u64::from(rates[i]).max(1), u64::from(top)), false),
     };
     shown.map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a full line only its end changes from second to second; once in ten it moves on, and never shows less than 50
+    /// of 60 seconds.
+    #[test]
+    fn the_line_of_rates_moves_on_in_strides() {
+        let line = |seconds: usize, ended: bool| {
+            let from = seconds.saturating_sub(120);
+            let rates: Vec<u32> = (from..seconds).map(|second| [3, 9, 6][second % 3] * 10).collect();
+            let ended = ended.then(|| "the end".to_owned());
+            let answer =
+                Answer { lossy: vec![false; rates.len()], rates, rates_from: from, ended, ..Answer::default() };
+            sparkline(&answer, 60)
+        };
+        let moved = |second: &usize| !line(second + 1, false).starts_with(&line(*second, false));
+        assert_eq!((62..362).filter(moved).count(), 30);
+        assert!((62..362).all(|second| (50..=60).contains(&line(second, false).len())));
+        assert_eq!((line(30, false).len(), line(300, true).len()), (29, 60));
+    }
 }

@@ -9,9 +9,9 @@ const YOUNG_NS: u64 = 1_000_000_000;
 /// Answers may take this fraction of a CPU: of its time, as on a busy machine wall-clock time would tell of others.
 const DUTY: u64 = 20;
 /// But no live view gets older than a second for it.
-const OLDEST_NS: u64 = 830_000_000;
+const OLDEST_NS: u64 = 900_000_000;
 /// By how much a live view is replaced before it is as old as it may be: no two answers take the same time.
-const SPARE_NS: u64 = 170_000_000;
+const SPARE_NS: u64 = 100_000_000;
 /// How long the source may take to bring what it has, once it was asked.
 const PATIENCE_NS: u64 = 100_000_000;
 
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(due.step(now, false), Step::Answer);
             let (began, upto) = (now, now - 100 * MS);
             now += 50 * MS;
-            assert!(round < 2 || (830 * MS..=834 * MS).contains(&(now - shown)), "{} ms", (now - shown) / MS);
+            assert!(round < 2 || (899 * MS..=900 * MS).contains(&(now - shown)), "{} ms", (now - shown) / MS);
             shown = upto;
             due.answered(Given { began, done: now, cpu: MS, upto }, SECOND);
         }

@@ -54,9 +54,13 @@ impl Cells {
         Self { size, cells: vec![Cell::default(); usize::from(size.width) * usize::from(size.height)] }
     }
 
-    fn row(&self, y: u16) -> &[Cell] {
+    fn places(&self, y: u16) -> std::ops::Range<usize> {
         let width = usize::from(self.size.width);
-        &self.cells[usize::from(y) * width..][..width]
+        usize::from(y) * width..(usize::from(y) + 1) * width
+    }
+
+    fn row(&self, y: u16) -> &[Cell] {
+        &self.cells[self.places(y)]
     }
 
     fn set(&mut self, x: u16, y: u16, cell: &Cell) {
@@ -84,28 +88,38 @@ const WORTH: usize = 100;
 #[derive(Debug, Default)]
 pub struct Painter {
     shown: Cells,
+    /// The same but for the frame that is being written.
+    next: Cells,
 }
 
 impl Painter {
     /// The terminal is empty, and of this size.
     pub fn empty(size: Size) -> Self {
-        Self { shown: Cells::blank(size) }
+        Self { shown: Cells::blank(size), next: Cells::blank(size) }
     }
 
     /// The bytes that change these cells.
     pub fn paint<'a>(&mut self, changes: impl Iterator<Item = (u16, u16, &'a Cell)>) -> Vec<u8> {
-        let mut next = self.shown.clone();
-        changes.for_each(|(x, y, cell)| next.set(x, y, cell));
-        let mut bytes = Pen::default().frame(&self.shown, &next);
+        let Self { shown, next } = self;
+        let mut rows = 0..0;
+        for (x, y, cell) in changes {
+            rows = if rows.is_empty() { y..y + 1 } else { rows.start.min(y)..rows.end.max(y + 1) };
+            next.set(x, y, cell);
+        }
+        let rows = rows.start..rows.end.min(next.size.height);
+        let mut bytes = Pen::default().frame(shown, next, rows.clone());
         if bytes.len() > WORTH
-            && let Some((mut moved, between)) = moves::find(&self.shown, &next)
+            && let Some((mut moved, between)) = moves::find(shown, next)
         {
-            moved.extend(Pen::default().frame(&between, &next));
+            moved.extend(Pen::default().frame(&between, next, 0..next.size.height));
             if moved.len() < bytes.len() {
                 bytes = moved;
             }
         }
-        self.shown = next;
+        for y in rows {
+            let row = next.places(y);
+            shown.cells[row.clone()].clone_from_slice(&next.cells[row]);
+        }
         bytes
     }
 }
@@ -120,8 +134,8 @@ struct Pen {
 }
 
 impl Pen {
-    fn frame(mut self, shown: &Cells, next: &Cells) -> Vec<u8> {
-        for y in 0..next.size.height {
+    fn frame(mut self, shown: &Cells, next: &Cells, rows: std::ops::Range<u16>) -> Vec<u8> {
+        for y in rows {
             let (old, new) = (shown.row(y), next.row(y));
             // From here on there is nothing but the terminal's own blank.
             let end = new.iter().rposition(|cell| !same(cell, &Cell::EMPTY)).map_or(0, |last| last + 1);

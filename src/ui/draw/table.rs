@@ -30,10 +30,13 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let selected = i == app.screen.selected;
         draw_line(app, theme, &spans, line, selected, row, buffer);
     }
+    let next = app.answer.lines.len().saturating_sub(app.screen.top) + 1;
+    if next >= usize::from(area.height) {
+        return;
+    }
     let shown = app.answer.lines.iter().filter(|l| l.depth == 0).count();
     let rest = app.answer.rows.saturating_sub(shown);
-    let next = app.answer.lines.len().saturating_sub(app.screen.top) + 1;
-    if rest > 0 && next < usize::from(area.height) {
+    if rest > 0 {
         let text = format!(
             "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
             app.limit,

@@ -29,8 +29,8 @@ pub struct Tally {
     /// For each label the last walk that met it.
     met: Vec<u32>,
     walks: u32,
-    /// So many rows, the first ones, have a rank.
-    ranked: usize,
+    /// The rows that have a rank, in its order: all up to a number of them.
+    ranked: Vec<u32>,
 }
 
 /// Rows without a rank, beside those that have one, that are worth ranking all of them.
@@ -52,7 +52,7 @@ impl Tally {
             n_syms: data.profile.frames.n_syms(),
             met: Vec::new(),
             walks: 0,
-            ranked: 0,
+            ranked: Vec::new(),
             rows,
         }
     }
@@ -156,7 +156,8 @@ impl Tally {
 
     /// Ranks rows by their names now and then, so that the many with the same weight are seldom compared by them.
     fn rank(&mut self, data: Data<'_>, top: &Top) {
-        if (self.rows.len() - self.ranked) * UNRANKED_SHARE <= self.ranked {
+        let ranked = self.ranked.len();
+        if (self.rows.len() - ranked) * UNRANKED_SHARE <= ranked {
             return;
         }
         let groups = self.grouping.groups();
@@ -164,10 +165,13 @@ impl Tally {
             let row = &self.rows[*at as usize];
             (&*groups[row.group as usize], top.symbol(data, row.label))
         };
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+        // Two runs that are in order, which a stable sort finds and merges.
+        let mut order = std::mem::take(&mut self.ranked);
+        order.extend(ranked as u32..self.rows.len() as u32);
+        order[ranked..].sort_unstable_by(|a, b| by_names(of(a), of(b)));
         order.sort_by(|a, b| by_names(of(a), of(b)));
         (0..).zip(&order).for_each(|(rank, at)| self.rows[*at as usize].rank = rank);
-        self.ranked = order.len();
+        self.ranked = order;
     }
 
     /// Of very many rows those that may be among the first.

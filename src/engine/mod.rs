@@ -493,6 +493,10 @@ impl Feeder {
         }
         while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
+            // Now is when a long answer has most.
+            if self.is_bounded {
+                self.held.look();
+            }
         }
         waiting.fetch_add(bytes, Ordering::Relaxed);
         match self.batches.try_send(feed) {

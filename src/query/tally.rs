@@ -13,6 +13,9 @@ use super::top::{Grouping, Keep, LabelMode, Row, Top, UNRANKED, by_names, first_
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
+/// With more stacks than these their sites are walked one by one: adding up over all of them is sooner done, but takes
+/// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
+const MANY: usize = 1 << 18;
 
 /// All rows of a fold, in no order.
 #[derive(Debug)]
@@ -39,6 +42,9 @@ const UNRANKED_SHARE: usize = 4;
 impl Tally {
     /// Adds up all of a fold.
     pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
+        if data.profile.trie.len() > MANY {
+            return Self::walked(data, fold, spec);
+        }
         let mut grouping = Grouping::new(&spec.keys);
         let top = Top::unsorted(data, fold, spec, &mut grouping);
         let label = |row: &Row| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
@@ -57,6 +63,28 @@ impl Tally {
         }
     }
 
+    /// The same in no more memory than the rows take.
+    pub(super) fn walked(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
+        let mut tally = Self {
+            grouping: Grouping::new(&spec.keys),
+            mode: LabelMode::of(&spec.keys),
+            children: spec.children,
+            rows: Vec::new(),
+            index: FxHashMap::default(),
+            sym_of_label: Vec::new(),
+            n_syms: 0,
+            met: Vec::new(),
+            walks: 0,
+            ranked: Vec::new(),
+        };
+        tally.meet_syms(data);
+        let news = News::none();
+        for (cpu, site, acc) in fold.sites() {
+            tally.count(data, &news, &Change { cpu, site, acc, out: false, before: false });
+        }
+        tally
+    }
+
     /// Whether its rows are those that are asked for, in whatever order.
     pub fn serves(&self, spec: &TopSpec) -> bool {
         self.grouping.keys() == spec.keys && self.children == spec.children
@@ -69,12 +97,16 @@ impl Tally {
 
     /// Follows what changed.
     pub fn follow(&mut self, data: Data<'_>, news: &News) {
-        first_syms(data, self.mode, self.n_syms, &mut self.sym_of_label);
-        self.n_syms = data.profile.frames.n_syms();
-        self.met.resize(n_labels(data, self.mode), 0);
+        self.meet_syms(data);
         for change in news.changes() {
             self.count(data, news, &change);
         }
+    }
+
+    fn meet_syms(&mut self, data: Data<'_>) {
+        first_syms(data, self.mode, self.n_syms, &mut self.sym_of_label);
+        self.n_syms = data.profile.frames.n_syms();
+        self.met.resize(n_labels(data, self.mode), 0);
     }
 
     /// Walks a stack from its leaf to its root: a row counts it once, however often recursion repeats the function.

@@ -12,6 +12,7 @@ use crate::query::chains::{Reach, Tree};
 use crate::query::flame::{Edit, FlameTree};
 use crate::query::lines::Unfold;
 use crate::query::staged::Staged;
+use crate::query::tally::Tally;
 use crate::symbols::lines::Place;
 
 use super::Standing;
@@ -143,6 +144,9 @@ impl Screen {
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
         assert_eq!(ids(&top), ids(&want), "the order");
+        let mut walked = Tally::walked(staged.data(), &fold, &self.spec);
+        let walked = walked.top(staged.data(), &fold, &self.spec, Keep::All { sorted: usize::MAX });
+        assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");
         for (row, anew) in top.rows.iter().zip(&want.rows) {
             for direction in [Direction::Callers, Direction::Callees] {
                 let reach = Reach { direction, inclusive: self.spec.children };

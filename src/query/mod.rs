@@ -15,6 +15,7 @@ pub mod diff;
 pub mod find;
 pub mod flame;
 pub mod fold;
+mod foremost;
 pub mod heat;
 pub mod judge;
 pub mod lines;
@@ -22,6 +23,7 @@ pub mod named;
 pub mod news;
 pub mod question;
 pub mod range;
+mod row;
 pub mod rows;
 mod share;
 #[cfg(test)]

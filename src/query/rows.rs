@@ -7,7 +7,7 @@ use crate::profile::{Acc, Segments};
 
 use super::Data;
 use super::share::shared;
-use super::top::{Row, Top, UNRANKED};
+use super::top::{Row, Top};
 
 /// Sites that are worth a thread.
 const EACH: usize = 12_500;
@@ -64,7 +64,7 @@ impl Scratch {
         let slot = &mut self.row_of_label[label as usize];
         if slot.0 != group {
             *slot = (group, self.rows.len() as u32);
-            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default(), rank: UNRANKED });
+            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default() });
         }
         &mut self.rows[slot.1 as usize]
     }

@@ -7,9 +7,11 @@ use crate::profile::{Acc, NodeId, SymId};
 
 use super::Data;
 use super::fold::Fold;
+use super::foremost::Foremost;
 use super::news::{Change, News};
-use super::question::{Order, TopSpec};
-use super::top::{Grouping, Keep, LabelMode, Row, Top, UNRANKED, by_names, first_syms, identity, n_labels};
+use super::question::TopSpec;
+use super::row::By;
+use super::top::{Grouping, Keep, LabelMode, Row, Top, first_syms, identity, n_labels, symbol};
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
@@ -32,12 +34,10 @@ pub struct Tally {
     /// For each label the last walk that met it.
     met: Vec<u32>,
     walks: u32,
-    /// The rows that have a rank, in its order: all up to a number of them.
-    ranked: Vec<u32>,
+    /// How many rows have weight.
+    n_rows: usize,
+    foremost: Foremost,
 }
-
-/// Rows without a rank, beside those that have one, that are worth ranking all of them.
-const UNRANKED_SHARE: usize = 4;
 
 impl Tally {
     /// Adds up all of a fold.
@@ -45,27 +45,18 @@ impl Tally {
         if data.profile.trie.len() > MANY {
             return Self::walked(data, fold, spec);
         }
-        let mut grouping = Grouping::new(&spec.keys);
-        let top = Top::unsorted(data, fold, spec, &mut grouping);
+        let mut tally = Self::empty(spec);
+        let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
         let label = |row: &Row| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
-        let rows: Vec<Row> = top.rows.iter().map(|row| Row { label: label(row), ..row.clone() }).collect();
-        Self {
-            grouping,
-            mode: top.mode,
-            children: spec.children,
-            index: (0..).zip(&rows).map(|(at, row)| ((row.group, row.label), at)).collect(),
-            sym_of_label: top.sym_of_label,
-            n_syms: data.profile.frames.n_syms(),
-            met: Vec::new(),
-            walks: 0,
-            ranked: Vec::new(),
-            rows,
-        }
+        tally.rows = top.rows.iter().map(|row| Row { label: label(row), ..row.clone() }).collect();
+        tally.index = (0..).zip(&tally.rows).map(|(at, row)| ((row.group, row.label), at)).collect();
+        tally.n_rows = tally.rows.iter().filter(|row| !row.children.is_zero()).count();
+        tally.meet_syms(data);
+        tally
     }
 
-    /// The same in no more memory than the rows take.
-    pub(super) fn walked(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
-        let mut tally = Self {
+    fn empty(spec: &TopSpec) -> Self {
+        Self {
             grouping: Grouping::new(&spec.keys),
             mode: LabelMode::of(&spec.keys),
             children: spec.children,
@@ -75,8 +66,14 @@ impl Tally {
             n_syms: 0,
             met: Vec::new(),
             walks: 0,
-            ranked: Vec::new(),
-        };
+            n_rows: 0,
+            foremost: Foremost::default(),
+        }
+    }
+
+    /// The same in no more memory than the rows take.
+    pub(super) fn walked(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
+        let mut tally = Self::empty(spec);
         tally.meet_syms(data);
         let news = News::none();
         for (cpu, site, acc) in fold.sites() {
@@ -116,7 +113,7 @@ impl Tally {
         let group = self.grouping.of(data, change.cpu, site);
         if site.stack == NodeId::ROOT {
             let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };
-            return add(self.row(group, label), change, true, true);
+            return self.add(group, label, change, true);
         }
         if self.walks == u32::MAX {
             (self.walks, self.met) = (0, vec![0; self.met.len()]);
@@ -129,7 +126,7 @@ impl Tally {
             let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
             let leaf = node == site.stack;
             if first {
-                add(self.row(group, label), change, leaf, true);
+                self.add(group, label, change, leaf);
             }
             if !self.children {
                 return;
@@ -138,24 +135,46 @@ impl Tally {
         }
     }
 
-    fn row(&mut self, group: u32, label: u32) -> &mut Row {
+    /// Counts for one row, for its own weight where it is the leaf.
+    fn add(&mut self, group: u32, label: u32, change: &Change, own: bool) {
         let next = self.rows.len() as u32;
         let at = *self.index.entry((group, label)).or_insert(next);
         if at == next {
-            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default(), rank: UNRANKED });
+            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default() });
         }
-        &mut self.rows[at as usize]
+        self.foremost.change(at);
+        let row = &mut self.rows[at as usize];
+        let had = !row.children.is_zero();
+        for acc in std::iter::once(&mut row.children).chain(own.then_some(&mut row.own)) {
+            match change.out {
+                true => *acc -= change.acc,
+                false => *acc += change.acc,
+            }
+        }
+        self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
     }
 
     /// The rows that are asked for, in order. Their groups are those that they need, and there are no sites.
     pub fn top(&mut self, data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: Keep) -> Top {
+        let n_labels = n_labels(data, self.mode);
+        let (Keep::First(n) | Keep::All { sorted: n }) = keep;
+        let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
+        let by = By { spec, symbol: sym, groups: self.grouping.groups() };
+        self.foremost.settle(&self.rows, n, &by);
+        let first = self.foremost.rows();
+        let mut some = first[..n.min(first.len())].to_vec();
+        if let Keep::All { .. } = keep {
+            some.extend(&first[some.len()..]);
+            let rest = (0..self.rows.len() as u32).filter(|at| !self.foremost.has(*at));
+            some.extend(rest.filter(|at| !self.rows[*at as usize].children.is_zero()));
+        }
         let mut top = Top {
-            rows: Vec::new(),
-            n_rows: 0,
+            rows: Vec::with_capacity(some.len()),
+            n_rows: self.n_rows,
             groups: Vec::new(),
             mode: self.mode,
             total: fold.total(),
-            n_labels: n_labels(data, self.mode),
+            n_labels,
             sym_of_label: self.sym_of_label.clone(),
             tallied: Vec::new(),
             sites: Vec::new(),
@@ -163,16 +182,12 @@ impl Tally {
             path_bits: Vec::new(),
             first: Vec::new(),
         };
-        self.rank(data, &top);
-        let some: Vec<u32> =
-            (0..).zip(&self.rows).filter(|(_, row)| !row.children.is_zero()).map(|(at, _)| at).collect();
-        let n_rows = some.len();
         let mut place: FxHashMap<u32, u32> = FxHashMap::default();
-        for at in self.foremost(some, spec, keep) {
+        for at in some {
             let row = &mut self.rows[at as usize];
             let group = &self.grouping.groups()[row.group as usize];
             if row.id == 0 {
-                row.id = identity(group, top.symbol(data, row.label));
+                row.id = identity(group, sym(row.label));
             }
             let place = *place.entry(row.group).or_insert_with(|| {
                 top.groups.push(group.clone());
@@ -181,63 +196,10 @@ impl Tally {
             });
             top.rows.push(Row { group: place, ..row.clone() });
         }
-        top.sort(data, spec, keep);
-        top.n_rows = n_rows;
         top
-    }
-
-    /// Ranks rows by their names now and then, so that the many with the same weight are seldom compared by them.
-    fn rank(&mut self, data: Data<'_>, top: &Top) {
-        let ranked = self.ranked.len();
-        if (self.rows.len() - ranked) * UNRANKED_SHARE <= ranked {
-            return;
-        }
-        let groups = self.grouping.groups();
-        let of = |at: &u32| {
-            let row = &self.rows[*at as usize];
-            (&*groups[row.group as usize], top.symbol(data, row.label))
-        };
-        // Two runs that are in order, which a stable sort finds and merges.
-        let mut order = std::mem::take(&mut self.ranked);
-        order.extend(ranked as u32..self.rows.len() as u32);
-        order[ranked..].sort_unstable_by(|a, b| by_names(of(a), of(b)));
-        order.sort_by(|a, b| by_names(of(a), of(b)));
-        (0..).zip(&order).for_each(|(rank, at)| self.rows[*at as usize].rank = rank);
-        self.ranked = order;
-    }
-
-    /// Of very many rows those that may be among the first.
-    fn foremost(&self, some: Vec<u32>, spec: &TopSpec, keep: Keep) -> Vec<u32> {
-        let weight = |at: &u32| {
-            let row = &self.rows[*at as usize];
-            match spec.order {
-                Order::Children => row.children.period,
-                Order::Samples => row.own.samples,
-                _ => row.own.period,
-            }
-        };
-        let by_name = matches!(spec.order, Order::By(_));
-        let Keep::First(n) = keep else { return some };
-        if by_name || spec.reversed || n == 0 || some.len() <= n {
-            return some;
-        }
-        let mut weights: Vec<u64> = some.iter().map(weight).collect();
-        let (_, least, _) = weights.select_nth_unstable_by(n - 1, |a, b| b.cmp(a));
-        let least = *least;
-        some.into_iter().filter(|at| weight(at) >= least).collect()
     }
 
     pub(super) fn mode(&self) -> LabelMode {
         self.mode
-    }
-}
-
-fn add(row: &mut Row, change: &Change, own: bool, children: bool) {
-    for (acc, counts) in [(&mut row.own, own), (&mut row.children, children)] {
-        if counts && change.out {
-            *acc -= change.acc;
-        } else if counts {
-            *acc += change.acc;
-        }
     }
 }

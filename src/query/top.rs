@@ -9,38 +9,10 @@ use crate::profile::{Acc, Site, Sym, SymId};
 
 use super::Data;
 use super::fold::Fold;
-use super::question::{Key, Order, TopSpec};
+use super::question::{Key, TopSpec};
+use super::row::By;
+pub use super::row::{Group, Row};
 use super::rows;
-
-/// The part of a row's identity that is about the task: only the chosen keys are set. Rows that are equal otherwise
-/// stand in the order of these fields.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Group {
-    pub cpu: Option<u16>,
-    pub comm: Option<Arc<str>>,
-    pub pid: Option<i32>,
-    pub tid: Option<i32>,
-    pub trace: Option<Arc<str>>,
-    pub cgroup: Option<Arc<str>>,
-    pub host: Option<Arc<str>>,
-}
-
-/// One row. Ids are good for the [`Top`] that holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The same for the same row in later answers.
-    pub id: u64,
-    pub group: u32,
-    pub label: u32,
-    pub own: Acc,
-    /// Own and everything called from here; equals `own` when children are not counted.
-    pub children: Acc,
-    /// Its place among rows in the order of their names, where that is known.
-    pub(super) rank: u32,
-}
-
-/// No rank is known.
-pub(super) const UNRANKED: u32 = u32::MAX;
 
 /// What distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,48 +118,15 @@ impl Top {
 
     /// The symbol that stands for a label; `None` for samples without a frame.
     pub fn symbol<'a>(&self, data: Data<'a>, label: u32) -> Option<&'a Sym> {
-        let sym = match self.mode {
-            LabelMode::Sym => Some(label).filter(|label| (*label as usize) < self.n_labels),
-            LabelMode::Dso => self.sym_of_label.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
-            LabelMode::None => None,
-        };
-        sym.map(|sym| data.profile.frames.sym(SymId(sym)))
+        symbol(data, self.mode, self.n_labels, &self.sym_of_label, label)
     }
 
     /// Puts rows in order.
     pub(super) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: Keep) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
-        let symbol = |r: &Row| self.symbol(data, r.label);
-        let group = |r: &Row| &*self.groups[r.group as usize];
-        let ties = |a: &Row, b: &Row| match (a.rank, b.rank) {
-            (UNRANKED, _) | (_, UNRANKED) => by_names((group(a), symbol(a)), (group(b), symbol(b))),
-            (a, b) => a.cmp(&b),
-        };
-        let heavy = |a: &Row, b: &Row| b.own.period.cmp(&a.own.period);
-        let order = |a: &Row, b: &Row| {
-            let by = match spec.order {
-                Order::Children => b.children.period.cmp(&a.children.period).then_with(|| heavy(a, b)),
-                // The difference is known where both sides are.
-                Order::SelfTime | Order::Delta => heavy(a, b).then_with(|| b.children.period.cmp(&a.children.period)),
-                Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(|| heavy(a, b)),
-                Order::By(Key::Cpu) => group(a).cpu.cmp(&group(b).cpu).then_with(|| heavy(a, b)),
-                Order::By(Key::Comm) => group(a).comm.cmp(&group(b).comm).then_with(|| heavy(a, b)),
-                Order::By(Key::Pid) => group(a).pid.cmp(&group(b).pid).then_with(|| heavy(a, b)),
-                Order::By(Key::Tid) => group(a).tid.cmp(&group(b).tid).then_with(|| heavy(a, b)),
-                Order::By(Key::Dso) => {
-                    symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(|| heavy(a, b))
-                }
-                Order::By(Key::Cgroup) => group(a).cgroup.cmp(&group(b).cgroup).then_with(|| heavy(a, b)),
-                Order::By(Key::Host) => group(a).host.cmp(&group(b).host).then_with(|| heavy(a, b)),
-                Order::By(Key::Trace) => group(a).trace.cmp(&group(b).trace).then_with(|| heavy(a, b)),
-                Order::By(Key::Sym) => {
-                    symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(|| heavy(a, b))
-                }
-            };
-            let by = if spec.reversed { by.reverse() } else { by };
-            by.then_with(|| ties(a, b))
-        };
+        let by = By { spec, symbol: |label| self.symbol(data, label), groups: &self.groups };
+        let order = |a: &Row, b: &Row| by.compare(a, b);
         // A screen shows the first rows of very many: those are picked before they are sorted.
         let first = match keep {
             Keep::First(n) | Keep::All { sorted: n } => n.min(rows.len()),
@@ -330,12 +269,20 @@ fn paths(data: Data<'_>, labels: &[u32]) -> (Vec<u64>, Vec<bool>) {
     (bits, first)
 }
 
-/// The order of rows that have the same weight.
-pub(super) fn by_names(a: (&Group, Option<&Sym>), b: (&Group, Option<&Sym>)) -> std::cmp::Ordering {
-    a.0.cmp(b.0).then_with(|| match (a.1, b.1) {
-        (Some(a), Some(b)) => a.compare(b),
-        (a, b) => a.is_some().cmp(&b.is_some()),
-    })
+/// The symbol that stands for one of so many labels, `firsts` being the first of each DSO.
+pub(super) fn symbol<'a>(
+    data: Data<'a>,
+    mode: LabelMode,
+    n_labels: usize,
+    firsts: &[u32],
+    label: u32,
+) -> Option<&'a Sym> {
+    let sym = match mode {
+        LabelMode::Sym => Some(label).filter(|label| (*label as usize) < n_labels),
+        LabelMode::Dso => firsts.get(label as usize).copied().filter(|sym| *sym != u32::MAX),
+        LabelMode::None => None,
+    };
+    sym.map(|sym| data.profile.frames.sym(SymId(sym)))
 }
 
 pub(super) fn identity(group: &Group, sym: Option<&Sym>) -> u64 {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::super::question::Order;
 use super::*;
 use crate::profile::NodeId;
 use crate::query::staged::Staged;

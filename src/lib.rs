@@ -5,9 +5,9 @@
 //!
 //! ```text
 //!   kernel ring ─┐
-//!   perf.data  ──┴→ record ─→ session ─→ symbols ─→ profile ─→ query ─→ panel ─→ ui | report | export
-//!                   decode,   who/where  ip→frame   columns +  filter,  table
-//!                   order     at time t             stack trie  rows
+//!   perf.data  ──┴→ record ─→ session ─→ symbols ─→ ingest ─→ profile ─→ query ─→ panel ─→ ui | report | export
+//!                   decode,   who/where  ip→frame   chains,   columns +  filter,  table
+//!                   order     at time t             derived   stack trie  rows
 //! ```
 //!
 //! * [`kernel`]: perf_event_open, rings, /proc, /sys. All `unsafe` lives here.
@@ -24,6 +24,8 @@
 //!   differences, CPUs.
 //! * [`panel`]: the vocabulary in which answers are shown.
 //! * [`analysis`]: analysis units, one file each.
+//! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and what is derived
+//!   from samples.
 //! * [`engine`]: the threads between source and screen.
 //! * [`ui`]: the screen. Knows nothing of the kernel.
 //! * [`report`] and [`export`]: answers and profiles without a screen.
@@ -64,6 +66,8 @@ pub mod query;
 
 pub mod analysis;
 pub mod panel;
+
+pub mod ingest;
 
 pub mod engine;
 

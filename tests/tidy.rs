@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
     "kernel", "record", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query", "panel",
-    "analysis", "engine", "ui", "report", "export", "cli",
+    "analysis", "ingest", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Edges that the order would allow and the design forbids.

@@ -12,9 +12,9 @@ use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 use crate::analysis::frame::{Settings, Spec};
-use crate::engine::tracepoints;
 use crate::engine::{Engine, Options, Wants};
 use crate::filter::Known;
+use crate::ingest::tracepoints;
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;

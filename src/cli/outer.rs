@@ -7,9 +7,9 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 use crate::analysis::frame::{Settings, Spec};
-use crate::engine::units::SEVERAL_HOSTS;
 use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
 use crate::export::perfdata;
+use crate::ingest::units::SEVERAL_HOSTS;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::tty;
 use crate::panel::printable::{Form, Printable};

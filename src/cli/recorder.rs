@@ -190,7 +190,7 @@ mod tests {
         fs::write(&first, b"x").expect("written");
         assert_ne!(shelf.free_name(), first);
         assert_eq!(held(dir.path()).expect("readable"), (1, 1));
-        let core = crate::engine::ingest::Ingest::new(
+        let core = crate::ingest::Ingest::new(
             &crate::source::Info::new(crate::session::Origin::Live),
             None,
             crate::engine::Wants::default(),

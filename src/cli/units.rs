@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::analysis::frame::Spec;
 use crate::engine::unit_run::{self, Cut};
-use crate::engine::units::shared;
 use crate::event::{CallGraph, Event, Rate};
+use crate::ingest::units::shared;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::limits::Rights;
 use crate::kernel::procfs;

@@ -11,31 +11,17 @@
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
-mod begun;
-mod chains;
 pub mod curl;
-mod decode;
 pub mod events;
 pub mod fetch;
-mod functions;
 pub mod grpc;
 pub mod host;
-mod hosts;
-pub mod ingest;
-mod learn;
-pub mod moment;
-mod named;
-pub mod offcpu;
 pub mod offline;
-pub mod pairs;
 pub mod shares;
 pub mod slices;
 pub mod softirqs;
 pub mod symbolizer;
-mod told;
-pub mod tracepoints;
 pub mod unit_run;
-pub mod units;
 pub mod urgency;
 pub mod view;
 pub mod watch;
@@ -63,10 +49,10 @@ use crate::symbols::Form;
 use crate::symbols::code::Listing;
 use crate::symbols::resolver::Options as SymbolOptions;
 
-pub use ingest::Wants;
-pub use moment::{HostMoment, Moment};
+pub use crate::ingest::Wants;
+pub use crate::ingest::moment::{HostMoment, Moment};
+pub use crate::ingest::units::UnitAnswer;
 pub use offline::Loaded;
-pub use units::UnitAnswer;
 pub use urgency::Urgency;
 pub use watch::Watched;
 

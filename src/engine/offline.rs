@@ -13,14 +13,13 @@ use crate::filter::TraceField;
 use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
-use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
 use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
 use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
 
-use super::ingest::{Core, Ingest, Wants};
+use crate::ingest::{Core, Ingest, Wants};
 
 /// A recording that was read to its end, every frame named.
 #[derive(Debug)]
@@ -121,30 +120,6 @@ fn load_into(
     let mut event_names = Vec::new();
     core.events.iter().for_each(|event| event_names.push(apart(&event_names, &event.name)));
     Ok(Loaded { ingest, event_names, notes: once(notes), damaged, unread })
-}
-
-/// Reads a source to its end and hands every record, in order of time, to `each` with its input.
-/// Nothing is kept. Returns the build ids that came with the records.
-pub fn replay(
-    source: &mut dyn Source,
-    mut each: impl FnMut(&mut Core, usize, &[u8]),
-) -> Result<Vec<(bool, BuildId, String)>, SourceError> {
-    let info = source.info().clone();
-    let mut ingest = Ingest::new(&info, None, Wants::default());
-    let mut build_ids = info.build_ids;
-    let mut batch = Batch::default();
-    loop {
-        let step = source.next(&mut batch)?;
-        build_ids.extend(batch.build_ids.iter().cloned());
-        ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
-        batch.clear();
-        batch.bytes = ingest.spare().unwrap_or_default();
-        if matches!(step, Step::End(_)) {
-            let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
-            ingest.feed_to(&mut rest, |core, input, _, record| each(core, input, record));
-            return Ok(build_ids);
-        }
-    }
 }
 
 /// Frames whose names are looked up before all are there.

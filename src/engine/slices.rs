@@ -6,8 +6,8 @@ use crate::symbols::Resolver;
 use crate::symbols::resolver::Options;
 
 use super::Wants;
-use super::ingest::Ingest;
 use super::offline::name_all;
+use crate::ingest::Ingest;
 
 /// The running slice.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
-//! Time in softirqs and interrupts: from a recording's tracepoints as they are decoded, or live from
-//! tracepoints of its own that can be switched on and off beside a session.
+//! Time in softirqs and interrupts, live: tracepoints and a thread of its own that can be switched on and off beside a
+//! session.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -9,60 +8,25 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwapOption;
 use crossbeam_channel::Sender;
 
-use crate::analysis::softirq::{EVENTS, Pairs, Reader, Times, Which};
+use crate::analysis::softirq::{EVENTS, Times};
 use crate::event::spec::Places;
 use crate::event::{CallGraph, parse};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
-use crate::perfdata::EventDesc;
-use crate::record::Sample;
-use crate::session::Origin;
 use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::{Config, LiveSource, Target};
-use crate::source::{Batch, Info, Source, Step};
+use crate::source::{Batch, Source, Step};
+
+use crate::ingest::softirqs::SoftirqTrace;
+use crate::ingest::{Ingest, Wants};
 
 use super::Notice;
-use super::ingest::{Ingest, Wants};
 
 /// How often figures are published.
 const PUBLISH_NS: u64 = 1_000_000_000;
 /// Data pages of each ring: a storm of interrupts must not be lost within a tick of 100 ms.
 const PAGES: usize = 256;
-
-/// The tracepoints of a session, paired.
-#[derive(Debug)]
-pub struct SoftirqTrace {
-    readers: BTreeMap<u16, Reader>,
-    pub pairs: Pairs,
-}
-
-impl SoftirqTrace {
-    /// `None` when none of the tracepoints is recorded in pairs.
-    pub fn new(info: &Info) -> Option<Self> {
-        Self::among(&info.events, &info.tracing, info.origin)
-    }
-
-    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
-        let readers: BTreeMap<u16, Reader> = Which::ALL
-            .into_iter()
-            .zip(EVENTS)
-            .filter_map(|(which, name)| {
-                let (event, format) = super::tracepoints::among(events, tracing, origin, name)?;
-                Some((event, Reader::new(which, &format)?))
-            })
-            .collect();
-        let has = |which| readers.values().any(|r| r.which() == which);
-        let paired = has(Which::Entry) && has(Which::Exit) || has(Which::IrqEntry) && has(Which::IrqExit);
-        paired.then(|| Self { readers, pairs: Pairs::default() })
-    }
-
-    pub fn sample(&mut self, event: u16, sample: &Sample<'_>) {
-        if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
-            self.pairs.add(sample.cpu, sample.time, seen);
-        }
-    }
-}
 
 /// The live tracer: a thread with tracepoints and rings of its own.
 #[derive(Debug)]

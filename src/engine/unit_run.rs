@@ -10,9 +10,9 @@ use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
 use crate::symbols::resolver::Options;
 
-use super::ingest::{Core, Ingest, Wants};
 use super::offline::{name_all, once};
-use super::units::UnitAnswer;
+use crate::ingest::units::UnitAnswer;
+use crate::ingest::{Core, Ingest, Wants};
 
 /// What an interval, or everything, has come to.
 #[derive(Debug)]

@@ -139,7 +139,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ingest::{Ingest, Wants};
+    use crate::ingest::{Ingest, Wants};
     use crate::session::Origin;
     use crate::source::Info;
     use std::sync::Mutex;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use crate::engine::ingest::Share;
-use crate::engine::offline;
+use crate::ingest;
+use crate::ingest::Share;
 use crate::kernel::files::NewFile;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::{self, Section, bit};
@@ -53,7 +53,7 @@ pub fn copy(
     let (mut place, mut samples) = (0u64, 0usize);
     let mut span: Option<(u64, u64)> = None;
     let mut counted = Counted::default();
-    let build_ids = offline::replay(source, |core, input, record| {
+    let build_ids = ingest::replay(source, |core, input, record| {
         let Ok(Some((header, body, _))) = split(record) else { return };
         if header.kind == types::SAMPLE {
             let Some((_, sample)) = core.decode(input, header, body) else { return };

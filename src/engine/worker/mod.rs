@@ -23,12 +23,12 @@ use crate::source::{Changed, Control, Counts, Info, Run, Waker};
 
 use crate::engine::events::{Events, tell_partial};
 use crate::engine::fetch;
-use crate::engine::ingest::Ingest;
 use crate::engine::shares::Held;
 use crate::engine::symbolizer::{Lined, Named, Symbolizer};
 use crate::engine::urgency::Urgency;
 use crate::engine::view::View;
 use crate::engine::{Feed, Notice, Options, Request};
+use crate::ingest::Ingest;
 
 use due::{Due, Given, Step};
 

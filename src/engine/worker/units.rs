@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::analysis::frame::{Look, Settings, Spec};
-use crate::engine::units::shared;
 use crate::engine::{Loaded, Notice, UnitAnswer, UnitRequest};
+use crate::ingest::units::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
 

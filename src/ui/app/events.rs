@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::engine::tracepoints;
 use crate::event::catalogue::Entry;
 use crate::event::{Event, plain};
+use crate::ingest::tracepoints;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Change, Control, Run};

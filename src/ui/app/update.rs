@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{App, Effect, Tab};
-use crate::engine::tracepoints;
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
+use crate::ingest::tracepoints;
 use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
 use crate::ui::command::Command;

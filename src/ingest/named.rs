@@ -3,7 +3,7 @@
 use crate::profile::{FrameId, NodeId, Site, TraceId};
 use crate::source::{NamedFrame, NamedSample};
 
-use super::ingest::Core;
+use super::Core;
 
 /// The names of a text that have come.
 #[derive(Debug, Default)]

@@ -149,16 +149,16 @@ impl Pairing {
 mod tests {
     use rustc_hash::FxHashMap;
 
-    use crate::engine::{Wants, offline};
+    use crate::ingest::replay;
+    use crate::ingest::replay::whole;
 
     /// The durations of a recording's softirqs are what the pairs of its own records come to.
     #[test]
     fn softirqs_last_as_long_as_their_records_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/softirqs.data");
         let open = || crate::source::recording::open(&[path.into()]).expect("opens");
-        let symbols = crate::symbols::resolver::Options::live();
-        let loaded = offline::load(&mut *open(), symbols, Wants::default()).expect("loads");
-        let core = loaded.ingest.core();
+        let ingest = whole(&mut *open());
+        let core = ingest.core();
         let at = core.events.iter().position(|event| event.name == "softirq-time").expect("derived");
         let mut sum = (0u64, 0u64);
         for (chunk, range) in core.profile.between(0, u64::MAX) {
@@ -169,7 +169,7 @@ mod tests {
         // By hand: the vector is the only field of both, four bytes behind the common ones.
         let (mut open_at, mut by_hand) = (FxHashMap::default(), (0u64, 0u64));
         let names: Vec<String> = core.events.iter().map(|event| event.name.clone()).collect();
-        offline::replay(&mut *open(), |core, input, record| {
+        replay(&mut *open(), |core, input, record| {
             let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
             if header.kind != crate::record::kinds::types::SAMPLE {
                 return;

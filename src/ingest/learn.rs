@@ -7,7 +7,7 @@ use crate::kernel::attr::sample;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
-use super::ingest::Core;
+use super::Core;
 use super::offcpu::{self, OffCpu};
 use super::softirqs::SoftirqTrace;
 use super::{pairs, tracepoints};

@@ -3,7 +3,7 @@
 use crate::perfdata::features::bit;
 use crate::source::{Host, Info};
 
-use super::ingest::Core;
+use super::Core;
 use super::offcpu::OffCpu;
 use super::pairs::Pairing;
 

@@ -38,7 +38,7 @@ pub struct HostMoment {
     pub machine: Vec<(u8, Vec<u8>)>,
 }
 
-impl super::ingest::Core {
+impl super::Core {
     /// Copies the state.
     pub fn moment(&self) -> Moment {
         Moment {

@@ -4,7 +4,7 @@ use crate::kernel::{monotonic_ns, wall_ns};
 use crate::record::kinds::types;
 use crate::session::Origin;
 
-use super::ingest::Core;
+use super::Core;
 
 impl Core {
     /// Records by the name of their type, in the order of the types; unknown ones together.
@@ -57,8 +57,8 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::Wants;
-    use crate::engine::ingest::Ingest;
+    use crate::ingest::Ingest;
+    use crate::ingest::Wants;
     use crate::perfdata::features::bit;
     use crate::session::Origin;
     use crate::source::Info;

@@ -102,7 +102,8 @@ mod tests {
     use rustc_hash::FxHashMap;
 
     use super::*;
-    use crate::engine::ingest::{Ingest, Wants};
+    use crate::ingest::replay;
+    use crate::ingest::replay::whole;
     use crate::record::kinds::{misc, types};
 
     /// Two threads that hand over to each other: every absence lies between two switches.
@@ -110,20 +111,11 @@ mod tests {
     fn absences_are_what_the_switches_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/switches.data");
         let mut source = crate::source::recording::open(&[path.into()]).expect("opens");
-        let mut ingest = Ingest::new(source.info(), None, Wants::default());
         let (mut switches, mut by_hand) = (FxHashMap::default(), (0u64, 0u64));
         let off = OffCpu::new(source.info()).expect("switches are recorded");
-        loop {
-            let mut batch = crate::source::Batch::default();
-            let step = source.next(&mut batch).expect("reads");
-            ingest.feed(&mut batch);
-            if matches!(step, crate::source::Step::End(_)) {
-                break;
-            }
-        }
-        ingest.feed(&mut crate::source::Batch { complete_until: Some(u64::MAX), ..Default::default() });
+        let ingest = whole(&mut *source);
         let mut source = crate::source::recording::open(&[path.into()]).expect("opens");
-        crate::engine::offline::replay(&mut *source, |core, input, record| {
+        replay(&mut *source, |core, input, record| {
             let Ok(Some((header, body, _))) = crate::record::kinds::split(record) else { return };
             if header.kind == types::SWITCH && header.misc & misc::SWITCH_OUT == 0 {
                 let id = core.events[1].layout().trailer(body).expect("a trailer");

@@ -1,6 +1,23 @@
 //! From batches to session and profile: decode, order, apply. The one path for live sessions and
 //! recordings.
 
+mod begun;
+mod chains;
+mod decode;
+mod functions;
+mod hosts;
+mod learn;
+pub mod moment;
+mod named;
+pub mod offcpu;
+pub mod pairs;
+mod replay;
+pub mod softirqs;
+mod told;
+pub mod tracepoints;
+pub mod units;
+mod wants;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,51 +34,19 @@ use crate::record::{Header, Layout, Record, Sample};
 use crate::session::{Origin, Session, TimeMark, marks};
 use crate::source::{Batch, Info};
 
-use super::chains::Chains;
-pub use super::decode::Share;
-use super::decode::{Decoder, Form};
-use super::functions::Functions;
-use super::hosts::{Clocks, Hosts};
-use super::named::Texts;
-use super::offcpu::OffCpu;
-use super::pairs::Pairing;
-use super::softirqs::SoftirqTrace;
-use super::tracepoints;
-use super::units::{UnitAnswer, Units};
+use chains::Chains;
+pub use decode::Share;
+use decode::{Decoder, Form};
+use functions::Functions;
+use hosts::{Clocks, Hosts};
+use named::Texts;
+use offcpu::OffCpu;
+use pairs::Pairing;
+pub use replay::replay;
+use softirqs::SoftirqTrace;
+pub use wants::Wants;
 
-/// What of a recording is wanted: less is quicker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wants {
-    /// Whole call chains, not just the sampled functions.
-    pub chains: bool,
-    /// The texts of tracepoints' samples.
-    pub traces: bool,
-    /// What tracepoints said, for filters of their fields and for saving.
-    pub fields: bool,
-    /// Inlined functions of all frames, before anything is shown.
-    pub inline: bool,
-    /// Their source lines, likewise.
-    pub lines: bool,
-    /// Its events are for analysis units alone: nothing of them is kept.
-    pub units_only: bool,
-    /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
-    /// that had others.
-    pub addresses: bool,
-}
-
-impl Default for Wants {
-    fn default() -> Self {
-        Self {
-            chains: true,
-            traces: false,
-            fields: true,
-            inline: false,
-            lines: false,
-            units_only: false,
-            addresses: false,
-        }
-    }
-}
+use units::{UnitAnswer, Units};
 
 /// Decodes what a source delivers.
 #[derive(Debug)]
@@ -182,7 +167,7 @@ impl Ingest {
         } else {
             (0..core.events.len()).for_each(|event| core.learn_format(event));
             if core.off_cpu.is_some() {
-                core.derive(super::offcpu::NAME);
+                core.derive(offcpu::NAME);
             }
             core.find_pairs(&info.tracing);
         }

@@ -1,0 +1,45 @@
+//! A source read once more, record by record.
+
+use crate::record::kinds::BuildId;
+use crate::source::{Batch, Source, SourceError, Step};
+
+use super::{Core, Ingest, Wants};
+
+/// Reads a source to its end and hands every record, in order of time, to `each` with its input.
+/// Nothing is kept. Returns the build ids that came with the records.
+pub fn replay(
+    source: &mut dyn Source,
+    mut each: impl FnMut(&mut Core, usize, &[u8]),
+) -> Result<Vec<(bool, BuildId, String)>, SourceError> {
+    let info = source.info().clone();
+    let mut ingest = Ingest::new(&info, None, Wants::default());
+    let mut build_ids = info.build_ids;
+    let mut batch = Batch::default();
+    loop {
+        let step = source.next(&mut batch)?;
+        build_ids.extend(batch.build_ids.iter().cloned());
+        ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
+        batch.clear();
+        batch.bytes = ingest.spare().unwrap_or_default();
+        if matches!(step, Step::End(_)) {
+            let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
+            ingest.feed_to(&mut rest, |core, input, _, record| each(core, input, record));
+            return Ok(build_ids);
+        }
+    }
+}
+
+/// All of a source, taken in.
+#[cfg(test)]
+pub fn whole(source: &mut dyn Source) -> Ingest {
+    let mut ingest = Ingest::new(source.info(), None, Wants::default());
+    loop {
+        let mut batch = Batch::default();
+        let step = source.next(&mut batch).expect("reads");
+        ingest.feed(&mut batch);
+        if matches!(step, Step::End(_)) {
+            ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
+            return ingest;
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What is taken in at all.
+
+/// What of a recording is wanted: less is quicker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Whole call chains, not just the sampled functions.
+    pub chains: bool,
+    /// The texts of tracepoints' samples.
+    pub traces: bool,
+    /// What tracepoints said, for filters of their fields and for saving.
+    pub fields: bool,
+    /// Inlined functions of all frames, before anything is shown.
+    pub inline: bool,
+    /// Their source lines, likewise.
+    pub lines: bool,
+    /// Its events are for analysis units alone: nothing of them is kept.
+    pub units_only: bool,
+    /// The addresses that each process had are shown, and all words of a chain: frames are not shared with processes
+    /// that had others.
+    pub addresses: bool,
+}
+
+impl Default for Wants {
+    fn default() -> Self {
+        Self {
+            chains: true,
+            traces: false,
+            fields: true,
+            inline: false,
+            lines: false,
+            units_only: false,
+            addresses: false,
+        }
+    }
+}

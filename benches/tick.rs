@@ -85,7 +85,8 @@ impl Live {
         self.profile.wanted(&self.session.dsos);
         for frame in std::mem::take(&mut self.unnamed) {
             let function = self.random.next(FUNCTIONS) * self.random.next(FUNCTIONS) / FUNCTIONS;
-            let found = Found { start: function, end: function + 1, name: format!("fn_{function}").into() };
+            let found =
+                Found { start: function, end: function + 1, name: format!("fn_{function}").into(), is_symbol: true };
             self.profile.frames.set(frame, &self.dso, function, Some(found));
         }
     }

@@ -43,7 +43,8 @@ fn report(path: &Path, traced: bool, root: &Path) -> Rows {
     let keys = if traced { "comm,trace" } else { "comm,dso,sym" };
     command.arg("report").arg(path).args(["--format", "json", "--no-demangle", "--no-children", "-s", keys]);
     names(&mut command, root);
-    let output = run(&mut command);
+    // What has no name stands by its address, as in perf.
+    let output = run(command.arg("--no-bounds"));
     if !traced {
         return our_rows(&output.stdout);
     }
@@ -242,7 +243,7 @@ fn folded_stacks_are_stackcollapses() {
     ] {
         let input = if name == "fp-spin" { data("fp-spin.data") } else { file(name, "data") };
         let mut command = program();
-        command.arg("export").arg(input).args(["--to", "folded", "-o", "-"]);
+        command.arg("export").arg(input).args(["--to", "folded", "-o", "-", "--no-bounds"]);
         names(&mut command, root.path());
         let ours = String::from_utf8(run(&mut command).stdout).expect("utf8");
         let theirs = std::fs::read_to_string(file(name, "folded")).expect("folded");

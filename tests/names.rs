@@ -232,6 +232,35 @@ fn a_debug_file_is_fetched_once_and_kept() {
     assert!(fetched.recv().expect("fetched").result.is_err());
 }
 
+/// A function that lost its name is one row, by where it starts; or a row for each address, as perf has it.
+#[test]
+fn functions_without_symbols_are_those_that_the_program_had() {
+    let (root, whole) = (symfs(), symfs());
+    let stripped = whole.path().join("tmp/research/perf-tui/w/a/spin-stripped");
+    std::fs::copy(data("bin/spin-nofp"), &stripped).expect("the same program before it was stripped");
+    let rows = |root: &Path, more: &[&str]| {
+        let mut command = program();
+        command.args(["report", "--format", "json", "--no-children", "-s", "comm,dso,sym", "--symfs"]).arg(root);
+        let mut rows = common::our_rows(&run(command.args(more).arg(data("corpus/stripped.data"))).stdout);
+        rows.retain(|(_, dso, _), _| dso == "spin-stripped");
+        rows
+    };
+    let (bounded, named) = (rows(root.path(), &[]), rows(whole.path(), &[]));
+    let image = Image::of(std::fs::read(&stripped).expect("file").into()).expect("elf");
+    let tables = image.functions(&mut Purse::new(1 << 24)).expect("symbols").tables;
+    let start = |name: &str| -> String {
+        let mut all = tables.iter().flat_map(|table| table.iter());
+        let symbol = all.find(|symbol| symbol.name == name.as_bytes()).expect("a symbol");
+        format!("{:#x}", image.segments.to_address(symbol.start).expect("an address"))
+    };
+    let renamed = named.iter().map(|((comm, dso, sym), n)| ((comm.clone(), dso.clone(), start(sym)), *n)).collect();
+    assert!(named.len() > 2);
+    assert_eq!(bounded, renamed);
+    let single = rows(root.path(), &["--no-bounds"]);
+    assert!(single.len() > 2 * bounded.len() && single.keys().all(|(.., sym)| sym.len() == 18), "{single:?}");
+    assert_eq!(single.values().sum::<u64>(), bounded.values().sum::<u64>());
+}
+
 /// The names of a stripped program come while its recording is looked at.
 #[test]
 fn names_come_with_the_debug_file_that_is_fetched() {

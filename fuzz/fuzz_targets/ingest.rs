@@ -203,7 +203,12 @@ impl Live {
         let name: Arc<str> = String::from_utf8_lossy(&text.to_le_bytes()).into();
         if let Ok(job) = self.jobs.try_recv() {
             let found = |at: u64| {
-                (kind & 1 == 0).then(|| Found { start: at & !0xff, end: at.saturating_add(9), name: name.clone() })
+                (kind & 1 == 0).then(|| Found {
+                    start: at & !0xff,
+                    end: at.saturating_add(9),
+                    name: name.clone(),
+                    is_symbol: true,
+                })
             };
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, found(one.at))).collect();
             // Names of a profile that was begun anew meanwhile.

@@ -190,6 +190,7 @@ fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf
         strangers,
         authors: info.authors.clone(),
         symfs: args.names.symfs.clone(),
+        bounds: !args.names.no_bounds,
         kallsyms: args.names.kallsyms.clone().or(kallsyms),
         vmlinux: args.names.vmlinux.clone(),
         caches,

@@ -49,7 +49,7 @@ pub struct Sym {
     pub kind: DsoKind,
     /// Short name of the DSO.
     pub dso_name: Arc<str>,
-    /// The function, when it is known. [`Sym::name`] has words for the others.
+    /// The function, when it is known: its name, or `0x…` by its start. [`Sym::name`] has words for the others.
     pub function: Option<Arc<str>>,
     /// Where it starts in the DSO; the address itself for an unknown one.
     pub start: u64,
@@ -90,7 +90,21 @@ impl Sym {
 pub enum State {
     Sought,
     Known,
+    /// Where the function starts and ends is known, and no name: it goes by its start.
+    Bounded,
     Unknown,
+}
+
+impl State {
+    /// Where a name is from, in one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sought => "sought",
+            Self::Known => "symbol",
+            Self::Bounded => "bounds",
+            Self::Unknown => "none",
+        }
+    }
 }
 
 type SymKey = (u32, u64, Arc<str>);
@@ -217,7 +231,8 @@ impl Frames {
     /// Gives a frame its function, or the certainty that there is none.
     pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Found>) {
         let id = match found {
-            Some(f) => self.named(dso, f.start, f.name),
+            Some(f) if f.is_symbol => self.named(dso, f.start, f.name),
+            Some(f) => self.known(dso, f.start, f.name, State::Bounded),
             None => self.nameless(dso, at, State::Unknown),
         };
         self.give(frame, id);
@@ -257,12 +272,16 @@ impl Frames {
     }
 
     fn named(&mut self, dso: &Dso, start: u64, name: Arc<str>) -> SymId {
+        self.known(dso, start, name, State::Known)
+    }
+
+    fn known(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: State) -> SymId {
         let label = self.label(dso);
         let next = self.syms.len() as u32;
         let key = if self.by_name { 0 } else { start };
         let id = *self.sym_ids.entry((label, key, name.clone())).or_insert(SymId(next));
         if id.0 == next {
-            self.push(dso, label, start, Some(name), State::Known);
+            self.push(dso, label, start, Some(name), state);
         }
         id
     }

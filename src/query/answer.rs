@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::EventState;
+use crate::profile::frames::State;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
 
@@ -43,8 +44,8 @@ pub struct Line {
     pub dso: Arc<str>,
     pub dso_path: Arc<str>,
     pub kind: DsoKind,
-    /// Whether the name is still being looked up.
-    pub sought: bool,
+    /// What is known of the name.
+    pub state: State,
     /// What it was in the baseline, for rows.
     pub versus: Option<Versus>,
 }

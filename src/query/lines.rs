@@ -140,7 +140,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, open: bool) -> Line {
         dso: sym.map_or_else(|| empty.clone(), |s| s.dso_name.clone()),
         dso_path: dso.map_or(empty, |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
-        sought: sym.is_some_and(|s| s.state == State::Sought),
+        state: sym.map_or(State::Unknown, |s| s.state),
         versus: None,
     }
 }
@@ -198,7 +198,7 @@ impl Builder<'_> {
                 dso: sym.dso_name.clone(),
                 dso_path: dso.path.clone(),
                 kind: sym.kind,
-                sought: sym.state == State::Sought,
+                state: sym.state,
                 versus: None,
             });
             if open {

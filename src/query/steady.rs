@@ -76,6 +76,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::profile::frames::State;
     use crate::query::answer::Mark;
     use crate::session::DsoKind;
 
@@ -94,7 +95,7 @@ mod tests {
             dso: "".into(),
             dso_path: "".into(),
             kind: DsoKind::File,
-            sought: false,
+            state: State::Known,
             versus: None,
         }
     }

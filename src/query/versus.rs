@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use rustc_hash::FxHashMap;
 
+use crate::profile::frames::State;
 use crate::profile::{Acc, Sym};
 
 use super::Data;
@@ -91,6 +92,9 @@ fn key(table: &Table<'_>, row: &Row) -> u64 {
     table.top.groups[row.group as usize].hash(&mut hasher);
     let sym: Option<&Sym> = table.top.symbol(table.data, row.label);
     sym.map(|sym| (&sym.dso_name, sym.name())).hash(&mut hasher);
+    // Where a function starts says nothing of another build.
+    let build = |sym: &Sym| table.data.session.dsos.get(sym.dso).build_id;
+    sym.filter(|sym| sym.state == State::Bounded).and_then(build).hash(&mut hasher);
     hasher.finish()
 }
 

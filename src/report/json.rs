@@ -29,7 +29,11 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
                 out.insert("dso_path".into(), json!(sym.map(|s| &*data.session.dsos.get(s.dso).path)));
                 continue;
             }
-            Key::Sym => json!(sym.map(|s| s.name())),
+            Key::Sym => {
+                out.insert("sym".into(), json!(sym.map(|s| s.name())));
+                out.insert("sym_from".into(), json!(sym.map(|s| s.state.word())));
+                continue;
+            }
         };
         out.insert(key.name().into(), value);
     }

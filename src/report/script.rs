@@ -10,6 +10,7 @@ use crate::filter::Filter;
 use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
+use crate::profile::frames::State;
 use crate::profile::{FrameId, SymId};
 use crate::query::Data;
 use crate::query::named::{Row, samples};
@@ -256,7 +257,7 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     out.push_str(&format!("{shown:16x}"));
     if shape.sym {
         out.push(' ');
-        match &sym.function {
+        match sym.function.as_ref().filter(|_| sym.state != State::Bounded) {
             Some(name) => {
                 out.push_str(&clean(name));
                 if shape.offset {

@@ -1,9 +1,11 @@
 //! One file's functions, with the names that were asked for already made readable.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::bounds::Bounds;
 use super::demangle::{Form, demangle};
 use super::resolver::Found;
 use super::table::SymbolTable;
@@ -18,17 +20,19 @@ pub struct Loaded {
     names: FxHashMap<u64, Arc<str>>,
     /// Bytes of these.
     shown: usize,
+    /// Of those that no table has.
+    pub bounds: Option<Bounds>,
     /// What is to be added to the tables' addresses to get the recorded ones.
     pub moved: u64,
 }
 
 impl Loaded {
     pub fn new(tables: Vec<SymbolTable>) -> Self {
-        Self { tables, names: FxHashMap::default(), shown: 0, moved: 0 }
+        Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, moved: 0 }
     }
 
     pub fn find(&mut self, addr: u64, form: Form) -> Option<Found> {
-        let symbol = self.tables.iter().find_map(|table| table.find(addr))?;
+        let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
             let name: Arc<str> = demangle(symbol.name, form).into();
@@ -36,7 +40,19 @@ impl Loaded {
             name
         };
         let name = self.names.entry(symbol.start).or_insert_with(fresh).clone();
-        Some(Found { start: symbol.start, end: symbol.end, name })
+        Some(Found { start: symbol.start, end: symbol.end, name, is_symbol: true })
+    }
+
+    fn bounded(&mut self, addr: u64) -> Option<Found> {
+        let (Range { start, end }, linked) = self.bounds.as_mut()?.find(addr)?;
+        let shown = &mut self.shown;
+        let fresh = || -> Arc<str> {
+            let name: Arc<str> = format!("{linked:#x}").into();
+            *shown += ENTRY + name.len();
+            name
+        };
+        let name = self.names.entry(start).or_insert_with(fresh).clone();
+        Some(Found { start, end, name, is_symbol: false })
     }
 
     /// Has names made readable anew.
@@ -47,6 +63,8 @@ impl Loaded {
 
     /// Bytes of memory that it holds of its own.
     pub fn memory(&self) -> usize {
-        self.tables.iter().map(SymbolTable::memory).sum::<usize>() + self.shown
+        self.tables.iter().map(SymbolTable::memory).sum::<usize>()
+            + self.shown
+            + self.bounds.as_ref().map_or(0, Bounds::memory)
     }
 }

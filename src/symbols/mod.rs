@@ -4,6 +4,7 @@
 //! [`Resolver`] is a chain: each kind of DSO has its sources in order, and what none of them
 //! knows stays an address.
 
+mod bounds;
 pub mod bytes;
 pub mod code;
 mod cost;

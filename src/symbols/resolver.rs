@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::bounds::Bounds;
 use super::bytes::Bytes;
 use super::demangle::{Form, demangle};
 use super::door::Namers;
@@ -29,6 +30,15 @@ pub struct Found {
     pub end: u64,
     /// As shown: demangled, unless that was switched off.
     pub name: Arc<str>,
+    /// Whether that is a symbol's name; else it is the address where the function starts, as linked.
+    pub is_symbol: bool,
+}
+
+impl Found {
+    /// A DSO that is one function.
+    fn whole(dso: &Dso) -> Self {
+        Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
+    }
 }
 
 /// Where names come from and how they are shown.
@@ -52,6 +62,8 @@ pub struct Options {
     pub debuginfod: Vec<PathBuf>,
     /// Servers that debug files are fetched from, into the first of these directories.
     pub servers: Vec<String>,
+    /// Whether functions without a symbol are told apart by their bounds; else each of their addresses is by itself.
+    pub bounds: bool,
     /// Bytes that names may hold: of the user whose files hold most, what is not asked for gives way.
     pub budget: usize,
     /// Tables that came with the streams that are read, by host.
@@ -109,6 +121,7 @@ impl Options {
             caches: Vec::new(),
             debuginfod: Vec::new(),
             servers: Vec::new(),
+            bounds: true,
             budget: BUDGET,
             given: Vec::new(),
             authors: Namers::default(),
@@ -210,11 +223,11 @@ impl Resolver {
             // The record that told of it has its name; the symbol has its bounds.
             DsoKind::Bpf => {
                 let known = self.kernel(dso).find(addr, form).filter(|found| found.name == dso.path);
-                Some(known.unwrap_or_else(|| Found { start: 0, end: u64::MAX, name: dso.path.clone() }))
+                Some(known.unwrap_or_else(|| Found::whole(dso)))
             }
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
-            DsoKind::Cut => Some(Found { start: 0, end: u64::MAX, name: dso.path.clone() }),
+            DsoKind::Cut => Some(Found::whole(dso)),
             DsoKind::Unknown | DsoKind::Guest => None,
         }
     }
@@ -283,7 +296,7 @@ impl Resolver {
             self.visited(visit);
         }
         let Symbol { start, end, name } = self.jits.find(dso.id, addr)?;
-        Some(Found { start, end, name: demangle(name, self.options.form).into() })
+        Some(Found { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
     }
 
     /// Takes note of what a visit to a JIT's files brought.
@@ -411,8 +424,18 @@ impl Resolver {
             self.problems.push((dso.id, words.to_owned()));
         }
         self.stripped.extend(image.build_id.filter(|_| !whole).map(|id| (dso.id, id)));
-        let Functions { tables, from, .. } = functions.map_err(|e| e.to_string())?;
-        Ok((key, Loaded::new(tables), image.user, from))
+        let bounds = self.options.bounds.then(|| Bounds::of(&image.bytes, &image.segments));
+        let (tables, from) = match functions {
+            Ok(Functions { tables, from, .. }) => (tables, from),
+            Err(why) if bounds.is_none() => return Err(why.to_string()),
+            Err(why) => {
+                self.problems.push((dso.id, why.to_string()));
+                (Vec::new(), "none, only where functions start (it is stripped)".to_owned())
+            }
+        };
+        let mut loaded = Loaded::new(tables);
+        loaded.bounds = bounds;
+        Ok((key, loaded, image.user, from))
     }
 }
 

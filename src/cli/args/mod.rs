@@ -322,6 +322,10 @@ pub struct Names {
     /// The tarball that perf archive made of the recorded machine's files
     #[arg(long, value_name = "FILE")]
     pub archive: Option<PathBuf>,
+    /// Take each address that no symbol covers by itself, as perf report does, instead of the function that unwind
+    /// tables say it is in
+    #[arg(long)]
+    pub no_bounds: bool,
 }
 
 impl From<Names> for Recording {

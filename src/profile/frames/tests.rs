@@ -9,7 +9,7 @@ fn frame(ip: u64) -> Frame {
 }
 
 fn found(start: u64, name: &str) -> Option<Found> {
-    Some(Found { start, end: start + 16, name: name.into() })
+    Some(Found { start, end: start + 16, name: name.into(), is_symbol: true })
 }
 
 fn ids(list: impl IntoIterator<Item = FrameId>) -> Vec<u32> {

@@ -11,7 +11,7 @@ use crate::symbols::code::Instruction;
 fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64), ip: u64, weight: u64) {
     let frame = staged.profile.frames.intern(Frame { map, caller: false, ip });
     let dso = staged.session.dsos.of_map(map).clone();
-    let found = Found { start, end: start + 0x50, name: name.into() };
+    let found = Found { start, end: start + 0x50, name: name.into(), is_symbol: true };
     staged.profile.frames.set(frame, &dso, ip, Some(found));
     let stack = staged.profile.trie.child(NodeId::ROOT, frame);
     let site = Site { task: staged.session.task(pid, pid), stack, trace: Default::default() };

@@ -213,13 +213,13 @@ fn a_name_that_is_sought_says_so() {
     let mut q = question(Order::Children, Direction::Callees);
     q.expand_all = true;
     let lines = table(&staged, &q);
-    let shown: Vec<_> = lines.iter().map(|l| (l.depth, &*l.sym, &*l.dso, l.sought)).collect();
+    let shown: Vec<_> = lines.iter().map(|l| (l.depth, &*l.sym, &*l.dso, l.state == State::Sought)).collect();
     let known = (0, "a", "app", false);
     let name = "[unknown] …";
     assert!(shown.contains(&known) && shown.contains(&(0, name, "[unknown]", true)), "{shown:?}");
     assert!(shown.contains(&(1, name, "[unknown]", true)) && shown.contains(&(0, "", "", false)), "{shown:?}");
     q.direction = Direction::Callers;
-    assert!(table(&staged, &q).iter().any(|l| (l.depth, &*l.sym, l.sought) == (1, "a", false)));
+    assert!(table(&staged, &q).iter().any(|l| (l.depth, &*l.sym, l.state == State::Sought) == (1, "a", false)));
 }
 
 #[test]

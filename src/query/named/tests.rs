@@ -27,7 +27,7 @@ fn stacks_are_put_together_by_comm_and_name() {
     // A function of the same name elsewhere in the file.
     let frame = staged.profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: 1 });
     let dso = staged.dso("app");
-    staged.profile.frames.set(frame, &dso, 1, Some(Found { start: 64, end: 80, name: "f".into() }));
+    staged.profile.frames.set(frame, &dso, 1, Some(Found { start: 64, end: 80, name: "f".into(), is_symbol: true }));
     let other = staged.profile.trie.child(NodeId::ROOT, frame);
     let site = Site { task: staged.session.task(3, 3), stack: other, trace: Default::default() };
     let site = staged.profile.sites.intern(site);

@@ -77,7 +77,7 @@ pub fn list(
     lines: &mut Lines,
     options: &Options,
 ) -> Result<Listing, String> {
-    let Some(Found { start, end, name }) = resolver.resolve(dso, at) else {
+    let Some(Found { start, end, name, .. }) = resolver.resolve(dso, at) else {
         return Err("no function is known at that address".to_owned());
     };
     let mut notes = Vec::new();

@@ -8,6 +8,7 @@ use super::{App, Effect, Tab};
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::annotate::{Shape, text};
+use crate::profile::frames::State;
 use crate::query::annotate::Target;
 use crate::session::Origin;
 use crate::source::Control;
@@ -33,7 +34,7 @@ impl App {
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
         }
-        if target.function.starts_with("0x") || target.function.contains("+0x") {
+        if self.answer.lines.iter().any(|line| line.sym == target.function && line.state == State::Unknown) {
             return self.say("that address is in no known function");
         }
         self.effects.push(Effect::List(target.clone(), None));

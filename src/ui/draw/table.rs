@@ -8,6 +8,7 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
+use crate::profile::frames::State;
 use crate::query::Key;
 use crate::query::answer::{Line, Mark};
 use crate::query::lines::MAX_ROWS;
@@ -164,9 +165,9 @@ fn symbol(app: &App, theme: &Theme, span: &Span, line: &Line, row: Rect, buffer:
     let room = usize::from(span.width.saturating_sub(indent + 4));
     let name = clean(&line.sym);
     let name = fit(&name, room);
-    let style = match (app.screen.hit(line), line.sought) {
+    let style = match (app.screen.hit(line), line.state) {
         (true, _) => theme.found,
-        (_, true) => theme.dim,
+        (_, State::Sought | State::Bounded) => theme.dim,
         _ => style,
     };
     put(buffer, row, x + 2, 0, &name, style);

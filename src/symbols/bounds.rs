@@ -1,0 +1,321 @@
+//! The bounds of functions that have no symbol, by the tables that are left for exceptions and debuggers in files that
+//! were stripped: `.eh_frame` with its `.eh_frame_hdr` (LSB Core, "Exception Frames"), `.debug_frame` (DWARF 5, section
+//! 6.4) and `.ARM.exidx` (Exception Handling ABI for the Arm Architecture, section 6).
+
+use std::ops::Range;
+
+use gimli::{BaseAddresses, EndianSlice, RunTimeEndian, UnwindSection};
+use object::{Object, ObjectSection};
+
+use super::bytes::Bytes;
+use super::elf::{self, Segments};
+
+/// Of a file with more functions and no table to search in, no bounds are known: each takes 16 bytes.
+const MAX_LISTED: usize = 1 << 20;
+
+type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// A file's functions. Nothing of it is read before the first is sought.
+#[derive(Debug)]
+pub struct Bounds {
+    bytes: Bytes,
+    segments: Segments,
+    way: Option<Way>,
+}
+
+/// What is searched.
+#[derive(Debug)]
+enum Way {
+    /// The header's table, in the file itself.
+    Header {
+        frames: Section,
+        header: Section,
+        bases: BaseAddresses,
+        shape: Shape,
+    },
+    /// Start and end of each, as linked, in order.
+    List(Vec<(u64, u64)>),
+    Index {
+        entries: Section,
+        shape: Shape,
+    },
+}
+
+/// A section's place in the file, and its address as linked.
+#[derive(Clone, Debug)]
+struct Section {
+    range: Range<usize>,
+    address: u64,
+}
+
+impl Section {
+    fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {
+        let section = file.section_by_name(name)?;
+        // What is packed is no part of the running program.
+        let (from, size) = section
+            .compressed_file_range()
+            .ok()
+            .filter(|r| r.uncompressed_size == r.compressed_size)
+            .map(|r| (r.offset, r.compressed_size))?;
+        let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(size)?).ok()?;
+        Some(Self { range, address: section.address() }).filter(|section| !section.range.is_empty())
+    }
+
+    fn bytes<'a>(&self, file: &'a [u8]) -> &'a [u8] {
+        file.get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn slice<'a>(&self, file: &'a [u8], shape: Shape) -> Slice<'a> {
+        EndianSlice::new(self.bytes(file), shape.endian)
+    }
+}
+
+/// How a file's numbers are written.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    endian: RunTimeEndian,
+    /// Bytes of an address.
+    size: u8,
+}
+
+/// What every linker writes before the table: its version and how it is encoded, in four bytes and relative to the
+/// header; then the address of `.eh_frame` and the number of entries.
+const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+const HEAD: usize = 12;
+
+impl Shape {
+    fn word(self, bytes: &[u8], at: usize) -> u32 {
+        let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
+    }
+
+    /// The place in `.eh_frame` of the entry for an address, by the header's table.
+    fn entry(self, header: &[u8], base: u64, frames: u64, address: u64) -> Option<u64> {
+        let n = (header.len().checked_sub(HEAD)? / 8).min(self.word(header, 8) as usize);
+        let far = |at: usize| base.wrapping_add_signed((self.word(header, at) as i32).into());
+        let i = last_until(n, |i| far(HEAD + 8 * i), address)?;
+        far(HEAD + 8 * i + 4).checked_sub(frames)
+    }
+
+    /// The function of an entry of `.ARM.exidx`, which goes on to the next one's. Each is its distance from the entry,
+    /// 31 bits, and a word that says how it is unwound.
+    fn indexed(self, entries: &[u8], base: u64, address: u64) -> Option<(u64, u64)> {
+        let start = |i: usize| {
+            let distance = ((self.word(entries, 8 * i) << 1) as i32) >> 1;
+            base.wrapping_add(8 * i as u64).wrapping_add_signed(distance.into()) & 0xffff_ffff
+        };
+        let n = entries.len() / 8;
+        let i = last_until(n, start, address)?;
+        (i + 1 < n).then(|| (start(i), start(i + 1)))
+    }
+}
+
+/// The last of `n` starts in order that is not behind an address.
+fn last_until(n: usize, start: impl Fn(usize) -> u64, address: u64) -> Option<usize> {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = low.midpoint(high);
+        if start(middle) <= address { low = middle + 1 } else { high = middle }
+    }
+    low.checked_sub(1)
+}
+
+impl Bounds {
+    pub fn of(bytes: &Bytes, segments: &Segments) -> Self {
+        Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
+    }
+
+    /// The function at an offset in the file: its own part of the file, and its start as linked.
+    pub fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
+        let address = self.segments.to_address(offset)?;
+        let way = self.way.get_or_insert_with(|| read(&self.bytes).unwrap_or(Way::List(Vec::new())));
+        let (start, end) = way.find(&self.bytes, address).filter(|(start, end)| (*start..*end).contains(&address))?;
+        let from = self.segments.to_offset(start)?;
+        Some((from..from.checked_add(end - start)?, start))
+    }
+
+    /// Bytes of memory that it holds of its own.
+    pub fn memory(&self) -> usize {
+        match &self.way {
+            Some(Way::List(list)) => size_of_val(&**list),
+            _ => 0,
+        }
+    }
+}
+
+impl Way {
+    /// Start and end of the function that is there, or of another.
+    fn find(&self, bytes: &[u8], address: u64) -> Option<(u64, u64)> {
+        match self {
+            Self::Header { frames, header, bases, shape } => {
+                let at = shape.entry(header.bytes(bytes), header.address, frames.address, address)?;
+                let at = gimli::EhFrameOffset(usize::try_from(at).ok()?);
+                let frames = frame_section(frames.slice(bytes, *shape), *shape);
+                let found = frames.fde_from_offset(bases, at, gimli::EhFrame::cie_from_offset).ok()?;
+                Some((found.initial_address(), found.initial_address().checked_add(found.len())?))
+            }
+            Self::List(list) => {
+                let after = list.partition_point(|(start, _)| *start <= address);
+                list.get(after.checked_sub(1)?).copied()
+            }
+            Self::Index { entries, shape } => shape.indexed(entries.bytes(bytes), entries.address, address),
+        }
+    }
+}
+
+fn frame_section(bytes: Slice<'_>, shape: Shape) -> gimli::EhFrame<Slice<'_>> {
+    let mut frames = gimli::EhFrame::from(bytes);
+    frames.set_address_size(shape.size);
+    frames
+}
+
+fn read(bytes: &[u8]) -> Option<Way> {
+    let file = elf::parse(bytes).ok()?;
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let shape = Shape { endian, size: if file.is_64() { 8 } else { 4 } };
+    let of = |name: &str| Section::of(&file, name);
+    let mut bases = BaseAddresses::default();
+    for (name, set) in [
+        (".eh_frame_hdr", BaseAddresses::set_eh_frame_hdr as fn(BaseAddresses, u64) -> BaseAddresses),
+        (".eh_frame", BaseAddresses::set_eh_frame),
+        (".text", BaseAddresses::set_text),
+        (".got", BaseAddresses::set_got),
+    ] {
+        bases = of(name).map_or(bases.clone(), |section| set(bases, section.address));
+    }
+    if let (Some(frames), Some(header)) = (of(".eh_frame"), of(".eh_frame_hdr"))
+        && header.bytes(bytes).starts_with(&USUAL)
+    {
+        return Some(Way::Header { frames, header, bases, shape });
+    }
+    if let Some(frames) = of(".eh_frame") {
+        return list(&frame_section(frames.slice(bytes, shape), shape), &bases);
+    }
+    if let Some(entries) = of(".ARM.exidx") {
+        return Some(Way::Index { entries, shape });
+    }
+    let mut frames = gimli::DebugFrame::from(of(".debug_frame")?.slice(bytes, shape));
+    frames.set_address_size(shape.size);
+    list(&frames, &bases)
+}
+
+/// All functions of a section that has no table of them.
+fn list<'a, S: UnwindSection<Slice<'a>>>(frames: &S, bases: &BaseAddresses) -> Option<Way>
+where
+    S::Offset: std::hash::Hash + Eq,
+{
+    let (mut list, mut entries) = (Vec::new(), frames.entries(bases));
+    let mut heads = rustc_hash::FxHashMap::default();
+    while let Ok(Some(entry)) = entries.next() {
+        let gimli::CieOrFde::Fde(entry) = entry else { continue };
+        let head = |frames: &S, bases: &_, at| match heads.get(&at) {
+            Some(head) => Ok(gimli::CommonInformationEntry::clone(head)),
+            None => frames.cie_from_offset(bases, at).inspect(|head| _ = heads.insert(at, head.clone())),
+        };
+        let Ok(found) = entry.parse(head) else { continue };
+        if list.len() == MAX_LISTED {
+            return None;
+        }
+        let start = found.initial_address();
+        list.extend(start.checked_add(found.len()).filter(|end| start < *end).map(|end| (start, end)));
+    }
+    list.sort_unstable();
+    list.shrink_to_fit();
+    Some(Way::List(list))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(path: &str) -> (Bytes, Segments) {
+        let bytes = Bytes::of(&std::fs::File::open(path).expect("open")).expect("bytes");
+        let segments = Segments::of(&elf::parse(&bytes).expect("elf"));
+        (bytes, segments)
+    }
+
+    fn bounds(path: &str) -> Bounds {
+        let (bytes, segments) = opened(path);
+        Bounds::of(&bytes, &segments)
+    }
+
+    /// The functions that the compiler made have the bounds that its symbols say.
+    #[test]
+    fn functions_have_the_bounds_of_their_symbols() {
+        let path = std::env::current_exe().expect("path");
+        let (bytes, segments) = opened(path.to_str().expect("path"));
+        let mut bounds = Bounds::of(&bytes, &segments);
+        let mut purse = crate::perfdata::unpack::Purse::new(1 << 28);
+        let table = elf::functions(&bytes, elf::Kind::All, &segments, &mut purse).expect("symbols");
+        let ours: Vec<_> = table.iter().filter(|s| memchr::memmem::find(s.name, b"perfprof_tui").is_some()).collect();
+        assert!(ours.len() > 1000);
+        let mut same = |s: &&crate::symbols::table::Symbol<'_>| {
+            bounds.find(s.start.midpoint(s.end)).is_some_and(|(range, linked)| {
+                range.start == s.start && range.end <= s.end && segments.to_address(s.start) == Some(linked)
+            })
+        };
+        let found = ours.iter().filter(|s| same(s)).count();
+        // A part that is seldom run may be a function of its own inside of another's symbol.
+        assert!(found * 100 > ours.len() * 99, "{found} of {}", ours.len());
+        assert_eq!(bounds.memory(), 0, "the file's own table is searched");
+    }
+
+    /// Without a table to search in, all entries are listed: the same ones.
+    #[test]
+    fn a_list_has_what_the_table_has() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let path = maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")));
+        let mut by_table = bounds(path.expect("a C library"));
+        let mut bytes = by_table.bytes.to_vec();
+        let hidden = memchr::memmem::find_iter(&bytes, b".eh_frame_hdr\0").last().expect("a section's name");
+        bytes[hidden + 1] = b'x';
+        let mut by_list = Bounds::of(&bytes.into(), &by_table.segments);
+        let mut found = 0;
+        for offset in (0x2_8000..0x18_0000).step_by(41) {
+            let (a, b) = (by_table.find(offset), by_list.find(offset));
+            assert_eq!(a, b, "{offset:#x}");
+            found += usize::from(a.is_some());
+        }
+        assert!(found > 10_000 && by_list.memory() > 16 * 1000, "{found} in {} bytes", by_list.memory());
+    }
+
+    #[test]
+    fn an_arm_index_is_searched_by_distance() {
+        let shape = Shape { endian: RunTimeEndian::Little, size: 4 };
+        // Entries at 0x1000: functions at 0x800, 0x900 and 0xa00.
+        let entries: Vec<u8> = [0x800u32, 0x900, 0xa00]
+            .iter()
+            .zip(0u32..)
+            .flat_map(|(start, i)| [(start.wrapping_sub(0x1000 + 8 * i)) & 0x7fff_ffff, 1])
+            .flat_map(u32::to_le_bytes)
+            .collect();
+        let find = |address| shape.indexed(&entries, 0x1000, address);
+        assert_eq!(
+            [0x7ff, 0x800, 0x8ff, 0x950, 0xa00].map(find),
+            [None, Some((0x800, 0x900)), Some((0x800, 0x900)), Some((0x900, 0xa00)), None]
+        );
+    }
+
+    #[test]
+    fn hostile_tables_give_nothing() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bin/spin-nopie");
+        let (bytes, segments) = opened(path);
+        let file = elf::parse(&bytes).expect("elf");
+        let places = [".eh_frame_hdr", ".eh_frame"].map(|name| Section::of(&file, name).expect("section").range);
+        let text = file.section_by_name(".text").and_then(|s| s.file_range()).expect("text").0;
+        let mut seed = 1u64;
+        for _ in 0..3000 {
+            let mut broken = bytes.to_vec();
+            for range in &places {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                broken[range.start + (seed >> 33) as usize % range.len()] = (seed >> 20) as u8;
+            }
+            let mut bounds = Bounds::of(&broken.into(), &segments);
+            for offset in (text..text + 0x200).step_by(16) {
+                if let Some((range, _)) = bounds.find(offset) {
+                    assert!(range.contains(&offset));
+                }
+            }
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
 use crate::filter::Filter;
@@ -9,8 +11,10 @@ use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::chains::{Reach, Tree};
+use crate::query::heavy::Heavy;
 use crate::query::lines::CHAIN_LIMIT;
-use crate::query::{Direction, Fold, Keep, Key, Order, Top, TopSpec};
+use crate::query::share::shared;
+use crate::query::{Direction, Fold, Keep, Key, Order, Row, Top, TopSpec};
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
@@ -213,15 +217,40 @@ fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow
         print(&table)?;
         return print("\n");
     };
+    let mut chains = chains_of(loaded, top, direction, shape);
     let mut lines = table.lines();
-    print(&format!("{}\n", lines.next().unwrap_or_default()))?;
+    let mut out = format!("{}\n", lines.next().unwrap_or_default());
     for (line, row) in lines.zip(&top.rows) {
-        print(&format!("{line}\n"))?;
-        let tree = Tree::build(loaded.data(), top, row, Reach { direction, inclusive: shape.children });
-        print(&panel::tree::chain(loaded.data(), &tree, &top.total, shape.percent.max(CHAIN_LIMIT)))?;
+        out.extend([line, "\n"]);
+        out.push_str(&chains.remove(&(row.group, row.label)).unwrap_or_default());
+        if out.len() > AT_ONCE {
+            print(&std::mem::take(&mut out))?;
+        }
     }
-    print("\n")
+    print(&(out + "\n"))
 }
+
+/// The call chains of the rows that have some which are shown, by group and label.
+fn chains_of(loaded: &Loaded, top: &Top, direction: Direction, shape: &Shape) -> FxHashMap<(u32, u32), String> {
+    let limit = shape.percent.max(CHAIN_LIMIT);
+    // A chain counts no more than its row does, so that most rows have none.
+    let counts = |row: &Row| if shape.children { row.children } else { row.own };
+    let has_some = |row: &&Row| counts(row).percent_of(&top.total) >= limit;
+    let mut rows: Vec<&Row> = top.rows.iter().take(shape.limit).filter(has_some).collect();
+    rows.sort_by_key(|row| row.group);
+    let groups: Vec<&[&Row]> = rows.chunk_by(|a, b| a.group == b.group).collect();
+    let heavy = Heavy::new(loaded.data(), top, Reach { direction, inclusive: shape.children }, limit);
+    let texts = |groups: &[&[&Row]]| {
+        let of_row = |(row, tree): (&&Row, Tree)| {
+            ((row.group, row.label), panel::tree::chain(loaded.data(), &tree, &top.total, limit))
+        };
+        groups.iter().flat_map(|rows| rows.iter().zip(heavy.trees(rows)).map(of_row)).collect::<Vec<_>>()
+    };
+    shared(&groups, groups.len(), 1, texts).into_iter().flatten().collect()
+}
+
+/// Bytes of text that are worth a write.
+const AT_ONCE: usize = 1 << 16;
 
 /// `perfprof-tui doctor`.
 pub fn doctor(args: Doctor) -> anyhow::Result<u8> {

@@ -118,8 +118,7 @@ impl Tree {
             let next = self.nodes.len() as u32;
             let child = *edges.entry((at, *sym)).or_insert(next);
             if child == next {
-                self.nodes.push(TreeNode { sym: *sym, ..TreeNode::default() });
-                self.nodes[at as usize].children.push(child);
+                self.add(at, *sym, Acc::default());
             }
             change(&mut self.nodes[child as usize].acc);
             at = child;
@@ -139,7 +138,15 @@ impl Tree {
         some
     }
 
-    fn sort(&mut self, data: Data<'_>) {
+    /// One more node below another.
+    pub(super) fn add(&mut self, at: u32, sym: u32, acc: Acc) -> u32 {
+        let child = self.nodes.len() as u32;
+        self.nodes.push(TreeNode { sym, acc, children: Vec::new() });
+        self.nodes[at as usize].children.push(child);
+        child
+    }
+
+    pub(super) fn sort(&mut self, data: Data<'_>) {
         for node in 0..self.nodes.len() {
             self.nodes[node].children = self.children(data, node as u32, |_| true);
         }

@@ -17,6 +17,7 @@ pub mod flame;
 pub mod fold;
 mod foremost;
 pub mod heat;
+pub mod heavy;
 pub mod judge;
 pub mod lines;
 pub mod named;
@@ -25,7 +26,7 @@ pub mod question;
 pub mod range;
 mod row;
 pub mod rows;
-mod share;
+pub mod share;
 #[cfg(test)]
 pub mod staged;
 pub mod standing;

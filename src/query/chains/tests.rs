@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::query::heavy::Heavy;
 use crate::query::staged::Staged;
 use crate::query::top::LabelMode;
 use crate::query::{Key, TopSpec};
@@ -53,6 +54,7 @@ proptest! {
         samples in proptest::collection::vec((1i32..3, proptest::collection::vec(0usize..4, 0..6), 1u64..50), 1..25),
         key in 0usize..3,
         (children, inclusive, callers) in any::<(bool, bool, bool)>(),
+        least in 0u32..40,
     ) {
         const NAMES: [&str; 4] = ["a", "b", "lib:c", "lib:d"];
         const SHORT: [&str; 4] = ["a", "b", "c", "d"];
@@ -85,7 +87,10 @@ proptest! {
                 (0..=path.len()).for_each(|n| *want.entry(path[..n].to_vec()).or_default() += Acc::one(*weight));
             }
             let tree = Tree::build(staged.data(), &top, row, Reach { direction, inclusive });
-            prop_assert_eq!(paths(&staged, &tree), want);
+            prop_assert_eq!(paths(&staged, &tree), want.clone());
+            let heavy = Heavy::new(staged.data(), &top, Reach { direction, inclusive }, f64::from(least));
+            want.retain(|path, acc| path.is_empty() || acc.percent_of(&top.total) >= f64::from(least));
+            prop_assert_eq!(paths(&staged, &heavy.trees(&[row])[0]), want);
         }
     }
 }

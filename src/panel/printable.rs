@@ -43,6 +43,10 @@ impl<W: Write> Printable<W> {
     }
 
     fn text(&mut self, text: &str) -> io::Result<()> {
+        // Nearly all is.
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+            return self.out.write_all(text.as_bytes());
+        }
         let mut shown = String::with_capacity(text.len());
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {

@@ -113,14 +113,19 @@ pub struct Table {
 impl Table {
     /// Plain text, columns aligned, names cut nowhere.
     pub fn to_text(&self) -> String {
-        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
         let titles: Vec<Cow<'_, str>> = self.columns.iter().map(|c| super::text::clean(&c.title)).collect();
-        let width = |i: usize| {
-            let content = cells.iter().filter_map(|r| r.get(i)).map(|c| super::text::width(c)).max().unwrap_or(0);
-            content.max(super::text::width(&titles[i]))
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let mut out = String::new();
+        let mut widths: Vec<usize> = titles.iter().map(|title| super::text::width(title)).collect();
+        // Of all cells in one piece: a recording may have a hundred thousand rows.
+        let (mut texts, mut ends) = (String::new(), Vec::new());
+        for cells in &self.rows {
+            for (cell, widest) in cells.iter().zip(&mut widths) {
+                let text = cell.text();
+                *widest = (*widest).max(super::text::width(&text));
+                texts.push_str(&text);
+                ends.push(texts.len());
+            }
+        }
+        let mut out = String::with_capacity(texts.len() + texts.len() / 2);
         let mut line = |texts: &mut dyn Iterator<Item = &str>| {
             let mut before = 0;
             for (i, text) in texts.enumerate() {
@@ -142,8 +147,10 @@ impl Table {
             out.push('\n');
         };
         line(&mut titles.iter().map(|title| &**title));
-        for row in &cells {
-            line(&mut row.iter().map(String::as_str));
+        let (mut ends, mut from) = (ends.into_iter(), 0);
+        for cells in &self.rows {
+            let ends = ends.by_ref().take(cells.len().min(self.columns.len()));
+            line(&mut ends.map(|end| &texts[std::mem::replace(&mut from, end)..end]));
         }
         out
     }

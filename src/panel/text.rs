@@ -30,7 +30,7 @@ fn is_unsafe(c: char) -> bool {
 
 /// Cells that a text takes.
 pub fn width(text: &str) -> usize {
-    text.width()
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
 /// Fits a text into some cells by leaving out its middle: the start says where a name comes from,

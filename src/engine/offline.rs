@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::frame::{Spec, Unit};
 use crate::filter::TraceField;
+use crate::kernel::own_memory;
 use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
@@ -68,8 +69,11 @@ fn load_into(
     symbols: Options,
     wants: Wants,
 ) -> Result<Loaded, SourceError> {
+    own_memory::take_small_pages();
     let info = source.info().clone();
     ingest.complete_chains(symbols.clone());
+    // What a table or an export says nothing of.
+    ingest.core_mut().chains.iter_mut().for_each(|chains| chains.judges = wants.units_only);
     let mut notes = info.notes.clone();
     let mut unread = 0;
     let (full_tx, full) = bounded::<Batch>(QUEUE);
@@ -139,7 +143,9 @@ impl Ahead {
             let dso = self.dsos.entry(id).or_insert_with(|| Arc::new(core.session.dsos.get(id).clone()));
             (dso.clone(), at)
         };
-        (from..self.upto).map(one).collect()
+        let mut places: Vec<_> = (from..self.upto).map(one).collect();
+        places.sort_unstable_by_key(|(dso, at)| (dso.id, *at));
+        places
     }
 
     /// DSOs of which more is known by now than when their names were looked up.
@@ -161,24 +167,29 @@ impl Ahead {
 
 /// Gives all frames that have none their names.
 pub(super) fn name_all(core: &mut Core, resolver: &mut Resolver, notes: &mut Vec<String>) {
-    let mut frames = core.profile.frames.unnamed().peekable();
-    if frames.peek().is_none() {
+    let frames: Vec<FrameId> = core.profile.frames.unnamed().collect();
+    if frames.is_empty() {
         return;
     }
     let (session, profile) = (&core.session, &mut core.profile);
     // Shared copies, so that naming a frame copies no strings.
     let dsos: Vec<Arc<Dso>> = session.dsos.all().iter().cloned().map(Arc::new).collect();
     let until = Instant::now() + FOR_JITS;
-    for frame in frames {
-        let (id, at) = profile.frames.get(frame).place(&session.dsos);
-        let dso = &dsos[id.0 as usize];
-        let mut found = resolver.resolve(dso, at);
-        while found.is_none() && resolver.is_behind(dso) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-            resolver.read_on();
-            found = resolver.resolve(dso, at);
+    let mut places = Vec::new();
+    for some in frames.chunks(AT_ONCE) {
+        places.extend(some.iter().map(|frame| (profile.frames.get(*frame).place(&session.dsos), *frame)));
+        // Neighbours have one function, or are found beside it.
+        places.sort_unstable();
+        for ((id, at), frame) in places.drain(..) {
+            let dso = &dsos[id.0 as usize];
+            let mut found = resolver.resolve(dso, at);
+            while found.is_none() && resolver.is_behind(dso) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+                resolver.read_on();
+                found = resolver.resolve(dso, at);
+            }
+            profile.frames.set(frame, dso, at, found);
         }
-        profile.frames.set(frame, dso, at, found);
     }
     notes.extend(
         resolver.take_problems().into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)),
@@ -190,6 +201,9 @@ pub(super) fn once(notes: Vec<String>) -> Vec<String> {
     let mut said = FxHashSet::default();
     notes.into_iter().filter(|note| said.insert(note.clone())).collect()
 }
+
+/// Frames that are named in the order of their addresses.
+const AT_ONCE: usize = 1 << 16;
 
 /// How long what a JIT has written is waited for that was not read yet, in all.
 const FOR_JITS: Duration = Duration::from_millis(300);

@@ -17,6 +17,8 @@ const ENOUGH: u32 = 50;
 #[derive(Debug)]
 pub struct Chains {
     stacks: Stacks,
+    /// Whether anybody asks which DSOs have broken stacks.
+    pub judges: bool,
     user: Vec<u64>,
     bytes: Vec<u8>,
     /// Of each DSO's user stacks that the kernel walked, how many there were, and how many that broke off in it.
@@ -31,6 +33,7 @@ impl Chains {
     pub fn new(options: Options) -> Self {
         Self {
             stacks: Stacks::new(options),
+            judges: true,
             user: Vec::new(),
             bytes: Vec::new(),
             walked: FxHashMap::default(),
@@ -83,7 +86,9 @@ impl Chains {
         caller: Option<u64>,
     ) -> Sample<'a> {
         if sample.user.stack.is_empty() && sample.branches.is_empty() {
-            self.examine(session, &sample, caller);
+            if self.judges {
+                self.examine(session, &sample, caller);
+            }
             return sample;
         }
         let chain = self.complete(session, &sample, branches).unwrap_or(sample.chain);

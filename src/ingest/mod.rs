@@ -103,7 +103,7 @@ pub struct Core {
     /// Analysis units.
     pub units: Units,
     /// Completes call chains, where that is wanted.
-    pub chains: Option<Chains>,
+    pub chains: Option<Box<Chains>>,
     /// Samples in each second since the start.
     pub rates: Vec<u32>,
     /// Samples lost in each second; shorter when the newest seconds lost none.
@@ -197,7 +197,7 @@ impl Ingest {
     /// texts of tracepoints, by tables of files that are found as `symbols` says.
     pub fn complete_chains(&mut self, symbols: crate::symbols::resolver::Options) {
         self.core.functions = self.core.wants.traces.then(|| Functions::new(symbols.clone()));
-        self.core.chains = Some(Chains::new(symbols));
+        self.core.chains = Some(Box::new(Chains::new(symbols)));
     }
 
     pub fn core(&self) -> &Core {
@@ -490,7 +490,7 @@ impl Core {
 
     fn take(&mut self, event: u16, sample: Sample<'_>, header: Header) {
         let mut chains = self.chains.take();
-        self.take_by(event, sample, header, chains.as_mut());
+        self.take_by(event, sample, header, chains.as_deref_mut());
         self.chains = chains;
     }
 

@@ -25,11 +25,16 @@ const SOON: c_long = 10;
 static TURNED_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Has memory given back soon after it is freed, and taken by small pages: the allocator keeps what was freed for a
-/// second and more, and the kernel makes 2 MiB of the first byte of a region. For a program that is to stay small
-/// beside others; one that reads a recording is done sooner without.
+/// second and more. For a program that is to stay small beside others; one that reads a recording is done sooner
+/// without.
 pub fn stay_small() {
     // SAFETY: the option exists, and is read at each use; that no other thread sets one meanwhile is all it asks for.
     unsafe { mi_option_set(PURGE_DELAY, SOON) };
+    take_small_pages();
+}
+
+/// Has memory taken by small pages: the kernel makes 2 MiB of the first byte of a region, and clears them.
+pub fn take_small_pages() {
     if transparent_huge_pages_are_disabled() == Ok(false) && disable_transparent_huge_pages(true).is_ok() {
         TURNED_OFF.store(true, Ordering::Relaxed);
     }

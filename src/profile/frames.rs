@@ -117,6 +117,8 @@ pub struct Frames {
     sym: Segments<u32>,
     syms: Vec<Sym>,
     sym_ids: HashMap<SymKey, SymId>,
+    /// The one that was found last: frames are named in runs of a function.
+    last_named: Option<(SymKey, SymId)>,
     /// Symbols without a function, by DSO label, address, and whether one is still sought.
     nameless: FxHashMap<(u32, u64, bool), SymId>,
     /// The label of each DSO that had one.
@@ -279,10 +281,17 @@ impl Frames {
         let label = self.label(dso);
         let next = self.syms.len() as u32;
         let key = if self.by_name { 0 } else { start };
+        if let Some(((of, at, known), id)) = &self.last_named
+            && (*of, *at) == (label, key)
+            && Arc::ptr_eq(known, &name)
+        {
+            return *id;
+        }
         let id = *self.sym_ids.entry((label, key, name.clone())).or_insert(SymId(next));
         if id.0 == next {
-            self.push(dso, label, start, Some(name), state);
+            self.push(dso, label, start, Some(name.clone()), state);
         }
+        self.last_named = Some(((label, key, name), id));
         id
     }
 
@@ -442,6 +451,7 @@ impl Frames {
         self.sym.iter_mut().chain(self.inlined.values_mut().flatten()).for_each(|sym| *sym = new(*sym));
         let stays = |id: &mut SymId| used.number(id.0).map(|new| id.0 = new).is_some();
         self.sym_ids.retain(|_, id| stays(id));
+        self.last_named = None;
         self.nameless.retain(|_, id| stays(id));
         let mut at = 0..;
         self.syms.retain(|_| at.next().is_some_and(|at| used.number(at).is_some()));

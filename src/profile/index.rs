@@ -28,6 +28,11 @@ impl Index {
         id
     }
 
+    /// The number with this hash that is the same as what is sought.
+    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
+        self.tables[table_of(hash)].find(hash, |id| same(*id)).copied()
+    }
+
     /// Bytes in use.
     pub fn memory(&self) -> usize {
         // An eighth of the places stays free.

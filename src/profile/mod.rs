@@ -171,6 +171,11 @@ impl Profile {
     }
 
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
+        if sample.chain.is_empty()
+            && let [leaf] = self.chain.frames(session.places(sample.pid), sample, mode)
+        {
+            return self.trie.child(NodeId::ROOT, self.frames.intern(*leaf));
+        }
         let key = fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode);
         if let Some(node) = self.memory.get(&key) {
             return node;

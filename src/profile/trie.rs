@@ -55,14 +55,30 @@ impl Trie {
         if self.frame[first as usize] == frame.0 {
             return NodeId(first);
         }
+        let beside = frame.0.wrapping_add(1);
+        if parent == NodeId::ROOT && self.is_alone(beside) {
+            return NodeId(beside);
+        }
         let (parents, frames) = (&self.parent, &self.frame);
         let same = |n: u32| parents[n as usize] == parent.0 && frames[n as usize] == frame.0;
         let rehash = |n: u32| hash(parents[n as usize], frames[n as usize]);
-        let node = self.index.find_or(hash(parent.0, frame.0), next, same, rehash);
+        let hash = hash(parent.0, frame.0);
+        let node = if parent == NodeId::ROOT && beside == next {
+            self.index.find(hash, same).unwrap_or(next)
+        } else {
+            self.index.find_or(hash, next, same, rehash)
+        };
         if node == next {
             self.push(parent, frame);
         }
         NodeId(node)
+    }
+
+    /// Whether a node is a stack of one frame that stands where its frame does, as all do where chains are ignored:
+    /// it is found there, and is not in the index.
+    fn is_alone(&self, node: u32) -> bool {
+        let at = node as usize;
+        at < self.parent.len() && self.parent[at] == NodeId::ROOT.0 && self.frame[at].wrapping_add(1) == node
     }
 
     /// The stack of these frames, root first.
@@ -131,7 +147,7 @@ impl Trie {
             let first = &mut self.first_child[parents[n as usize] as usize];
             if *first == 0 {
                 *first = n;
-            } else {
+            } else if parents[n as usize] != NodeId::ROOT.0 || frames[n as usize].wrapping_add(1) != n {
                 self.index.find_or(hash(n), n, |_| false, hash);
             }
         }
@@ -157,6 +173,17 @@ mod tests {
         trie.child(NodeId::ROOT, FrameId(7));
         assert_eq!(trie.memory(), columns + trie.index.memory());
         assert!(trie.index.memory() > 0);
+    }
+
+    #[test]
+    fn stacks_of_one_frame_each_are_found_by_their_frames() {
+        let mut trie = Trie::default();
+        let nodes: Vec<NodeId> = (0..50).map(|frame| trie.child(NodeId::ROOT, FrameId(frame))).collect();
+        let again: Vec<NodeId> = (0..50).map(|frame| trie.child(NodeId::ROOT, FrameId(frame))).collect();
+        assert_eq!((again, trie.len(), trie.index.memory()), (nodes, 51, 0));
+        // One that does not stand there has its place in the index, also when the other comes free.
+        let far = [trie.child(NodeId::ROOT, FrameId(52)), trie.child(NodeId::ROOT, FrameId(60))];
+        assert_eq!((far, trie.child(NodeId::ROOT, FrameId(52))), ([NodeId(51), NodeId(52)], NodeId(51)));
     }
 
     proptest! {

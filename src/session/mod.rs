@@ -345,11 +345,11 @@ impl Session {
 
     /// The same in a cgroup.
     pub fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
-        let thread = self.thread(tid, pid);
-        if let Some((_, id)) = thread.task.filter(|(known, _)| *known == cgroup) {
+        let known = self.here().threads.get(&tid).and_then(|thread| thread.task);
+        if let Some((_, id)) = known.filter(|(of, _)| *of == cgroup) {
             return id;
         }
-        let comm = thread.comm.clone();
+        let comm = self.thread(tid, pid).comm.clone();
         let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, cgroup });
         if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));

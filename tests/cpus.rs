@@ -95,13 +95,13 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
         .list
         .iter()
-        .filter(|(_, time)| time.runs.count > 0)
+        .filter(|(_, time)| time.runs.n > 0)
         .map(|((cpu, what), time)| {
             let (kind, number) = match what {
                 What::Softirq(v) => ("softirq", *v),
                 What::Irq(line) => ("irq", *line),
             };
-            ((*cpu, kind.to_owned(), number), (time.runs.count, time.runs.sum, time.runs.max))
+            ((*cpu, kind.to_owned(), number), (time.runs.n, time.runs.sum, time.runs.max))
         })
         .collect();
     let text = std::fs::read_to_string(data("softirqs.tsv")).expect("readable");
@@ -117,7 +117,7 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
         })
         .collect();
     assert_eq!(ours, theirs);
-    assert!(times.list.values().any(|time| time.delays.count > 0), "raises are paired with runs");
+    assert!(times.list.values().any(|time| time.delays.n > 0), "raises are paired with runs");
     let name = times.devices.values().next().expect("a device");
     assert!(!name.is_empty());
     // Tracepoints are no clock: their samples are no shares of time.

@@ -7,11 +7,12 @@ use crate::panel::unit::{duration, percent, thousands};
 use crate::panel::{Cell, Table};
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
+use crate::query::heat::least_of;
 use crate::session::machine::Ticks;
 
 pub use super::cpu_columns::{CpuColumn, SHOWN};
 use super::cpus::{CpuRow, HostView, IrqLine};
-use super::softirq::{Times, What, half_octave_start};
+use super::softirq::{Times, What};
 
 /// All that is known of the CPUs; each part may be missing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,13 +189,13 @@ impl<'a> CpuFacts<'a> {
             "{name} on CPU {cpu}: {} of {}, {} runs, avg {}, p99 {}, max {}",
             percent(times.percent(cpu, what)),
             duration(times.elapsed),
-            thousands(runs.count),
-            duration(runs.average()),
+            thousands(runs.n),
+            duration(runs.mean() as u64),
             duration(runs.quantile(0.99)),
             duration(runs.max)
         );
-        if time.delays.count > 0 {
-            let (avg, max) = (duration(time.delays.average()), duration(time.delays.max));
+        if time.delays.n > 0 {
+            let (avg, max) = (duration(time.delays.mean() as u64), duration(time.delays.max));
             words.push_str(&format!(", raised to run avg {avg}, max {max}"));
         }
         let slot = match what {
@@ -278,10 +279,10 @@ impl<'a> CpuFacts<'a> {
     /// octave.
     pub fn histogram(&self, column: CpuColumn, cpu: u32) -> Option<Vec<(String, u8)>> {
         let CpuColumn::Timed(v) = column else { return None };
-        let (first, counts) = self.times?.get(cpu, What::Softirq(v as u32))?.runs.histogram();
-        let top = counts.iter().copied().max().unwrap_or(0).max(1);
-        let level = |n: u32| (u64::from(n) * 7).div_ceil(u64::from(top)) as u8;
-        Some((first..).zip(counts).map(|(i, n)| (duration(half_octave_start(i) as u64), level(*n))).collect())
+        let halves = self.times?.get(cpu, What::Softirq(v as u32))?.runs.half_octaves();
+        let top = halves.iter().map(|(_, n)| *n).max().unwrap_or(0).max(1);
+        let level = |n: u64| (u128::from(n) * 7).div_ceil(u128::from(top)) as u8;
+        Some(halves.into_iter().map(|(half, n)| (duration(least_of(half)), level(n))).collect())
     }
 }
 

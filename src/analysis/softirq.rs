@@ -2,19 +2,19 @@
 //! softirq_raise, irq:irq_handler_entry and irq_handler_exit: pairs on one CPU.
 //!
 //! A softirq's time holds that of the interrupts that came in between. Delays are counted from the
-//! first raise after the last run. Quantiles are read from buckets of half octaves, so they are too
-//! large by 41 % at worst; counts, averages and maxima are exact.
+//! first raise after the last run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::format::{Field, Format};
+use crate::query::heat::half_octave;
+
+use super::frame::Stats;
 
 /// The tracepoints, in the order of [`Which`].
 pub const EVENTS: [&str; 5] =
     ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
-/// Half octaves of nanoseconds: from 1 ns to 18 minutes.
-const BUCKETS: usize = 80;
 /// Seconds of the latency map.
 pub const SECONDS: usize = 60;
 /// Seconds that what stands out is of.
@@ -94,77 +94,15 @@ pub enum What {
     Irq(u32),
 }
 
-/// Durations in half octaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Durations {
-    pub count: u64,
-    pub sum: u64,
-    pub max: u64,
-    buckets: [u32; BUCKETS],
-}
-
-impl Default for Durations {
-    fn default() -> Self {
-        Self { count: 0, sum: 0, max: 0, buckets: [0; BUCKETS] }
-    }
-}
-
-/// The half octave of a duration: twice its logarithm, rounded down.
-pub fn half_octave(ns: u64) -> usize {
-    let log = ns.max(1).ilog2() as usize;
-    // √2 · 2^log, compared in squares.
-    let upper = u128::from(ns) * u128::from(ns) >= 1u128 << (2 * log + 1);
-    (2 * log + usize::from(upper)).min(BUCKETS - 1)
-}
-
-/// Where a half octave begins, in nanoseconds.
-pub fn half_octave_start(bucket: usize) -> f64 {
-    (bucket as f64 / 2.0).exp2()
-}
-
-impl Durations {
-    pub fn add(&mut self, ns: u64) {
-        self.count += 1;
-        self.sum = self.sum.saturating_add(ns);
-        self.max = self.max.max(ns);
-        let slot = &mut self.buckets[half_octave(ns)];
-        *slot = slot.saturating_add(1);
-    }
-
-    pub fn average(&self) -> u64 {
-        self.sum / self.count.max(1)
-    }
-
-    /// The end of the half octave in which a quantile lies, no more than the maximum.
-    pub fn quantile(&self, q: f64) -> u64 {
-        let rank = (q * self.count as f64).ceil().max(1.0) as u64;
-        let mut before = 0;
-        for (bucket, n) in self.buckets.iter().enumerate() {
-            before += u64::from(*n);
-            if before >= rank {
-                return (half_octave_start(bucket + 1) as u64).min(self.max);
-            }
-        }
-        self.max
-    }
-
-    /// Counts by half octave, from the first that is not empty: its index and the counts.
-    pub fn histogram(&self) -> (usize, &[u32]) {
-        let first = self.buckets.iter().position(|n| *n > 0).unwrap_or(0);
-        let last = self.buckets.iter().rposition(|n| *n > 0).unwrap_or(0);
-        (first, &self.buckets[first..=last])
-    }
-}
-
 /// The time of one [`What`] on one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Time {
-    pub runs: Durations,
+    pub runs: Stats,
     /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
     /// for the share of time, but nobody knows how long they are.
     pub partial: u64,
     /// From raise to run; softirqs only.
-    pub delays: Durations,
+    pub delays: Stats,
     /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
     /// of it is published every second.
     pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,

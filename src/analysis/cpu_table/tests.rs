@@ -302,7 +302,7 @@ fn durations_as_bars() {
     assert_eq!(facts.cpus(), [1]);
     // 1000 ns is between 2^9.5 and 2^10, 2000 ns between 2^10.5 and 2^11: one run each.
     let bars = facts.histogram(CpuColumn::Timed(1), 1).expect("timed");
-    assert_eq!(bars, [("724 ns".to_owned(), 7), ("1.02 µs".to_owned(), 0), ("1.45 µs".to_owned(), 7)]);
+    assert_eq!(bars, [("725 ns".to_owned(), 7), ("1.02 µs".to_owned(), 0), ("1.45 µs".to_owned(), 7)]);
     assert_eq!(facts.histogram(CpuColumn::Sampled(1), 1), None);
     assert_eq!(facts.histogram(CpuColumn::Timed(1), 2), None);
 }

@@ -4,6 +4,8 @@
 //! HdrHistogram has them: <http://hdrhistogram.org>). A quantile is the middle of its bucket, so it is wrong by at
 //! most 1/64 of itself (1.6 %); minimum, maximum, sum and count are exact.
 
+use crate::query::heat::half_octave;
+
 /// Buckets of a power of two, as a power of two.
 const BITS: u32 = 5;
 /// Values below this are counted exactly.
@@ -117,6 +119,23 @@ impl Stats {
         out
     }
 
+    /// How many values lie in each half octave, from the first that has some to the last. A bucket across two is of
+    /// that in which its middle lies.
+    pub fn half_octaves(&self) -> Vec<(u32, u64)> {
+        let middle = |bucket: u16| {
+            let (from, to) = bounds(bucket);
+            half_octave(((u128::from(from) + to - 1) / 2) as u64)
+        };
+        let mut out: Vec<(u32, u64)> = Vec::new();
+        for (bucket, n) in &self.buckets {
+            let half = middle(*bucket);
+            let next = out.last().map_or(half, |(last, _)| last + 1);
+            out.extend((next..=half).map(|half| (half, 0)));
+            out.last_mut().into_iter().for_each(|(_, own)| *own += n);
+        }
+        out
+    }
+
     /// The same in so many steps of one width, up to the 99th percentile; what is above is in the last one.
     pub fn steps(&self, steps: u64) -> Vec<(u64, u64, u64)> {
         if self.n == 0 {
@@ -184,6 +203,10 @@ mod tests {
         let powers = stats.powers();
         assert_eq!(powers[0], (0, 1, 1));
         assert_eq!(powers.iter().find(|(from, ..)| *from == 512), Some(&(512, 1024, 2)));
+        let halves = stats.half_octaves();
+        assert_eq!((halves.first(), halves.last()), (Some(&(0, 2)), Some(&(44, 1))));
+        assert_eq!(halves.iter().filter(|(half, n)| *half == 19 && *n == 2 || *half == 20 && *n == 1).count(), 2);
+        assert!(halves.windows(2).all(|w| w[0].0 + 1 == w[1].0) && Stats::default().half_octaves().is_empty());
         for bars in [powers, stats.steps(20)] {
             assert_eq!(bars.iter().map(|bar| bar.2).sum::<u64>(), 7);
             assert!(bars.windows(2).all(|w| w[0].1 == w[1].0), "{bars:?}");

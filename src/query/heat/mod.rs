@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::filter::Filter;
 
 pub use build::{Work, build};
-pub use lanes::{Lane, Leaves};
+pub use lanes::{Lane, Leaves, half_octave, least_of};
 pub use levels::{Levels, Scale};
 
 /// Nanoseconds of a second.

@@ -9,9 +9,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
-use crate::analysis::softirq::{SECONDS, What, half_octave_start};
+use crate::analysis::softirq::{SECONDS, What};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
+use crate::query::heat::least_of;
 use crate::ui::app::App;
 use crate::ui::cpus::Page;
 use crate::ui::theme::Theme;
@@ -134,7 +135,7 @@ fn map(theme: &Theme, seconds: &VecDeque<Arc<BTreeMap<u8, u32>>>, area: Rect, bu
     let rows = u16::from(high - low + 1).min(area.height);
     for y in 0..rows {
         let bucket = high - y as u8;
-        put(buffer, area, 1, y, &format!("{:>8}", duration(half_octave_start(usize::from(bucket)) as u64)), theme.dim);
+        put(buffer, area, 1, y, &format!("{:>8}", duration(least_of(u32::from(bucket)))), theme.dim);
         let cells = usize::from(area.width.saturating_sub(12)).min(SECONDS);
         for (x, second) in (10..).zip(seconds.iter().skip(seconds.len().saturating_sub(cells))) {
             let count = second.get(&bucket).copied().unwrap_or(0);

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
 
 use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, share, text};
@@ -48,7 +49,7 @@ struct KvmExit {
     rip: Option<Num>,
     isa: Option<Num>,
     names: FxHashMap<(u64, u64), Arc<str>>,
-    open: FxHashMap<i32, (u64, (u64, u64), bool)>,
+    open: Begun<i32, (), ((u64, u64), bool)>,
     rows: FxHashMap<(i32, (u64, u64)), Row>,
     course: Grid<(u64, u64)>,
     slowest: Slowest<(i32, (u64, u64), u64)>,
@@ -65,7 +66,7 @@ impl KvmExit {
             rip: None,
             isa: None,
             names: FxHashMap::default(),
-            open: FxHashMap::default(),
+            open: Begun::one_by_one(),
             rows: FxHashMap::default(),
             course: Grid::default(),
             slowest: Slowest::new(settings.number("keep", 20)? as usize),
@@ -121,11 +122,11 @@ impl Unit for KvmExit {
             let key = (number(&self.isa), number(&self.reason));
             self.learn(key, hit.raw);
             let guest_kernel = number(&self.rip) >> 63 == 1;
-            self.open.insert(hit.tid, (hit.time, key, guest_kernel));
+            self.open.begin(hit.tid, (), hit.time, (key, guest_kernel));
             return;
         }
-        let Some((since, key, guest_kernel)) = self.open.remove(&hit.tid) else { return };
-        let ns = hit.time.saturating_sub(since);
+        let Some(exit) = self.open.take(&hit.tid) else { return };
+        let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
@@ -140,7 +141,7 @@ impl Unit for KvmExit {
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.open.clear();
+        self.open.forget();
     }
 
     fn loss_words(&self) -> &'static str {

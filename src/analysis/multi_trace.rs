@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
 
 use super::frame::columns::{MOST_ROWS, left, right, text};
 use super::frame::rowids::id;
@@ -65,12 +66,6 @@ struct Seen {
 }
 
 #[derive(Debug)]
-struct Open {
-    step: usize,
-    seen: Seen,
-}
-
-#[derive(Debug)]
 struct Slow {
     first: Seen,
     second: Seen,
@@ -92,7 +87,8 @@ struct MultiTrace {
     detail: usize,
     per_thread: bool,
     events: FxHashMap<u16, Bindings>,
-    open: FxHashMap<Key, Open>,
+    /// By key: the step that has begun.
+    open: Begun<Key, usize, Seen>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
@@ -133,7 +129,7 @@ impl MultiTrace {
             detail: settings.number("detail", 64)? as usize,
             per_thread: settings.has("per-thread"),
             events: FxHashMap::default(),
-            open: FxHashMap::default(),
+            open: Begun::one_by_one(),
             pairs: BTreeMap::new(),
             rows: FxHashMap::default(),
             unpaired: BTreeMap::new(),
@@ -148,14 +144,14 @@ impl MultiTrace {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
 
-    fn pair(&mut self, open: Open, seen: &Seen, key: &Key, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        let ns = seen.time.saturating_sub(open.seen.time);
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &Key, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let ns = seen.time.saturating_sub(first.time);
         let than = self.events.get(&hit.event).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         if self.only_than && !above {
             return;
         }
-        let pair = (open.seen.event, seen.event);
+        let pair = (first.event, seen.event);
         let mut lists = vec![self.pairs.entry(pair).or_default()];
         if self.per_thread {
             lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
@@ -167,8 +163,8 @@ impl MultiTrace {
         self.map.add(&seen.cpu, seen.time, ns as f64);
         cx.point(seen.time, ns);
         if (self.than.is_none() || above) && self.slowest.takes(ns) {
-            let (between, more) = self.between(&open.seen, seen);
-            self.slowest.add(ns, Slow { first: open.seen, second: seen.clone(), key: key.clone(), between, more });
+            let (between, more) = self.between(&first, seen);
+            self.slowest.add(ns, Slow { first, second: seen.clone(), key: key.clone(), between, more });
         }
     }
 
@@ -319,18 +315,18 @@ impl Unit for MultiTrace {
             })
         });
         if let Some(key) = key {
-            let waits = self.open.get(&key).is_some_and(|open| self.follows(open.step, step));
+            let waits = self.open.newest(&key).map(|open| open.what).is_some_and(|open| self.follows(open, step));
             if ends
                 && waits
-                && let Some(open) = self.open.remove(&key)
+                && let Some(open) = self.open.take(&key)
             {
-                self.pair(open, &seen, &key, hit, cx);
+                self.pair(open.with, &seen, &key, hit, cx);
             }
             if begins && self.open.len() < MAX_OPEN {
-                let before = self.open.insert(key, Open { step, seen: seen.clone() });
-                if let Some(before) = before {
-                    *self.unpaired.entry(before.seen.event).or_default() += 1;
+                if let Some(before) = self.open.take(&key) {
+                    *self.unpaired.entry(before.with.event).or_default() += 1;
                 }
+                self.open.begin(key, step, seen.time, seen.clone());
             }
         }
         if self.detail > 0 {
@@ -342,7 +338,7 @@ impl Unit for MultiTrace {
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.open.clear();
+        self.open.forget();
     }
 
     fn loss_words(&self) -> &'static str {
@@ -383,7 +379,7 @@ impl MultiTrace {
         let mut rows =
             Rows::new(vec![left("event", "Event", 32), right("replaced", "Replaced", 12), right("open", "Open", 12)]);
         let mut open: BTreeMap<u16, u64> = BTreeMap::new();
-        self.open.values().for_each(|one| *open.entry(one.seen.event).or_default() += 1);
+        self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);
         let mut events: Vec<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
         events.sort_unstable();
         events.dedup();

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
 
 use super::frame::columns::{left, right, share, text};
 use super::frame::select::{self, Selected};
@@ -25,8 +26,7 @@ pub const SPEC: Spec = Spec {
     make: |settings| Ok(Box::new(Nested::new(settings)?)),
 };
 
-/// Entries of one key that may be open, and nodes of the tree.
-const MAX_DEPTH: usize = 256;
+/// Nodes of the tree.
 const MAX_NODES: usize = 100_000;
 /// Of these systems, what is entered belongs to the CPU.
 const BY_CPU: &[&str] = &["irq", "timer", "irq_vectors", "napi", "net", "rcu"];
@@ -41,11 +41,10 @@ struct Node {
     children: Vec<usize>,
 }
 
+/// What is with an entry.
 #[derive(Debug)]
 struct Frame {
-    pair: usize,
     node: usize,
-    since: u64,
     /// Time of what was inside.
     inside: u64,
 }
@@ -63,7 +62,7 @@ struct Nested {
     key: Option<String>,
     than: Option<Expr>,
     events: FxHashMap<(usize, u16), Bindings>,
-    open: FxHashMap<i128, Vec<Frame>>,
+    open: Begun<i128, usize, Frame>,
     nodes: Vec<Node>,
     index: FxHashMap<(usize, Arc<str>), usize>,
     broken: u64,
@@ -87,7 +86,7 @@ impl Nested {
             key: settings.get("key").map(str::to_owned),
             than: settings.than()?,
             events: FxHashMap::default(),
-            open: FxHashMap::default(),
+            open: Begun::nested(),
             nodes: vec![Node::default()],
             index: FxHashMap::default(),
             broken: 0,
@@ -135,25 +134,17 @@ impl Nested {
             Some(label) => format!("{} {label}", self.name(pair)).into(),
             None => self.name(pair).into(),
         };
-        let stack = self.open.entry(key).or_default();
-        if stack.len() >= MAX_DEPTH {
-            self.broken += stack.len() as u64;
-            stack.clear();
-        }
-        let parent = stack.last().map_or(0, |frame| frame.node);
+        let parent = self.open.around(&key).map_or(0, |outer| outer.with.node);
         let node = self.node(parent, name);
-        self.open.entry(key).or_default().push(Frame { pair, node, since: hit.time, inside: 0 });
+        self.broken += self.open.begin(key, pair, hit.time, Frame { node, inside: 0 }) as u64;
     }
 
     fn leave(&mut self, pair: usize, key: i128, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        let Some(stack) = self.open.get_mut(&key) else { return };
-        let Some(at) = stack.iter().rposition(|frame| frame.pair == pair) else { return };
-        self.broken += (stack.len() - at - 1) as u64;
-        stack.truncate(at + 1);
-        let Some(frame) = stack.pop() else { return };
-        let ns = hit.time.saturating_sub(frame.since);
-        if let Some(outer) = stack.last_mut() {
-            outer.inside += ns;
+        let Some((begin, missed)) = self.open.end(&key, &pair) else { return };
+        self.broken += missed as u64;
+        let (frame, ns) = (&begin.with, begin.took(hit.time));
+        if let Some(outer) = self.open.newest(&key) {
+            outer.with.inside += ns;
         }
         let than = self.events.get(&(2 * pair + 1, hit.event)).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
@@ -241,7 +232,7 @@ impl Unit for Nested {
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.open.clear();
+        self.open.forget();
     }
 
     fn loss_words(&self) -> &'static str {

@@ -11,6 +11,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
 use crate::query::named::Name;
 use crate::record::Record;
+use crate::record::begun::Begun;
 use crate::session::DsoKind;
 
 use super::frame::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
@@ -34,7 +35,6 @@ pub const SPEC: Spec = Spec {
 
 #[derive(Clone, Copy, Debug)]
 struct Away {
-    since: u64,
     stack: Pin,
     uninterruptible: bool,
 }
@@ -79,7 +79,7 @@ struct OffCpu {
     reader: Reader,
     chosen: Chosen,
     hz: u64,
-    away: FxHashMap<i32, Away>,
+    away: Begun<i32, (), Away>,
     /// By task, its stack, its waker and that one's stack.
     blocked: FxHashMap<Place, (Stats, u64)>,
     hot: FxHashMap<(i32, Pin), u64>,
@@ -96,7 +96,7 @@ impl OffCpu {
             reader: Reader::default(),
             chosen: Chosen::of(settings)?,
             hz: settings.number("frequency", 99)?.clamp(1, 10_000),
-            away: FxHashMap::default(),
+            away: Begun::one_by_one(),
             blocked: FxHashMap::default(),
             hot: FxHashMap::default(),
             since: 0,
@@ -104,9 +104,10 @@ impl OffCpu {
     }
 
     fn woken(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        let Some(away) = self.away.remove(&tid) else { return };
+        let Some(begin) = self.away.take(&tid) else { return };
+        let away = begin.with;
         cx.comm(hit.tid);
-        let ns = hit.time.saturating_sub(away.since.max(self.since));
+        let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
         let mut key = (tid, away.stack, hit.tid, hit.stack);
         if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&key) {
             key = (tid, away.stack, 0, Pin::NONE);
@@ -258,12 +259,12 @@ impl Unit for OffCpu {
         match self.reader.read(hit, cx.names) {
             Some(Seen::Switch(switch)) => {
                 // What runs is not blocked, whether its wake-up was seen or not.
-                self.away.remove(&switch.next);
+                self.away.take(&switch.next);
                 let bits = switch.prev_state;
                 let runs = bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0;
                 if !runs && switch.prev != 0 && self.chosen.has(switch.prev, cx) {
                     let uninterruptible = bits & state::UNINTERRUPTIBLE != 0 && bits & state::IDLE == 0;
-                    self.away.insert(switch.prev, Away { since: hit.time, stack: hit.stack, uninterruptible });
+                    self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
                 }
             }
             Some(Seen::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
@@ -278,7 +279,7 @@ impl Unit for OffCpu {
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.away.clear();
+        self.away.forget();
     }
 
     fn loss_words(&self) -> &'static str {

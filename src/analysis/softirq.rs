@@ -4,11 +4,12 @@
 //! A softirq's time holds that of the interrupts that came in between. Delays are counted from the
 //! first raise after the last run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::event::format::{Field, Format};
 use crate::query::heat::half_octave;
+use crate::record::begun::Begun;
 
 use super::frame::Stats;
 
@@ -20,13 +21,11 @@ pub const SECONDS: usize = 60;
 /// Seconds that what stands out is of.
 const RECENT: usize = 10;
 const SECOND: u64 = 1_000_000_000;
-/// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines,
-/// interrupts within interrupts.
+/// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines.
 const MAX_LINES: usize = 4096;
 const MAX_VECTORS: u32 = 64;
 const MAX_CPUS: u32 = 8192;
 const MAX_TIMES: usize = 1 << 16;
-const MAX_NESTED: usize = 32;
 
 /// One of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,26 +177,34 @@ impl Times {
     }
 }
 
-/// What runs on a CPU at the moment.
-#[derive(Debug, Default)]
-struct Running {
-    softirq: Option<(u32, u64)>,
-    /// Interrupts do not nest today, but have.
-    irqs: Vec<(u32, u64)>,
-    raised: BTreeMap<u32, u64>,
-    /// Whether anything was seen of this CPU's softirqs and interrupts.
-    softirq_seen: bool,
-    irq_seen: bool,
-}
-
 /// Pairs what begins with what ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pairs {
     pub times: Times,
-    running: BTreeMap<u32, Running>,
+    /// What runs on each CPU. Interrupts do not nest today, but have.
+    softirqs: Begun<u32, u32, ()>,
+    irqs: Begun<u32, u32, ()>,
+    /// What waits to run.
+    raised: Begun<(u32, u32), (), ()>,
+    /// The CPUs of whose softirqs (`true`) and interrupts anything was seen.
+    seen: BTreeSet<(u32, bool)>,
     first: Option<u64>,
     /// The end of the second that is being filled.
     second_ends: u64,
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self {
+            times: Times::default(),
+            softirqs: Begun::one_by_one(),
+            irqs: Begun::nested(),
+            raised: Begun::one_by_one(),
+            seen: BTreeSet::new(),
+            first: None,
+            second_ends: 0,
+        }
+    }
 }
 
 impl Pairs {
@@ -210,13 +217,11 @@ impl Pairs {
     pub fn snapshot(&self) -> Times {
         let mut times = self.times.clone();
         let now = self.first.unwrap_or(0).saturating_add(times.elapsed);
-        for (cpu, running) in &self.running {
-            let softirq = running.softirq.map(|(v, at)| (What::Softirq(v), at));
-            let irqs = running.irqs.iter().map(|(line, at)| (What::Irq(*line), *at));
-            for (what, at) in softirq.into_iter().chain(irqs) {
-                let slot = times.list.entry((*cpu, what)).or_default();
-                slot.partial = slot.partial.saturating_add(now.saturating_sub(at));
-            }
+        let softirqs = self.softirqs.iter().map(|(cpu, begin)| (*cpu, What::Softirq(begin.what), begin.took(now)));
+        let irqs = self.irqs.iter().map(|(cpu, begin)| (*cpu, What::Irq(begin.what), begin.took(now)));
+        for (cpu, what, ns) in softirqs.chain(irqs) {
+            let slot = times.list.entry((cpu, what)).or_default();
+            slot.partial = slot.partial.saturating_add(ns);
         }
         times
     }
@@ -230,50 +235,40 @@ impl Pairs {
         }
         self.until(time);
         let first = self.first.unwrap_or(time);
-        let running = self.running.entry(cpu).or_default();
-        let noticed = if softirq { &mut running.softirq_seen } else { &mut running.irq_seen };
-        let is_first = !*noticed;
-        *noticed |= seen.which != Which::Raise;
+        let lane = (cpu, seen.number);
+        let is_first = seen.which != Which::Raise && self.seen.insert((cpu, softirq));
         let ended = match seen.which {
             Which::Raise => {
-                running.raised.entry(seen.number).or_insert(time);
+                if self.raised.newest(&lane).is_none() {
+                    self.raised.begin(lane, (), time, ());
+                }
                 return;
             }
             Which::Entry => {
-                self.times.unpaired += u64::from(running.softirq.replace((seen.number, time)).is_some());
-                let delay = running.raised.remove(&seen.number).map(|at| time.saturating_sub(at));
-                if let Some(delay) = delay {
-                    self.time(cpu, What::Softirq(seen.number)).delays.add(delay);
+                self.times.unpaired += self.softirqs.begin(cpu, seen.number, time, ()) as u64;
+                if let Some(raised) = self.raised.take(&lane) {
+                    self.time(cpu, What::Softirq(seen.number)).delays.add(raised.took(time));
                 }
                 return;
             }
             Which::IrqEntry => {
-                if running.irqs.len() == MAX_NESTED {
-                    running.irqs.clear();
-                }
-                running.irqs.push((seen.number, time));
+                self.irqs.begin(cpu, seen.number, time, ());
                 self.learn(seen);
                 return;
             }
-            Which::Exit => {
-                running.softirq.take().filter(|(v, _)| *v == seen.number).map(|(v, at)| (What::Softirq(v), at))
-            }
-            Which::IrqExit => {
-                let at = running.irqs.iter().rposition(|(line, _)| *line == seen.number);
-                let begun = at.map(|at| running.irqs.drain(at..).next().unwrap_or_default());
-                begun.map(|(line, at)| (What::Irq(line), at))
-            }
+            Which::Exit => self.softirqs.end(&cpu, &seen.number),
+            Which::IrqExit => self.irqs.end(&cpu, &seen.number),
         };
-        let Some((what, began)) = ended else {
+        let what = if softirq { What::Softirq(seen.number) } else { What::Irq(seen.number) };
+        let Some((begin, _)) = ended else {
             self.times.unpaired += 1;
             if is_first {
-                let what = if softirq { What::Softirq(seen.number) } else { What::Irq(seen.number) };
                 let slot = self.time(cpu, what);
                 slot.partial = slot.partial.saturating_add(time.saturating_sub(first));
             }
             return;
         };
-        let ns = time.saturating_sub(began);
+        let ns = begin.took(time);
         let slot = self.time(cpu, what);
         slot.runs.add(ns);
         if let Some(map) = slot.map.back_mut() {
@@ -329,7 +324,9 @@ impl Pairs {
     /// Records were lost on some CPU: what began there may have ended unseen.
     pub fn lose(&mut self, lost: u64) {
         self.times.lost = self.times.lost.saturating_add(lost);
-        self.running.clear();
+        self.softirqs.forget();
+        self.irqs.forget();
+        self.raised.forget();
     }
 }
 

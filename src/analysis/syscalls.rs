@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::Record;
+use crate::record::begun::Begun;
 
 use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, share, task, text};
@@ -43,7 +44,7 @@ struct Syscalls {
     per_thread: bool,
     enter: Option<Num>,
     exit: Option<(Num, Num)>,
-    open: FxHashMap<i32, (i64, u64)>,
+    open: Begun<i32, i64, ()>,
     rows: FxHashMap<(i32, i64), Row>,
     threads: FxHashMap<i32, Stats>,
     slowest: Slowest<(i32, i64, u64, i64)>,
@@ -58,7 +59,7 @@ impl Syscalls {
             per_thread: settings.has("per-thread"),
             enter: None,
             exit: None,
-            open: FxHashMap::default(),
+            open: Begun::one_by_one(),
             rows: FxHashMap::default(),
             threads: FxHashMap::default(),
             slowest: Slowest::new(settings.number("keep", 20)? as usize),
@@ -68,20 +69,22 @@ impl Syscalls {
 
     fn exited(&mut self, hit: &Hit<'_>, number: i64, result: i64, cx: &mut Cx<'_>) {
         // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
-        let open = self.open.remove(&hit.tid);
-        let number = if number == -1 { open.map_or(-1, |(entered, _)| entered) } else { number };
-        let entered = open.filter(|(entered, _)| *entered == number);
+        let entered = match number {
+            -1 => self.open.take(&hit.tid),
+            number => self.open.end(&hit.tid, &number).map(|(begin, _)| begin),
+        };
+        let number = entered.map_or(number, |begin| begin.what);
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, number);
         let row = self.rows.entry(key).or_default();
         if let Some(error) = error {
             *row.errors.entry(error).or_default() += 1;
         }
-        let Some((_, since)) = entered else {
+        let Some(begin) = entered else {
             row.before += 1;
             return;
         };
-        let ns = hit.time.saturating_sub(since);
+        let ns = begin.took(hit.time);
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
         row.stats.add(ns);
@@ -107,10 +110,10 @@ impl Syscalls {
             right("oldest_ns", "Oldest", 9),
         ]);
         let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
-        for (tid, (number, since)) in &self.open {
-            let key = (if self.per_thread { *tid } else { 0 }, *number);
+        for (tid, begin) in self.open.iter() {
+            let key = (if self.per_thread { *tid } else { 0 }, begin.what);
             let entry = now.entry(key).or_default();
-            *entry = (entry.0 + 1, entry.1.max(at.now.saturating_sub(*since)));
+            *entry = (entry.0 + 1, entry.1.max(begin.took(at.now)));
         }
         let nothing = Row::default();
         let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
@@ -169,12 +172,12 @@ impl Syscalls {
     fn under_way(&self, at: &Moment<'_>) -> Panel {
         let mut columns = task().to_vec();
         columns.extend([left("call", "Call", 20), right("so_far_ns", "So far", 9)]);
-        let mut list: Vec<(&i32, &(i64, u64))> = self.open.iter().collect();
-        list.sort_by_key(|(tid, (_, since))| (*since, **tid));
+        let mut list: Vec<_> = self.open.iter().collect();
+        list.sort_by_key(|(tid, begin)| (begin.since, **tid));
         let mut rows = Rows::new(columns);
-        for (tid, (number, since)) in list {
-            let so_far = Cell::Time(at.now.saturating_sub(*since));
-            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Id((*tid).into()), text(name(*number)), so_far]);
+        for (tid, begin) in list {
+            let so_far = Cell::Time(begin.took(at.now));
+            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Id((*tid).into()), text(name(begin.what)), so_far]);
         }
         Panel::new("Under way", Body::Table(rows.limited(MOST_ROWS)))
     }
@@ -251,7 +254,7 @@ impl Unit for Syscalls {
         cx.comm(hit.tid);
         if hit.role == 0 {
             if let Some(number) = &self.enter {
-                self.open.insert(hit.tid, (number.get(hit.raw), hit.time));
+                self.open.begin(hit.tid, number.get(hit.raw), hit.time, ());
             }
         } else if let Some((number, result)) = &self.exit {
             let (number, result) = (number.get(hit.raw), result.get(hit.raw));
@@ -261,14 +264,14 @@ impl Unit for Syscalls {
 
     fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
         match record {
-            Record::Exit(task) => drop(self.open.remove(&task.tid)),
+            Record::Exit(task) => drop(self.open.take(&task.tid)),
             Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
             _ => {}
         }
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.open.clear();
+        self.open.forget();
     }
 
     fn loss_words(&self) -> &'static str {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
+use crate::record::begun::Begun;
 
 use super::frame::bound::Num;
 use super::frame::columns::{MOST_ROWS, left, right, share, text, time};
@@ -64,7 +65,7 @@ struct Wakeups {
     chosen: Chosen,
     stack: bool,
     pairs: FxHashMap<(i32, i32, Context), Stats>,
-    waking: FxHashMap<i32, (u64, (i32, i32, Context))>,
+    waking: Begun<i32, (), (i32, i32, Context)>,
     stacks: FxHashMap<(i32, i32, Pin), u64>,
     course: Grid<i32>,
     total: u64,
@@ -78,7 +79,7 @@ impl Wakeups {
             chosen: Chosen::of(settings)?,
             stack: settings.has("stack"),
             pairs: FxHashMap::default(),
-            waking: FxHashMap::default(),
+            waking: Begun::one_by_one(),
             stacks: FxHashMap::default(),
             course: Grid::default(),
             total: 0,
@@ -167,7 +168,7 @@ impl Unit for Wakeups {
                 }
                 // Those that have not run yet are counted aside, in `than`.
                 self.pairs.entry(key).or_default().than += 1;
-                self.waking.insert(wakeup.tid, (hit.time, key));
+                self.waking.begin(wakeup.tid, (), hit.time, key);
                 self.course.add(&hit.tid, hit.time, 1.0);
                 self.total += 1;
                 if hit.stack != Pin::NONE {
@@ -175,11 +176,11 @@ impl Unit for Wakeups {
                 }
             }
             Some(Seen::Switch(switch)) => {
-                if let Some((since, key)) = self.waking.remove(&switch.next)
-                    && let Some(stats) = self.pairs.get_mut(&key).filter(|stats| stats.than > 0)
+                if let Some(waking) = self.waking.take(&switch.next)
+                    && let Some(stats) = self.pairs.get_mut(&waking.with).filter(|stats| stats.than > 0)
                 {
                     stats.than -= 1;
-                    let ns = hit.time.saturating_sub(since);
+                    let ns = waking.took(hit.time);
                     stats.add(ns);
                     cx.point(hit.time, ns);
                 }
@@ -189,7 +190,7 @@ impl Unit for Wakeups {
     }
 
     fn lost(&mut self, _lost: &Lost) {
-        self.waking.clear();
+        self.waking.forget();
     }
 
     fn loss_words(&self) -> &'static str {
@@ -227,7 +228,7 @@ impl Unit for Wakeups {
 
     fn reset(&mut self, _now: u64) {
         self.pairs.clear();
-        self.waking.clear();
+        self.waking.forget();
         self.stacks.clear();
         self.course.clear();
         self.total = 0;

@@ -4,8 +4,7 @@ use crate::perfdata::features::bit;
 use crate::source::{Host, Info};
 
 use super::Core;
-use super::offcpu::OffCpu;
-use super::pairs::Pairing;
+use super::derived::Derived;
 
 /// Times of every input in those of the first machine.
 #[derive(Debug, Default)]
@@ -44,7 +43,7 @@ pub struct Hosts {
     at: u16,
     /// Header features that describe each.
     machines: Vec<Features>,
-    aside: Vec<(Option<OffCpu>, Vec<Pairing>)>,
+    aside: Vec<Derived>,
 }
 
 impl Hosts {
@@ -65,7 +64,7 @@ impl Core {
     /// Has each machine's threads and CPUs followed by themselves.
     pub(super) fn divide(&mut self, info: &Info) {
         if info.is_of_many() {
-            let aside = vec![(self.off_cpu.clone(), self.pairs.clone()); info.hosts.len()];
+            let aside = vec![self.derived.clone(); info.hosts.len()];
             self.hosts = Hosts { host_of: info.host_of.clone(), at: 0, machines: machines(info), aside };
             // It is counted by CPU number, which several machines have.
             self.softirqs = None;
@@ -82,9 +81,8 @@ impl Core {
     pub(super) fn turn_to(&mut self, input: usize) {
         let hosts = &mut self.hosts;
         let Some(host) = hosts.host_of.get(input).copied().filter(|host| *host != hosts.at) else { return };
-        let here = (self.off_cpu.take(), std::mem::take(&mut self.pairs));
-        hosts.aside[usize::from(hosts.at)] = here;
-        (self.off_cpu, self.pairs) = std::mem::take(&mut hosts.aside[usize::from(host)]);
+        hosts.aside[usize::from(hosts.at)] = std::mem::take(&mut self.derived);
+        self.derived = std::mem::take(&mut hosts.aside[usize::from(host)]);
         hosts.at = host;
         self.session.turn_to(host);
     }

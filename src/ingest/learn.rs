@@ -8,9 +8,9 @@ use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
 use super::Core;
-use super::offcpu::{self, OffCpu};
 use super::softirqs::SoftirqTrace;
-use super::{pairs, tracepoints};
+use super::switches::Switches;
+use super::tracepoints;
 
 impl Core {
     /// Makes room for an event that came up.
@@ -48,37 +48,29 @@ impl Core {
         self.clock = self.clock.or(is_clock.then_some(at));
         self.learn_format(usize::from(at));
         let live = self.session.origin();
-        if live == Origin::Live && self.off_cpu.is_none() {
-            self.off_cpu = OffCpu::among(&self.events, &[], live);
-            if self.off_cpu.is_some() {
-                self.derive(offcpu::NAME);
-            }
-        }
         if live == Origin::Live {
-            self.find_pairs(&[]);
+            self.derive(&[]);
         }
         if live == Origin::Live && self.softirqs.is_none() {
             self.softirqs = SoftirqTrace::among(&self.events, &[], live);
         }
     }
 
-    /// Makes an event of each pair of tracepoints that came up.
-    pub(super) fn find_pairs(&mut self, tracing: &[u8]) {
-        let found = pairs::among(&self.events, tracing, self.session.origin(), &self.pairs);
-        found.iter().for_each(|pairing| self.derive(&pairing.name));
-        self.pairs.extend(found);
-    }
-
-    /// Makes an event that is made of others; its samples say how long something took.
-    pub(super) fn derive(&mut self, name: &str) {
-        self.profile.set_durations(self.events.len() as u16);
-        self.events.push(EventDesc::derived(name));
+    /// Makes the events that can be made of those that came up; their samples say how long something took.
+    pub(super) fn derive(&mut self, tracing: &[u8]) {
+        let origin = self.session.origin();
+        if origin == Origin::Live && self.switches.is_none() {
+            self.switches = Switches::among(&self.events, tracing, origin);
+        }
+        for name in self.derived.find(&self.events, tracing, origin) {
+            self.profile.set_durations(self.events.len() as u16);
+            self.events.push(EventDesc::derived(&name));
+        }
     }
 
     /// Each event that is made of others, with those.
     pub fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
-        let off_cpu = self.off_cpu.iter().map(|off| (off.event, off.made_of().to_vec()));
-        off_cpu.chain(self.pairs.iter().map(|pairing| (pairing.event, pairing.made_of().to_vec())))
+        self.derived.iter()
     }
 
     /// Makes the fields of a tracepoint known to the profile.

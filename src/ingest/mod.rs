@@ -1,18 +1,19 @@
 //! From batches to session and profile: decode, order, apply. The one path for live sessions and
 //! recordings.
 
-mod begun;
 mod chains;
 mod decode;
+pub mod derived;
 mod functions;
 mod hosts;
 mod learn;
 pub mod moment;
 mod named;
 pub mod offcpu;
-pub mod pairs;
+mod pairs;
 mod replay;
 pub mod softirqs;
+mod switches;
 mod told;
 pub mod tracepoints;
 pub mod units;
@@ -27,7 +28,7 @@ use crate::event::format::Formats;
 use crate::event::plain;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
-use crate::profile::{Loss, Profile, Timeline, TraceId};
+use crate::profile::{Loss, Profile, SiteId, Timeline, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::order::Orderer;
 use crate::record::{Header, Layout, Record, Sample};
@@ -37,13 +38,13 @@ use crate::source::{Batch, Info};
 use chains::Chains;
 pub use decode::Share;
 use decode::{Decoder, Form};
+use derived::Derived;
 use functions::Functions;
 use hosts::{Clocks, Hosts};
 use named::Texts;
-use offcpu::OffCpu;
-use pairs::Pairing;
 pub use replay::replay;
 use softirqs::SoftirqTrace;
+use switches::Switches;
 pub use wants::Wants;
 
 use units::{UnitAnswer, Units};
@@ -92,10 +93,10 @@ pub struct Core {
     pub(super) formats: Formats,
     /// The kernel's functions, where texts of tracepoints may name them.
     functions: Option<Functions>,
-    /// Time off the CPUs, where switches are recorded.
-    pub off_cpu: Option<OffCpu>,
-    /// What takes how long, from pairs of tracepoints.
-    pub(super) pairs: Vec<Pairing>,
+    /// Events that are made of others.
+    derived: Derived,
+    /// Switches that name the threads of a running machine.
+    switches: Option<Switches>,
     /// Time in softirqs, where their tracepoints are recorded.
     pub softirqs: Option<SoftirqTrace>,
     /// What is known of a text's names.
@@ -146,8 +147,8 @@ impl Ingest {
                 Formats::default()
             },
             functions: None,
-            off_cpu: if wants.units_only { None } else { OffCpu::new(info) },
-            pairs: Vec::new(),
+            derived: Derived::default(),
+            switches: None,
             softirqs: if wants.units_only { None } else { SoftirqTrace::new(info) },
             texts: Texts::default(),
             units: Units::default(),
@@ -166,10 +167,7 @@ impl Ingest {
             (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
         } else {
             (0..core.events.len()).for_each(|event| core.learn_format(event));
-            if core.off_cpu.is_some() {
-                core.derive(offcpu::NAME);
-            }
-            core.find_pairs(&info.tracing);
+            core.derive(&info.tracing);
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
@@ -440,8 +438,7 @@ impl Core {
         let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
         self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
         self.units.lose(cpu.map(u32::from), time, lost);
-        self.off_cpu.iter_mut().for_each(OffCpu::forget);
-        self.pairs.iter_mut().for_each(Pairing::forget);
+        self.derived.forget();
         self.softirqs.iter_mut().for_each(|trace| trace.pairs.lose(lost));
     }
 
@@ -523,18 +520,16 @@ impl Core {
         if self.units.is_quiet(event) {
             return;
         }
-        let switch = self.off_cpu.as_ref().and_then(|off| off.switch(event, sample.raw));
-        if let Some(switch) = switch {
-            let names = self.off_cpu.as_ref().filter(|_| live).map(|off| off.names(switch, sample.raw));
-            names.into_iter().flatten().flatten().for_each(|(tid, name)| self.session.told(tid, name));
-            self.back(switch.next, sample.time, sample.cpu);
+        if let Some(switches) = &self.switches {
+            let names = switches.names(event, sample.raw);
+            names.into_iter().flatten().for_each(|(tid, name)| self.session.told(tid, name));
         }
         if let Some(trace) = &mut self.softirqs {
             trace.sample(event, &sample);
         }
         if self.own_pid == Some(sample.pid) {
             self.profile.ledger.own += 1;
-            return;
+            return self.derive_from(event, &sample, None);
         }
         let user_mode = header.misc & misc::CPUMODE_MASK == misc::USER;
         self.session.seen(sample.pid, sample.time, user_mode, sample.chain);
@@ -548,14 +543,15 @@ impl Core {
         }
         let mode = header.misc & misc::CPUMODE_MASK;
         let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
-        if let (Some(switch), Some(off)) = (switch, &mut self.off_cpu) {
-            off.leave(switch, sample.time, site, self.profile.epoch());
-        }
-        for pairing in &mut self.pairs {
-            if let Some((began, ns)) = pairing.sample(event, &sample, site, self.profile.epoch()) {
-                self.profile.push(sample.time, began, ns.max(1), sample.cpu as u16, pairing.event);
-            }
-        }
+        self.derive_from(event, &sample, Some(site));
+    }
+
+    /// Counts what a sample ends.
+    fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
+        let Self { derived, profile, .. } = self;
+        derived.sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
+            profile.push(sample.time, began, ns.max(1), sample.cpu as u16, own);
+        });
     }
 
     /// Whether another event counts this sample, the one that took over or the one before.
@@ -570,11 +566,10 @@ impl Core {
 
     /// Counts the absence of a thread that is back.
     fn back(&mut self, tid: i32, time: u64, cpu: u32) {
-        let Some(off) = &mut self.off_cpu else { return };
-        if let Some((site, ns)) = off.back(tid, time, self.profile.epoch()) {
-            let event = off.event;
-            self.profile.push(time, site, ns.max(1), cpu as u16, event);
-        }
+        let Self { derived, profile, .. } = self;
+        derived.came(tid, time, profile.epoch(), |own, (left, ns)| {
+            profile.push(time, left, ns.max(1), cpu as u16, own);
+        });
     }
 
     fn trace(&mut self, event: u16, sample: &Sample<'_>) -> TraceId {

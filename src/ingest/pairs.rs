@@ -1,24 +1,26 @@
 //! How long things take that two tracepoints tell the beginning and the end of: softirqs, interrupts, system
-//! calls, disk requests, timers, work. Each pair is one more event beside those that were measured; its samples
-//! have the stack of the beginning, the time of the end, and nanoseconds as their period.
+//! calls, disk requests, timers, work. Their samples have the stack of the beginning, the time of the end, and
+//! nanoseconds as their period.
 
-use crate::event::format::Field;
+use crate::event::format::{Field, Format};
 use crate::event::plain;
-use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::session::Origin;
+use crate::record::begun::Begun;
 
-use super::begun::Begun;
+use super::derived::{Found, Place, Series, Took};
+use super::tracepoints;
 
-/// What tells that an end belongs to a beginning.
-#[derive(Clone, Copy, Debug)]
+/// What tells that an end belongs to a beginning, by fields that both have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// Both are on one CPU, and these fields are the same.
+    /// One follows the other on a CPU, and these are the same.
     Cpu(&'static [&'static str]),
-    /// Both are of one thread.
-    Thread,
-    /// These fields are the same.
+    /// They may begin within one another on a CPU.
+    WithinCpu(&'static [&'static str]),
+    /// One follows the other in a thread.
+    Thread(&'static [&'static str]),
+    /// These are the same, wherever it is.
     Fields(&'static [&'static str]),
 }
 
@@ -26,122 +28,118 @@ enum Key {
 /// (include/trace/events).
 const PAIRS: &[(&str, &str, Key, &str)] = &[
     ("irq:softirq_entry", "irq:softirq_exit", Key::Cpu(&["vec"]), "softirq-time"),
-    ("irq:irq_handler_entry", "irq:irq_handler_exit", Key::Cpu(&["irq"]), "irq-time"),
-    ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit", Key::Thread, "syscall-time"),
+    ("irq:irq_handler_entry", "irq:irq_handler_exit", Key::WithinCpu(&["irq"]), "irq-time"),
+    ("raw_syscalls:sys_enter", "raw_syscalls:sys_exit", Key::Thread(&["id"]), "syscall-time"),
     ("block:block_rq_issue", "block:block_rq_complete", Key::Fields(&["dev", "sector"]), "block-time"),
-    ("timer:timer_expire_entry", "timer:timer_expire_exit", Key::Cpu(&["timer"]), "timer-time"),
-    ("timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit", Key::Cpu(&["hrtimer"]), "hrtimer-time"),
+    ("timer:timer_expire_entry", "timer:timer_expire_exit", Key::WithinCpu(&["timer"]), "timer-time"),
+    ("timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit", Key::WithinCpu(&["hrtimer"]), "hrtimer-time"),
     ("workqueue:workqueue_execute_start", "workqueue:workqueue_execute_end", Key::Fields(&["work"]), "work-time"),
 ];
 
 /// Two events, and one that is made of them.
 #[derive(Clone, Debug)]
-pub struct Pairing {
+struct Pairing {
     begin: u16,
     end: u16,
-    by_cpu: bool,
-    by_thread: bool,
+    key: Key,
     /// The key's fields, of the beginning and of the end.
     fields: [Vec<Field>; 2],
     big: bool,
-    pub name: String,
-    /// The event that is made.
-    pub event: u16,
-    begun: Begun<[u64; 3]>,
+    name: String,
+    begun: Begun<[u64; 2], [u64; 2], SiteId>,
 }
 
-/// The pairs among some events that are not in `known` yet; what is made of them comes after those events.
-pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin, known: &[Pairing]) -> Vec<Pairing> {
-    let mut found = Vec::new();
+/// The pairs among some events.
+pub fn among(place: &Place<'_>) -> Found {
+    let mut found: Found = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
-        let next = (events.len() + found.len()) as u16;
-        if !known.iter().any(|pairing| pairing.name == name) {
-            found.extend(Pairing::new(events, tracing, origin, (begin, end), key, name, next));
+        // Most sessions have neither: the formats need not be looked for.
+        let there = |name: &str| place.events.iter().any(|event| plain(&event.name) == name);
+        if !place.has(name) && there(begin) && there(end) {
+            let new = Pairing::new(place, (begin, end), key, name);
+            found.extend(new.map(|pairing| Box::new(pairing) as Box<dyn Series>));
         }
     };
     for (begin, end, key, name) in PAIRS {
         add(begin, end, *key, name);
     }
-    for event in events {
+    for event in place.events {
         if let Some(call) = plain(&event.name).strip_prefix("syscalls:sys_enter_") {
             let (begin, end) = (format!("syscalls:sys_enter_{call}"), format!("syscalls:sys_exit_{call}"));
-            add(&begin, &end, Key::Thread, &format!("{call}-time"));
+            add(&begin, &end, Key::Thread(&[]), &format!("{call}-time"));
         }
     }
     found
 }
 
 impl Pairing {
-    /// The events that it is made of.
-    pub fn made_of(&self) -> [u16; 2] {
-        [self.begin, self.end]
-    }
-
-    fn new(
-        events: &[EventDesc],
-        tracing: &[u8],
-        origin: Origin,
-        (begin, end): (&str, &str),
-        key: Key,
-        name: &str,
-        event: u16,
-    ) -> Option<Self> {
-        // Most sessions have neither: the formats need not be looked for.
-        let there = |name: &str| events.iter().any(|event| plain(&event.name) == name);
-        if !there(begin) || !there(end) {
-            return None;
-        }
-        let (begin, first) = super::tracepoints::among(events, tracing, origin, begin)?;
-        let (end, second) = super::tracepoints::among(events, tracing, origin, end)?;
-        let names = match key {
-            Key::Cpu(names) | Key::Fields(names) => names,
-            Key::Thread => &[],
-        };
-        let of = |format: &crate::event::format::Format| -> Option<Vec<Field>> {
-            names.iter().map(|name| format.field(name).cloned()).collect()
-        };
+    fn new(place: &Place<'_>, (begin, end): (&str, &str), key: Key, name: &str) -> Option<Self> {
+        let of = |name: &str| tracepoints::among(place.events, place.tracing, place.origin, name);
+        let ((begin, first), (end, second)) = (of(begin)?, of(end)?);
+        let (Key::Cpu(names) | Key::WithinCpu(names) | Key::Thread(names) | Key::Fields(names)) = key;
+        let of =
+            |format: &Format| -> Option<Vec<Field>> { names.iter().map(|name| format.field(name).cloned()).collect() };
         Some(Self {
             begin,
             end,
-            by_cpu: matches!(key, Key::Cpu(_)),
-            by_thread: matches!(key, Key::Thread),
+            key,
             fields: [of(&first)?, of(&second)?],
             big: first.big,
             name: name.to_owned(),
-            event,
-            begun: Begun::default(),
+            begun: if matches!(key, Key::WithinCpu(_)) { Begun::nested() } else { Begun::one_by_one() },
         })
     }
 
-    fn key(&self, fields: &[Field], sample: &Sample<'_>) -> Option<[u64; 3]> {
-        let mut key = [0; 3];
-        for (slot, field) in key.iter_mut().zip(fields) {
+    /// Where a sample is, and what it is of.
+    fn lane(&self, fields: &[Field], sample: &Sample<'_>) -> Option<([u64; 2], [u64; 2])> {
+        let mut what = [0; 2];
+        for (slot, field) in what.iter_mut().zip(fields) {
             *slot = field.number(sample.raw, self.big)? as u64;
         }
-        if self.by_cpu {
-            key[2] = u64::from(sample.cpu);
-        } else if self.by_thread {
-            key[2] = sample.tid as u64;
-        }
-        Some(key)
+        Some(match self.key {
+            Key::Cpu(_) | Key::WithinCpu(_) => ([u64::from(sample.cpu), 0], what),
+            Key::Thread(_) => ([sample.tid as u64, 0], what),
+            Key::Fields(_) => (what, what),
+        })
+    }
+}
+
+impl Series for Pairing {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Takes a sample in; where what it ends began, and how many nanoseconds ago.
-    pub fn sample(&mut self, event: u16, sample: &Sample<'_>, site: SiteId, epoch: u64) -> Option<(SiteId, u64)> {
+    fn made_of(&self) -> Vec<u16> {
+        vec![self.begin, self.end]
+    }
+
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<Took> {
         if event != self.begin && event != self.end {
             return None;
         }
-        let key = self.key(&self.fields[usize::from(event == self.end)], sample)?;
+        let (lane, what) = self.lane(&self.fields[usize::from(event == self.end)], sample)?;
         if event == self.end {
-            return self.begun.end(&key, sample.time, epoch);
+            // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
+            let any = matches!(self.key, Key::Thread(_)) && what[0] as i32 == -1;
+            let begin =
+                if any { self.begun.take(&lane) } else { self.begun.end(&lane, &what).map(|(begin, _)| begin) }?;
+            return Some((begin.with, begin.took(sample.time)));
         }
-        self.begun.begin(key, sample.time, site, epoch);
+        match site {
+            Some(site) => {
+                self.begun.begin(lane, what, sample.time, site);
+            }
+            None => drop(self.begun.end(&lane, &what)),
+        }
         None
     }
 
-    /// Records were lost: what has ended meanwhile is not known.
-    pub fn forget(&mut self) {
+    fn forget(&mut self) {
         self.begun.forget();
+    }
+
+    fn copy(&self) -> Box<dyn Series> {
+        Box::new(self.clone())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure: no input or output happens here, and no length in the bytes is believed.
 
+pub mod begun;
 pub mod kinds;
 pub mod order;
 pub mod sample;

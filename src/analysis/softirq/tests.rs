@@ -1,6 +1,7 @@
 //! Tracepoints by hand, and the times that they make.
 
 use super::*;
+use crate::record::begun::DEPTH;
 use proptest::prelude::*;
 
 fn seen(which: Which, number: u32) -> Seen<'static> {
@@ -106,17 +107,17 @@ fn what_a_recording_says_is_bounded() {
     for (cpu, number) in [(MAX_CPUS, 1), (0, MAX_VECTORS), (u32::MAX, 0)] {
         pairs.add(cpu, 10, seen(Which::Entry, number));
     }
-    assert_eq!((pairs.times.unpaired, pairs.times.elapsed, pairs.running.len()), (3, 0, 0));
+    assert_eq!((pairs.times.unpaired, pairs.times.elapsed, pairs.seen.len()), (3, 0, 0));
     // Interrupt lines have any number.
     pairs.add(MAX_CPUS - 1, 10, seen(Which::IrqEntry, MAX_VECTORS));
     pairs.add(MAX_CPUS - 1, 15, seen(Which::IrqExit, MAX_VECTORS));
     pairs.add(MAX_CPUS - 1, 20, seen(Which::Entry, MAX_VECTORS - 1));
     pairs.add(MAX_CPUS - 1, 27, seen(Which::Exit, MAX_VECTORS - 1));
     assert_eq!((pairs.times.unpaired, pairs.times.list.len()), (3, 2));
-    for i in 0..MAX_NESTED as u64 + 1 {
+    for i in 0..DEPTH as u64 + 1 {
         pairs.add(0, 100 + i, seen(Which::IrqEntry, 7));
     }
-    assert_eq!(pairs.running[&0].irqs.len(), 1, "so deep is nothing");
+    assert_eq!(pairs.irqs.iter().count(), 1, "so deep is nothing");
     for line in 0..MAX_LINES as u32 + 9 {
         pairs.add(1, 200, Seen { which: Which::IrqEntry, number: line, name: Some(b"a") });
         pairs.add(1, 200, Seen { which: Which::IrqExit, number: line, name: Some(b"a") });
@@ -144,10 +145,12 @@ fn what_began_before_measuring_and_what_runs_still() {
     assert_eq!((times.sum(0, false), times.sum(0, true), times.sum(1, true)), (65.0, 75.0, 0.0));
     assert_eq!((times.percent(0, What::Irq(5)), times.percent(0, What::Irq(9))), (50.0, 0.0));
     assert_eq!(pairs.times.list.len(), 2, "what runs counts for the snapshot only");
-    // A loss leaves nothing running.
+    // A loss leaves nothing running, and what ends after it has not run since measuring began.
     pairs.lose(7);
     pairs.add(0, 4000, seen(Which::Exit, 3));
-    assert_eq!((pairs.times.lost, pairs.snapshot().get(0, What::Softirq(3)).map(|time| time.runs.n)), (7, Some(0)));
+    pairs.add(0, 4100, seen(Which::IrqExit, 5));
+    assert_eq!((pairs.times.lost, pairs.times.unpaired), (7, 5));
+    assert_eq!([What::Softirq(3), What::Irq(5)].map(|what| pairs.snapshot().percent(0, what)), [0.0, 0.0]);
 }
 
 #[test]

@@ -1,0 +1,59 @@
+//! What sched:sched_switch says: who leaves a CPU, who comes to it, and how both are called.
+
+use crate::event::format::Field;
+use crate::perfdata::EventDesc;
+use crate::session::Origin;
+
+use super::tracepoints;
+
+/// How to read the switches of a session.
+#[derive(Clone, Debug)]
+pub struct Switches {
+    pub event: u16,
+    prev: Field,
+    next: Field,
+    /// How both are called.
+    comms: [Option<Field>; 2],
+    big: bool,
+}
+
+/// One switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub prev: i32,
+    pub next: i32,
+}
+
+impl Switches {
+    /// `None` when no switches are recorded, or their fields are not known.
+    pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
+        let (event, format) = tracepoints::among(events, tracing, origin, "sched:sched_switch")?;
+        Some(Self {
+            event,
+            prev: format.field("prev_pid")?.clone(),
+            next: format.field("next_pid")?.clone(),
+            comms: ["prev_comm", "next_comm"].map(|name| format.field(name).cloned()),
+            big: format.big,
+        })
+    }
+
+    /// Reads a sample's switch.
+    pub fn read(&self, event: u16, raw: &[u8]) -> Option<Switch> {
+        if event != self.event {
+            return None;
+        }
+        let number = |field: &Field| i32::try_from(field.number(raw, self.big)?).ok();
+        Some(Switch { prev: number(&self.prev)?, next: number(&self.next)? })
+    }
+
+    /// How the two of a switch are called, as far as its record says.
+    pub fn names<'a>(&self, event: u16, raw: &'a [u8]) -> [Option<(i32, &'a [u8])>; 2] {
+        let Some(switch) = self.read(event, raw) else { return [None; 2] };
+        let [prev, next] = &self.comms;
+        [(switch.prev, prev), (switch.next, next)].map(|(tid, field)| {
+            let name = field.as_ref()?.bytes(raw, self.big)?;
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+            (tid > 0 && end > 0).then(|| (tid, &name[..end]))
+        })
+    }
+}

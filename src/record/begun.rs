@@ -1,0 +1,157 @@
+//! What has begun and has not ended yet: how a beginning is paired with its end, wherever that is done.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// Lanes that are remembered; what never ends must not fill the memory.
+const MAX: usize = 1 << 20;
+/// What may have begun within one another in one lane: so deep is nothing.
+pub const DEPTH: usize = 256;
+
+/// Something that has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin<W, B> {
+    pub what: W,
+    pub since: u64,
+    pub with: B,
+}
+
+impl<W, B> Begin<W, B> {
+    /// How many nanoseconds it has taken up to a time.
+    pub fn took(&self, until: u64) -> u64 {
+        until.saturating_sub(self.since)
+    }
+}
+
+/// What is under way in one lane: a CPU, a thread, an address.
+#[derive(Clone, Debug)]
+struct Lane<W, B> {
+    newest: Begin<W, B>,
+    /// What that has begun within, the outermost first.
+    around: Vec<Begin<W, B>>,
+}
+
+/// Beginnings by lane.
+#[derive(Clone, Debug)]
+pub struct Begun<L, W, B> {
+    lanes: FxHashMap<L, Lane<W, B>>,
+    nests: bool,
+}
+
+impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
+    /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
+    pub fn one_by_one() -> Self {
+        Self { lanes: FxHashMap::default(), nests: false }
+    }
+
+    /// In a lane things may begin within one another: where one ends, what has begun within it is over.
+    pub fn nested() -> Self {
+        Self { lanes: FxHashMap::default(), nests: true }
+    }
+
+    /// Something begins. Says how many before it will never be known to end.
+    pub fn begin(&mut self, lane: L, what: W, since: u64, with: B) -> usize {
+        if self.lanes.len() >= MAX {
+            self.lanes.clear();
+        }
+        let begin = Begin { what, since, with };
+        let Some(own) = self.lanes.get_mut(&lane) else {
+            self.lanes.insert(lane, Lane { newest: begin, around: Vec::new() });
+            return 0;
+        };
+        let outer = std::mem::replace(&mut own.newest, begin);
+        own.around.push(outer);
+        if self.nests && own.around.len() < DEPTH {
+            return 0;
+        }
+        let missed = own.around.len();
+        own.around.clear();
+        missed
+    }
+
+    /// It ends: what began, and how many within it were never seen to end. An end of something else shows, where one
+    /// follows the other, that what is under way ended unseen.
+    pub fn end(&mut self, lane: &L, what: &W) -> Option<(Begin<W, B>, usize)> {
+        let mut missed = 0;
+        if self.nests {
+            let own = self.lanes.get(lane)?;
+            let all = own.around.iter().chain([&own.newest]);
+            missed = all.rev().position(|begin| begin.what == *what)?;
+            (0..missed).for_each(|_| drop(self.take(lane)));
+        }
+        self.take(lane).filter(|begin| begin.what == *what).map(|begin| (begin, missed))
+    }
+
+    /// Takes out what began last in a lane, whatever it is.
+    pub fn take(&mut self, lane: &L) -> Option<Begin<W, B>> {
+        let own = self.lanes.get_mut(lane)?;
+        match own.around.pop() {
+            Some(outer) => Some(std::mem::replace(&mut own.newest, outer)),
+            None => self.lanes.remove(lane).map(|own| own.newest),
+        }
+    }
+
+    /// What something that begins now in a lane is within.
+    pub fn around(&self, lane: &L) -> Option<&Begin<W, B>> {
+        self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
+    }
+
+    /// What began last in a lane.
+    pub fn newest(&mut self, lane: &L) -> Option<&mut Begin<W, B>> {
+        self.lanes.get_mut(lane).map(|own| &mut own.newest)
+    }
+
+    /// All that is under way.
+    pub fn iter(&self) -> impl Iterator<Item = (&L, &Begin<W, B>)> {
+        self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
+    }
+
+    /// Lanes in which something is under way.
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Records were lost: what has ended meanwhile is not known.
+    pub fn forget(&mut self) {
+        self.lanes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_follows_the_other() {
+        let mut begun = Begun::one_by_one();
+        assert_eq!((begun.begin(1, 'a', 10, ()), begun.begin(2, 'b', 11, ()), begun.begin(1, 'c', 12, ())), (0, 0, 1));
+        assert_eq!(begun.end(&2, &'b').map(|(begin, missed)| (begin.took(15), missed)), Some((4, 0)));
+        // The end of what was replaced pairs with nothing, and shows that nothing is under way.
+        assert!(begun.end(&1, &'a').is_none() && begun.end(&1, &'c').is_none() && begun.is_empty());
+        for lane in 0..MAX as u64 + 5 {
+            begun.begin(lane, 'a', 0, ());
+        }
+        assert!(begun.len() <= MAX);
+        begun.forget();
+        assert!(begun.is_empty());
+    }
+
+    #[test]
+    fn one_is_within_the_other() {
+        let mut begun = Begun::nested();
+        "abc".chars().zip(1..).for_each(|(what, time)| assert_eq!(begun.begin(0, what, time, ()), 0));
+        assert_eq!(begun.around(&0).map(|begin| begin.what), Some('c'));
+        assert!(begun.end(&0, &'x').is_none());
+        assert_eq!(begun.end(&0, &'b').map(|(begin, missed)| (begin.took(9), missed)), Some((7, 1)));
+        assert!(begun.end(&0, &'c').is_none());
+        assert_eq!(begun.iter().map(|(_, begin)| begin.what).collect::<Vec<_>>(), ['a']);
+        // So deep is nothing: it begins anew.
+        let missed: Vec<usize> = (0..DEPTH as u64).map(|time| begun.begin(0, 'd', time, ())).collect();
+        assert_eq!((missed.iter().sum::<usize>(), begun.iter().count()), (DEPTH, 1));
+    }
+}

@@ -182,17 +182,27 @@ impl HostReader {
             cpus().filter_map(|cpu| Some((cpu, number(cpu, "thermal_throttle/core_throttle_count")?))).collect();
     }
 
-    /// Finds the threads that run softirqs when there are many: children of kthreadd (process 2).
+    /// Finds the threads that run softirqs when there are many: children of kthreadd (process 2). They are as old as
+    /// the machine, so that they are found before thousands of processes are looked at.
     fn find_ksoftirqd(&mut self) {
         self.ksoftirqd_files.clear();
-        for pid in procfs::processes() {
+        if procfs::comm(2, 2).is_none_or(|name| name != b"kthreadd") {
+            return;
+        }
+        let mut wanted = self.cpus.topology().online.clone();
+        for pid in procfs::processes_as_listed() {
             let Some(comm) = procfs::comm(pid, pid) else { continue };
             let cpu = comm.strip_prefix(b"ksoftirqd/").and_then(|n| std::str::from_utf8(n).ok()?.parse().ok());
             if let Some(cpu) = cpu.filter(|_| procfs::parent(pid) == Some(2)) {
                 let path = self.roots.proc.join(format!("{pid}/schedstat"));
                 self.ksoftirqd_files.push((cpu, ProcFile::new(path, 64)));
+                wanted.retain(|online| *online != cpu);
+                if wanted.is_empty() {
+                    break;
+                }
             }
         }
+        self.ksoftirqd_files.sort_by_key(|(cpu, _)| *cpu);
     }
 
     /// The first number of /proc/PID/schedstat is the time on a CPU in nanoseconds
@@ -292,6 +302,8 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -312,6 +324,29 @@ mod tests {
         }
         assert!(view.vectors.iter().any(|v| &**v == "TIMER"));
         assert!(view.notes.is_empty(), "{:?}", view.notes);
+    }
+
+    /// The threads that run softirqs are found without a look at the processes that came after them.
+    #[test]
+    fn softirq_threads_are_found_among_the_oldest() {
+        let mut reader = HostReader::new(Roots::default());
+        let online = reader.cpus.topology().online.clone();
+        let (Some(before), Some(b"kthreadd")) = (procfs::own_reads(), procfs::comm(2, 2).as_deref()) else {
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED softirq_threads_are_found_among_the_oldest: no threads of the kernel are seen here"
+            );
+            return;
+        };
+        reader.find_ksoftirqd();
+        let reads = procfs::own_reads().expect("reads") - before;
+        let found: Vec<u32> = reader.ksoftirqd_files.iter().map(|(cpu, _)| *cpu).collect();
+        assert!(online.iter().all(|cpu| found.contains(cpu)), "{found:?} {online:?}");
+        let path = |(_, file): &(u32, ProcFile)| file.path().to_string_lossy().into_owned();
+        let pid = |path: String| path.split('/').nth(2).and_then(|pid| pid.parse::<i32>().ok());
+        let last = reader.ksoftirqd_files.iter().filter_map(|file| pid(path(file))).max().expect("one");
+        let older = procfs::processes().into_iter().filter(|pid| *pid <= last).count();
+        assert!(reads <= older + 12 * found.len() + 10, "{reads} reads, {older} are as old");
     }
 
     #[test]

@@ -3,8 +3,11 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 /// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,29 +73,52 @@ pub fn parse_maps_line(line: &[u8]) -> Option<Mapping> {
 
 /// The name of one thread, raw bytes as the kernel holds them.
 pub fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
-    let mut name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
-    if name.last() == Some(&b'\n') {
-        name.pop();
-    }
-    Some(name)
+    name(CWD, &format!("/proc/{pid}/task/{tid}/comm"), &mut [0; MAX_COMM]).map(<[u8]>::to_vec)
 }
 
-/// The names of all processes, then of their other threads, as many as are read until a time is over.
-pub fn comms(patience: Duration) -> Vec<(i32, Vec<u8>)> {
+/// No file that names a thread is longer.
+const MAX_COMM: usize = 256;
+
+/// A thread's name from its file, by one read.
+fn name<'a>(at: impl AsFd, path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let file = openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let len = rustix::io::read(&file, &mut *buffer).ok()?;
+    let name = buffer.get(..len)?;
+    Some(name.strip_suffix(b"\n").unwrap_or(name))
+}
+
+/// Tells the names of all processes, then of their other threads, as many as are read until a time is over. Of
+/// thousands that sleep each costs next to nothing: a name is one file read once, and only who has more than one
+/// thread is asked for the others.
+pub fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
     let until = Instant::now() + patience;
-    let processes = processes();
-    let leaders = processes.iter().map(|pid| (*pid, *pid));
-    let others = |pid: &i32| {
-        let pid = *pid;
-        threads(pid).into_iter().filter(move |tid| *tid != pid).map(move |tid| (pid, tid))
-    };
-    let all = leaders.chain(processes.iter().flat_map(others));
-    all.take_while(|_| Instant::now() < until).filter_map(|(pid, tid)| Some((tid, comm(pid, tid)?))).collect()
+    let Ok(proc) = directory("/proc") else { return };
+    let buffer = &mut [0; MAX_COMM];
+    let mut several = Vec::new();
+    for pid in processes() {
+        if Instant::now() > until {
+            return;
+        }
+        if let Some(name) = name(&proc, &format!("{pid}/comm"), buffer) {
+            tell(pid, name);
+        }
+        // Links of the directory: two, and one for each thread (proc_task_getattr in fs/proc/base.c).
+        let tasks = statat(&proc, format!("{pid}/task"), AtFlags::empty());
+        several.extend(tasks.is_ok_and(|tasks| tasks.st_nlink != 3).then_some(pid));
+    }
+    let others = several.iter().flat_map(|pid| threads(*pid).into_iter().map(|tid| (*pid, tid)));
+    for (pid, tid) in others.filter(|(pid, tid)| tid != pid).take_while(|_| Instant::now() < until) {
+        if let Some(name) = name(&proc, &format!("{pid}/task/{tid}/comm"), buffer) {
+            tell(tid, name);
+        }
+    }
 }
 
 /// The threads of a process, in order of tid.
 pub fn threads(pid: i32) -> Vec<i32> {
-    numbers(&format!("/proc/{pid}/task"))
+    let mut found: Vec<i32> = numbers(&format!("/proc/{pid}/task")).collect();
+    found.sort_unstable();
+    found
 }
 
 /// Whether a thread still runs: it is there, and no zombie that waits to be asked for its status.
@@ -104,14 +130,18 @@ pub fn is_running(tid: i32) -> bool {
 
 /// All processes, in order of pid.
 pub fn processes() -> Vec<i32> {
+    let mut found: Vec<i32> = processes_as_listed().collect();
+    found.sort_unstable();
+    found
+}
+
+/// The same as they are listed, which is in order of pid, too, by and by.
+pub fn processes_as_listed() -> impl Iterator<Item = i32> {
     numbers("/proc")
 }
 
-fn numbers(dir: &str) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut found: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
-    found.sort_unstable();
-    found
+fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
+    fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
 /// What /proc/PID/status says (proc_pid_status(5)).
@@ -188,6 +218,13 @@ pub fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
 /// The loaded modules, a line each; empty where the kernel has none.
 pub fn modules() -> String {
     fs::read_to_string("/proc/modules").unwrap_or_default()
+}
+
+/// How often this thread has read anything; `None` where the kernel does not count it.
+#[cfg(test)]
+pub fn own_reads() -> Option<usize> {
+    let text = fs::read_to_string("/proc/thread-self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
 }
 
 /// A number from a `Key:\tvalue` line of /proc/PID/status, in the given radix.
@@ -297,6 +334,8 @@ pub fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -329,6 +368,46 @@ mod tests {
         child.wait().expect("wait");
         assert_eq!(user_id("root"), Some(0));
         assert_eq!(user_id("no such user"), None);
+    }
+
+    /// Thousands of processes that sleep are no reason to start late.
+    #[test]
+    fn a_name_of_what_runs_is_read_once_and_nothing_else() {
+        let all_there = std::sync::Arc::new(std::sync::Barrier::new(4));
+        let threads = [(); 3].map(|()| {
+            let there = all_there.clone();
+            let wait = move || {
+                there.wait();
+                std::thread::park();
+            };
+            std::thread::Builder::new().name("a named one".into()).spawn(wait).expect("thread")
+        });
+        all_there.wait();
+        let Some(before) = own_reads() else {
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED a_name_of_what_runs_is_read_once_and_nothing_else: reads are not counted here"
+            );
+            return;
+        };
+        let mut told = Vec::new();
+        comms(Duration::from_secs(60), |tid, name| told.push((tid, name.to_vec())));
+        let reads = own_reads().expect("reads") - before;
+        // Reading how many there were takes some itself.
+        assert!((told.len()..told.len() + 10).contains(&reads), "{reads} reads for {} names", told.len());
+        assert_eq!(told.iter().filter(|(_, name)| name == b"a named one").count(), 3);
+        let own = std::process::id() as i32;
+        let name = comm(own, own).expect("name");
+        assert!(told.contains(&(own, name)) && told.iter().any(|(pid, _)| *pid == 1));
+        let leaders = told.iter().take_while(|(tid, _)| tgid(*tid).is_none_or(|pid| pid == *tid)).count();
+        assert!(leaders >= processes().len() - 10, "processes come first: {leaders}");
+        threads.into_iter().for_each(|thread| {
+            thread.thread().unpark();
+            thread.join().expect("ended");
+        });
+        told.clear();
+        comms(Duration::ZERO, |tid, name| told.push((tid, name.to_vec())));
+        assert!(told.is_empty());
     }
 
     #[test]

@@ -86,10 +86,10 @@ impl Session {
     /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
     pub fn learn_running(&mut self) {
         const PATIENCE: Duration = Duration::from_millis(100);
-        for (tid, name) in procfs::comms(PATIENCE) {
-            let name = self.intern(&name);
+        procfs::comms(PATIENCE, |tid, name| {
+            let name = self.intern(name);
             self.told.insert(tid, name);
-        }
+        });
     }
 
     /// A record says how a thread was called at its time, which is believed of those that nothing else told of.

@@ -549,3 +549,16 @@ fn threads_that_ended_unmet_keep_their_names() {
     assert_eq!(s.told.get(&own).cloned(), s.comm_of(own));
     assert!(s.told.contains_key(&1));
 }
+
+/// What sleeps costs a name: its mappings are read when it is first met.
+#[test]
+fn mappings_are_read_of_those_who_are_met_only() {
+    let mut s = Session::new(Origin::Live);
+    s.learn_running();
+    assert!(s.told.len() > 1 && s.here().spaces.is_empty(), "{}", s.here().spaces.len());
+    let own = std::process::id() as i32;
+    s.task(own, own);
+    assert_eq!(s.here().spaces.keys().copied().collect::<Vec<i32>>(), [own]);
+    let here = mappings_are_read_of_those_who_are_met_only as fn() as usize as u64;
+    assert_ne!(dso(&s, own, here), "[unknown]");
+}

@@ -83,19 +83,10 @@ pub fn build_id(file: &Elf<'_>) -> Option<BuildId> {
 /// `segments` are those of the program, when this is its debug file.
 pub fn functions(bytes: &Bytes, kind: Kind, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
-    let names = file.section_by_name(kind.names()).and_then(|s| s.file_range()).map_or(0, |(at, _)| at as usize);
-    let raw = raw_functions(&file, kind, &|addr| segments.to_offset(addr), purse)?;
-    if raw.iter().all(|s| within(bytes, names, s.name)) {
-        return Ok(SymbolTable::build_in(raw, bytes, names));
-    }
-    SymbolTable::charge_names(&raw, kind.names(), purse)?;
-    Ok(SymbolTable::build(raw))
-}
-
-/// Whether a name lies where a table can point to it.
-fn within(bytes: &[u8], base: usize, name: &[u8]) -> bool {
-    let at = (name.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize).wrapping_sub(base);
-    at < bytes.len() && u32::try_from(at).is_ok()
+    let symbols = Symbols::of(&file, bytes, kind);
+    let list = symbols.functions(&|addr| segments.to_offset(addr), purse)?;
+    purse.give_back((list.len() * size_of::<(u64, u32)>()) as u64);
+    Ok(SymbolTable::build_in(list, |i| symbols.raw(i), bytes, symbols.names_at))
 }
 
 /// Which of a file's symbol tables.
@@ -117,51 +108,98 @@ impl Kind {
     }
 }
 
-/// Table and names are read as two whole sections: going through a library one symbol at a time is
+/// A symbol table and its names, read as two whole sections: going through a library one symbol at a time is
 /// much slower, and looks for the end of a name wherever that is.
-fn raw_functions<'d>(
-    file: &Elf<'d>,
+struct Symbols<'d> {
     kind: Kind,
-    to_offset: &dyn Fn(u64) -> Option<u64>,
-    purse: &mut Purse,
-) -> Result<Vec<Raw<'d>>, Refused> {
-    let data = |name: &str| file.section_by_name(name).and_then(|s| s.data().ok()).unwrap_or_default();
-    let (symbols, names) = (data(kind.section()), data(kind.names()));
-    // Symbols that are no functions take nothing but time.
-    let passed = symbols.len() as u64 / SYMBOLS_FOR_ONE;
-    purse.take(kind.section(), passed)?;
-    purse.give_back(passed);
-    let order = Order { big: !file.is_little_endian() };
-    let usual = file.is_64() && !order.big;
-    let text: Vec<bool> = std::iter::once(false)
-        .chain(file.sections().map(|s| s.name_bytes().is_ok_and(|n| memchr::memmem::find(n, b"text").is_some())))
-        .collect();
-    // Bit 0 of an ARM function's address says that it is Thumb code.
-    let thumb = u64::from(file.architecture() == object::Architecture::Arm);
-    let one = |sym: Sym| {
-        let code = match sym.info & 15 {
+    entries: &'d [u8],
+    names: &'d [u8],
+    /// Where the names are in the file.
+    names_at: usize,
+    wide: bool,
+    order: Order,
+    /// The sections that hold code, by number; none where labels are not looked at.
+    text: Vec<bool>,
+    /// Bit 0 of an ARM function's address says that it is Thumb code.
+    thumb: u64,
+}
+
+impl<'d> Symbols<'d> {
+    fn of(file: &Elf<'d>, bytes: &'d [u8], kind: Kind) -> Self {
+        let place = |name: &str| file.section_by_name(name).and_then(|s| s.file_range());
+        let part = |(at, len): (u64, u64)| {
+            let at = usize::try_from(at).ok()?;
+            Some((at, bytes.get(at..at.checked_add(usize::try_from(len).ok()?)?)?))
+        };
+        let (names_at, names) = place(kind.names()).and_then(part).unwrap_or_default();
+        let entries = place(kind.section()).and_then(part).map(|(_, entries)| entries).unwrap_or_default();
+        let order = Order { big: !file.is_little_endian() };
+        let is_text = |name: &[u8]| memchr::memmem::find(name, b"text").is_some();
+        let sections = file.sections().map(|s| s.name_bytes().is_ok_and(is_text));
+        let text =
+            if file.is_64() && !order.big { std::iter::once(false).chain(sections).collect() } else { Vec::new() };
+        let thumb = u64::from(file.architecture() == object::Architecture::Arm);
+        Self { kind, entries, names, names_at, wide: file.is_64(), order, text, thumb }
+    }
+
+    fn len(&self) -> u32 {
+        let size = if self.wide { 24 } else { 16 };
+        u32::try_from(self.entries.len() / size).unwrap_or(u32::MAX)
+    }
+
+    fn get(&self, i: u32) -> Option<Sym> {
+        let i = i as usize;
+        if self.wide {
+            self.entries.as_chunks().0.get(i).map(|raw| Sym::wide(raw, self.order))
+        } else {
+            self.entries.as_chunks().0.get(i).map(|raw| Sym::narrow(raw, self.order))
+        }
+    }
+
+    /// Whether it is a function with a name. What the name is, is not looked at: names are megabytes of pages.
+    fn is_function(&self, sym: &Sym) -> bool {
+        let is_code = match sym.info & 15 {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
-            STT_NOTYPE => usual && text.get(usize::from(sym.section)).copied().unwrap_or(false),
+            STT_NOTYPE => self.text.get(usize::from(sym.section)).copied().unwrap_or(false),
             _ => false,
         };
-        let name = names.get(sym.name as usize..).filter(|_| code)?;
-        let name = &name[..name.len().min(MAX_NAME)];
+        is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
+    }
+
+    fn functions(&self, to_offset: &dyn Fn(u64) -> Option<u64>, purse: &mut Purse) -> Result<Vec<(u64, u32)>, Refused> {
+        // Symbols that are no functions take nothing but time.
+        let passed = self.entries.len() as u64 / SYMBOLS_FOR_ONE;
+        purse.take(self.kind.section(), passed)?;
+        purse.give_back(passed);
+        let all = || {
+            (0..self.len()).filter_map(|i| {
+                let sym = self.get(i).filter(|sym| self.is_function(sym))?;
+                Some((to_offset(sym.value & !self.thumb)?, i))
+            })
+        };
+        // Counted first: a list that grows is held twice while it is moved.
+        let count = all().count();
+        purse.take(self.kind.section(), (count * (SymbolTable::ENTRY + size_of::<(u64, u32)>())) as u64)?;
+        let mut list = Vec::with_capacity(count);
+        list.extend(all());
+        Ok(list)
+    }
+
+    /// One of them, at its address as linked.
+    fn raw(&self, i: u32) -> Raw<'d> {
+        let sym = self.get(i).unwrap_or_default();
+        let name = self.names.get(sym.name as usize..).unwrap_or_default();
         let binding = match sym.info >> 4 {
             STB_WEAK => Binding::Weak,
             STB_LOCAL => Binding::Local,
             _ => Binding::Global,
         };
-        name.first().filter(|first| **first != 0)?;
-        Some(Raw { start: to_offset(sym.value & !thumb)?, size: sym.size, name, binding })
-    };
-    if file.is_64() {
-        gather(kind, symbols.as_chunks().0.iter().filter_map(|sym| one(Sym::wide(sym, order))), purse)
-    } else {
-        gather(kind, symbols.as_chunks().0.iter().filter_map(|sym| one(Sym::narrow(sym, order))), purse)
+        Raw { start: sym.value & !self.thumb, size: sym.size, name: &name[..name.len().min(MAX_NAME)], binding }
     }
 }
 
 /// An entry of a symbol table.
+#[derive(Default)]
 struct Sym {
     name: u32,
     info: u8,
@@ -210,28 +248,14 @@ impl Order {
     }
 }
 
-/// Functions in a list, charged as they come with what their table takes and with what they take meanwhile.
-fn gather<'d>(kind: Kind, from: impl Iterator<Item = Raw<'d>>, purse: &mut Purse) -> Result<Vec<Raw<'d>>, Refused> {
-    let mut out = Vec::new();
-    let mut meanwhile = 0;
-    for raw in from {
-        if out.len() == out.capacity() {
-            let more = (out.len() / 2).max(1024);
-            let (kept, passing) = (more * SymbolTable::ENTRY, more * size_of::<Raw<'_>>());
-            purse.take(kind.section(), (kept + passing) as u64)?;
-            meanwhile += passing as u64;
-            out.reserve_exact(more);
-        }
-        out.push(raw);
-    }
-    purse.give_back(meanwhile);
-    Ok(out)
-}
-
 /// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
 pub fn kernel(bytes: &Bytes, purse: &mut Purse) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
-    let raw = raw_functions(&file, Kind::All, &Some, purse)?;
+    let symbols = Symbols::of(&file, bytes, Kind::All);
+    let list = symbols.functions(&Some, purse)?;
+    let passing = (list.len() * (size_of::<(u64, u32)>() + size_of::<Raw<'_>>())) as u64;
+    purse.take(Kind::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
+    let raw: Vec<Raw<'_>> = list.into_iter().map(|(_, i)| symbols.raw(i)).collect();
     if raw.is_empty() {
         return Err(ElfError::NoSymbols);
     }
@@ -241,7 +265,9 @@ pub fn kernel(bytes: &Bytes, purse: &mut Purse) -> Result<(SymbolTable, Option<u
     let text =
         start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
     SymbolTable::charge_names(&raw, Kind::All.names(), purse)?;
-    Ok((SymbolTable::build(raw), text, build_id(&file)))
+    let table = SymbolTable::build(raw);
+    purse.give_back(passing);
+    Ok((table, text, build_id(&file)))
 }
 
 /// Of more segments than this no program is made, and of so many sections and segments no file that is run.

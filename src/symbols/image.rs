@@ -152,8 +152,17 @@ impl Image {
 
     /// Whether one of its files was read in part.
     pub fn is_cut(&self) -> bool {
+        self.files().any(Bytes::is_cut)
+    }
+
+    /// Drops what was read of its files from memory; it is read again when it is needed.
+    pub fn rest(&self) {
+        self.files().for_each(Bytes::rest);
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Bytes> {
         let others = self.debug.iter().map(|(bytes, _)| bytes).chain(&self.shared);
-        others.chain([&self.bytes]).any(Bytes::is_cut)
+        others.chain([&self.bytes])
     }
 
     /// The file that DWARF is in: the debug file where it has some, else the file itself.

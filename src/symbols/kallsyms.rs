@@ -94,7 +94,12 @@ impl Default for Reader {
 impl Reader {
     fn text(&mut self, text: &[u8]) {
         let known = &mut self.known;
-        for (address, kind, name) in text.split(|b| *b == b'\n').filter_map(parse_line) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let line = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or_default();
+            let Some((address, kind, name)) = parse_line(line) else { continue };
             known.restricted &= address == 0;
             known.lines += 1;
             match name {
@@ -124,14 +129,21 @@ impl Reader {
 /// `ffffffff81000000 T _text` and for modules a tab and `[name]`, which perf shows as the DSO.
 fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
     // An address is written with all its digits, of 32 or 64 bits.
-    let space = memchr::memchr(b' ', line).filter(|digits| (8..=16).contains(digits))?;
+    let space = line.iter().take(17).position(|byte| *byte == b' ').filter(|digits| *digits >= 8)?;
     let mut address = 0u64;
     for digit in &line[..space] {
-        address = address << 4 | u64::from((*digit as char).to_digit(16)?);
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return None,
+        };
+        address = address << 4 | u64::from(digit);
     }
     let kind = *line.get(space + 1)?;
     let name = line.get(space + 3..)?;
-    let name = &name[..memchr::memchr(b'\t', name).unwrap_or(name.len())];
+    let of_module = if name.last() == Some(&b']') { memchr::memchr(b'\t', name) } else { None };
+    let name = &name[..of_module.unwrap_or(name.len())];
     (!name.is_empty()).then_some((address, kind, name))
 }
 
@@ -161,6 +173,8 @@ fn parse_modules(text: &str) -> Vec<Module> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -170,6 +184,40 @@ mod tests {
         assert_eq!((k.text, k.end, k.restricted), (Some(0xffffffff81000000), Some(0xffffffff81000100), false));
         assert_eq!(k.table.find(0xffffffff81000090).map(|s| s.name), Some(&b"do_it"[..]));
         assert_eq!(k.table.find(0xffffffffc0000010).map(|s| s.name), Some(&b"estimation_timer"[..]));
+    }
+
+    /// Every symbol of the kernel that runs here, against its text read the plain way; and what the table holds.
+    #[test]
+    fn this_kernels_symbols_are_all_there_and_small() {
+        let text = std::fs::read_to_string("/proc/kallsyms").expect("symbols");
+        let known = Kallsyms::read_text(text.as_bytes()).expect("symbols");
+        if known.restricted {
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED this_kernels_symbols_are_all_there_and_small: addresses are hidden"
+            );
+            return;
+        }
+        // Of those at one address the last.
+        let mut plain = std::collections::BTreeMap::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (address, kind, name) = (words.next().expect("address"), words.next().expect("kind"), words.next());
+            if "tTwWdDbB".contains(kind) {
+                plain.insert(u64::from_str_radix(address, 16).expect("address"), name.expect("name").as_bytes());
+            }
+        }
+        assert!(plain.len() > 1000 && known.table.len() == plain.len(), "{} {}", plain.len(), known.table.len());
+        let ends = plain.keys().skip(1).map(|end| Some(*end)).chain([None]);
+        for ((start, name), end) in plain.iter().zip(ends) {
+            for at in [*start, end.map_or(start + 1, |end| end - 1)] {
+                let found = known.table.find(at).map(|s| (s.start, s.name));
+                assert_eq!(found, Some((*start, *name)), "{at:x}");
+            }
+        }
+        let names: usize = plain.values().map(|name| name.len() + 1).sum();
+        let (held, most) = (known.table.memory(), 9 * plain.len() + names * 101 / 100 + (1 << 16));
+        assert!(held < most, "{held} bytes for {} functions whose names have {names}", plain.len());
     }
 
     #[test]

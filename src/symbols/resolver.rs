@@ -418,6 +418,8 @@ impl Resolver {
         let key = image.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, image.user));
         self.identified.extend(image.build_id.filter(|_| dso.build_id.is_none()).map(|id| (dso.id, id)));
         let functions = image.functions(&mut purse);
+        // Of a large file all symbols were looked at; of the names few will be.
+        image.rest();
         let whole = functions.as_ref().is_ok_and(|functions| functions.whole);
         if image.is_cut() {
             let words = "it was read in part: files that other users can change have a share of the memory (--memory)";

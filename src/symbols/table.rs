@@ -1,10 +1,15 @@
 //! A sorted table of functions, built by perf's rules for duplicates and missing sizes, so that
 //! our rows are perf's rows.
 
+mod names;
+mod starts;
+
 use std::cmp::Ordering;
 
 use super::bytes::Bytes;
 use crate::perfdata::unpack::{Purse, Refused};
+use names::{Names, cut};
+use starts::Starts;
 
 /// A longer name is cut.
 pub const MAX_NAME: usize = 16 << 10;
@@ -24,8 +29,7 @@ pub struct Raw<'a> {
 
 impl<'a> Raw<'a> {
     fn name(&self) -> &'a [u8] {
-        let name = &self.name[..self.name.len().min(MAX_NAME)];
-        &name[..memchr::memchr(0, name).unwrap_or(name.len())]
+        cut(self.name)
     }
 }
 
@@ -44,52 +48,14 @@ pub struct Symbol<'a> {
     pub name: &'a [u8],
 }
 
-/// Functions in address order. Compact: 20 bytes each, and names in one block or in the file itself.
+/// Functions in address order. Compact: eight bytes each where none has a size, else twelve, and their names.
 #[derive(Debug, Default)]
 pub struct SymbolTable {
-    starts: Vec<u64>,
-    ends: Vec<u64>,
+    starts: Starts,
+    /// None where none was told. One of 0 ends where the next one begins.
+    sizes: Vec<u32>,
     names_at: Vec<u32>,
     names: Names,
-}
-
-/// Where names are: each ends with a zero byte.
-#[derive(Debug)]
-enum Names {
-    Own(Vec<u8>),
-    /// In a file, from a place on.
-    In(Bytes, usize),
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self::Own(Vec::new())
-    }
-}
-
-impl Names {
-    fn all(&self) -> &[u8] {
-        match self {
-            Self::Own(bytes) => bytes,
-            Self::In(bytes, base) => bytes.get(*base..).unwrap_or_default(),
-        }
-    }
-
-    /// Where a name is to be found; one of its own is added.
-    fn place(&mut self, name: &[u8]) -> u32 {
-        match self {
-            Self::Own(bytes) => {
-                let at = bytes.len() as u32;
-                let name = &name[..name.len().min(MAX_NAME)];
-                bytes.extend_from_slice(&name[..memchr::memchr(0, name).unwrap_or(name.len())]);
-                bytes.push(0);
-                at
-            }
-            Self::In(bytes, base) => {
-                (name.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize).wrapping_sub(*base) as u32
-            }
-        }
-    }
 }
 
 /// How far back a covering function is searched when the nearest one ends before the address.
@@ -103,8 +69,18 @@ pub struct Builder {
     last: Option<(u64, Binding, Vec<u8>)>,
     /// Of symbols at one address the last is kept, instead of the best.
     last_wins: bool,
-    /// Symbols that came out of order.
-    strays: Vec<(u64, u64, Binding, Vec<u8>)>,
+    /// Symbols that came out of order, and their names.
+    strays: Vec<Stray>,
+    stray_names: Names,
+}
+
+/// A symbol whose name is elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Stray {
+    start: u64,
+    size: u64,
+    name: u32,
+    binding: Binding,
 }
 
 impl Builder {
@@ -116,78 +92,85 @@ impl Builder {
 
     pub fn push(&mut self, raw: Raw<'_>) {
         match self.table.starts.last() {
-            Some(last) if raw.start < *last => {
-                return self.strays.push((raw.start, raw.size, raw.binding, raw.name().to_vec()));
+            Some(last) if raw.start < last => {
+                let Raw { start, size, binding, .. } = raw;
+                let name = self.stray_names.place(raw.name);
+                return self.strays.push(Stray { start, size, name, binding });
             }
-            Some(last) if raw.start == *last => {
+            Some(last) if raw.start == last => {
                 let replaces = self.last_wins
                     || self.last.as_ref().is_some_and(|(size, binding, name)| {
                         better(&Raw { start: raw.start, size: *size, name, binding: *binding }, &raw).is_gt()
                     });
-                if replaces {
-                    let at = self.table.names_at.pop().unwrap_or(0);
-                    if let Names::Own(names) = &mut self.table.names {
-                        names.truncate(at as usize);
-                    }
-                    self.table.starts.pop();
-                    self.table.ends.pop();
-                } else {
+                if !replaces {
                     return;
                 }
+                self.table.take_back();
             }
             _ => {}
         }
-        let (size, binding) = (raw.size, raw.binding);
-        match &mut self.last {
-            Some((s, b, name)) => {
-                (*s, *b) = (size, binding);
-                name.clear();
-                name.extend_from_slice(raw.name());
-            }
-            None => self.last = Some((size, binding, raw.name().to_vec())),
+        if !self.last_wins {
+            let (size, binding, name) = self.last.get_or_insert((0, Binding::Local, Vec::new()));
+            (*size, *binding) = (raw.size, raw.binding);
+            name.clear();
+            name.extend_from_slice(raw.name());
         }
         self.table.append(&raw);
     }
 
-    pub fn finish(self) -> SymbolTable {
-        let Self { mut table, strays, .. } = self;
-        if !strays.is_empty() {
-            let sizes = std::mem::take(&mut table.ends);
-            let size = |i: usize| sizes[i];
-            let sorted = (0..table.len()).map(|i| {
-                let s = table.symbol(i, 0);
-                Raw { start: s.start, size: size(i), name: s.name, binding: Binding::Global }
-            });
-            let strays = strays.iter().map(|(start, size, binding, name)| Raw {
-                start: *start,
-                size: *size,
-                name,
-                binding: *binding,
-            });
-            return SymbolTable::build(sorted.chain(strays).collect());
-        }
-        let n = table.len();
-        for i in 0..n {
-            table.ends[i] = match (table.ends[i], table.starts.get(i + 1)) {
-                (0, Some(next)) => *next,
-                // perf gives the last one the rest of its page and the next page.
-                (0, None) => (table.starts[i] | 0xfff).saturating_add(1 + 0x1000),
-                (size, _) => table.starts[i].saturating_add(size),
-            };
-        }
-        table.starts.shrink_to_fit();
-        table.ends.shrink_to_fit();
-        table.names_at.shrink_to_fit();
-        if let Names::Own(names) = &mut table.names {
-            names.shrink_to_fit();
-        }
+    pub fn finish(mut self) -> SymbolTable {
+        let mut table = if self.strays.is_empty() { std::mem::take(&mut self.table) } else { self.merged() };
+        table.shrink();
         table
+    }
+
+    /// What came in order and what did not.
+    fn merged(mut self) -> SymbolTable {
+        // Stable, so that of two equally good ones the first that came comes first.
+        self.strays.sort_by_key(|stray| stray.start);
+        let strays = std::mem::take(&mut self.strays);
+        let mut all = SymbolTable { names: std::mem::take(&mut self.table.names), ..SymbolTable::default() };
+        let mut groups = strays.chunk_by(|a, b| a.start == b.start).peekable();
+        for i in 0..=self.table.len() {
+            let start = self.table.starts.get(i);
+            while let Some(group) = groups.next_if(|group| start.is_none_or(|start| group[0].start < start)) {
+                self.choose(&mut all, None, group);
+            }
+            let Some(start) = start else { break };
+            let same = groups.next_if(|group| group[0].start == start).unwrap_or_default();
+            self.choose(&mut all, Some(i), same);
+        }
+        all
+    }
+
+    /// Adds one of those at an address: one of the table's, and others after it.
+    fn choose(&self, all: &mut SymbolTable, in_order: Option<usize>, strays: &[Stray]) {
+        let stray =
+            |s: &Stray| Raw { start: s.start, size: s.size, name: self.stray_names.get(s.name), binding: s.binding };
+        let best = match (in_order, self.last_wins) {
+            (_, true) => strays.last().map(stray),
+            (None, false) => strays.iter().map(stray).min_by(better),
+            (Some(i), false) => {
+                let (start, size) = (self.table.starts.get(i).unwrap_or(0), self.table.size(i).into());
+                let name = all.names.get(self.table.names_at[i]);
+                let own = Raw { start, size, name, binding: Binding::Global };
+                strays.iter().map(stray).min_by(better).filter(|stray| better(stray, &own).is_lt())
+            }
+        };
+        match (best, in_order) {
+            (Some(raw), _) => all.append(&raw),
+            (None, Some(i)) => {
+                let start = self.table.starts.get(i).unwrap_or(0);
+                all.append_at(start, self.table.size(i), self.table.names_at[i]);
+            }
+            (None, None) => {}
+        }
     }
 }
 
 impl SymbolTable {
     /// Bytes that a function takes beside its name.
-    pub const ENTRY: usize = 20;
+    pub const ENTRY: usize = 12;
 
     /// Charges for names that are copied, as [`Self::build`] does.
     ///
@@ -197,43 +180,71 @@ impl SymbolTable {
         raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
 
-    pub fn build(raw: Vec<Raw<'_>>) -> Self {
-        Self::build_with(raw, Names::default())
+    pub fn build(mut raw: Vec<Raw<'_>>) -> Self {
+        // Stable, so that of two equally good ones the first in the file comes first.
+        raw.sort_by_key(|s| s.start);
+        Self::of_sorted(raw.len(), |i| raw[i], Names::default())
     }
 
     /// The same without copying the names: all of them lie in `file`, from `base` on and less than
-    /// 4 GiB behind it.
-    pub fn build_in(raw: Vec<Raw<'_>>, file: &Bytes, base: usize) -> Self {
-        Self::build_with(raw, Names::In(file.clone(), base))
+    /// 4 GiB behind it. `list` has each symbol's address, and by what `raw` knows it.
+    pub fn build_in<'a>(mut list: Vec<(u64, u32)>, raw: impl Fn(u32) -> Raw<'a>, file: &Bytes, base: usize) -> Self {
+        list.sort_unstable();
+        Self::of_sorted(list.len(), |i| Raw { start: list[i].0, ..raw(list[i].1) }, Names::In(file.clone(), base))
     }
 
-    fn build_with(mut raw: Vec<Raw<'_>>, names: Names) -> Self {
-        // Stable, so that of two equally good ones the first in the file comes first.
-        raw.sort_by_key(|s| s.start);
+    /// Of so many symbols in order of address, the best at each.
+    fn of_sorted<'a>(count: usize, raw: impl Fn(usize) -> Raw<'a>, names: Names) -> Self {
         let mut table = Self { names, ..Self::default() };
-        for same in raw.chunk_by(|a, b| a.start == b.start) {
-            let best = same.iter().min_by(|a, b| better(a, b));
-            best.into_iter().for_each(|raw| table.append(raw));
+        let mut best: Option<Raw<'_>> = None;
+        for next in (0..count).map(raw) {
+            best = match best {
+                Some(same) if same.start == next.start => Some(if better(&same, &next).is_gt() { next } else { same }),
+                before => {
+                    before.iter().for_each(|raw| table.append(raw));
+                    Some(next)
+                }
+            };
         }
-        Builder { table, ..Builder::default() }.finish()
+        best.iter().for_each(|raw| table.append(raw));
+        table.shrink();
+        table
     }
 
     fn append(&mut self, raw: &Raw<'_>) {
-        self.starts.push(raw.start);
-        // The size stands here until the next start is known.
-        self.ends.push(raw.size);
         let place = self.names.place(raw.name);
+        // No function is that long.
+        self.append_at(raw.start, u32::try_from(raw.size).unwrap_or(u32::MAX), place);
+    }
+
+    fn append_at(&mut self, start: u64, size: u32, place: u32) {
+        if !self.starts.push(start) {
+            return;
+        }
+        if size > 0 || !self.sizes.is_empty() {
+            self.sizes.resize(self.names_at.len(), 0);
+            self.sizes.push(size);
+        }
         self.names_at.push(place);
+    }
+
+    fn take_back(&mut self) {
+        self.starts.pop();
+        self.sizes.truncate(self.starts.len());
+        let place = self.names_at.pop();
+        place.into_iter().for_each(|place| self.names.take_back(place));
+    }
+
+    fn shrink(&mut self) {
+        self.starts.shrink();
+        self.sizes.shrink_to_fit();
+        self.names_at.shrink_to_fit();
+        self.names.shrink();
     }
 
     /// Bytes of memory that it holds of its own.
     pub fn memory(&self) -> usize {
-        let names = match &self.names {
-            Names::Own(names) => names.capacity(),
-            Names::In(Bytes::Own(unpacked), _) => unpacked.len(),
-            Names::In(..) => 0,
-        };
-        8 * (self.starts.capacity() + self.ends.capacity()) + 4 * self.names_at.capacity() + names
+        self.starts.memory() + 4 * (self.sizes.capacity() + self.names_at.capacity()) + self.names.memory()
     }
 
     pub fn len(&self) -> usize {
@@ -241,40 +252,47 @@ impl SymbolTable {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        self.len() == 0
     }
 
-    fn get(&self, i: usize) -> Symbol<'_> {
-        self.symbol(i, self.ends[i])
+    fn size(&self, i: usize) -> u32 {
+        self.sizes.get(i).copied().unwrap_or(0)
     }
 
-    fn symbol(&self, i: usize, end: u64) -> Symbol<'_> {
-        let rest = self.names.all().get(self.names_at[i] as usize..).unwrap_or_default();
-        let rest = &rest[..rest.len().min(MAX_NAME)];
-        let name = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
-        Symbol { start: self.starts[i], end, name }
+    fn get(&self, i: usize) -> Option<Symbol<'_>> {
+        let start = self.starts.get(i)?;
+        let end = match (self.size(i), self.starts.get(i + 1)) {
+            (0, Some(next)) => next,
+            // perf gives the last one the rest of its page and the next page.
+            (0, None) => (start | 0xfff).saturating_add(1 + 0x1000),
+            (size, _) => start.saturating_add(size.into()),
+        };
+        Some(Symbol { start, end, name: self.names.get(self.names_at[i]) })
     }
 
     /// The function that holds an address.
     pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
-        let after = self.starts.partition_point(|s| *s <= addr);
-        (after.saturating_sub(NESTING)..after).rev().find(|i| addr < self.ends[*i]).map(|i| self.get(i))
+        let after = self.starts.up_to(addr);
+        let mut before = (after.saturating_sub(NESTING)..after).rev().filter_map(|i| self.get(i));
+        before.find(|symbol| addr < symbol.end && !symbol.name.is_empty())
     }
 
     /// All functions, in address order.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
-        (0..self.len()).map(|i| self.get(i))
+        (0..self.len()).filter_map(|i| self.get(i))
     }
 }
 
-/// Which of two symbols at one address names it: sized before unsized, strong before weak, global
+/// Which of two symbols at one address names it: one with a name before one without, sized before unsized, strong before weak, global
 /// before local, fewer leading underscores, the longer name; then no obsolete `SyS_` alias.
 fn better(a: &Raw<'_>, b: &Raw<'_>) -> Ordering {
     let name = |s: &Raw<'_>| Raw { name: &s.name[..s.name.len().min(LONG)], ..*s }.name().len();
     let underscores = |s: &Raw<'_>| s.name.iter().take(LONG).take_while(|c| **c == b'_').count();
     let alias = |s: &Raw<'_>| s.name.starts_with(b"SyS") || s.name.starts_with(b"compat_SyS");
-    (a.size == 0)
-        .cmp(&(b.size == 0))
+    let is_empty = |s: &Raw<'_>| s.name.first().is_none_or(|first| *first == 0);
+    is_empty(a)
+        .cmp(&is_empty(b))
+        .then((a.size == 0).cmp(&(b.size == 0)))
         .then((a.binding == Binding::Weak).cmp(&(b.binding == Binding::Weak)))
         .then((b.binding == Binding::Global).cmp(&(a.binding == Binding::Global)))
         .then_with(|| underscores(a).cmp(&underscores(b)))

@@ -1,5 +1,7 @@
 //! Tables of a few functions.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn raw(start: u64, size: u64, name: &str, binding: Binding) -> Raw<'_> {
@@ -73,8 +75,8 @@ fn which_of_two_names_it() {
 fn what_a_table_holds() {
     let table = SymbolTable::build((0..100).map(|i| raw(0x1000 + 16 * i, 8, "abc", Binding::Global)).collect());
     assert_eq!((table.len(), table.is_empty(), table.iter().count()), (100, false, 100));
-    // Twenty bytes each, and names of four.
-    assert!((100 * 24..100 * 50).contains(&table.memory()), "{}", table.memory());
+    // Twelve bytes each, and names of four.
+    assert!((100 * 16..100 * 18).contains(&table.memory()), "{}", table.memory());
     assert!(SymbolTable::default().is_empty() && SymbolTable::default().memory() == 0);
     let one = table.iter().nth(7).expect("the eighth");
     assert_eq!((one.start, one.end, one.name), (0x1070, 0x1078, &b"abc"[..]));
@@ -103,4 +105,72 @@ fn copied_names_are_paid_for_to_the_byte() {
     let list = [raw(1, 0, "ab", Binding::Local), raw(2, 0, "cde", Binding::Local)];
     let fits = |bytes| SymbolTable::charge_names(&list, ".symtab", &mut Purse::new(bytes)).is_ok();
     assert_eq!((fits(6), fits(7)), (false, true));
+}
+
+/// The same by the plainest of means: all symbols in a list, the chosen one at each address.
+fn plain(list: &[(u64, u64, String)], last_wins: bool) -> Vec<(u64, u64, String)> {
+    let mut sorted = list.to_vec();
+    sorted.sort_by_key(|(start, ..)| *start);
+    let chosen: Vec<(u64, u64, String)> = sorted
+        .chunk_by(|a, b| a.0 == b.0)
+        .filter_map(|same| {
+            let raws = || same.iter().map(|(start, size, name)| raw(*start, *size, name, Binding::Global));
+            let one = if last_wins { raws().next_back() } else { raws().min_by(better) };
+            one.map(|raw| (raw.start, raw.size, String::from_utf8_lossy(raw.name).into_owned()))
+        })
+        .collect();
+    let next = |i: usize| chosen.get(i + 1).map(|next: &(u64, u64, String)| next.0);
+    let end = |i: usize, start: u64, size: u64| match (size, next(i)) {
+        (0, Some(next)) => next,
+        (0, None) => (start | 0xfff).saturating_add(0x1001),
+        (size, _) => start.saturating_add(size.min(u32::MAX.into())),
+    };
+    chosen.iter().enumerate().map(|(i, (start, size, name))| (*start, end(i, *start, *size), name.clone())).collect()
+}
+
+fn all(table: &SymbolTable) -> Vec<(u64, u64, String)> {
+    table.iter().map(|s| (s.start, s.end, String::from_utf8_lossy(s.name).into_owned())).collect()
+}
+
+proptest! {
+    #[test]
+    fn however_they_come_the_table_is_that_of_a_plain_list(
+        list in proptest::collection::vec(
+            (
+                prop_oneof![0..40u64, (1 << 33)..(1u64 << 33) + 9, u64::MAX - 5..=u64::MAX],
+                prop_oneof![Just(0), 0..20u64, Just(1 << 40)],
+                "[a-c_]{1,3}",
+            ),
+            0..60,
+        ),
+        without_sizes in any::<bool>(),
+    ) {
+        let size = |size: u64| if without_sizes { 0 } else { size };
+        let list: Vec<(u64, u64, String)> = list.into_iter().map(|(start, s, name)| (start, size(s), name)).collect();
+        let raws = || list.iter().map(|(start, size, name)| raw(*start, *size, name, Binding::Global));
+        let built = |mut builder: Builder| {
+            raws().for_each(|raw| builder.push(raw));
+            builder.finish()
+        };
+        prop_assert_eq!(all(&built(Builder::last_wins())), plain(&list, true));
+        prop_assert_eq!(all(&built(Builder::default())), plain(&list, false));
+        let table = SymbolTable::build(raws().collect());
+        prop_assert_eq!(all(&table), plain(&list, false));
+        for (start, end, name) in plain(&list, false) {
+            let inside = table.find(start).map(|s| (s.start, s.end, String::from_utf8_lossy(s.name).into_owned()));
+            prop_assert_eq!(inside, (start < end).then_some((start, end, name)));
+        }
+    }
+}
+
+/// A name may begin where the names of others end, as a damaged file's do.
+#[test]
+fn what_has_no_name_names_nothing() {
+    let table = SymbolTable::build(vec![
+        raw(0x100, 0x40, "outer", Binding::Local),
+        raw(0x110, 0x10, "", Binding::Global),
+        raw(0x200, 0x10, "", Binding::Global),
+        raw(0x200, 0, "named", Binding::Local),
+    ]);
+    assert_eq!((name(&table, 0x118), name(&table, 0x200)), (Some("outer"), Some("named")));
 }

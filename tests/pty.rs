@@ -502,3 +502,26 @@ fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
         assert_eq!(session.end().code(), Some(0));
     }
 }
+
+/// What is taken before a function of the kernel has its name on the screen: nothing by huge pages but the first byte,
+/// which is taken before the program has a say; and of private memory what its table and a first view need.
+#[test]
+fn a_start_is_light() {
+    const NAME: &str = "a_start_is_light";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
+    let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "500", "--"][..], &command].concat(), 40, 140);
+    session.wait_for("vfs_read");
+    let of = |file: &str, key: &str| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", session.child.id())).expect("it runs");
+        text.lines().filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    };
+    let (huge, private) = (of("smaps", "AnonHugePages:"), of("status", "RssAnon:"));
+    assert!(huge <= 2048, "{huge} kB by huge pages");
+    // Half of it on a kernel of 122,000 functions.
+    assert!(private < 24 << 10, "{private} kB are private");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::FromArgMatches;
 
-use crate::kernel::privilege;
+use crate::kernel::{own_memory, privilege};
 
 /// The arguments or a request make no sense: exit code 2, as clap's own.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,7 @@ pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
+    own_memory::take_small_pages();
     if let Err(error) = privilege::shed() {
         output::complain(&error.to_string());
         return ExitCode::FAILURE;

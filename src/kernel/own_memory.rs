@@ -33,7 +33,8 @@ pub fn stay_small() {
     take_small_pages();
 }
 
-/// Has memory taken by small pages: the kernel makes 2 MiB of the first byte of a region, and clears them.
+/// Has memory taken by small pages from now on: the kernel makes 2 MiB of the first byte of a region, and clears them.
+/// What was made stays so: who is to be small begins with it.
 pub fn take_small_pages() {
     if transparent_huge_pages_are_disabled() == Ok(false) && disable_transparent_huge_pages(true).is_ok() {
         TURNED_OFF.store(true, Ordering::Relaxed);

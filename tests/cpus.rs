@@ -91,7 +91,7 @@ fn times_in_softirqs_are_what_perf_script_adds_up_to() {
     let mut source = recording::open(&[data("softirqs.data")]).expect("open");
     let options = Options { same_kernel: false, ..Options::live() };
     let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
-    let times = &loaded.ingest.core().softirqs.as_ref().expect("tracepoints").pairs.times;
+    let times = loaded.ingest.core().derived().times().expect("tracepoints");
     let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
         .list
         .iter()

@@ -178,7 +178,7 @@ impl Times {
 }
 
 /// Pairs what begins with what ends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pairs {
     pub times: Times,
     /// What runs on each CPU. Interrupts do not nest today, but have.

@@ -86,7 +86,8 @@ fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn
         Target::Pprof => pprof::write(data, event, filter, if frequency == 0 { attr.period_or_freq } else { 0 }, out)?,
         Target::Speedscope => speedscope::write(data, event, filter, &title, out)?,
         Target::Firefox => {
-            let when = firefox::When { wall_ns: loaded.ingest.core().wall_start(), frequency };
+            let when =
+                firefox::When { wall_ns: loaded.ingest.core().told.wall_start(loaded.ingest.core().start), frequency };
             firefox::write(data, event, filter, &title, when, out)?;
         }
         Target::Otlp => {
@@ -97,7 +98,7 @@ fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn
                 _ => Vec::new(),
             };
             let period = if frequency == 0 { attr.period_or_freq } else { 0 };
-            let about = otlp::About { wall_ns: core.wall_start(), period, frequency, resource };
+            let about = otlp::About { wall_ns: core.told.wall_start(core.start), period, frequency, resource };
             otlp::write(data, event, filter, &about, out)?;
         }
         Target::Perfdata => {}

@@ -143,7 +143,7 @@ impl Work {
                     && let Some((event, sample)) = core.decode(input, header, body)
                 {
                     seen += 1;
-                    trace.sample(event, &sample);
+                    trace.add(event, &sample);
                 }
             });
             batch.clear();

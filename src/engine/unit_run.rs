@@ -134,7 +134,7 @@ pub fn run(
                 work.cut(core, end);
             }
             work.done.take().transpose()?;
-            work.notes.extend(core.complaints());
+            work.notes.extend(core.told.complaints(core.profile.ledger.malformed));
             return Ok(once(work.notes));
         }
     }
@@ -198,7 +198,7 @@ impl Work<'_> {
         core.units.stand_at(end);
         let (_, end) = core.units.span(end);
         name_all(core, &mut self.resolver, &mut self.notes);
-        let wall_start = core.wall_start();
+        let wall_start = core.told.wall_start(core.start);
         let (start, points) = (core.start, core.units.take_points());
         let answers = core.unit_answers(None);
         if let Some(mut answer) = answers.into_iter().next() {

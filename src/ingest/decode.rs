@@ -1,6 +1,8 @@
 //! How records of one input are read: which of its events a record is of, how its fields are laid out, when it
 //! was written.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::Flag;
@@ -8,7 +10,76 @@ use crate::perfdata::EventDesc;
 use crate::record::kinds::types;
 use crate::record::sample::Reading;
 use crate::record::{Header, Layout, Sample};
-use crate::source::FreshId;
+use crate::source::{FreshId, Handover, Info};
+
+/// For how long after a handover samples of the old event may still come out of order.
+const HANDOVER_NS: u64 = 10_000_000_000;
+
+/// All inputs of a session.
+#[derive(Debug)]
+pub struct Inputs {
+    list: Vec<Decoder>,
+    /// While one event takes over from another: the times between which samples of an id count.
+    cuts: FxHashMap<u64, Range<u64>>,
+    /// When that is long over.
+    cuts_until: u64,
+}
+
+impl Inputs {
+    pub fn new(info: &Info) -> Self {
+        let list = if info.inputs.is_empty() {
+            vec![Decoder::new((0..info.events.len() as u16).collect(), &info.events)]
+        } else {
+            info.inputs.iter().map(|(events, descs)| Decoder::new(events.clone(), descs)).collect()
+        };
+        Self { list, cuts: FxHashMap::default(), cuts_until: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn decoder(&self, input: usize) -> &Decoder {
+        &self.list[input]
+    }
+
+    pub fn decoder_mut(&mut self, input: usize) -> &mut Decoder {
+        &mut self.list[input]
+    }
+
+    /// Which of the session's events each of the first one's is; events that come up later are its.
+    pub fn slots(&self) -> &[u16] {
+        self.list.first().map_or(&[], |first| &first.events)
+    }
+
+    pub fn add(&mut self, event: u16, desc: &EventDesc) {
+        self.list.iter_mut().take(1).for_each(|first| first.add(event, desc));
+    }
+
+    pub fn learn(&mut self, id: FreshId) {
+        self.list.iter_mut().take(1).for_each(|first| first.learn(id));
+    }
+
+    /// One event takes over from another.
+    pub fn hand_over(&mut self, handover: &Handover) {
+        self.cuts.extend(handover.old.iter().map(|id| (*id, 0..handover.at)));
+        self.cuts.extend(handover.new.iter().map(|id| (*id, handover.at..u64::MAX)));
+        self.cuts_until = handover.at.saturating_add(HANDOVER_NS);
+    }
+
+    /// Whether another event counts a sample, the one that took over or the one before.
+    pub fn is_cut(&mut self, time: u64, header: Header, body: &[u8]) -> bool {
+        if self.cuts.is_empty() {
+            return false;
+        }
+        if time > self.cuts_until {
+            self.cuts.clear();
+            return false;
+        }
+        let id = Layout::identifier(header.kind, body);
+        id.and_then(|id| self.cuts.get(&id)).is_some_and(|counts| !counts.contains(&time))
+    }
+}
 
 /// How records of one input are read.
 #[derive(Debug, Default)]
@@ -113,6 +184,16 @@ impl Decoder {
         };
         let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
         self.forms.get(usize::from(at)).copied().unwrap_or(form)
+    }
+
+    /// The form of a record, and its sample.
+    pub fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(Form, Sample<'a>)> {
+        let form = self.form_of(header, body);
+        let mut sample = form.layout.sample(header, body).ok()?;
+        if sample.period == 0 {
+            sample.period = form.period;
+        }
+        Some((form, sample))
     }
 
     /// Takes a sample apart that was read with its group: as perf does it, there is one for each event that counted

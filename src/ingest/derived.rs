@@ -1,21 +1,25 @@
-//! Series that are derived from samples: events of their own, whose samples say how long something took.
+//! Series that are derived from samples: mostly events of their own, whose samples say how long something took.
 
 use std::fmt::Debug;
 
+use crate::analysis::softirq::Times;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 
-use super::{offcpu, pairs};
+use super::{offcpu, pairs, softirqs};
 
 /// What something took: the site of its beginning, and nanoseconds.
 pub type Took = (SiteId, u64);
 
 /// One series.
 pub trait Series: Debug + Send + Sync {
-    /// How its event is called.
     fn name(&self) -> &str;
+    /// Whether what it tells is an event of its own, by its name.
+    fn is_event(&self) -> bool {
+        true
+    }
     /// The events that it is made of.
     fn made_of(&self) -> Vec<u16>;
     /// Takes in a sample of one of them; what it ends. A sample that is not kept, as it is our own, has no site.
@@ -24,8 +28,12 @@ pub trait Series: Debug + Send + Sync {
     fn came(&mut self, _tid: i32, _time: u64) -> Option<Took> {
         None
     }
-    /// What has begun is not known any more.
-    fn forget(&mut self);
+    /// So many records were lost, or sites have other numbers: what has begun is not known any more.
+    fn forget(&mut self, lost: u64);
+    /// What it tells that is no event.
+    fn times(&self) -> Option<Times> {
+        None
+    }
     /// The same for another machine.
     fn copy(&self) -> Box<dyn Series>;
 }
@@ -37,13 +45,15 @@ pub struct Place<'a> {
     /// What a recording says of its tracepoints.
     pub tracing: &'a [u8],
     pub origin: Origin,
-    known: &'a Derived,
+    /// Records are of several machines, whose CPUs have the same numbers.
+    pub several_hosts: bool,
+    known: &'a [Entry],
 }
 
 impl Place<'_> {
     /// Whether a series is there already.
     pub fn has(&self, name: &str) -> bool {
-        self.known.list.iter().any(|(_, series)| series.name() == name)
+        self.known.iter().any(|(_, series)| series.name() == name)
     }
 }
 
@@ -51,12 +61,16 @@ impl Place<'_> {
 pub type Found = Vec<Box<dyn Series>>;
 
 /// Each kind: those that events have and that are not there yet.
-const KINDS: &[fn(&Place<'_>) -> Found] = &[offcpu::among, pairs::among];
+const KINDS: &[fn(&Place<'_>) -> Found] = &[offcpu::among, pairs::among, softirqs::among];
 
-/// The series of a session, each with its event.
+/// A series, and the event that tells it.
+type Entry = (Option<u16>, Box<dyn Series>);
+
+/// The series of a session.
 #[derive(Debug, Default)]
 pub struct Derived {
-    list: Vec<(u16, Box<dyn Series>)>,
+    pub several_hosts: bool,
+    list: Vec<Entry>,
     /// By event whether anything is made of it.
     feeds: Vec<bool>,
     /// The profile's epoch that sites are of: those of another one mean nothing any more.
@@ -66,29 +80,31 @@ pub struct Derived {
 impl Clone for Derived {
     fn clone(&self) -> Self {
         let list = self.list.iter().map(|(event, series)| (*event, series.copy())).collect();
-        Self { list, feeds: self.feeds.clone(), epoch: self.epoch }
+        Self { list, feeds: self.feeds.clone(), several_hosts: self.several_hosts, epoch: self.epoch }
     }
 }
 
 impl Derived {
     /// Makes what more can be made of some events; its own come after those, by these names.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
-        let place = Place { events, tracing, origin, known: self };
+        let place = Place { events, tracing, origin, several_hosts: self.several_hosts, known: &self.list };
         let found: Found = KINDS.iter().flat_map(|kind| kind(&place)).collect();
-        let names = found.iter().map(|series| series.name().to_owned()).collect();
-        for (at, series) in found.into_iter().enumerate() {
+        let mut names = Vec::new();
+        for series in found {
             for event in series.made_of().into_iter().map(usize::from) {
                 self.feeds.resize(self.feeds.len().max(event + 1), false);
                 self.feeds[event] = true;
             }
-            self.list.push(((events.len() + at) as u16, series));
+            let own = series.is_event().then(|| (events.len() + names.len()) as u16);
+            names.extend(own.map(|_| series.name().to_owned()));
+            self.list.push((own, series));
         }
         names
     }
 
     /// Each with the events that it is made of.
     pub fn iter(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {
-        self.list.iter().map(|(event, series)| (*event, series.made_of()))
+        self.list.iter().filter_map(|(own, series)| Some(((*own)?, series.made_of())))
     }
 
     /// Takes a sample in; `each` gets what it ends, with the event that tells it.
@@ -105,7 +121,7 @@ impl Derived {
         }
         self.turn_to(epoch);
         for (own, series) in &mut self.list {
-            series.sample(event, sample, site).into_iter().for_each(|took| each(*own, took));
+            series.sample(event, sample, site).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
         }
     }
 
@@ -113,18 +129,23 @@ impl Derived {
     pub fn came(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, Took)) {
         self.turn_to(epoch);
         for (own, series) in &mut self.list {
-            series.came(tid, time).into_iter().for_each(|took| each(*own, took));
+            series.came(tid, time).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
         }
     }
 
     fn turn_to(&mut self, epoch: u64) {
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.forget();
+            self.forget(0);
         }
     }
 
-    /// Records were lost, or sites have other numbers: what had begun has no end.
-    pub fn forget(&mut self) {
-        self.list.iter_mut().for_each(|(_, series)| series.forget());
+    /// So many records were lost, or sites have other numbers: what had begun has no end.
+    pub fn forget(&mut self, lost: u64) {
+        self.list.iter_mut().for_each(|(_, series)| series.forget(lost));
+    }
+
+    /// The time in softirqs, where their tracepoints are there.
+    pub fn times(&self) -> Option<Times> {
+        self.list.iter().find_map(|(_, series)| series.times())
     }
 }

@@ -1,9 +1,9 @@
 //! Records of several machines: their clocks made one, and what is followed on each of them by itself.
 
 use crate::perfdata::features::bit;
+use crate::session::Session;
 use crate::source::{Host, Info};
 
-use super::Core;
 use super::derived::Derived;
 
 /// Times of every input in those of the first machine.
@@ -47,44 +47,36 @@ pub struct Hosts {
 }
 
 impl Hosts {
+    /// Has each machine's threads and CPUs followed by themselves, where there are several.
+    pub fn new(info: &Info, derived: &Derived) -> Self {
+        if !info.is_of_many() {
+            return Self::default();
+        }
+        let is_clock = |feature: &&(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
+        let clock: Features = info.machine.iter().filter(is_clock).cloned().collect();
+        let of = |host: &Host| host.machine.iter().filter(|f| !is_clock(f)).chain(&clock).cloned().collect();
+        let machines = info.hosts.iter().map(of).collect();
+        Self { host_of: info.host_of.clone(), at: 0, machines, aside: vec![derived.clone(); info.hosts.len()] }
+    }
+
     /// The machine that is turned to.
     pub fn at(&self) -> u16 {
         self.at
     }
-}
 
-fn machines(info: &Info) -> Vec<Features> {
-    let is_clock = |feature: &&(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
-    let clock: Features = info.machine.iter().filter(is_clock).cloned().collect();
-    let of = |host: &Host| host.machine.iter().filter(|f| !is_clock(f)).chain(&clock).cloned().collect();
-    info.hosts.iter().map(of).collect()
-}
-
-impl Core {
-    /// Has each machine's threads and CPUs followed by themselves.
-    pub(super) fn divide(&mut self, info: &Info) {
-        if info.is_of_many() {
-            let aside = vec![self.derived.clone(); info.hosts.len()];
-            self.hosts = Hosts { host_of: info.host_of.clone(), at: 0, machines: machines(info), aside };
-            // It is counted by CPU number, which several machines have.
-            self.softirqs = None;
-            self.units.several_hosts = true;
-        }
-    }
-
-    /// Header features that describe a machine, as if its times had always been those of the first one.
-    pub(super) fn machine_of(&self, host: usize) -> Features {
-        self.hosts.machines.get(host).unwrap_or(&self.machine).clone()
+    /// Header features that describe a machine, as if its times had always been those of the first one; none where
+    /// there is but one.
+    pub fn machine(&self, host: usize) -> Option<&Features> {
+        self.machines.get(host)
     }
 
     /// What comes now is of this input.
-    pub(super) fn turn_to(&mut self, input: usize) {
-        let hosts = &mut self.hosts;
-        let Some(host) = hosts.host_of.get(input).copied().filter(|host| *host != hosts.at) else { return };
-        hosts.aside[usize::from(hosts.at)] = std::mem::take(&mut self.derived);
-        self.derived = std::mem::take(&mut hosts.aside[usize::from(host)]);
-        hosts.at = host;
-        self.session.turn_to(host);
+    pub fn turn_to(&mut self, input: usize, derived: &mut Derived, session: &mut Session) {
+        let Some(host) = self.host_of.get(input).copied().filter(|host| *host != self.at) else { return };
+        self.aside[usize::from(self.at)] = std::mem::take(derived);
+        *derived = std::mem::take(&mut self.aside[usize::from(host)]);
+        self.at = host;
+        session.turn_to(host);
     }
 }
 

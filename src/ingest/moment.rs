@@ -38,36 +38,6 @@ pub struct HostMoment {
     pub machine: Vec<(u8, Vec<u8>)>,
 }
 
-impl super::Core {
-    /// Copies the state.
-    pub fn moment(&self) -> Moment {
-        Moment {
-            chunks: self.profile.share_chunks(),
-            trie: self.profile.trie.clone(),
-            frames: self.profile.frames.clone(),
-            sites: self.profile.sites.clone(),
-            tasks: self.session.tasks().to_vec(),
-            dsos: self.session.dsos.clone(),
-            hosts: self.hosts_of_moment(),
-            has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
-            events: self.events.clone(),
-            ledger: self.profile.ledger.clone(),
-            marks: self.marks.clone(),
-            losses: self.profile.losses.clone(),
-            live: self.session.origin() == crate::session::Origin::Live,
-        }
-    }
-
-    fn hosts_of_moment(&self) -> Vec<HostMoment> {
-        let one = |(at, name): (usize, &Arc<str>)| HostMoment {
-            name: name.clone(),
-            log: self.session.log(at as u16).clone(),
-            machine: self.machine_of(at),
-        };
-        self.session.hosts().enumerate().map(one).collect()
-    }
-}
-
 impl Moment {
     /// How many samples it holds.
     pub fn len(&self) -> usize {

@@ -47,7 +47,7 @@ impl Series for OffCpu {
         self.away.take(&tid).map(|away| (away.with, away.took(time)))
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, _lost: u64) {
         self.away.forget();
     }
 

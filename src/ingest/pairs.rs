@@ -134,7 +134,7 @@ impl Series for Pairing {
         None
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, _lost: u64) {
         self.begun.forget();
     }
 

@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::softirq::{EVENTS, Pairs, Reader, Which};
+use crate::analysis::softirq::{EVENTS, Pairs, Reader, Times, Which};
 use crate::perfdata::EventDesc;
+use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 use crate::source::Info;
 
+use super::derived::{Found, Place, Series, Took};
+use super::tracepoints;
+
+const NAME: &str = "softirqs";
+
 /// The tracepoints of a session, paired.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SoftirqTrace {
     readers: BTreeMap<u16, Reader>,
     pub pairs: Pairs,
@@ -26,7 +32,7 @@ impl SoftirqTrace {
             .into_iter()
             .zip(EVENTS)
             .filter_map(|(which, name)| {
-                let (event, format) = super::tracepoints::among(events, tracing, origin, name)?;
+                let (event, format) = tracepoints::among(events, tracing, origin, name)?;
                 Some((event, Reader::new(which, &format)?))
             })
             .collect();
@@ -35,9 +41,51 @@ impl SoftirqTrace {
         paired.then(|| Self { readers, pairs: Pairs::default() })
     }
 
-    pub fn sample(&mut self, event: u16, sample: &Sample<'_>) {
+    /// Takes in what one of the tracepoints said.
+    pub fn add(&mut self, event: u16, sample: &Sample<'_>) {
         if let Some(seen) = self.readers.get(&event).and_then(|reader| reader.read(sample.raw)) {
             self.pairs.add(sample.cpu, sample.time, seen);
         }
+    }
+}
+
+/// None of several machines: it is counted by CPU number, which all of them have.
+pub fn among(place: &Place<'_>) -> Found {
+    let wanted = !place.several_hosts && !place.has(NAME);
+    let found = wanted.then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
+    found.map(|trace| Box::new(trace) as _).into_iter().collect()
+}
+
+impl Series for SoftirqTrace {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn is_event(&self) -> bool {
+        false
+    }
+
+    fn made_of(&self) -> Vec<u16> {
+        self.readers.keys().copied().collect()
+    }
+
+    fn sample(&mut self, event: u16, sample: &Sample<'_>, _site: Option<SiteId>) -> Option<Took> {
+        self.add(event, sample);
+        None
+    }
+
+    /// It has no sites, so that only a loss is one.
+    fn forget(&mut self, lost: u64) {
+        if lost > 0 {
+            self.pairs.lose(lost);
+        }
+    }
+
+    fn times(&self) -> Option<Times> {
+        Some(self.pairs.snapshot())
+    }
+
+    fn copy(&self) -> Box<dyn Series> {
+        Box::new(self.clone())
     }
 }

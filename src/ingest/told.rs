@@ -1,12 +1,32 @@
 //! What a session can say of itself beside its samples: its time of day, its records by type, what was wrong with them.
 
+use rustc_hash::FxHashMap;
+
 use crate::kernel::{monotonic_ns, wall_ns};
 use crate::record::kinds::types;
 use crate::session::Origin;
+use crate::source::Info;
 
-use super::Core;
+/// What was told.
+#[derive(Debug)]
+pub struct Told {
+    origin: Origin,
+    /// Header features that describe the recorded machine; none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
+    /// How many records of each type came.
+    kinds: FxHashMap<u32, u64>,
+}
 
-impl Core {
+impl Told {
+    pub fn new(info: &Info) -> Self {
+        Self { origin: info.origin, machine: info.machine.clone(), kinds: FxHashMap::default() }
+    }
+
+    /// A record of a type came.
+    pub fn count(&mut self, kind: u32) {
+        *self.kinds.entry(kind).or_default() += 1;
+    }
+
     /// Records by the name of their type, in the order of the types; unknown ones together.
     pub fn kinds_by_name(&self) -> Vec<(&'static str, u64)> {
         let mut list: Vec<(u32, u64)> = self.kinds.iter().map(|(k, n)| (*k, *n)).collect();
@@ -22,22 +42,21 @@ impl Core {
         out
     }
 
-    /// Wall-clock time of the session's start in nanoseconds since 1970; of a recording where it says how
+    /// Wall-clock time of the session's `start` in nanoseconds since 1970; of a recording where it says how
     /// its clock stands to the wall's, else 0.
-    pub fn wall_start(&self) -> u64 {
-        if self.session.origin() == Origin::Live {
-            return wall_ns().saturating_add(self.start).saturating_sub(monotonic_ns());
+    pub fn wall_start(&self, start: u64) -> u64 {
+        if self.origin == Origin::Live {
+            return wall_ns().saturating_add(start).saturating_sub(monotonic_ns());
         }
         let data = self.machine.iter().find(|(b, _)| *b == crate::perfdata::features::bit::CLOCK_DATA);
         let word = |at: usize| Some(u64::from_le_bytes(data?.1.get(at..at + 8)?.try_into().ok()?));
         let (Some(wall), Some(clock)) = (word(8), word(16)) else { return 0 };
-        wall.wrapping_add(self.start).wrapping_sub(clock)
+        wall.wrapping_add(start).wrapping_sub(clock)
     }
 
     /// What is wrong with the records so far, in words.
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn complaints(&self, malformed: u64) -> Vec<String> {
         let mut out = Vec::new();
-        let malformed = self.profile.ledger.malformed;
         if malformed > 0 {
             out.push(format!("{malformed} records could not be decoded and were left out"));
         }
@@ -57,8 +76,7 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use crate::ingest::Ingest;
-    use crate::ingest::Wants;
+    use super::Told;
     use crate::perfdata::features::bit;
     use crate::session::Origin;
     use crate::source::Info;
@@ -71,7 +89,7 @@ mod tests {
             [&1u32.to_le_bytes()[..], &1u32.to_le_bytes(), &(5 * second).to_le_bytes(), &(2 * second).to_le_bytes()];
         let begun = |start: u64, machine: Vec<(u8, Vec<u8>)>| {
             let info = Info { start, machine, ..Info::new(Origin::Recorded) };
-            Ingest::new(&info, None, Wants::default()).core().wall_start()
+            Told::new(&info).wall_start(start)
         };
         assert_eq!(begun(3 * second, vec![(bit::CLOCK_DATA, data.concat())]), 6 * second);
         assert_eq!(begun(second, vec![(bit::HOSTNAME, vec![9; 24]), (bit::CLOCK_DATA, data.concat())]), 4 * second);
@@ -81,8 +99,7 @@ mod tests {
 
     #[test]
     fn a_live_session_began_when_its_first_sample_says_whatever_that_is() {
-        let begun =
-            |start| Ingest::new(&Info { start, ..Info::new(Origin::Live) }, None, Wants::default()).core().wall_start();
+        let begun = |start| Told::new(&Info { start, ..Info::new(Origin::Live) }).wall_start(start);
         let now = crate::kernel::monotonic_ns();
         assert!(begun(now) > 1_700_000_000_000_000_000 && begun(u64::MAX) > begun(now) && begun(1) < begun(now));
     }

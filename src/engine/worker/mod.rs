@@ -427,9 +427,9 @@ impl Worker {
         self.seek_lines(&answer);
         self.publish_units();
         if self.fresh_data
-            && let Some(trace) = &self.ingest.core().softirqs
+            && let Some(times) = self.ingest.core().derived().times()
         {
-            self.links.times.store(Some(Arc::new(trace.pairs.snapshot())));
+            self.links.times.store(Some(Arc::new(times)));
         }
         (self.fresh_data, self.fresh_question) = (false, false);
         self.links.answer.store(Arc::new(answer));
@@ -462,10 +462,10 @@ impl Worker {
         let core = self.ingest.core();
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
         let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
-        tell_partial(&mut events, core.derived());
+        tell_partial(&mut events, core.derived().iter());
         self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
         let span = core.profile.span();
-        let seconds = core.rates.len().saturating_sub(RATES);
+        let seconds = core.course.rates.len().saturating_sub(RATES);
         Answer {
             elapsed_ns: if self.live && self.ended.is_none() {
                 now.saturating_sub(core.start)
@@ -485,12 +485,12 @@ impl Worker {
             ledger,
             start: core.start,
             kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
-            timeline: Arc::new(core.timeline.clone()),
+            timeline: Arc::new(core.course.timeline.clone()),
             marks: from_start(&core.marks, core.start),
-            wall_start: core.wall_start(),
-            rates: core.rates[seconds..].to_vec(),
+            wall_start: core.told.wall_start(core.start),
+            rates: core.course.rates[seconds..].to_vec(),
             rates_from: seconds,
-            lossy: (seconds..core.rates.len()).map(|s| core.lost_rates.get(s).is_some_and(|n| *n > 0)).collect(),
+            lossy: (seconds..core.course.rates.len()).map(|second| core.course.is_lossy(second)).collect(),
             cost: self.cost,
             memory: self.memory(),
             ended: self.ended.clone(),
@@ -506,7 +506,7 @@ impl Worker {
                 all,
                 taken_ns: now - self.started,
             }),
-            kinds: core.kinds_by_name(),
+            kinds: core.told.kinds_by_name(),
             by_cpu: Arc::new(cpus),
             question,
         }

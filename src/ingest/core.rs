@@ -1,0 +1,453 @@
+//! What records are applied to: a session and its profile, with what is needed to read them.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::EventState;
+use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
+use crate::perfdata::EventDesc;
+use crate::profile::{Loss, Profile, SiteId, TraceId};
+use crate::record::kinds::{misc, split, types};
+use crate::record::{Header, Record, Sample};
+use crate::session::{Origin, Session, TimeMark, marks};
+use crate::source::{Batch, Info};
+
+use super::Wants;
+use super::chains::Chains;
+use super::course::Course;
+use super::decode::{Inputs, Share};
+use super::derived::Derived;
+use super::hosts::Hosts;
+use super::moment::{HostMoment, Moment};
+use super::named::Texts;
+use super::switches::Switches;
+use super::told::Told;
+use super::tracing::Tracing;
+use super::units::{UnitAnswer, Units};
+
+/// What records are applied to.
+#[derive(Debug)]
+pub struct Core {
+    pub session: Session,
+    pub profile: Profile,
+    pub events: Vec<EventDesc>,
+    /// Moments that were marked, in order of time.
+    pub marks: Vec<TimeMark>,
+    /// The first of them whose samples stand for time.
+    clock: Option<u16>,
+    pub(super) inputs: Inputs,
+    hosts: Hosts,
+    own_pid: Option<i32>,
+    wants: Wants,
+    pub(super) tracing: Tracing,
+    /// Events that are made of others.
+    derived: Derived,
+    /// Switches that name the threads of a running machine.
+    switches: Option<Switches>,
+    /// What is known of a text's names.
+    texts: Texts,
+    /// Analysis units.
+    pub units: Units,
+    /// Completes call chains, where that is wanted.
+    pub chains: Option<Box<Chains>>,
+    pub course: Course,
+    pub start: u64,
+    /// What the source says of itself.
+    pub told: Told,
+    /// The task that ended last on each CPU.
+    exited: FxHashMap<u32, (i32, i32)>,
+}
+
+impl Core {
+    pub fn new(info: &Info, own_pid: Option<i32>, wants: Wants) -> Self {
+        let mut core = Self {
+            session: Session::new(info.origin),
+            profile: Profile::default(),
+            events: info.events.clone(),
+            marks: marks::decode_from(&info.machine),
+            clock: info.clock().map(|at| at as u16),
+            own_pid,
+            wants,
+            tracing: Tracing::new(info, wants),
+            inputs: Inputs::new(info),
+            derived: Derived::default(),
+            switches: None,
+            texts: Texts::default(),
+            units: Units::default(),
+            chains: None,
+            course: Course::default(),
+            told: Told::new(info),
+            start: info.start,
+            exited: FxHashMap::default(),
+            hosts: Hosts::default(),
+        };
+        core.derived.several_hosts = info.is_of_many();
+        if wants.units_only {
+            let own = |event: &usize| info.states.get(*event).is_none_or(|state| state.for_units);
+            (0..core.events.len()).filter(own).for_each(|event| core.units.set_quiet(event as u16, true));
+        } else {
+            (0..core.events.len()).for_each(|event| core.tracing.learn(event, &core.events[event], &mut core.profile));
+            core.derive(&info.tracing);
+        }
+        if info.origin == Origin::Live {
+            core.session.learn_running();
+        }
+        core.session.dsos.share = !wants.addresses;
+        core.profile.keep_words(wants.addresses);
+        core.session.name_hosts(&info.host_names());
+        core.profile.frames.merge_by_name(info.is_of_many());
+        core.hosts = Hosts::new(info, &core.derived);
+        core.units.several_hosts = info.is_of_many();
+        for (kernel, id, path) in &info.build_ids {
+            core.session.dsos.learn_build_id(*kernel, path, *id);
+        }
+        core
+    }
+
+    /// What comes now is of this input.
+    fn turn_to(&mut self, input: usize) {
+        self.hosts.turn_to(input, &mut self.derived, &mut self.session);
+    }
+
+    /// What a batch brings beside records.
+    pub(super) fn learn(&mut self, batch: &mut Batch) {
+        let states = batch.changed.as_ref().map_or(&[][..], |changed| &changed.events);
+        batch.events.drain(..).for_each(|event| self.add_event(event, states));
+        self.follow_states(states);
+        batch.ids.drain(..).for_each(|id| self.inputs.learn(id));
+        batch.handovers.drain(..).for_each(|handover| self.inputs.hand_over(&handover));
+        self.turn_to(usize::from(batch.input));
+        for (kernel, id, path) in batch.build_ids.drain(..) {
+            self.session.dsos.learn_build_id(kernel, &path, id);
+        }
+        for name in batch.names.drain(..) {
+            self.texts.name(&name, &mut self.session, &mut self.profile);
+        }
+        for sample in batch.stacks.drain(..) {
+            let range = sample.frames.start as usize..sample.frames.end as usize;
+            let site = self.texts.site(
+                &sample,
+                batch.stack_frames.get(range).unwrap_or_default(),
+                &mut self.session,
+                &mut self.profile,
+            );
+            self.count(sample.time, sample.event);
+            self.profile.push(sample.time, site, sample.period, sample.cpu as u16, sample.event);
+        }
+        batch.stack_frames.clear();
+        if let Some(since) = batch.measured_since {
+            self.units.measured_since(since);
+        }
+        self.units.count(&batch.cpu_counts, self.inputs.slots());
+        batch.cpu_counts.clear();
+    }
+
+    /// Gives an event to the units that want it.
+    pub fn bind_units(&mut self, event: u16) {
+        let Some(desc) = self.events.get(usize::from(event)).filter(|_| !self.units.is_empty()) else { return };
+        let format = self.tracing.format(desc, |desc| desc.attr.kind == TYPE_TRACEPOINT);
+        self.units.bind(event, &desc.name, format.as_ref());
+    }
+
+    /// What the units have found; where one is chosen, only that one's panels are made.
+    pub fn unit_answers(&mut self, chosen: Option<u64>) -> Vec<UnitAnswer> {
+        let mut answers = self.units.answers(&self.session, &self.profile, self.start, chosen);
+        if let Some(note) = self.short_stacks() {
+            let with = answers.iter_mut().filter(|answer| self.units.has_stacks(answer.id));
+            with.for_each(|answer| answer.notes.push(note.clone()));
+        }
+        answers
+    }
+
+    /// What is wrong with the stacks that units are given.
+    fn short_stacks(&self) -> Option<String> {
+        /// Stacks longer than the copy, in percent, that are worth a word.
+        const CUT: f64 = 25.0;
+        let chains = self.chains.as_ref()?;
+        let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
+        match chains.broken() {
+            Some((dso, percent)) => Some(format!(
+                "{} has no frame pointers: {percent:.0} % of its stacks are broken; --call-graph dwarf takes them whole",
+                self.session.dsos.get(dso).short
+            )),
+            None => (cut > CUT).then(|| {
+                format!("{cut:.0} % of stacks are longer than their copy: --call-graph dwarf,SIZE takes more of them")
+            }),
+        }
+    }
+
+    /// The same of all events that are there.
+    pub fn bind_all_units(&mut self) {
+        (0..self.events.len() as u16).for_each(|event| self.bind_units(event));
+    }
+
+    /// The event whose samples tell what each CPU does; `None` when there is none of that kind.
+    pub fn clock(&self) -> Option<usize> {
+        self.clock.map(usize::from)
+    }
+
+    /// Which of the session's events each of the source's is.
+    pub fn slots(&self) -> &[u16] {
+        self.inputs.slots()
+    }
+
+    /// Counts a sample for the ledger and the rate.
+    fn count(&mut self, time: u64, event: u16) {
+        if self.start == 0 {
+            self.start = time;
+        }
+        self.course.count(time.saturating_sub(self.start));
+        self.profile.ledger.received += 1;
+        self.profile.ledger.timed += u64::from(self.clock == Some(event));
+    }
+
+    /// Applies one record.
+    pub fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
+        let Ok(Some((header, body, _))) = split(record) else { return };
+        self.turn_to(input);
+        if header.kind == types::SAMPLE {
+            return self.sample(input, time, header, body);
+        }
+        self.told.count(header.kind);
+        if matches!(header.kind, types::SWITCH | types::SWITCH_CPU_WIDE) && header.misc & misc::SWITCH_OUT == 0 {
+            let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
+            if header.kind == types::SWITCH_CPU_WIDE && !self.units.is_empty() {
+                self.units.came(id.cpu, id.tid, time, &self.session);
+            }
+            return self.back(id.tid, time, id.cpu);
+        }
+        match Record::decode(header, body, self.inputs.decoder(input).build_ids) {
+            Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
+                self.lose(input, header, body, time, lost);
+            }
+            Ok(Record::Throttle { .. }) => self.profile.ledger.throttled += 1,
+            Ok(side) => {
+                if let Record::Exit(task) = &side {
+                    let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
+                    self.exited.insert(id.cpu, (task.pid, task.tid));
+                }
+                if !self.units.is_empty() {
+                    self.units.side(&side, time, &self.session);
+                }
+                self.session.apply(&side, time);
+            }
+            Err(_) => self.profile.ledger.malformed += 1,
+        }
+    }
+
+    /// Takes in what a record says of losses. perf writes LOST_SAMPLES at its end, without a time, for what each event
+    /// counted of them; the kernel writes them, with one, for what the hardware's buffer could not hold.
+    fn lose(&mut self, input: usize, header: Header, body: &[u8], time: u64, lost: u64) {
+        let form = self.inputs.decoder(input).form_of(header, body);
+        let id = form.layout.trailer(body).unwrap_or_default();
+        let is_dummy = self.events.get(usize::from(form.event)).is_some_and(EventDesc::is_dummy);
+        let losses = self.profile.ledger.losses_of(form.event);
+        let sum = match (header.kind == types::LOST, id.time) {
+            (true, _) => &mut losses.recorded,
+            (false, 0) if is_dummy => return,
+            (false, 0) => &mut losses.counted,
+            (false, _) => &mut losses.hardware,
+        };
+        *sum = sum.saturating_add(lost);
+        if header.kind != types::LOST && id.time == 0 {
+            return;
+        }
+        self.course.lose(time.saturating_sub(self.start), lost);
+        let cpu = (form.layout.sample_type & sample::CPU != 0).then_some(id.cpu as u16);
+        self.profile.losses.push(Loss { time, samples: lost, cpu, host: self.hosts.at() });
+        self.units.lose(cpu.map(u32::from), time, lost);
+        self.derived.forget(lost);
+    }
+
+    /// Which event a record of an input belongs to, and its sample.
+    pub fn decode<'a>(&self, input: usize, header: Header, body: &'a [u8]) -> Option<(u16, Sample<'a>)> {
+        self.inputs.decoder(input).formed(header, body).map(|(form, sample)| (form.event, sample))
+    }
+
+    /// What the events of a record's group counted, record by record in order of time; `None` of a record that
+    /// stands for itself.
+    pub fn shares(&mut self, input: usize, header: Header, body: &[u8]) -> Option<Vec<Share>> {
+        let (form, sample) = self.inputs.decoder(input).formed(header, body)?;
+        form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
+    }
+
+    fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
+        if self.inputs.is_cut(time, header, body) {
+            return;
+        }
+        let Some((form, mut sample)) = self.inputs.decoder(input).formed(header, body) else {
+            self.profile.ledger.malformed += 1;
+            return;
+        };
+        sample.time = time;
+        if !form.layout.is_read() {
+            return self.take(form.event, sample, header);
+        }
+        for share in self.inputs.decoder_mut(input).shares(&form, &sample).iter().filter(|share| share.period > 0) {
+            let (id, period) = (share.counter.0, share.period);
+            match share.event {
+                Some(event) => self.take(event, Sample { id, period, ..sample }, header),
+                None => self.profile.ledger.malformed += 1,
+            }
+        }
+    }
+
+    fn take(&mut self, event: u16, sample: Sample<'_>, header: Header) {
+        let mut chains = self.chains.take();
+        self.take_by(event, sample, header, chains.as_deref_mut());
+        self.chains = chains;
+    }
+
+    /// Takes a sample whose chain the other completes.
+    fn take_by<'a>(&mut self, event: u16, sample: Sample<'a>, header: Header, mut chains: Option<&'a mut Chains>) {
+        let mut sample = sample;
+        let time = sample.time;
+        let live = self.session.origin() == Origin::Live;
+        // A task that has ended has no number any more, and goes on to its last switch.
+        if live
+            && sample.tid == -1
+            && let Some((pid, tid)) = self.exited.get(&sample.cpu)
+        {
+            (sample.pid, sample.tid) = (*pid, *tid);
+        }
+        if self.units.takes(event) {
+            if self.start == 0 {
+                self.start = time;
+            }
+            let (mode, own) = (header.misc & misc::CPUMODE_MASK, self.own_pid == Some(sample.pid));
+            if self.units.wants_stack(event)
+                && let Some(chains) = chains.take()
+            {
+                self.session.seen(sample.pid, time, mode == misc::USER, sample.chain);
+                let branches = self.events[usize::from(event)].attr.branch_sample_type;
+                sample = chains.follow(&self.session, sample, branches, self.units.caller(event, &sample));
+            }
+            self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
+        }
+        if self.units.is_quiet(event) {
+            return;
+        }
+        if let Some(switches) = &self.switches {
+            let names = switches.names(event, sample.raw);
+            names.into_iter().flatten().for_each(|(tid, name)| self.session.told(tid, name));
+        }
+        if self.own_pid == Some(sample.pid) {
+            self.profile.ledger.own += 1;
+            return self.derive_from(event, &sample, None);
+        }
+        let user_mode = header.misc & misc::CPUMODE_MASK == misc::USER;
+        self.session.seen(sample.pid, sample.time, user_mode, sample.chain);
+        let text = self.tracing.text(&self.events[usize::from(event)], sample.raw, &self.session);
+        let trace = text.map_or(TraceId::default(), |text| self.profile.sites.trace(&text));
+        self.count(time, event);
+        if !self.wants.chains {
+            sample.chain = &[];
+        } else if let Some(chains) = chains {
+            let branches = self.events[usize::from(event)].attr.branch_sample_type;
+            sample = chains.follow(&self.session, sample, branches, None);
+        }
+        let mode = header.misc & misc::CPUMODE_MASK;
+        let site = self.profile.add_traced(&mut self.session, &sample, mode, event, trace);
+        self.derive_from(event, &sample, Some(site));
+    }
+
+    /// Counts what a sample ends.
+    fn derive_from(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) {
+        let Self { derived, profile, .. } = self;
+        derived.sample(event, sample, site, profile.epoch(), |own, (began, ns)| {
+            profile.push(sample.time, began, ns.max(1), sample.cpu as u16, own);
+        });
+    }
+
+    /// Counts the absence of a thread that is back.
+    fn back(&mut self, tid: i32, time: u64, cpu: u32) {
+        let Self { derived, profile, .. } = self;
+        derived.came(tid, time, profile.epoch(), |own, (left, ns)| {
+            profile.push(time, left, ns.max(1), cpu as u16, own);
+        });
+    }
+
+    /// Makes room for an event that came up.
+    fn add_event(&mut self, event: EventDesc, states: &[EventState]) {
+        let at = self.events.len() as u16;
+        let state = states.get(self.slots().len());
+        self.inputs.add(at, &event);
+        self.events.push(event);
+        if state.map_or(self.wants.units_only, |state| state.for_units) {
+            self.units.set_quiet(at, true);
+        } else {
+            self.keep_event(at);
+        }
+        self.bind_units(at);
+    }
+
+    /// Events that were there for units alone may be the user's now, and the other way round.
+    fn follow_states(&mut self, states: &[EventState]) {
+        for (slot, state) in states.iter().enumerate() {
+            let Some(event) = self.slots().get(slot).copied() else { return };
+            if self.units.is_quiet(event) != state.for_units {
+                self.units.set_quiet(event, state.for_units);
+                if !state.for_units {
+                    self.keep_event(event);
+                }
+            }
+        }
+    }
+
+    /// Learns what an event's samples are to be kept with.
+    fn keep_event(&mut self, at: u16) {
+        let is_clock = self.events[usize::from(at)].is_clock();
+        self.clock = self.clock.or(is_clock.then_some(at));
+        self.tracing.learn(usize::from(at), &self.events[usize::from(at)], &mut self.profile);
+        let live = self.session.origin();
+        if live == Origin::Live {
+            self.derive(&[]);
+        }
+    }
+
+    /// Makes the events that can be made of those that came up; their samples say how long something took.
+    fn derive(&mut self, tracing: &[u8]) {
+        let origin = self.session.origin();
+        if origin == Origin::Live && self.switches.is_none() {
+            self.switches = Switches::among(&self.events, tracing, origin);
+        }
+        for name in self.derived.find(&self.events, tracing, origin) {
+            self.profile.set_durations(self.events.len() as u16);
+            self.events.push(EventDesc::derived(&name));
+        }
+    }
+
+    /// What is derived from samples.
+    pub fn derived(&self) -> &Derived {
+        &self.derived
+    }
+
+    /// A complete copy of the present state.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            chunks: self.profile.share_chunks(),
+            trie: self.profile.trie.clone(),
+            frames: self.profile.frames.clone(),
+            sites: self.profile.sites.clone(),
+            tasks: self.session.tasks().to_vec(),
+            dsos: self.session.dsos.clone(),
+            hosts: self.hosts_of_moment(),
+            has_raw: (0..self.events.len()).map(|event| self.profile.format(event as u16).is_some()).collect(),
+            events: self.events.clone(),
+            ledger: self.profile.ledger.clone(),
+            marks: self.marks.clone(),
+            losses: self.profile.losses.clone(),
+            live: self.session.origin() == Origin::Live,
+        }
+    }
+
+    fn hosts_of_moment(&self) -> Vec<HostMoment> {
+        let one = |(at, name): (usize, &Arc<str>)| HostMoment {
+            name: name.clone(),
+            log: self.session.log(at as u16).clone(),
+            machine: self.hosts.machine(at).unwrap_or(&self.told.machine).clone(),
+        };
+        self.session.hosts().enumerate().map(one).collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! What tracepoints' samples say: their fields and their texts.
+
+use std::sync::Arc;
+
+use crate::event::format::{Format, Formats};
+use crate::event::plain;
+use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
+use crate::perfdata::EventDesc;
+use crate::profile::Profile;
+use crate::session::{Origin, Session};
+use crate::source::Info;
+use crate::symbols::resolver::Options;
+
+use super::functions::Functions;
+use super::{Wants, tracepoints};
+
+/// The formats of a session's tracepoints.
+#[derive(Debug)]
+pub struct Tracing {
+    recorded: Formats,
+    origin: Origin,
+    wants: Wants,
+    /// The kernel's functions, where texts may name them.
+    functions: Option<Functions>,
+}
+
+impl Tracing {
+    pub fn new(info: &Info, wants: Wants) -> Self {
+        let wanted = wants.traces || wants.fields || wants.units_only;
+        let recorded = if wanted { Formats::parse(&info.tracing) } else { Formats::default() };
+        Self { recorded, origin: info.origin, wants, functions: None }
+    }
+
+    /// Has the kernel's functions named in texts, by tables of files that are found as `symbols` says.
+    pub fn name_functions(&mut self, symbols: Options) {
+        self.functions = self.wants.traces.then(|| Functions::new(symbols));
+    }
+
+    /// The format of an event, where it is recorded and `fits`, or of this machine.
+    pub fn format(&self, desc: &EventDesc, fits: impl Fn(&EventDesc) -> bool) -> Option<Arc<Format>> {
+        let recorded = self.recorded.by_id.get(&desc.attr.config).filter(|_| fits(desc)).cloned();
+        let found = match self.origin {
+            Origin::Live => recorded.or_else(|| tracepoints::of_this_machine(plain(&desc.name))),
+            Origin::Recorded => recorded,
+        };
+        found.map(Arc::new)
+    }
+
+    /// Makes the fields of an event known to the profile.
+    pub fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {
+        // The scheduler's statistics count their delay as their period (`__perf_count` in
+        // include/trace/events/sched.h).
+        if desc.name.starts_with("sched:sched_stat_") {
+            profile.set_durations(event as u16);
+        }
+        let has_raw = |desc: &EventDesc| desc.attr.sample_type & sample::RAW != 0;
+        if let Some(format) = Some(desc).filter(|_| self.wants.fields).and_then(|desc| self.format(desc, has_raw)) {
+            profile.set_format(event as u16, format);
+        }
+    }
+
+    /// What a sample of an event says, where texts are wanted.
+    pub fn text(&self, desc: &EventDesc, raw: &[u8], session: &Session) -> Option<String> {
+        if !self.wants.traces || desc.attr.kind != TYPE_TRACEPOINT && raw.is_empty() {
+            return None;
+        }
+        let format = self.recorded.by_id.get(&desc.attr.config)?;
+        Some(match &self.functions {
+            Some(functions) => format.text_with(raw, &|at| functions.of(session, at)),
+            None => format.text(raw),
+        })
+    }
+}

@@ -20,7 +20,7 @@ pub struct Group {
     pub host: Option<Arc<str>>,
 }
 
-/// One row. Ids are good for the [`Top`] that holds it.
+/// One row. Ids are good for the table that holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The same for the same row in later answers.

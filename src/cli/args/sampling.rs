@@ -46,7 +46,7 @@ pub struct Sampling {
     pub all_cgroups: bool,
     /// How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE (the tables of the files,
     /// from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or none; auto is fp, and
-    /// says where dwarf would do better. A stack whose next caller would be where no code is ends in [broken]
+    /// says where dwarf would do better. A stack whose next caller would be where no code is ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub call_graph: String,
     /// The whole machine (the default without a target)

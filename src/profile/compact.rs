@@ -23,7 +23,7 @@ impl Profile {
 
     /// Renumbers stacks, sites and tasks to those that the kept samples still have.
     pub fn compact(&mut self, session: &mut Session) {
-        self.memory = Memory::default();
+        (self.memory, self.leaves) = (Memory::default(), Memory::default());
         self.last.clear();
         let sites = self.kept_sites();
         let nodes = self.kept_nodes(&sites);

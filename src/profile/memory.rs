@@ -1,33 +1,36 @@
-//! Call chains that were seen of late, by a fingerprint of their bytes: most samples of a program repeat a stack,
-//! and then nothing of it needs to be looked up.
+//! What was found of late, by a fingerprint of what it was found for: most samples of a program repeat a stack, and
+//! then nothing of it needs to be looked up.
 
-use super::NodeId;
-
-/// Chains that are remembered at most.
+/// What is remembered at most.
 const SLOTS: usize = 1 << 15;
 
-/// The memory: each chain has its one place, where the newest takes that of another.
-#[derive(Debug, Default)]
-pub struct Memory {
-    slots: Vec<(u64, u64, u32)>,
+/// The memory: each fingerprint has its one place, where the newest takes that of another.
+#[derive(Debug)]
+pub struct Memory<T> {
+    slots: Vec<(u64, u64, Option<T>)>,
 }
 
-impl Memory {
-    pub fn get(&self, key: &(u64, u64)) -> Option<NodeId> {
-        let (one, two, node) = self.slots.get(slot(key))?;
-        // No sample is at the root: that is a place which is free.
-        ((*one, *two) == *key && *node != NodeId::ROOT.0).then_some(NodeId(*node))
+impl<T> Default for Memory<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new() }
+    }
+}
+
+impl<T: Copy> Memory<T> {
+    pub fn get(&self, key: &(u64, u64)) -> Option<T> {
+        let (one, two, found) = self.slots.get(slot(key))?;
+        found.filter(|_| (*one, *two) == *key)
     }
 
-    pub fn insert(&mut self, key: (u64, u64), node: NodeId) {
+    pub fn insert(&mut self, key: (u64, u64), found: T) {
         if self.slots.is_empty() {
-            self.slots = vec![(0, 0, NodeId::ROOT.0); SLOTS];
+            self.slots = vec![(0, 0, None); SLOTS];
         }
-        self.slots[slot(&key)] = (key.0, key.1, node.0);
+        self.slots[slot(&key)] = (key.0, key.1, Some(found));
     }
 
     pub fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<(u64, u64, u32)>()
+        self.slots.capacity() * size_of::<(u64, u64, Option<T>)>()
     }
 }
 
@@ -37,6 +40,7 @@ fn slot(key: &(u64, u64)) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NodeId;
     use super::*;
 
     #[test]

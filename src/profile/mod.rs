@@ -40,8 +40,8 @@ use memory::Memory;
 
 use crate::event::format::Format;
 use crate::record::Sample;
-use crate::session::Session;
 use crate::session::dso::Dsos;
+use crate::session::{Session, TaskId};
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
@@ -59,6 +59,9 @@ const MAX_LAST: usize = 1 << 10;
 /// What such a chain takes: some thirty steps.
 const LAST: usize = 1 << 10;
 
+/// An odd number whose multiples have no low bits in common.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Samples, stacks and names of a session.
 #[derive(Debug, Default)]
 pub struct Profile {
@@ -74,7 +77,9 @@ pub struct Profile {
     pub gaps: Gaps,
     /// Stacks that are held though no sample may have them.
     pub pins: Pins,
-    memory: Memory,
+    memory: Memory<NodeId>,
+    /// The same of samples without a chain.
+    leaves: Memory<SiteId>,
     /// The last chain of each thread, root first, with the node of each step: the next one mostly begins alike.
     last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
     chain: Chain,
@@ -105,8 +110,7 @@ impl Profile {
         trace: TraceId,
     ) -> SiteId {
         let task = session.task_in(sample.pid, sample.tid, sample.cgroup);
-        let stack = self.stack(session, sample, mode);
-        let site = self.sites.intern(Site { task, stack, trace });
+        let site = self.site(session, sample, mode, task, trace);
         let (weight, cpu) = (sample.period.max(1), sample.cpu as u16);
         if sample.raw.is_empty() || !self.formats.contains_key(&event) {
             self.push(sample.time, site, weight, cpu, event);
@@ -170,13 +174,26 @@ impl Profile {
         self.chain.keeps_words = keep;
     }
 
-    fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
-        if sample.chain.is_empty()
-            && let [leaf] = self.chain.frames(session.places(sample.pid), sample, mode)
-        {
-            return self.trie.child(NodeId::ROOT, self.frames.intern(*leaf));
+    fn site(&mut self, session: &Session, sample: &Sample<'_>, mode: u16, task: TaskId, trace: TraceId) -> SiteId {
+        if !sample.chain.is_empty() {
+            let stack = self.stack(session, sample, mode);
+            return self.sites.intern(Site { task, stack, trace });
         }
-        let key = fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode);
+        // Of an address alone all is found at once, where it was seen of late; else by its frame.
+        let (place, beside) = place_of(session, sample, mode);
+        let key = (place ^ u64::from(trace.0) << 32, beside ^ u64::from(task.0).wrapping_mul(SPREAD));
+        if let Some(known) = self.leaves.get(&key) {
+            return known;
+        }
+        let frames = self.chain.frames(session.places(sample.pid), sample, mode);
+        let stack = frames.iter().fold(NodeId::ROOT, |node, frame| self.trie.child(node, self.frames.intern(*frame)));
+        let site = self.sites.intern(Site { task, stack, trace });
+        self.leaves.insert(key, site);
+        site
+    }
+
+    fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
+        let key = place_of(session, sample, mode);
         if let Some(node) = self.memory.get(&key) {
             return node;
         }
@@ -286,7 +303,12 @@ impl Profile {
     pub fn parts(&self) -> (usize, usize, usize) {
         let samples = self.sealed.len() * CHUNK * Chunk::ROW + self.raw_bytes + self.current.memory();
         let last: usize = self.last.len() * LAST;
-        let stacks = self.trie.memory() + self.sites.memory() + self.pins.memory() + self.memory.bytes() + last;
+        let stacks = self.trie.memory()
+            + self.sites.memory()
+            + self.pins.memory()
+            + self.memory.bytes()
+            + self.leaves.bytes()
+            + last;
         (samples, stacks, self.frames.memory())
     }
 
@@ -307,6 +329,11 @@ impl Profile {
         self.ledger.evicted += chunk.len() as u64;
         Some(chunk)
     }
+}
+
+/// What tells a sample's place from others.
+fn place_of(session: &Session, sample: &Sample<'_>, mode: u16) -> (u64, u64) {
+    fingerprint(sample, session.space_generation(sample.pid), session.kernel_generation(), mode)
 }
 
 #[cfg(test)]

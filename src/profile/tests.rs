@@ -49,6 +49,30 @@ fn a_stack_keeps_its_addresses_and_which_are_return_addresses() {
 }
 
 #[test]
+fn a_sample_without_a_chain_is_where_its_task_its_text_and_its_address_say() {
+    let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
+    let texts = ["a", "b"].map(|text| p.sites.trace(text));
+    let check = |p: &mut Profile, s: &mut Session, tid: i32, ip: u64, trace: TraceId| {
+        let sample = Sample { pid: 5, tid, ip, ..Sample::default() };
+        let id = p.add_traced(s, &sample, misc::USER, 0, trace);
+        let site = p.sites.get(id);
+        assert_eq!((s.tasks()[site.task.0 as usize].tid, site.trace), (tid, trace));
+        assert_eq!(path(p, site.stack), [(ip, false)]);
+    };
+    for round in 0..3 {
+        let all = [5, 6].into_iter().flat_map(|tid| [0x10, 0x20].into_iter().map(move |ip| (tid, ip)));
+        all.flat_map(|(tid, ip)| texts.map(|text| (tid, ip, text))).for_each(|(tid, ip, text)| {
+            check(&mut p, &mut s, tid, ip, text);
+        });
+        assert_eq!((p.sites.len(), p.trie.len(), p.len()), (8, 3, 8 * (round + 1)));
+    }
+    // What was forgotten is not found again under its old number.
+    p.clear(&mut s);
+    check(&mut p, &mut s, 6, 0x20, TraceId::default());
+    assert_eq!((p.sites.len(), p.trie.len()), (1, 2));
+}
+
+#[test]
 fn the_same_addresses_mean_something_else_after_an_exec() {
     let (mut p, mut s) = (Profile::default(), Session::new(Origin::Recorded));
     add(&mut p, &mut s, 1, &[CONTEXT_USER, 0x10]);

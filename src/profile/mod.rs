@@ -45,6 +45,7 @@ use crate::session::{Session, TaskId};
 
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
+pub use index::Index;
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub use pins::{Pin, Pins};

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::profile::Sym;
+use crate::profile::{Segments, Sym};
 
 use super::question::Order;
 use super::row::{By, Row};
@@ -40,7 +40,7 @@ impl Foremost {
     }
 
     /// Puts in order at least the first `n` of the rows that have weight.
-    pub fn settle<'a>(&mut self, all: &[Row], n: usize, by: &By<'a, impl Fn(u32) -> Option<&'a Sym>>) {
+    pub fn settle<'a>(&mut self, all: &Segments<Row>, n: usize, by: &By<'a, impl Fn(u32) -> Option<&'a Sym>>) {
         let row = |at: &u32| &all[*at as usize];
         let compare = |a: &u32, b: &u32| by.compare(row(a), row(b));
         self.marks.resize(all.len(), Mark::default());
@@ -84,13 +84,13 @@ impl Foremost {
     }
 
     /// Keeps twice as many as are asked for; `part` brings the last of those to its place, all before it before it.
-    fn cut(&mut self, all: &[Row], n: usize, part: impl Fn(&mut [u32], usize)) {
+    fn cut(&mut self, all: &Segments<Row>, n: usize, part: impl Fn(&mut [u32], usize)) {
         let kept = n.saturating_mul(2).max(1);
         if self.rows.len() <= kept {
             return;
         }
         part(&mut self.rows, kept - 1);
-        self.bound = Some(all[self.rows[kept - 1] as usize].clone());
+        self.bound = Some(all[self.rows[kept - 1] as usize]);
         self.rows.drain(kept..).for_each(|at| self.marks[at as usize].first = false);
     }
 
@@ -131,7 +131,7 @@ mod tests {
             steps in prop::collection::vec((prop::collection::vec((0usize..40, 0u64..5), 0..12), 0usize..9, 0u8..9), 1..30),
         ) {
             let groups: Vec<_> = (0..40).map(|i| Arc::new(Group { pid: Some(i * 7 % 40), ..Group::default() })).collect();
-            let mut rows: Vec<Row> = Vec::new();
+            let mut rows: Segments<Row> = Segments::default();
             let mut foremost = Foremost::default();
             for (changes, n, order) in steps {
                 for (at, weight) in changes {
@@ -149,7 +149,7 @@ mod tests {
                 let spec = TopSpec { order, ..TopSpec::default() };
                 let by = By { spec: &spec, symbol: |_| None, groups: &groups };
                 foremost.settle(&rows, n, &by);
-                let mut all: Vec<u32> = (0..).zip(&rows).filter(|(_, row)| row.own.period > 0).map(|(at, _)| at).collect();
+                let mut all: Vec<u32> = (0..).zip(rows.iter()).filter(|(_, row)| row.own.period > 0).map(|(at, _)| at).collect();
                 all.sort_by(|a, b| by.compare(&rows[*a as usize], &rows[*b as usize]));
                 let some = n.min(all.len());
                 prop_assert!(foremost.rows().len() >= some);

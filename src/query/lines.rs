@@ -55,7 +55,7 @@ pub fn compared(
             }
             Place::Gone(i) => {
                 let none = Acc::default();
-                let row = Row { own: none, children: none, ..old.top.rows[*i as usize].clone() };
+                let row = Row { own: none, children: none, ..old.top.rows[*i as usize] };
                 let line = row_line(old.data, old.top, &row, false);
                 out.out.push(Line { mark: Mark::Leaf, versus: Some(*versus), ..line });
             }

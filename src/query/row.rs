@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 /// One row. Ids are good for the table that holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The same for the same row in later answers.
     pub id: u64,

@@ -1,9 +1,11 @@
 //! Rows that are kept up to date: of a new sample the rows that it counts for are found once, and only what is shown
 //! is sorted. Costs what is new, however much is there.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
 
-use crate::profile::{Acc, NodeId, SymId};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::profile::{Acc, Index, NodeId, Segments, SymId};
 
 use super::Data;
 use super::fold::Fold;
@@ -17,7 +19,7 @@ use super::top::{Grouping, Keep, LabelMode, Row, Top, first_syms, identity, n_la
 const NO_FRAME: u32 = u32::MAX;
 /// With more stacks than these their sites are walked one by one: adding up over all of them is sooner done, but takes
 /// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
-const MANY: usize = 1 << 18;
+const MANY: usize = 1 << 16;
 
 /// All rows of a fold, in no order.
 #[derive(Debug)]
@@ -25,9 +27,9 @@ pub struct Tally {
     grouping: Grouping,
     mode: LabelMode,
     children: bool,
-    rows: Vec<Row>,
+    rows: Segments<Row>,
     /// The row of each group and label.
-    index: FxHashMap<(u32, u32), u32>,
+    index: Index,
     /// The first symbol of each DSO, where those are the labels, of so many symbols.
     sym_of_label: Vec<u32>,
     n_syms: usize,
@@ -48,9 +50,11 @@ impl Tally {
         let mut tally = Self::empty(spec);
         let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
         let label = |row: &Row| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
-        tally.rows = top.rows.iter().map(|row| Row { label: label(row), ..row.clone() }).collect();
-        tally.index = (0..).zip(&tally.rows).map(|(at, row)| ((row.group, row.label), at)).collect();
-        tally.n_rows = tally.rows.iter().filter(|row| !row.children.is_zero()).count();
+        for row in &top.rows {
+            let at = tally.place(row.group, label(row));
+            tally.rows[at] = Row { label: label(row), ..*row };
+        }
+        tally.n_rows = top.rows.iter().filter(|row| !row.children.is_zero()).count();
         tally.meet_syms(data);
         tally
     }
@@ -60,8 +64,8 @@ impl Tally {
             grouping: Grouping::new(&spec.keys),
             mode: LabelMode::of(&spec.keys),
             children: spec.children,
-            rows: Vec::new(),
-            index: FxHashMap::default(),
+            rows: Segments::default(),
+            index: Index::default(),
             sym_of_label: Vec::new(),
             n_syms: 0,
             met: Vec::new(),
@@ -135,15 +139,24 @@ impl Tally {
         }
     }
 
+    /// Where a row is; without weight where it was not there.
+    fn place(&mut self, group: u32, label: u32) -> usize {
+        let (rows, next) = (&self.rows, self.rows.len() as u32);
+        let hash = |row: &Row| FxBuildHasher.hash_one((row.group, row.label));
+        let row = Row { id: 0, group, label, own: Acc::default(), children: Acc::default() };
+        let same = |at: u32| (rows[at as usize].group, rows[at as usize].label) == (group, label);
+        let at = self.index.find_or(hash(&row), next, same, |at| hash(&rows[at as usize]));
+        if at == next {
+            self.rows.push(row);
+        }
+        at as usize
+    }
+
     /// Counts for one row, for its own weight where it is the leaf.
     fn add(&mut self, group: u32, label: u32, change: &Change, own: bool) {
-        let next = self.rows.len() as u32;
-        let at = *self.index.entry((group, label)).or_insert(next);
-        if at == next {
-            self.rows.push(Row { id: 0, group, label, own: Acc::default(), children: Acc::default() });
-        }
-        self.foremost.change(at);
-        let row = &mut self.rows[at as usize];
+        let at = self.place(group, label);
+        self.foremost.change(at as u32);
+        let row = &mut self.rows[at];
         let had = !row.children.is_zero();
         for acc in std::iter::once(&mut row.children).chain(own.then_some(&mut row.own)) {
             match change.out {
@@ -194,7 +207,7 @@ impl Tally {
                 top.tallied.push(row.group);
                 top.groups.len() as u32 - 1
             });
-            top.rows.push(Row { group: place, ..row.clone() });
+            top.rows.push(Row { group: place, ..*row });
         }
         top
     }

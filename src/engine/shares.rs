@@ -33,7 +33,7 @@ impl Whole {
 
     /// Samples and stacks have this in any case: whoever else takes too much, the newest are there.
     pub fn least_samples(self) -> usize {
-        self.0 / 4
+        self.0 / 6
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     fn small_bounds_have_small_parts() {
         let [small, large] = [Whole(64 << 20), Whole(8 << 30)];
         assert_eq!([small.tables(), small.copies(), small.waiting()].map(|bytes| bytes >> 20), [16, 16, 4]);
-        assert_eq!((small.least_samples() >> 20, large.waiting() >> 20), (16, 32));
+        assert_eq!((small.least_samples() >> 20, large.waiting() >> 20), (10, 32));
         assert!(small.is_bounded() && !Whole(usize::MAX).is_bounded());
     }
 

@@ -24,6 +24,7 @@ pub mod sched;
 pub mod spawn;
 pub mod sys;
 pub mod tty;
+pub mod walk;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.
 pub fn monotonic_ns() -> u64 {

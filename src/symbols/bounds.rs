@@ -43,13 +43,13 @@ enum Way {
 
 /// A section's place in the file, and its address as linked.
 #[derive(Clone, Debug)]
-struct Section {
+pub(super) struct Section {
     range: Range<usize>,
     address: u64,
 }
 
 impl Section {
-    fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {
+    pub(super) fn of(file: &elf::Elf<'_>, name: &str) -> Option<Self> {
         let section = file.section_by_name(name)?;
         // What is packed is no part of the running program.
         let (from, size) = section
@@ -68,11 +68,25 @@ impl Section {
     fn slice<'a>(&self, file: &'a [u8], shape: Shape) -> Slice<'a> {
         EndianSlice::new(self.bytes(file), shape.endian)
     }
+
+    /// As `.eh_frame`.
+    pub(super) fn eh_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::EhFrame<Slice<'a>> {
+        let mut frames = gimli::EhFrame::from(self.slice(file, shape));
+        frames.set_address_size(shape.size);
+        frames
+    }
+
+    /// As `.debug_frame`.
+    pub(super) fn debug_frames<'a>(&self, file: &'a [u8], shape: Shape) -> gimli::DebugFrame<Slice<'a>> {
+        let mut frames = gimli::DebugFrame::from(self.slice(file, shape));
+        frames.set_address_size(shape.size);
+        frames
+    }
 }
 
 /// How a file's numbers are written.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+pub(super) struct Shape {
     endian: RunTimeEndian,
     /// Bytes of an address.
     size: u8,
@@ -84,6 +98,11 @@ const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 const HEAD: usize = 12;
 
 impl Shape {
+    pub(super) fn of(file: &elf::Elf<'_>) -> Self {
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        Self { endian, size: if file.is_64() { 8 } else { 4 } }
+    }
+
     fn word(self, bytes: &[u8], at: usize) -> u32 {
         let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
         if self.endian == RunTimeEndian::Little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) }
@@ -150,7 +169,7 @@ impl Way {
             Self::Header { frames, header, bases, shape } => {
                 let at = shape.entry(header.bytes(bytes), header.address, frames.address, address)?;
                 let at = gimli::EhFrameOffset(usize::try_from(at).ok()?);
-                let frames = frame_section(frames.slice(bytes, *shape), *shape);
+                let frames = frames.eh_frames(bytes, *shape);
                 let found = frames.fde_from_offset(bases, at, gimli::EhFrame::cie_from_offset).ok()?;
                 Some((found.initial_address(), found.initial_address().checked_add(found.len())?))
             }
@@ -163,17 +182,8 @@ impl Way {
     }
 }
 
-fn frame_section(bytes: Slice<'_>, shape: Shape) -> gimli::EhFrame<Slice<'_>> {
-    let mut frames = gimli::EhFrame::from(bytes);
-    frames.set_address_size(shape.size);
-    frames
-}
-
-fn read(bytes: &[u8]) -> Option<Way> {
-    let file = elf::parse(bytes).ok()?;
-    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-    let shape = Shape { endian, size: if file.is_64() { 8 } else { 4 } };
-    let of = |name: &str| Section::of(&file, name);
+/// What addresses in the tables are relative to.
+pub(super) fn bases(file: &elf::Elf<'_>) -> BaseAddresses {
     let mut bases = BaseAddresses::default();
     for (name, set) in [
         (".eh_frame_hdr", BaseAddresses::set_eh_frame_hdr as fn(BaseAddresses, u64) -> BaseAddresses),
@@ -181,22 +191,27 @@ fn read(bytes: &[u8]) -> Option<Way> {
         (".text", BaseAddresses::set_text),
         (".got", BaseAddresses::set_got),
     ] {
-        bases = of(name).map_or(bases.clone(), |section| set(bases, section.address));
+        bases = Section::of(file, name).map_or(bases.clone(), |section| set(bases, section.address));
     }
+    bases
+}
+
+fn read(bytes: &[u8]) -> Option<Way> {
+    let file = elf::parse(bytes).ok()?;
+    let (shape, bases) = (Shape::of(&file), bases(&file));
+    let of = |name: &str| Section::of(&file, name);
     if let (Some(frames), Some(header)) = (of(".eh_frame"), of(".eh_frame_hdr"))
         && header.bytes(bytes).starts_with(&USUAL)
     {
         return Some(Way::Header { frames, header, bases, shape });
     }
     if let Some(frames) = of(".eh_frame") {
-        return list(&frame_section(frames.slice(bytes, shape), shape), &bases);
+        return list(&frames.eh_frames(bytes, shape), &bases);
     }
     if let Some(entries) = of(".ARM.exidx") {
         return Some(Way::Index { entries, shape });
     }
-    let mut frames = gimli::DebugFrame::from(of(".debug_frame")?.slice(bytes, shape));
-    frames.set_address_size(shape.size);
-    list(&frames, &bases)
+    list(&of(".debug_frame")?.debug_frames(bytes, shape), &bases)
 }
 
 /// All functions of a section that has no table of them.

@@ -22,6 +22,7 @@ mod loaded;
 pub mod places;
 pub mod plt;
 pub mod resolver;
+pub mod rows;
 pub mod shares;
 pub mod table;
 pub mod told;

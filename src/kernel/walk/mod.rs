@@ -1,0 +1,3 @@
+//! The walk of user stacks in the kernel.
+
+pub mod rule;

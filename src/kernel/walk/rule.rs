@@ -1,0 +1,218 @@
+//! Rows of unwind tables as the program that walks stacks in the kernel reads them: eight bytes, the address from which
+//! a rule holds and the rule.
+//!
+//! The low half of a row is the address in the file, counted from the page of its first loaded segment. The high half
+//! is the rule: its kind in 8 bits, where the frame register is saved in 8 (in words, counted from the CFA; 0 where it
+//! still holds what it held, 1 where it is saved at its own address), and what the kind says in 16. A word is 8 bytes.
+//! The CFA is the stack pointer of the caller behind its call (DWARF 5, section 6.4.1).
+
+/// Bytes of a word.
+const WORD: i64 = 8;
+
+/// How the caller of some code is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Kind 0: No table says anything: by frame pointer.
+    Gap,
+    /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this place
+    /// of 16 on.
+    Stub(u8),
+    /// Kind 4: The kernel's frame of a signal handler: all registers are in it.
+    Signal,
+    /// Kind 5: The first function of a thread: nobody called it.
+    End,
+    /// Kind 15: The table says what no rule has words for.
+    Unsupported,
+    Frame {
+        cfa: Cfa,
+        saved: Saved,
+        caller: Caller,
+    },
+}
+
+/// Where the CFA is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cfa {
+    /// Kind 1: sp+n; n/8 in 16 bits.
+    Sp(i64),
+    /// Kind 2: fp+n; as above.
+    Fp(i64),
+    /// Kind 6: *(sp+n)+m; n/8 in the lower 12 bits with a sign, m/8 in the 4 above.
+    AtSp(i64, i64),
+    /// Kind 7: *(fp+n)+m; as above.
+    AtFp(i64, i64),
+    /// Kind 8: Another register, by its DWARF number (below 16), and n: n/8 in the lower 12 bits, the number in the 4 above.
+    /// Only where the task was interrupted are such registers known.
+    Register(u8, i64),
+}
+
+/// Where the caller's frame register is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    Same,
+    /// At CFA+n, in bytes; n is below 0.
+    At(i64),
+    /// Where it points.
+    AtItself,
+}
+
+/// Where the return address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// At CFA-8 (x86-64).
+    OnTop,
+    /// Kind 9: In a register, by its DWARF number, the CFA being sp+n: as `Register` has them. Only where the task was
+    /// interrupted.
+    In(u8),
+    /// Kind 10: In the link register, the CFA being sp+n (AArch64). Only where the task was interrupted.
+    Link,
+    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64).
+    Beside,
+    /// Kind 13, 14: Where the frame register of other rules would be, which keeps what it had; the CFA is sp+n, fp+n (AArch64).
+    Alone(i64),
+}
+
+impl Rule {
+    /// The rule in 32 bits; [`Rule::Unsupported`] where it does not fit.
+    pub fn bits(self) -> u32 {
+        self.packed().unwrap_or(15)
+    }
+
+    fn packed(self) -> Option<u32> {
+        let (kind, saved, what) = match self {
+            Self::Gap => (0, 0, 0),
+            Self::Stub(from) => (3, from, 0),
+            Self::Signal => (4, 0, 0),
+            Self::End => (5, 0, 0),
+            Self::Unsupported => (15, 0, 0),
+            Self::Frame { cfa, saved, caller } => {
+                let (own, saved) = (caller, saved.packed()?);
+                let (kind, saved) = match (cfa, own) {
+                    (Cfa::Sp(_), Caller::OnTop) => (1, saved),
+                    (Cfa::Fp(_), Caller::OnTop) => (2, saved),
+                    (Cfa::AtSp(..), Caller::OnTop) => (6, saved),
+                    (Cfa::AtFp(..), Caller::OnTop) => (7, saved),
+                    (Cfa::Register(..), Caller::OnTop) => (8, saved),
+                    (Cfa::Sp(_), Caller::In(_)) => (9, saved),
+                    (Cfa::Sp(_), Caller::Link) => (10, saved),
+                    (Cfa::Sp(_), Caller::Beside) => (11, saved),
+                    (Cfa::Fp(_), Caller::Beside) => (12, saved),
+                    (Cfa::Sp(_), Caller::Alone(at)) if saved == 0 => (13, Saved::At(at).packed()?),
+                    (Cfa::Fp(_), Caller::Alone(at)) if saved == 0 => (14, Saved::At(at).packed()?),
+                    _ => return None,
+                };
+                (kind, saved, cfa.packed(own)?)
+            }
+        };
+        Some(kind | u32::from(saved) << 8 | u32::from(what) << 16)
+    }
+
+    /// The rule of these bits.
+    pub fn of(bits: u32) -> Self {
+        let [kind, saved, low, high] = bits.to_le_bytes();
+        let what = u16::from_le_bytes([low, high]);
+        let (plain, upper) = (i64::from(what) * WORD, (what >> 12) as u8);
+        let (signed, lower) = (i64::from((what << 4) as i16 >> 4) * WORD, i64::from(what & 0xfff) * WORD);
+        let at = i64::from(saved as i8) * WORD;
+        let (cfa, caller) = match kind {
+            0 => return Self::Gap,
+            3 => return Self::Stub(saved),
+            4 => return Self::Signal,
+            5 => return Self::End,
+            1 => (Cfa::Sp(plain), Caller::OnTop),
+            2 => (Cfa::Fp(plain), Caller::OnTop),
+            6 => (Cfa::AtSp(signed, i64::from(upper) * WORD), Caller::OnTop),
+            7 => (Cfa::AtFp(signed, i64::from(upper) * WORD), Caller::OnTop),
+            8 => (Cfa::Register(upper, lower), Caller::OnTop),
+            9 => (Cfa::Sp(lower), Caller::In(upper)),
+            10 => (Cfa::Sp(plain), Caller::Link),
+            11 => (Cfa::Sp(plain), Caller::Beside),
+            12 => (Cfa::Fp(plain), Caller::Beside),
+            13 => (Cfa::Sp(plain), Caller::Alone(at)),
+            14 => (Cfa::Fp(plain), Caller::Alone(at)),
+            _ => return Self::Unsupported,
+        };
+        let saved = match (caller, saved) {
+            (Caller::Alone(_), _) | (_, 0) => Saved::Same,
+            (_, 1) => Saved::AtItself,
+            _ => Saved::At(at),
+        };
+        Self::Frame { cfa, saved, caller }
+    }
+
+    /// The row from an address on.
+    pub fn from(self, address: u32) -> u64 {
+        u64::from(address) | u64::from(self.bits()) << 32
+    }
+}
+
+impl Cfa {
+    fn packed(self, caller: Caller) -> Option<u16> {
+        let above = |part: u8, lower: u16| (part < 16).then(|| u16::from(part) << 12 | lower & 0xfff);
+        match (self, caller) {
+            (Self::Sp(n), Caller::In(register)) | (Self::Register(register, n), _) => {
+                above(register, u16::try_from(words(n)?).ok().filter(|n| *n < 1 << 12)?)
+            }
+            (Self::Sp(n) | Self::Fp(n), _) => u16::try_from(words(n)?).ok(),
+            (Self::AtSp(n, m) | Self::AtFp(n, m), _) => {
+                let n = words(n).filter(|n| (-(1 << 11)..1 << 11).contains(n))?;
+                above(u8::try_from(words(m)?).ok()?, n as u16)
+            }
+        }
+    }
+}
+
+impl Saved {
+    fn packed(self) -> Option<u8> {
+        match self {
+            Self::Same => Some(0),
+            Self::AtItself => Some(1),
+            Self::At(n) => i8::try_from(words(n)?).ok().filter(|n| *n < 0).map(|n| n as u8),
+        }
+    }
+}
+
+/// Bytes in words; `None` of what is no whole number of them.
+fn words(bytes: i64) -> Option<i64> {
+    (bytes % WORD == 0).then_some(bytes / WORD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_does_not_fit_is_unsupported() {
+        let frame = |cfa, saved| Rule::Frame { cfa, saved, caller: Caller::OnTop };
+        for (rule, fits) in [
+            (frame(Cfa::Sp(524_280), Saved::At(-1024)), true),
+            (frame(Cfa::Sp(524_288), Saved::Same), false),
+            (frame(Cfa::Sp(12), Saved::Same), false),
+            (frame(Cfa::Sp(-8), Saved::Same), false),
+            (frame(Cfa::Fp(16), Saved::At(-1032)), false),
+            (frame(Cfa::Fp(16), Saved::At(8)), false),
+            (frame(Cfa::AtSp(-16_384, 120), Saved::At(-24)), true),
+            (frame(Cfa::AtFp(-8, 0), Saved::AtItself), true),
+            (frame(Cfa::AtFp(-8, 128), Saved::AtItself), false),
+            (frame(Cfa::Register(11, 32_760), Saved::Same), true),
+            (frame(Cfa::Register(16, 8), Saved::Same), false),
+            (Rule::Frame { cfa: Cfa::Sp(0), saved: Saved::Same, caller: Caller::In(5) }, true),
+            (Rule::Frame { cfa: Cfa::Fp(0), saved: Saved::Same, caller: Caller::In(5) }, false),
+            (Rule::Frame { cfa: Cfa::Fp(48), saved: Saved::Same, caller: Caller::Alone(-40) }, true),
+            (Rule::Frame { cfa: Cfa::Fp(48), saved: Saved::At(-8), caller: Caller::Alone(-40) }, false),
+        ] {
+            assert_eq!(Rule::of(rule.bits()), if fits { rule } else { Rule::Unsupported }, "{rule:?}");
+        }
+        assert_eq!(Rule::End.from(0x1234), 0x5_0000_1234);
+    }
+
+    proptest! {
+        #[test]
+        fn bits_are_rules(bits in any::<u32>()) {
+            // Whatever is read again is the same rule: unused bits mean nothing.
+            let rule = Rule::of(bits);
+            prop_assert!(Rule::of(rule.bits()) == rule || rule.bits() == 15);
+        }
+    }
+}

@@ -372,7 +372,7 @@ fn refusals_name_reason_and_remedy() {
     check(&["-F", "0"], 2, "expected samples a second");
     check(&["-F", "100000000", "--", "true"], 1, "perf_event_max_sample_rate");
     check(&["-G", "no/such/group"], 1, "cgroup");
-    check(&["--call-graph", "magic", "--", "true"], 2, "fp, dwarf[,SIZE], lbr, auto or none");
+    check(&["--call-graph", "magic", "--", "true"], 2, "fp, tables, dwarf[,SIZE], lbr, auto or none");
     if allowed("refusals_name_reason_and_remedy") {
         check(&["-e", "cpu-clock", "--", "/no/such/program"], 1, "cannot be started");
         let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");

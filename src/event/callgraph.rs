@@ -13,6 +13,10 @@ pub enum CallGraph {
     Dwarf(u32),
     /// The CPU remembers the last calls.
     Lbr,
+    /// A program in the kernel walks by the tables of the files, and by frame pointers where there are none.
+    Tables,
+    /// Tables where the kernel allows it, else frame pointers.
+    Auto,
 }
 
 /// What perf copies when it is not told how much.
@@ -21,14 +25,16 @@ pub const STACK: u32 = 8192;
 pub const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {
-    /// Reads `fp`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
+    /// Reads `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
     ///
     /// # Errors
     /// In words, what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (way, rest) = text.split_once(',').unwrap_or((text, ""));
         match (way, rest) {
-            ("fp" | "auto", "") => Ok(Self::Fp),
+            ("fp", "") => Ok(Self::Fp),
+            ("tables", "") => Ok(Self::Tables),
+            ("auto", "") => Ok(Self::Auto),
             ("none" | "no", "") => Ok(Self::None),
             ("lbr", "") => Ok(Self::Lbr),
             ("dwarf", "") => Ok(Self::Dwarf(STACK)),
@@ -36,7 +42,7 @@ impl CallGraph {
                 Ok(size) if (1..=MAX_STACK).contains(&size) => Ok(Self::Dwarf(size.next_multiple_of(8))),
                 _ => Err(format!("--call-graph {text}: the size is 8 to {MAX_STACK} bytes")),
             },
-            _ => Err(format!("--call-graph {text}: expected fp, dwarf[,SIZE], lbr, auto or none")),
+            _ => Err(format!("--call-graph {text}: expected fp, tables, dwarf[,SIZE], lbr, auto or none")),
         }
     }
 
@@ -65,6 +71,8 @@ impl CallGraph {
             Self::Dwarf(STACK) => "dwarf".to_owned(),
             Self::Dwarf(size) => format!("dwarf,{size}"),
             Self::Lbr => "lbr".to_owned(),
+            Self::Tables => "tables".to_owned(),
+            Self::Auto => "auto".to_owned(),
         }
     }
 }
@@ -75,11 +83,10 @@ mod tests {
 
     #[test]
     fn ways_and_sizes() {
-        for text in ["fp", "none", "lbr", "dwarf", "dwarf,16384"] {
+        for text in ["fp", "none", "lbr", "dwarf", "dwarf,16384", "tables", "auto"] {
             assert_eq!(CallGraph::parse(text).map(CallGraph::words).as_deref(), Ok(text));
         }
         assert_eq!(CallGraph::parse("dwarf,1001"), Ok(CallGraph::Dwarf(1008)));
-        assert_eq!(CallGraph::parse("auto"), Ok(CallGraph::Fp));
         for text in ["dwarf,0", "dwarf,65536", "dwarf,x", "fp,9", "", "orc"] {
             assert!(CallGraph::parse(text).is_err(), "{text}");
         }

@@ -121,7 +121,8 @@ pub fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Progra
     a.op(ADD_K, 7, 0, 0, BANKS_AT as i32);
     let (yes, no) = (a.label(), a.label());
     a.expr(expr, atoms, yes, no)?;
-    for (label, verdict) in [(yes, 1), (no, 0)] {
+    // What takes the sample stands last, where a program that goes on may take its place.
+    for (label, verdict) in [(no, 0), (yes, 1)] {
         a.place(label);
         a.op(MOV_K, 0, 0, 0, verdict);
         a.op(EXIT, 0, 0, 0, 0);

@@ -18,6 +18,7 @@ pub const TYPE_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
 pub const SW_CPU_CLOCK: u64 = b::PERF_COUNT_SW_CPU_CLOCK as u64;
 pub const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
+pub const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
 /// `PERF_SAMPLE_*` bits of `sample_type`.
 pub mod sample {

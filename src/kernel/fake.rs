@@ -111,7 +111,7 @@ impl Sys for FakeSys {
         Ring::map(fd.as_fd(), pages)
     }
 
-    fn load(&self, _program: &Program) -> Result<Loaded, LoadError> {
+    fn load(&self, _program: &Program, _next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError> {
         self.note("load".to_owned());
         Err(self.programs.clone())
     }

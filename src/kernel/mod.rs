@@ -5,6 +5,7 @@
 
 pub mod attr;
 pub mod bpf;
+mod bpf_calls;
 pub mod btf;
 pub mod cgroup;
 mod copied;

@@ -66,8 +66,8 @@ pub trait Sys: Send {
     /// Maps a ring of `pages` data pages (a power of two) onto an event.
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
-    /// Loads a program for [`Ioctl::SetBpf`].
-    fn load(&self, program: &Program) -> Result<Loaded, LoadError>;
+    /// Loads a program for [`Ioctl::SetBpf`]; where it takes a sample, the first of an array goes on.
+    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError>;
 }
 
 /// The running kernel.
@@ -124,8 +124,8 @@ impl Sys for RealSys {
         Ring::map(fd, pages)
     }
 
-    fn load(&self, program: &Program) -> Result<Loaded, LoadError> {
-        Loaded::new(program)
+    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError> {
+        Loaded::new(program, next)
     }
 
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno> {

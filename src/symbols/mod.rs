@@ -24,6 +24,7 @@ pub mod plt;
 pub mod resolver;
 pub mod rows;
 pub mod shares;
+pub mod spaces;
 pub mod table;
 pub mod told;
 pub mod unwind;

@@ -45,9 +45,10 @@ pub struct Sampling {
     #[arg(long)]
     pub all_cgroups: bool,
     /// How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE (the tables of the files,
-    /// from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or none; auto is fp, and
-    /// says where dwarf would do better. A stack whose next caller would be where no code is ends in `[broken]`
-    #[arg(long, value_name = "MODE", default_value = "auto")]
+    /// from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches), none, or tables (those of the
+    /// files, in the kernel by a BPF program, and frame pointers where there are none); auto is tables where the kernel
+    /// allows it, else fp. A stack whose next caller would be where no code is ends in `[broken]`
+    #[arg(long, value_name = "MODE", default_value = "fp")]
     pub call_graph: String,
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]

@@ -84,9 +84,9 @@ fn of(spec: &'static Spec) -> Command {
         value(
             "call-graph",
             "MODE",
-            "How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE, lbr or none",
+            "How user call chains are taken: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto",
         )
-        .default_value("auto"),
+        .default_value("fp"),
         value("mmap-pages", "PAGES", "Data pages of each CPU's ring buffer (or 512K, 4M)").short('m'),
         Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
     ]);

@@ -1,3 +1,305 @@
-//! The walk of user stacks in the kernel.
+//! Walks user stacks inside the kernel, by tables that are made here and without frame pointers: the program that
+//! does it (walk.bpf.c, compiled by `build` beside it), and what it reads.
 
+mod object;
+mod pool;
 pub mod rule;
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::bpf::LoadError;
+use super::bpf_calls::{self, MapKind, PROG_ARRAY, ProgramInfo};
+use super::sys::Errno;
+use pool::{Pool, Range};
+
+#[cfg(target_arch = "x86_64")]
+const OBJECT: &[u8] = include_bytes!("walk.x86_64.o");
+#[cfg(not(target_arch = "x86_64"))]
+const OBJECT: &[u8] = include_bytes!("walk.aarch64.o");
+
+/// Rows in a chunk, and those whose first pc stands in its index (walk.bpf.c has the same numbers).
+const ROWS: usize = 1 << 20;
+const BLOCK: usize = 64;
+const BLOCKS: u32 = (ROWS / BLOCK) as u32;
+const CHUNK_BYTES: usize = 8 * ROWS + 4 * BLOCKS as usize;
+/// Mappings in a piece, of five words each; of one process.
+const MAPPINGS: u32 = 1 << 15;
+const MAPPING_WORDS: usize = 5;
+const PIECE_BYTES: usize = MAPPINGS as usize * MAPPING_WORDS * 8;
+pub const MAX_MAPPINGS: usize = 8192;
+/// Chunks and pieces that there may be.
+const SLOTS: usize = 64;
+
+/// Most frames that a walk has.
+pub const FRAMES: usize = 127;
+
+/// Where rows of a file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub chunk: u32,
+    pub first: u32,
+    pub n: u32,
+    /// The pc of its first row.
+    pub pc: u32,
+}
+
+/// A mapping of code: a row's pc is an address in it less the bias. One without rows is walked by frame pointers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub bias: u64,
+    pub span: Option<Span>,
+}
+
+/// Why there is no room for rows or mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    #[error("the tables of unwinding have no more room: their limit is reached")]
+    Limit,
+    #[error("the kernel has no room for the tables of unwinding: {0}")]
+    Kernel(#[from] Errno),
+}
+
+/// Why a walk ended, as the program says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Why {
+    /// A table says that nobody called.
+    Complete = 1,
+    /// It has as many frames as a walk may have.
+    Full = 2,
+    /// The stack could not be read.
+    Fault = 3,
+    /// No code is where it led.
+    Nowhere = 4,
+    /// The frame pointer is none.
+    NoFrame = 5,
+    /// The caller's frame would be inside the callee's.
+    Backwards = 6,
+    /// By a rule that is not known here.
+    Unsupported = 7,
+    /// The chain of frame pointers ends.
+    LastFrame = 8,
+}
+
+impl Why {
+    const ALL: [Self; 8] = [
+        Self::Complete,
+        Self::Full,
+        Self::Fault,
+        Self::Nowhere,
+        Self::NoFrame,
+        Self::Backwards,
+        Self::Unsupported,
+        Self::LastFrame,
+    ];
+
+    pub fn of(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|why| *why as u8 == code)
+    }
+}
+
+/// What a walk lacked, by bits of its record.
+pub mod lack {
+    /// Nothing is known of the process.
+    pub const PROCESS: u8 = 1;
+    /// An address was in none of its mappings.
+    pub const MAPPING: u8 = 2;
+    /// An address had no row in its mapping.
+    pub const ROW: u8 = 4;
+}
+
+/// What the rings tell of processes, which their tables have to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum News {
+    /// A walk lacked something, by the bits of [`lack`].
+    Lacks {
+        pid: i32,
+        what: u8,
+    },
+    /// A child that has what its parent has mapped.
+    Forked {
+        parent: i32,
+        child: i32,
+    },
+    /// All that it had mapped is gone.
+    Executed {
+        pid: i32,
+    },
+    /// More code is mapped.
+    Mapped {
+        pid: i32,
+    },
+    Exited {
+        pid: i32,
+    },
+}
+
+/// The program in the kernel, as events need it.
+#[derive(Debug)]
+pub struct Program {
+    program: OwnedFd,
+    events: OwnedFd,
+    /// An array with the program in it, for those that end by going on with it.
+    next: OwnedFd,
+}
+
+impl Program {
+    /// What is to be set on a sampling event.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
+
+    /// An array of programs whose first is this one.
+    pub fn next(&self) -> BorrowedFd<'_> {
+        self.next.as_fd()
+    }
+
+    /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
+    pub fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+    }
+
+    pub fn info(&self) -> Result<ProgramInfo, Errno> {
+        bpf_calls::info(self.fd())
+    }
+}
+
+/// The program and the tables that it walks by.
+#[derive(Debug)]
+pub struct Walker {
+    program: Arc<Program>,
+    spaces: OwnedFd,
+    pieces: OwnedFd,
+    chunks: OwnedFd,
+    rows: Pool,
+    mappings: Pool,
+    /// Where each process has its mappings.
+    known: FxHashMap<i32, Range>,
+}
+
+impl Walker {
+    /// Loads the program; its tables may take so many bytes of the kernel's memory.
+    ///
+    /// # Errors
+    /// [`LoadError`] has the verifier's last words where it refused the program.
+    pub fn load(limit: usize) -> Result<Self, LoadError> {
+        let object::Linked { program, mut maps } = object::link(OBJECT)?;
+        let mut map = |name: &str| maps.remove(name).ok_or(LoadError::from(Errno::NOENT));
+        let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
+        let next = bpf_calls::map(&array, None)?;
+        bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
+        Ok(Self {
+            program: Arc::new(Program { program, events: map("events")?, next }),
+            spaces: map("spaces")?,
+            pieces: map("pieces")?,
+            chunks: map("chunks")?,
+            rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
+            mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
+            known: FxHashMap::default(),
+        })
+    }
+
+    pub fn program(&self) -> Arc<Program> {
+        self.program.clone()
+    }
+
+    /// Sets the program on an event.
+    pub fn attach(&self, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        use super::sys::{Ioctl, RealSys, Sys};
+        RealSys.ioctl(event, Ioctl::SetBpf(self.program.fd())).map(drop)
+    }
+
+    /// Bytes of the kernel's memory that its tables take.
+    pub fn held(&self) -> usize {
+        self.rows.held() + self.mappings.held()
+    }
+
+    /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
+    pub fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+        let mut spans = Vec::new();
+        let mut left = rows;
+        while !left.is_empty() {
+            match self.place(left) {
+                Ok(span) => {
+                    left = &left[span.n as usize..];
+                    spans.push(span);
+                }
+                Err(error) => {
+                    self.release(&spans);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(spans)
+    }
+
+    /// Places rows, as many as can lie together.
+    fn place(&mut self, rows: &[u64]) -> Result<Span, Full> {
+        let blocks = u32::try_from(rows.len().div_ceil(BLOCK)).unwrap_or(u32::MAX).min(BLOCKS);
+        let range = match self.rows.get(blocks, self.chunks.as_fd())? {
+            Some(range) => range,
+            // No range and no new chunk holds all: the longest that there is.
+            None => {
+                let longest = self.rows.longest();
+                let range = if longest > 0 { self.rows.get(longest, self.chunks.as_fd())? } else { None };
+                range.ok_or(Full::Limit)?
+            }
+        };
+        let rows = &rows[..rows.len().min(range.n as usize * BLOCK)];
+        self.rows.store(range.array, self.rows.at(range), rows.iter().copied());
+        // The index has half a word for each block; neighbours in a word may belong to others.
+        self.rows.index(range.array, ROWS, range.first, rows.chunks(BLOCK).map(|block| block[0] as u32));
+        let first = range.first * BLOCK as u32;
+        Ok(Span { chunk: range.array, first, n: rows.len() as u32, pc: rows[0] as u32 })
+    }
+
+    /// Takes rows away that no process has any more.
+    pub fn release(&mut self, spans: &[Span]) {
+        for span in spans {
+            let (first, n) = (span.first / BLOCK as u32, span.n.div_ceil(BLOCK as u32));
+            self.rows.give_back(Range { array: span.chunk, first, n });
+        }
+    }
+
+    /// What a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
+    pub fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+        let mappings = &mappings[..mappings.len().min(MAX_MAPPINGS)];
+        if mappings.is_empty() {
+            self.forget_process(tgid);
+            return Ok(());
+        }
+        let range = self.mappings.get(mappings.len() as u32, self.pieces.as_fd())?.ok_or(Full::Limit)?;
+        let words = mappings.iter().flat_map(|m| {
+            let span = m.span.unwrap_or(Span { chunk: 0, first: 0, n: 0, pc: 0 });
+            let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+            [m.start, m.end, m.bias, pair(span.chunk, span.first), pair(span.n, 0)]
+        });
+        self.mappings.store(range.array, self.mappings.at(range), words);
+        // The call is a barrier: who sees the range sees what is in it.
+        let space = [range.array, range.first, range.n, 0];
+        if let Err(errno) = bpf_calls::put(self.spaces.as_fd(), tgid as u32, space) {
+            self.mappings.give_back(range);
+            return Err(errno.into());
+        }
+        if let Some(old) = self.known.insert(tgid, range) {
+            self.mappings.give_back(old);
+        }
+        Ok(())
+    }
+
+    pub fn forget_process(&mut self, tgid: i32) {
+        if let Some(old) = self.known.remove(&tgid) {
+            // It is not there only where another has taken it away.
+            let _ = bpf_calls::take(self.spaces.as_fd(), tgid as u32);
+            self.mappings.give_back(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, Run};
 use super::attr::{self, Common, Have};
 use super::error::OpenError;
 use super::slot::Slot;
+use super::walks::Walks;
 
 /// A CPU's ring and the event that owns it.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub struct Attachment {
     /// Ids that have not been reported yet.
     pub fresh_ids: Vec<FreshId>,
     pub notes: Vec<String>,
+    /// What walks user stacks in the kernel, while that is asked for.
+    pub walks: Option<Walks>,
 }
 
 impl Attachment {
@@ -98,6 +101,7 @@ impl Attachment {
             by_task,
             fresh_ids: Vec::new(),
             notes: Vec::new(),
+            walks: None,
         }
     }
 
@@ -161,6 +165,7 @@ impl Attachment {
         self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
+        self.open_walks(cpu, &owner)?;
         self.rings.insert(cpu, CpuRing { owner, ring });
         Ok(true)
     }
@@ -228,8 +233,12 @@ impl Attachment {
             match self.sys.open(&attr, pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
-                    self.slots[i].set_filter(&*self.sys, &fd)?;
+                    let walks = self.walks.as_mut().filter(|_| attr::walks(&self.slots[i].event, &self.common));
+                    self.slots[i].set_programs(&*self.sys, &fd, walks.as_ref().map(|walks| &*walks.program))?;
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
+                    if let Some(walks) = walks {
+                        walks.learn(id, &attr);
+                    }
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));
@@ -309,6 +318,9 @@ impl Attachment {
     /// Takes a CPU's ring and events away.
     pub fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
         self.close(|o| o.cpu == cpu);
+        if let Some(walks) = &mut self.walks {
+            walks.close(cpu);
+        }
         self.rings.remove(&cpu)
     }
 

@@ -4,8 +4,8 @@
 pub use crate::event::spec::Rate;
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{
-    Attr, Flag, REGS_USER, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT,
-    branch, read_format, sample,
+    Attr, Flag, REGS_USER, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE,
+    TYPE_TRACEPOINT, branch, read_format, sample,
 };
 
 /// What not to sample.
@@ -134,7 +134,8 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
         }
         let copied = matches!(common.chains, CallGraph::Dwarf(_));
         // Without either half a chain is empty, and samples stay laid out as they were.
-        attr.set(Flag::ExcludeCallchainUser, common.exclude.user || event.no_chains || copied);
+        let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
+        attr.set(Flag::ExcludeCallchainUser, left_out);
         attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains);
     }
     if own.kind == TYPE_TRACEPOINT {
@@ -166,6 +167,30 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
     attr.set(Flag::Inherit, common.inherit);
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
+    attr
+}
+
+/// Whether a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
+/// would be set for everybody who traces that.
+pub fn walks(event: &Event, common: &Common) -> bool {
+    let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
+    let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
+    common.chains == CallGraph::Tables && !common.exclude.user && !event.no_chains && !event.no_samples && !traced
+}
+
+/// The event by which that program writes what it found, before each sample.
+pub fn walked(common: &Common) -> Attr {
+    let mut attr = Attr {
+        kind: TYPE_SOFTWARE,
+        config: SW_BPF_OUTPUT,
+        period_or_freq: 1,
+        sample_type: sample::IDENTIFIER | sample::TID | sample::RAW,
+        wakeup: common.watermark,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    attr.set(Flag::Watermark, true);
+    attr.set(Flag::UseClockid, true);
     attr
 }
 
@@ -201,7 +226,7 @@ pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     };
     let (each, most) = match chains {
         CallGraph::None => (64, 2 << 20),
-        CallGraph::Fp | CallGraph::Lbr => (320, 2 << 20),
+        CallGraph::Fp | CallGraph::Lbr | CallGraph::Tables | CallGraph::Auto => (320, 2 << 20),
         CallGraph::Dwarf(size) => (320 + size as usize, 16 << 20),
     };
     let bytes = hz as usize * each * 2 / 5;

@@ -9,6 +9,7 @@ use crate::event::{Event, referee};
 use crate::kernel::bpf::LoadError;
 use crate::kernel::privilege::setcap;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::kernel::walk::Program as Walk;
 
 use super::error::OpenError;
 use super::slot::Slot;
@@ -18,7 +19,7 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
 }
 
 /// Why a program was not loaded (bpf(2), ERRORS), and what to do.
-fn refused_program(error: &LoadError) -> (String, String) {
+pub(super) fn refused_program(error: &LoadError) -> (String, String) {
     let no_bpf = "--where and f filter what is shown.";
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
@@ -49,17 +50,28 @@ pub fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenEr
 }
 
 impl Slot {
-    /// Sets the filter of an event that was just opened for this slot.
-    pub fn set_filter(&mut self, sys: &dyn Sys, fd: &OwnedFd) -> Result<(), OpenError> {
+    /// Sets the filter of an event that was just opened for this slot, and the program that walks the stacks of what
+    /// the filter lets through. An event has one program: the filter's goes on with the other.
+    pub fn set_programs(&mut self, sys: &dyn Sys, fd: &OwnedFd, walk: Option<&Walk>) -> Result<(), OpenError> {
         let Self { event, program, .. } = self;
+        let filter = event.filter.as_ref().filter(|filter| filter.program.is_some());
+        if let (Some(walk), None) = (walk, filter) {
+            let set = sys.ioctl(fd.as_fd(), Ioctl::SetBpf(walk.fd()));
+            let words = || format!("the program that walks stacks for {}", event.name);
+            set.map_err(|errno| OpenError::new(words(), "set", format!("the kernel says {errno}"), "--call-graph fp"))?;
+        }
         let Some(filter) = &event.filter else { return Ok(()) };
         if let Some(wanted) = &filter.program {
-            let loaded = match program {
-                Some(loaded) => loaded,
-                None => program.insert(Arc::new(sys.load(wanted).map_err(|error| {
-                    let (reason, remedy) = refused_program(&error);
-                    fail(event, filter, reason, &remedy)
-                })?)),
+            let next = walk.map(Walk::next);
+            let (loaded, _) = match program {
+                Some(loaded) if loaded.1 == next.is_some() => loaded,
+                _ => program.insert((
+                    Arc::new(sys.load(wanted, next).map_err(|error| {
+                        let (reason, remedy) = refused_program(&error);
+                        fail(event, filter, reason, &remedy)
+                    })?),
+                    next.is_some(),
+                )),
             };
             let set = sys.ioctl(fd.as_fd(), Ioctl::SetBpf(loaded.fd()));
             set.map_err(|errno| fail(event, filter, format!("the kernel says {errno}"), ""))?;
@@ -85,7 +97,7 @@ impl Slot {
                 && before.cpus == filter.cpus
         });
         match (&self.program, &filter.program) {
-            (Some(loaded), Some(program)) if same => {
+            (Some((loaded, _)), Some(program)) if same => {
                 loaded.store(&program.constants);
                 (words, true)
             }

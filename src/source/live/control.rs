@@ -10,7 +10,7 @@ use crate::source::{Batch, Change, Control, Rate, Run};
 use super::attach::ByCpu;
 use super::slot::Slot;
 use super::target::Target;
-use super::{LiveSource, OpenError, attr, desc};
+use super::{LiveSource, OpenError, attr, desc, walks};
 
 /// Events that a session may have, running or not.
 const MAX_EVENTS: usize = 4096;
@@ -286,6 +286,11 @@ impl LiveSource {
     /// place.
     fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
         let before = (self.attachment.common.chains, self.attachment.common.watermark, self.attachment.pages);
+        let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
+            (before.0, None, None)
+        } else {
+            walks::wanted(way).map_err(|error| line(&error))?
+        };
         if before.0 == way {
             return Err(format!("call chains are taken by {} already", way.words()));
         }
@@ -300,18 +305,34 @@ impl LiveSource {
         self.attachment.common.chains = way;
         self.attachment.pages = pages;
         self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
+        // What walks now goes on until the last of what it wrote is read.
+        let starts = walks.is_some();
+        if starts {
+            self.attachment.walks = walks;
+        }
         let grown = if pages > before.2 { self.own_rings() } else { Ok(()) };
-        let done = grown.and_then(|()| self.reopen(&all));
+        let open = |done: &mut Self| if starts { done.attachment.open_all_walks() } else { Ok(()) };
+        let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen(&all));
+        if done.is_ok() != starts && self.attachment.walks.is_some() {
+            let mut batch = Batch::default();
+            self.drain(&mut batch);
+            self.first.append(&mut batch.bytes);
+            self.attachment.walks = None;
+        }
         if let Err(error) = done {
             let common = &mut self.attachment.common;
             (common.chains, common.watermark, self.attachment.pages) = before;
             let _ = self.reopen(&all);
             return Err(line(&error));
         }
+        if let Some(note) = note {
+            return Ok(note);
+        }
         Ok(match way {
             CallGraph::None => "no call chains from now on".to_owned(),
             CallGraph::Fp => "user stacks by frame pointers from now on".to_owned(),
             CallGraph::Lbr => "user stacks by the CPU's memory of branches from now on".to_owned(),
+            CallGraph::Tables | CallGraph::Auto => "user stacks by the tables of the files from now on".to_owned(),
             CallGraph::Dwarf(size) => format!("user stacks by DWARF from now on, from copies of {size} bytes"),
         })
     }

@@ -14,6 +14,7 @@ pub mod probes;
 mod share;
 mod slot;
 pub mod target;
+mod walks;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::event::{CallGraph, Event};
+use crate::kernel::attr::Flag;
 use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, Held};
 use crate::kernel::sys::Sys;
@@ -33,11 +35,12 @@ use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
 use super::{Batch, Changed, Control, Handover, Info, Source, SourceError, Step, Waker};
-use attach::{Attachment, Who};
+use attach::{Attachment, CpuRing, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
 use slot::Slot;
 pub use target::Target;
+use walks::Walks;
 
 /// How long records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -49,6 +52,9 @@ const HOUSEKEEPING_NS: u64 = 1_000_000_000;
 /// How often counts are read at least, of events that are only counted, and at most.
 const COUNT_NS: u64 = 200_000_000;
 const MIN_COUNT_NS: u64 = 10_000_000;
+/// How long where the tables of new processes wait to be asked for by their samples; and in the next round.
+const TABLES_TICK_NS: u64 = 50_000_000;
+const ASKED_TICK_NS: u64 = 15_000_000;
 /// The first ticks are shorter, so that the first numbers are there at once.
 const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000];
 
@@ -91,6 +97,8 @@ pub struct LiveSource {
     round_start: u64,
     /// Bytes that the last round brought.
     drained: usize,
+    /// Room for what a ring brings, where it is not yet what is handed on.
+    read: Vec<u8>,
     next_tick: u64,
     ticks: usize,
     next_housekeeping: u64,
@@ -123,8 +131,12 @@ impl LiveSource {
             cgroups: config.cgroups,
             enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
         };
+        let (chains, walks, note) = walks::wanted(config.chains)?;
+        let common = Common { chains, ..common };
         let mut attachment =
             Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
+        attachment.walks = walks;
+        attachment.notes.extend(note);
         attachment.cgroups = target.open_cgroups()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|e| OpenError::new("the event poll", "made", e.to_string(), ""))?;
@@ -146,6 +158,7 @@ impl LiveSource {
             first: Vec::new(),
             round_start: start,
             drained: usize::MAX,
+            read: Vec::new(),
             next_tick: 0,
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
@@ -292,6 +305,7 @@ impl LiveSource {
         }
         self.ticks += 1;
         let usual = if self.drained < QUIET_BYTES { QUIET_TICK_NS } else { TICK_NS };
+        let usual = if self.attachment.walks.is_some() { TABLES_TICK_NS } else { usual };
         let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
         self.next_tick = monotonic_ns() + tick;
     }
@@ -300,10 +314,14 @@ impl LiveSource {
     fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        for cpu in self.attachment.rings.values_mut() {
-            cpu.ring.drain(&mut batch.bytes);
+        let Attachment { rings, walks, .. } = &mut self.attachment;
+        for (cpu, ring) in rings {
+            drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
         }
         self.drained = batch.bytes.len() - had;
+        if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {
+            self.next_tick = self.next_tick.min(self.round_start + ASKED_TICK_NS);
+        }
         batch.complete_until = Some(before);
     }
 
@@ -395,8 +413,11 @@ impl LiveSource {
     }
 
     fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
+        if let Some(ring) = self.attachment.rings.get_mut(&cpu) {
+            drain(cpu, ring, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
+        }
         if let Some(mut closed) = self.attachment.close_cpu(cpu) {
-            closed.ring.drain(&mut batch.bytes);
+            drain(cpu, &mut closed, self.attachment.walks.as_mut(), &mut self.read, &mut batch.bytes);
         }
     }
 
@@ -471,10 +492,25 @@ impl Drop for LiveSource {
     }
 }
 
-/// An event as the session's profile knows it.
+/// Reads a ring; `read` is room for what is joined first.
+fn drain(cpu: u32, ring: &mut CpuRing, walks: Option<&mut Walks>, read: &mut Vec<u8>, out: &mut Vec<u8>) {
+    let Some(walks) = walks else {
+        ring.ring.drain(out);
+        return;
+    };
+    read.clear();
+    ring.ring.drain(read);
+    walks.pairs.join(cpu, read, out);
+}
+
+/// An event as the session's profile knows it: with the whole chain, whoever walked it.
 fn desc(a: &Attachment, i: usize) -> EventDesc {
     let own = a.fresh_ids.iter().filter(|fresh| usize::from(fresh.event) == i);
-    EventDesc { name: a.slots[i].event.name.clone(), attr: a.attr(i), ids: own.map(|fresh| fresh.id).collect() }
+    let mut attr = a.attr(i);
+    if attr::walks(&a.slots[i].event, &a.common) {
+        attr.set(Flag::ExcludeCallchainUser, false);
+    }
+    EventDesc { name: a.slots[i].event.name.clone(), attr, ids: own.map(|fresh| fresh.id).collect() }
 }
 
 fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) -> Info {

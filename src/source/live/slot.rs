@@ -19,8 +19,8 @@ pub struct Slot {
     pub note: Option<String>,
     /// What events counted that are closed by now, less what their followers counted beside them.
     pub before: Counts,
-    /// The program of its filter, in the kernel.
-    pub program: Option<Arc<Loaded>>,
+    /// The program of its filter, in the kernel, and whether it goes on with the one that walks stacks.
+    pub program: Option<(Arc<Loaded>, bool)>,
 }
 
 impl Slot {

@@ -1,0 +1,206 @@
+//! The calls of bpf(2): maps, arrays that are mapped, types and programs.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::bpf::LoadError;
+
+const MAP_CREATE: i64 = 0;
+const MAP_UPDATE_ELEM: i64 = 2;
+const MAP_DELETE_ELEM: i64 = 3;
+const PROG_LOAD: i64 = 5;
+const OBJ_GET_INFO_BY_FD: i64 = 15;
+const BTF_LOAD: i64 = 18;
+const PROG_TYPE_PERF_EVENT: u32 = 7;
+const F_MMAPABLE: u32 = 1 << 10;
+
+/// Types of maps.
+pub const ARRAY: u32 = 2;
+pub const PROG_ARRAY: u32 = 3;
+pub const PERF_EVENT_ARRAY: u32 = 4;
+pub const ARRAY_OF_MAPS: u32 = 12;
+
+/// `union bpf_attr`, by words.
+#[derive(Default)]
+struct Attr([u32; 32]);
+
+impl Attr {
+    fn of(words: &[u32]) -> Self {
+        let mut attr = Self::default();
+        attr.0[..words.len()].copy_from_slice(words);
+        attr
+    }
+
+    fn point<T>(mut self, at: usize, to: *const T) -> Self {
+        let to = to as u64;
+        (self.0[at], self.0[at + 1]) = (to as u32, (to >> 32) as u32);
+        self
+    }
+
+    fn with(mut self, at: usize, word: u32) -> Self {
+        self.0[at] = word;
+        self
+    }
+
+    /// What the call returned.
+    fn call(&mut self, command: i64) -> Result<i32, Errno> {
+        // SAFETY: the kernel reads `size` bytes of the attr, which is the array's length; what its
+        // pointers lead to is held by the callers in this file until the call is over.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0)) };
+        match i32::try_from(result) {
+            Ok(result) if result >= 0 => Ok(result),
+            _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        }
+    }
+
+    fn make(&mut self, command: i64) -> Result<OwnedFd, Errno> {
+        let fd = self.call(command)?;
+        // SAFETY: the commands that this is used with return a descriptor, which is new and nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// A map to be made; sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapKind {
+    pub kind: u32,
+    pub key: u32,
+    pub value: u32,
+    pub entries: u32,
+    pub flags: u32,
+}
+
+/// Makes a map; one of maps is told what those are like by one of them.
+pub fn map(of: &MapKind, inner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+    let inner = inner.map_or(0, |fd| fd.as_raw_fd() as u32);
+    Attr::of(&[of.kind, of.key, of.value, of.entries, of.flags, inner]).make(MAP_CREATE)
+}
+
+/// Puts an element into a map with keys of four bytes and values of 16 at most.
+pub fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), Errno> {
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
+}
+
+/// Takes an element out of such a map.
+pub fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
+    Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
+}
+
+/// An array of one value that is mapped: what is stored there is what programs read.
+#[derive(Debug)]
+pub struct Shared {
+    fd: OwnedFd,
+    base: *mut u8,
+    size: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is reached through atomics only.
+unsafe impl Send for Shared {}
+// SAFETY: as above; stores from two threads could mix, but never leave the mapping.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// One of so many bytes, all of them 0.
+    pub fn new(size: usize) -> Result<Self, Errno> {
+        let fd = map(&Self::kind(size), None)?;
+        let page = rustix::param::page_size();
+        let len = size.next_multiple_of(page);
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a fresh shared mapping of the array's only value, which the kernel rounds up to whole pages, at an
+        // address of the kernel's choice.
+        let base = unsafe { mmap(std::ptr::null_mut(), len, prot, flags, &fd, 0)? };
+        Ok(Self { fd, base: base.cast(), size: len })
+    }
+
+    fn kind(size: usize) -> MapKind {
+        MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// One of its words of eight bytes.
+    pub fn word(&self, i: usize) -> &AtomicU64 {
+        assert!(i < self.size / 8, "there is no word {i} in {} bytes", self.size);
+        // SAFETY: the word lies in the mapping, whose start is that of a page.
+        unsafe { AtomicU64::from_ptr(self.base.add(8 * i).cast()) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `new`; no reference into it outlives a borrow of self.
+        unsafe {
+            let _ = munmap(self.base.cast(), self.size);
+        }
+    }
+}
+
+/// A program's instructions, and the types of its functions where some are called back.
+#[derive(Clone, Copy, Debug)]
+pub struct Code<'a> {
+    pub instructions: &'a [u64],
+    pub licence: &'a CStr,
+    pub types: Option<Types<'a>>,
+}
+
+/// BTF, and for each function where it begins and which type it has (`struct bpf_func_info`).
+#[derive(Clone, Copy, Debug)]
+pub struct Types<'a> {
+    pub btf: BorrowedFd<'a>,
+    pub functions: &'a [[u32; 2]],
+}
+
+/// Has the kernel take types in.
+pub fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+    Attr::default().point(0, bytes.as_ptr()).with(4, bytes.len() as u32).make(BTF_LOAD)
+}
+
+/// Loads a program for events; what the verifier refuses comes with its last words.
+pub fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+    let attr = || {
+        let mut attr = Attr::of(&[PROG_TYPE_PERF_EVENT, code.instructions.len() as u32])
+            .point(2, code.instructions.as_ptr())
+            .point(4, code.licence.as_ptr());
+        if let Some(types) = &code.types {
+            attr = attr.with(18, types.btf.as_raw_fd() as u32).with(19, size_of::<[u32; 2]>() as u32);
+            attr = attr.point(20, types.functions.as_ptr()).with(22, types.functions.len() as u32);
+        }
+        attr
+    };
+    attr().make(PROG_LOAD).map_err(|errno| {
+        let mut log = vec![0u8; 256 << 10];
+        // The whole log is longer where it gives up late; what does not fit in is left out by newer kernels, and
+        // the call fails either way.
+        let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
+        let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+        let text = String::from_utf8_lossy(&log[..end]).into_owned();
+        let last = text.lines().rev().find(|l| !l.starts_with("processed") && !l.is_empty());
+        LoadError { errno, log: last.unwrap_or_default().to_owned() }
+    })
+}
+
+/// What the kernel says of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Instructions that the verifier looked at; 0 before Linux 5.16.
+    pub verified: u32,
+    /// How often it ran and how long in all, while kernel.bpf_stats_enabled is 1.
+    pub runs: u64,
+    pub run_ns: u64,
+}
+
+pub fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo, Errno> {
+    // `struct bpf_prog_info`, by words.
+    let mut info = [0u32; 64];
+    let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];
+    Attr::of(&words).point(2, info.as_mut_ptr()).call(OBJ_GET_INFO_BY_FD)?;
+    let long = |at: usize| u64::from(info[at]) | u64::from(info[at + 1]) << 32;
+    Ok(ProgramInfo { verified: info[54], runs: long(50), run_ns: long(48) })
+}

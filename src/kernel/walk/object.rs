@@ -1,0 +1,116 @@
+//! A BPF program as clang compiles it, made ready for the kernel: its maps, its calls and the types of its functions.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use rustc_hash::FxHashMap;
+
+use crate::kernel::bpf::LoadError;
+use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, PERF_EVENT_ARRAY, Shared, Types};
+use crate::kernel::cpus;
+use crate::kernel::sys::Errno;
+
+/// `BPF_PSEUDO_MAP_FD` and `BPF_PSEUDO_FUNC`, where an instruction has its source register.
+const MAP_FD: u64 = 1 << 12;
+const FUNCTION: u64 = 4 << 12;
+
+/// A program in the kernel, and its maps by their names.
+#[derive(Debug)]
+pub struct Linked {
+    pub program: OwnedFd,
+    pub maps: FxHashMap<String, OwnedFd>,
+}
+
+/// Of a part of the object that is not there or is not as clang makes it.
+fn odd(what: &str) -> LoadError {
+    LoadError { errno: Errno::NOEXEC, log: format!("the program's object has no {what}") }
+}
+
+/// Makes the maps of an object and loads its program.
+pub fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
+    let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));
+    let data = |name: &str| section(name).and_then(|s| s.data().map_err(|_| odd(name)));
+    let maps = make_maps(&file, data("maps")?)?;
+    // Functions that are called back stand behind the program.
+    let (program, text) = (section("perf_event")?, section(".text")?);
+    let mut code = words(data("perf_event")?);
+    let text_at = code.len();
+    code.extend(words(data(".text")?));
+    for (section, base) in [(&program, 0), (&text, text_at)] {
+        for (offset, relocation) in section.relocations() {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return Err(odd("symbol")) };
+            let symbol = file.symbol_by_index(index).map_err(|_| odd("symbol"))?;
+            let at = base + offset as usize / 8;
+            let word = code.get_mut(at).ok_or_else(|| odd("place"))?;
+            let (low, addend) = (*word & 0xffff_0fff, *word >> 32);
+            *word = if symbol.section_index() == Some(text.index()) {
+                let to = text_at as u64 + (symbol.address() + addend) / 8;
+                low | FUNCTION | (to.wrapping_sub(at as u64 + 1)) << 32
+            } else {
+                let name = symbol.name().unwrap_or_default();
+                let map = maps.get(name).ok_or_else(|| odd(name))?;
+                low | MAP_FD | (map.as_raw_fd() as u64) << 32
+            };
+        }
+    }
+    let licence = std::ffi::CStr::from_bytes_until_nul(data("license")?).map_err(|_| odd("licence"))?;
+    let btf = bpf_calls::btf(data(".BTF")?)?;
+    let places = [("perf_event", 0), (".text", text_at as u32)];
+    let functions = functions(data(".BTF")?, data(".BTF.ext")?, &places).ok_or_else(|| odd("types of functions"))?;
+    let types = Types { btf: btf.as_fd(), functions: &functions };
+    let program = bpf_calls::load(&Code { instructions: &code, licence, types: Some(types) })?;
+    Ok(Linked { program, maps })
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+/// Makes what section `maps` describes (`struct map` in walk.bpf.c).
+fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashMap<String, OwnedFd>, LoadError> {
+    let index = file.section_by_name("maps").map(|s| s.index());
+    let mut maps = FxHashMap::default();
+    for symbol in file.symbols().filter(|s| s.section_index() == index && s.kind() == SymbolKind::Data) {
+        let name = symbol.name().unwrap_or_default().to_owned();
+        let field = |i: usize| word(section, symbol.address() as usize + 4 * i).ok_or_else(|| odd("maps"));
+        let mut of =
+            MapKind { kind: field(0)?, key: field(1)?, value: field(2)?, entries: field(3)?, flags: field(4)? };
+        if of.kind == PERF_EVENT_ARRAY {
+            of.entries = cpus::possible() as u32;
+        }
+        // What they are like is learned from one of them, which is not kept.
+        let inner = if of.kind == ARRAY_OF_MAPS { Some(Shared::new(field(5)? as usize)?) } else { None };
+        maps.insert(name, bpf_calls::map(&of, inner.as_ref().map(Shared::fd))?);
+    }
+    Ok(maps)
+}
+
+/// Where each function begins, in instructions, and its type (`struct btf_ext_header`, then for each section its name
+/// and its functions).
+fn functions(btf: &[u8], ext: &[u8], places: &[(&str, u32)]) -> Option<Vec<[u32; 2]>> {
+    let header = word(ext, 4)? as usize;
+    let strings = word(btf, 4)? as usize + word(btf, 16)? as usize;
+    let name = |at: u32| btf.get(strings + at as usize..)?.split(|byte| *byte == 0).next();
+    let mut at = header + word(ext, 8)? as usize;
+    let end = at + word(ext, 12)? as usize;
+    let size = word(ext, at)? as usize;
+    at += 4;
+    let mut list = Vec::new();
+    while at < end && size >= 8 {
+        let (section, n) = (name(word(ext, at)?)?, word(ext, at + 4)?);
+        let (_, base) = places.iter().find(|(name, _)| name.as_bytes() == section)?;
+        at += 8;
+        for _ in 0..n {
+            list.push([base + word(ext, at)? / 8, word(ext, at + 4)?]);
+            at += size;
+        }
+    }
+    list.sort_unstable();
+    Some(list)
+}

@@ -1,0 +1,121 @@
+//! Room in arrays that programs read, given out in ranges: what was given back is used again when no program can be
+//! reading it any more.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::kernel::bpf_calls::{self, Shared};
+use crate::kernel::sys::Errno;
+
+/// For how long a range that was given back may still be read: a program runs for microseconds.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A part of one of the arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    pub array: u32,
+    pub first: u32,
+    pub n: u32,
+}
+
+/// Arrays of one size, of so many units of so many words each.
+#[derive(Debug)]
+pub struct Pool {
+    arrays: Vec<Shared>,
+    units: u32,
+    unit_words: usize,
+    bytes: usize,
+    most: usize,
+    free: Vec<Range>,
+    resting: VecDeque<(Instant, Range)>,
+}
+
+impl Pool {
+    /// One whose arrays are of `bytes` each, of which it makes as many as fit into `limit`, one at least.
+    pub fn new(units: u32, unit_words: usize, bytes: usize, limit: usize, slots: usize) -> Self {
+        let most = (limit / bytes).clamp(1, slots);
+        Self { arrays: Vec::new(), units, unit_words, bytes, most, free: Vec::new(), resting: VecDeque::new() }
+    }
+
+    /// A range of so many units: the first that is long enough, else, where that is allowed, of a new array. `None`
+    /// when there is no such room.
+    pub fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
+        self.settle();
+        if self.longest() < n && n <= self.units && self.arrays.len() < self.most {
+            self.grow(maps)?;
+        }
+        let Some(at) = self.free.iter().position(|range| range.n >= n) else { return Ok(None) };
+        let free = &mut self.free[at];
+        let found = Range { n, ..*free };
+        (free.first, free.n) = (free.first + n, free.n - n);
+        self.free.retain(|range| range.n > 0);
+        Ok(Some(found))
+    }
+
+    /// Units of the longest range that can be had without another array.
+    pub fn longest(&self) -> u32 {
+        self.free.iter().map(|range| range.n).max().unwrap_or(0)
+    }
+
+    fn grow(&mut self, maps: BorrowedFd<'_>) -> Result<(), Errno> {
+        let array = self.arrays.len() as u32;
+        let shared = Shared::new(self.bytes)?;
+        bpf_calls::put(maps, array, [shared.fd().as_raw_fd() as u32, 0, 0, 0])?;
+        self.arrays.push(shared);
+        self.free.push(Range { array, first: 0, n: self.units });
+        Ok(())
+    }
+
+    pub fn give_back(&mut self, range: Range) {
+        self.resting.push_back((Instant::now(), range));
+    }
+
+    /// Takes back what nobody reads any more; neighbours become one range.
+    fn settle(&mut self) {
+        let before = self.free.len();
+        while let Some((_, range)) = self.resting.pop_front_if(|(since, _)| since.elapsed() >= GRACE) {
+            self.free.push(range);
+        }
+        if self.free.len() == before {
+            return;
+        }
+        self.free.sort_unstable();
+        self.free.dedup_by(|next, last| {
+            let joins = last.array == next.array && last.first + last.n == next.first;
+            if joins {
+                last.n += next.n;
+            }
+            joins
+        });
+    }
+
+    /// Stores words into an array, from a word on.
+    pub fn store(&self, array: u32, at: usize, words: impl Iterator<Item = u64>) {
+        let shared = &self.arrays[array as usize];
+        for (i, word) in words.enumerate() {
+            shared.word(at + i).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Stores half words behind so many words, from the half word at `first` on. Nobody else writes there.
+    pub fn index(&self, array: u32, behind: usize, first: u32, halves: impl Iterator<Item = u32>) {
+        let shared = &self.arrays[array as usize];
+        for (i, half) in (first as usize..).zip(halves) {
+            let (word, shift) = (shared.word(behind + i / 2), 32 * (i % 2));
+            let other = word.load(Ordering::Relaxed) & !(0xffff_ffff << shift);
+            word.store(other | u64::from(half) << shift, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a range's words begin.
+    pub fn at(&self, range: Range) -> usize {
+        range.first as usize * self.unit_words
+    }
+
+    /// Bytes of kernel memory that it takes.
+    pub fn held(&self) -> usize {
+        self.arrays.len() * self.bytes
+    }
+}

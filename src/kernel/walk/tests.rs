@@ -1,0 +1,60 @@
+//! The program in this machine's kernel, and the room that its tables have.
+
+use std::io::Write;
+
+use super::*;
+
+/// The walker of this machine; `None` where it may not be loaded.
+fn walker(test: &str, limit: usize) -> Option<Walker> {
+    match Walker::load(limit) {
+        Ok(walker) => Some(walker),
+        Err(error) if error.log.is_empty() => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel takes no such program: {:?}", error.errno);
+            None
+        }
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn what_the_verifier_refuses_is_said_in_its_words() {
+    if walker("what_the_verifier_refuses_is_said_in_its_words", 0).is_none() {
+        return;
+    }
+    let code = [0x95];
+    let refused = bpf_calls::load(&bpf_calls::Code { instructions: &code, licence: c"GPL", types: None });
+    let error = refused.expect_err("it returns what was never set");
+    assert!(error.log.contains("R0 !read_ok"), "{error:?}");
+    for damaged in [&OBJECT[..0], &OBJECT[..OBJECT.len() / 2], &OBJECT[..100]] {
+        let error = object::link(damaged).expect_err("cut");
+        assert!(error.log.starts_with("the program's object has no"), "{error:?}");
+    }
+}
+
+#[test]
+fn rows_and_mappings_have_room_up_to_the_limit() {
+    let Some(mut walker) = walker("rows_and_mappings_have_room_up_to_the_limit", 8 * CHUNK_BYTES / 3 + 4) else {
+        return;
+    };
+    let rows = |n: u64| (0..n).map(|i| (i * 4) | (5 << 32)).collect::<Vec<u64>>();
+    let one = walker.add(&rows(100)).expect("room");
+    assert_eq!(one, [Span { chunk: 0, first: 0, n: 100, pc: 0 }]);
+    // What does not fit behind it lies in the next chunk, whole if it can.
+    let big = walker.add(&rows(ROWS as u64 - 10)).expect("room");
+    assert_eq!(big, [Span { chunk: 1, first: 0, n: ROWS as u32 - 10, pc: 0 }]);
+    let rest = ROWS as u64 - 128;
+    let left = walker.add(&rows(rest)).expect("room");
+    assert_eq!(left, [Span { chunk: 0, first: 128, n: rest as u32, pc: 0 }]);
+    assert_eq!(walker.add(&rows(1)), Err(Full::Limit));
+    walker.release(&big);
+    assert_eq!(walker.add(&rows(1)), Err(Full::Limit), "a program may still read it");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(walker.add(&rows(1)).map(|spans| spans[0].chunk), Ok(1));
+    assert_eq!(walker.held() / CHUNK_BYTES, 2);
+    let mapping = |start| Mapping { start, end: start + 0x1000, bias: start, span: Some(one[0]) };
+    walker.set_process(7, &[mapping(0x1000), mapping(0x5000)]).expect("room");
+    walker.set_process(7, &[mapping(0x1000)]).expect("room");
+    walker.forget_process(7);
+    walker.forget_process(7);
+    walker.set_process(8, &vec![mapping(0x1000); MAX_MAPPINGS + 5]).expect("no more than that");
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+ *
+ * Walks the user stack of the sampled task by tables of rows (rule.rs says what a row is), and by frame pointers
+ * where there is none. It is attached to sampling events and writes what it found as the record before the sample.
+ *
+ * Two things keep the verifier's work small on all kernels: what changes from frame to frame stands in a map's value,
+ * of which nothing is known, and the searches have no branches. Compiled by `src/kernel/walk/build`; no header is
+ * included, so that the object is the same everywhere.
+ */
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char s8;
+typedef short s16;
+typedef long long s64;
+
+#define SECTION(name) __attribute__((section(name), used))
+/* Without types of their own: the loader makes maps from what they hold. */
+#define DATA(name) __attribute__((section(name), used, nodebug))
+#define INLINE static inline __attribute__((always_inline))
+
+/* Helpers (bpf-helpers(7)). */
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static long (*const output)(void *ctx, void *map, u64 flags, void *data, u64 size) = (void *)25;
+static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
+static void *(*const current_task)(void) = (void *)158;
+static void *(*const task_regs)(void *task) = (void *)175;
+static long (*const loop)(u32 rounds, void *step, void *ctx, u64 flags) = (void *)181;
+
+#define CURRENT_CPU 0xffffffffull
+
+/* What the loader makes of each map: type, key and value in bytes, entries, flags; sizes of inner maps' values. */
+struct map {
+	u32 type, key, value, entries, flags, inner;
+};
+
+#define HASH 1
+#define PERF_EVENT_ARRAY 4
+#define PERCPU_ARRAY 6
+#define ARRAY_OF_MAPS 12
+
+/* Rows in a chunk, of 8 bytes each, and above them the pc of each first row of 64. */
+#define ROWS (1 << 20)
+#define BLOCK 64
+#define BLOCKS (ROWS / BLOCK)
+
+struct chunk {
+	u64 row[ROWS];
+	u32 first_pc[BLOCKS];
+};
+
+/* A mapping of a process: the pc of its rows is its address less the bias. */
+struct mapping {
+	u64 start, end, bias;
+	u32 chunk, first, n, unused;
+};
+
+/* Mappings in a piece of the pool. */
+#define MAPPINGS (1 << 15)
+
+struct piece {
+	struct mapping mapping[MAPPINGS];
+};
+
+/* Where a process has its mappings, sorted. */
+struct space {
+	u32 piece, first, n, unused;
+};
+
+#define FRAMES 127
+#ifdef ARM64
+#define REGISTERS 32
+#define FP 29
+#define LR 30
+#define SP 31
+/* What a return address may have beside the address: a signature. */
+#define ADDRESS(word) ((word) & 0x0000ffffffffffffull)
+#define CALL 4
+#else
+#define REGISTERS 16
+#define FP 6
+#define SP 7
+#define ADDRESS(word) (word)
+#define CALL 1
+#endif
+
+/* One walk. */
+struct state {
+	u64 pc, sp, fp;
+	/* How much of a call lies before the pc: nothing where it was interrupted. */
+	u64 back;
+	/* Whether registers are known beside these: where the task was interrupted. */
+	u64 fresh;
+	/* The pc is from a frame pointer. */
+	u64 by_fp;
+	/* The mapping that the last pc was in. */
+	u64 start, len, bias;
+	u32 chunk, first, n;
+	struct space space;
+	u64 known;
+	u64 pair[2];
+	/* By their DWARF numbers. */
+	u64 reg[REGISTERS];
+	u64 context[REGISTERS + 1];
+	/* What is written begins behind this. */
+	u32 unused;
+	u8 why, flags;
+	u16 depth;
+	u64 ip[FRAMES + 1];
+};
+
+/* Why a walk ended. */
+#define COMPLETE 1
+#define FULL 2
+#define FAULT 3
+#define NOWHERE 4
+#define NO_FRAME 5
+#define BACKWARDS 6
+#define UNSUPPORTED 7
+#define LAST_FRAME 8
+
+/* What a walk lacked. */
+#define PROCESS_UNKNOWN 1
+#define MAPPING_UNKNOWN 2
+#define HAD_NO_ROW 4
+
+/* Kinds of rows (rule.rs). */
+#define K_GAP 0
+#define K_SP 1
+#define K_FP 2
+#define K_STUB 3
+#define K_SIGNAL 4
+#define K_END 5
+#define K_AT_SP 6
+#define K_AT_FP 7
+#define K_REGISTER 8
+#define K_CALLER_IN 9
+#define K_LINK 10
+#define K_BESIDE_SP 11
+#define K_BESIDE_FP 12
+#define K_ALONE_SP 13
+#define K_ALONE_FP 14
+
+struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 1, 0, 0 };
+struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
+struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
+struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
+struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
+
+/* All ones where a <= b, both below 2^63, in a way that no compiler turns into a branch. */
+INLINE u64 up_to(u64 a, u64 b)
+{
+	u64 mask = a - b - 1;
+
+	asm volatile("%0 s>>= 63" : "+r"(mask));
+	return mask;
+}
+
+/* Finds the mapping that an address is in; one of no length where there is none. */
+INLINE void find(struct state *s, u64 at)
+{
+	u32 which = s->space.piece, zero = 0;
+	u64 lo = s->space.first, len = s->space.n, half;
+	void *inner;
+	struct piece *piece;
+	struct mapping *m;
+
+	s->len = 0;
+	inner = map_lookup(&pieces, &which);
+	if (!inner)
+		return;
+	piece = map_lookup(inner, &zero);
+	if (!piece)
+		return;
+#pragma unroll
+	for (int i = 0; i < 13; i++) {
+		half = len >> 1;
+		m = &piece->mapping[(lo + half) & (MAPPINGS - 1)];
+		lo += half & up_to(m->start, at);
+		len -= half;
+	}
+	m = &piece->mapping[lo & (MAPPINGS - 1)];
+	if (at - m->start >= m->end - m->start)
+		return;
+	s->start = m->start;
+	s->len = m->end - m->start;
+	s->bias = m->bias;
+	s->chunk = m->chunk;
+	s->first = m->first;
+	s->n = m->n;
+}
+
+/* The row of a pc in the mapping at hand: first the block of rows, then the row in it. */
+INLINE u32 rule_at(struct state *s, u64 pc)
+{
+	u32 which = s->chunk, zero = 0;
+	u64 lo = s->first / BLOCK, len = (s->n + BLOCK - 1) / BLOCK, end = (u64)s->first + s->n, half, row;
+	void *inner;
+	struct chunk *chunk;
+
+	if (!s->n || pc >> 32)
+		return K_GAP;
+	inner = map_lookup(&chunks, &which);
+	if (!inner)
+		return K_GAP;
+	chunk = map_lookup(inner, &zero);
+	if (!chunk)
+		return K_GAP;
+#pragma unroll
+	for (int i = 0; i < 14; i++) {
+		half = len >> 1;
+		lo += half & up_to(chunk->first_pc[(lo + half) & (BLOCKS - 1)], pc);
+		len -= half;
+	}
+	lo *= BLOCK;
+	/* Rows of the block, BLOCK of them or those that are left. */
+	len = end - lo;
+	len = BLOCK + ((len - BLOCK) & up_to(len, BLOCK));
+#pragma unroll
+	for (int i = 0; i < 6; i++) {
+		half = len >> 1;
+		lo += half & up_to((u32)chunk->row[(lo + half) & (ROWS - 1)], pc);
+		len -= half;
+	}
+	row = chunk->row[lo & (ROWS - 1)];
+	return (u32)row <= pc ? row >> 32 : K_GAP;
+}
+
+INLINE long end(struct state *s, u8 why)
+{
+	s->why = why;
+	return 1;
+}
+
+INLINE int get(struct state *s, u64 from, u32 size)
+{
+	return read_user(s->pair, size, (const void *)from);
+}
+
+/* The caller, whose frame a frame pointer leads to. */
+INLINE long by_frame_pointer(struct state *s)
+{
+	u64 fp = s->fp;
+
+	s->by_fp = 1;
+	if (!fp)
+		return end(s, LAST_FRAME);
+	if (fp & 7 || fp - s->sp >= 4 << 20)
+		return end(s, NO_FRAME);
+	if (get(s, fp, 16))
+		return end(s, FAULT);
+	s->sp = fp + 16;
+	s->fp = s->pair[0];
+	s->pc = ADDRESS(s->pair[1]);
+	return s->pc ? 0 : end(s, LAST_FRAME);
+}
+
+/* What the signal handler's frame has of the interrupted code. */
+INLINE long interrupted(struct state *s)
+{
+#ifdef ARM64
+	/* The frame record's signal information, then the context: x0 to x30, sp, pc. */
+	if (read_user(s->context, 33 * 8, (const void *)(s->sp + 312)))
+		return end(s, FAULT);
+#pragma unroll
+	for (int i = 0; i < 32; i++)
+		s->reg[i] = s->context[i];
+	s->pc = s->context[32];
+#else
+	/* r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
+	static const u8 number[16] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7 };
+
+	if (read_user(s->context, 17 * 8, (const void *)(s->sp + 40)))
+		return end(s, FAULT);
+#pragma unroll
+	for (int i = 0; i < 16; i++)
+		s->reg[number[i]] = s->context[i];
+	s->pc = s->context[16];
+#endif
+	s->fp = s->reg[FP];
+	s->sp = s->reg[SP];
+	s->back = 0;
+	s->fresh = 1;
+	s->by_fp = 0;
+	return s->pc ? 0 : end(s, NOWHERE);
+}
+
+/* The caller, by the rule of a row. */
+INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
+{
+	u64 what = rule >> 16, n = what * 8, lower = (what & 0xfff) * 8, upper = what >> 12;
+	u64 saved = (u64)((s64)(s8)(rule >> 8) * 8), cfa, fp_at = 0, ra_at = 0, pointer;
+	u8 kind = rule;
+
+	if (kind == K_SP || kind == K_LINK || kind == K_BESIDE_SP || kind == K_ALONE_SP)
+		cfa = s->sp + n;
+	else if (kind == K_FP || kind == K_BESIDE_FP || kind == K_ALONE_FP)
+		cfa = s->fp + n;
+	else if (kind == K_AT_SP || kind == K_AT_FP) {
+		pointer = kind == K_AT_SP ? s->sp : s->fp;
+		if (get(s, pointer + (u64)((s64)(what << 52) >> 52) * 8, 8))
+			return end(s, FAULT);
+		cfa = s->pair[0] + upper * 8;
+	} else if (kind == K_REGISTER) {
+		if (!fresh)
+			return end(s, UNSUPPORTED);
+		cfa = s->reg[upper & 15] + lower;
+	} else if (kind == K_CALLER_IN)
+		cfa = s->sp + lower;
+#ifndef ARM64
+	else if (kind == K_STUB) {
+		cfa = s->sp + 8 + ((s->pc & 15) >= (u8)(rule >> 8) ? 8 : 0);
+		saved = 0;
+	}
+#endif
+	else
+		return end(s, UNSUPPORTED);
+
+	if (saved == 8)
+		fp_at = s->fp;
+	else if (saved)
+		fp_at = cfa + saved;
+	if (kind == K_CALLER_IN) {
+		if (!fresh)
+			return end(s, UNSUPPORTED);
+		s->pair[1] = s->reg[upper & 15];
+#ifdef ARM64
+	} else if (kind == K_LINK) {
+		if (!fresh)
+			return end(s, UNSUPPORTED);
+		s->pair[1] = s->reg[LR];
+	} else if (kind == K_BESIDE_SP || kind == K_BESIDE_FP) {
+		ra_at = fp_at + 8;
+	} else if (kind == K_ALONE_SP || kind == K_ALONE_FP) {
+		ra_at = fp_at;
+		fp_at = 0;
+#endif
+	} else
+		ra_at = cfa - 8;
+
+	/* Leaves may have their caller's stack pointer. */
+	if (cfa < s->sp || (cfa == s->sp && !fresh))
+		return end(s, BACKWARDS);
+	if (fp_at && ra_at == fp_at + 8) {
+		if (get(s, fp_at, 16))
+			return end(s, FAULT);
+		s->fp = s->pair[0];
+	} else {
+		if (ra_at && read_user(&s->pair[1], 8, (const void *)ra_at))
+			return end(s, FAULT);
+		if (fp_at && read_user(&s->fp, 8, (const void *)fp_at))
+			return end(s, FAULT);
+	}
+	s->sp = cfa;
+	s->pc = ADDRESS(s->pair[1]);
+	return s->pc ? 0 : end(s, NOWHERE);
+}
+
+/* One frame: where it is, and who called it. */
+static long step(u32 round, void *unused)
+{
+	u32 zero = 0, rule = K_GAP;
+	struct state *s = map_lookup(&states, &zero);
+	u64 at, fresh;
+
+	if (!s)
+		return 1;
+	if (s->depth >= FRAMES)
+		return end(s, FULL);
+	at = s->pc - s->back;
+	if (at - s->start >= s->len && s->known)
+		find(s, at);
+	if (s->len)
+		rule = rule_at(s, at - s->bias);
+	else if (s->known) {
+		s->flags |= MAPPING_UNKNOWN;
+		if (s->by_fp)
+			return end(s, NOWHERE);
+	}
+	s->ip[s->depth & 127] = s->pc;
+	s->depth++;
+	fresh = s->fresh;
+	s->fresh = 0;
+	s->back = CALL;
+	if ((u8)rule == K_GAP) {
+		if (s->len)
+			s->flags |= HAD_NO_ROW;
+		return by_frame_pointer(s);
+	}
+	s->by_fp = 0;
+	if ((u8)rule == K_END)
+		return end(s, COMPLETE);
+	if ((u8)rule == K_SIGNAL)
+		return interrupted(s);
+	return by_rule(s, rule, fresh);
+}
+
+#ifdef ARM64
+struct registers {
+	u64 x[31], sp, pc, state;
+};
+#define IS_USER(state) (((state) & 15) == 0)
+#define MODE state
+#define NARROW_MODE state
+#else
+struct registers {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
+	/* As the context has it, and as all kernels' own types do. */
+	union {
+		u64 cs;
+		u16 narrow_cs;
+	};
+	u64 flags, sp, ss;
+};
+#define IS_USER(cs) (((cs) & 3) == 3)
+#define MODE cs
+#define NARROW_MODE narrow_cs
+#endif
+
+/* Takes the registers of user code; 0 where there is none. */
+INLINE u64 take(struct state *s, struct registers *r)
+{
+#ifdef ARM64
+#pragma unroll
+	for (int i = 0; i < 31; i++)
+		s->reg[i] = r->x[i];
+	s->reg[SP] = r->sp;
+	s->pc = r->pc;
+#else
+	s->reg[0] = r->ax;
+	s->reg[1] = r->dx;
+	s->reg[2] = r->cx;
+	s->reg[3] = r->bx;
+	s->reg[4] = r->si;
+	s->reg[5] = r->di;
+	s->reg[6] = r->bp;
+	s->reg[7] = r->sp;
+	s->reg[8] = r->r8;
+	s->reg[9] = r->r9;
+	s->reg[10] = r->r10;
+	s->reg[11] = r->r11;
+	s->reg[12] = r->r12;
+	s->reg[13] = r->r13;
+	s->reg[14] = r->r14;
+	s->reg[15] = r->r15;
+	s->pc = r->ip;
+#endif
+	s->sp = s->reg[SP];
+	s->fp = s->reg[FP];
+	return s->pc;
+}
+
+/* Returns 1, so that the sample is taken: it follows what is written here. */
+SECTION("perf_event") int walk(struct registers *ctx)
+{
+	u32 zero = 0, tgid = current_pid_tgid() >> 32;
+	struct state *s = map_lookup(&states, &zero);
+	struct space *space;
+	struct registers *r;
+
+	if (!s)
+		return 1;
+	if (IS_USER(*(volatile u64 *)&ctx->MODE)) {
+		if (!take(s, ctx))
+			return 1;
+	} else {
+		r = task_regs(current_task());
+		if (!r || !IS_USER(r->NARROW_MODE) || !take(s, r))
+			return 1;
+	}
+	s->back = 0;
+	s->fresh = 1;
+	s->by_fp = 0;
+	s->start = 0;
+	s->len = 0;
+	s->depth = 0;
+	s->why = 0;
+	s->flags = 0;
+	space = map_lookup(&spaces, &tgid);
+	s->known = space != 0;
+	if (space)
+		s->space = *space;
+	else
+		s->flags = PROCESS_UNKNOWN;
+	loop(FRAMES + 1, step, 0, 0);
+	output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * (u64)(s->depth & 127));
+	return 1;
+}
+
+char DATA("license") licence[] = "Dual MIT/GPL";

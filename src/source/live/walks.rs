@@ -1,0 +1,272 @@
+//! User stacks that a program in the kernel walks: it writes what it found as a record of its own before each sample,
+//! and here the two become one sample with the whole chain, as if the kernel had walked it.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::event::CallGraph;
+use crate::kernel::attr::{Attr, sample};
+use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::kernel::walk::{FRAMES, News, Program, Walker, Why, lack};
+use crate::record::Layout;
+use crate::record::kinds::{HEADER, Header, misc, types};
+use crate::record::sample::CONTEXT_USER;
+use crate::symbols::spaces;
+
+use super::attach::Attachment;
+use super::capture::refused_program;
+use super::error::OpenError;
+
+/// Bytes of a walk's record before its frames: header, id, task, then the size of what the program wrote and why the
+/// walk ended.
+const ID_AT: usize = HEADER;
+const TASK_AT: usize = HEADER + 8;
+const WHY_AT: usize = HEADER + 20;
+const FRAMES_AT: usize = HEADER + 24;
+
+/// The kernel's memory that tables may take, in bytes.
+const TABLES: usize = 256 << 20;
+
+/// How user stacks are taken where that is asked for, with what does it; and what there is to say of it.
+pub(super) fn wanted(way: CallGraph) -> Result<(CallGraph, Option<Walks>, Option<String>), OpenError> {
+    let start = || {
+        let walker = Walker::load(TABLES).map_err(|error| refused_program(&error))?;
+        let program = walker.program();
+        let news = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
+        Ok(Walks::new(program, news))
+    };
+    match way {
+        CallGraph::Tables | CallGraph::Auto => match start() {
+            Ok(walks) => Ok((CallGraph::Tables, Some(walks), None)),
+            Err((reason, _)) if way == CallGraph::Auto => {
+                Ok((CallGraph::Fp, None, Some(format!("stacks are taken by frame pointers: {reason}"))))
+            }
+            Err((reason, remedy)) => {
+                Err(OpenError::new("the program that walks stacks by tables", "loaded", reason, remedy))
+            }
+        },
+        other => Ok((other, None, None)),
+    }
+}
+
+/// How walks ended.
+pub type Ends = FxHashMap<Why, u64>;
+
+/// The program that walks, and what it writes.
+#[derive(Debug)]
+pub struct Walks {
+    pub program: Arc<Program>,
+    /// The event of each ring by which the program writes.
+    writers: BTreeMap<u32, OwnedFd>,
+    pub pairs: Pairs,
+}
+
+impl Walks {
+    /// `news` goes to what makes the tables.
+    fn new(program: Arc<Program>, news: Sender<News>) -> Self {
+        Self { program, writers: BTreeMap::new(), pairs: Pairs::new(news) }
+    }
+
+    /// Has the program's records of a CPU come by the ring that an event owns.
+    pub fn open(&mut self, sys: &dyn Sys, cpu: u32, owner: &OwnedFd, attr: &Attr) -> Result<(), Errno> {
+        let writer = sys.open(attr, -1, cpu as i32, None, None)?;
+        sys.ioctl(writer.as_fd(), Ioctl::SetOutput(owner.as_fd()))?;
+        self.pairs.writers.insert(sys.ioctl(writer.as_fd(), Ioctl::Id)?);
+        self.program.write_by(cpu, writer.as_fd())?;
+        sys.ioctl(writer.as_fd(), Ioctl::Enable)?;
+        self.writers.insert(cpu, writer);
+        Ok(())
+    }
+
+    pub fn close(&mut self, cpu: u32) {
+        self.writers.remove(&cpu);
+        self.pairs.waiting.remove(&cpu);
+    }
+
+    /// Learns that samples of an id are to be joined.
+    pub fn learn(&mut self, id: u64, attr: &Attr) {
+        if let Some(at) = chain_at(attr.sample_type) {
+            self.pairs.samples.insert(id, at);
+        }
+    }
+}
+
+impl Attachment {
+    /// Has the program that walks user stacks write into a CPU's ring.
+    pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<(), OpenError> {
+        let Some(walks) = &mut self.walks else { return Ok(()) };
+        let attr = super::attr::walked(&self.common);
+        let opened = walks.open(&*self.sys, cpu, owner, &attr);
+        opened.map_err(|errno| OpenError::open("bpf-output", &attr, errno, &self.rights))
+    }
+
+    /// The same for all CPUs whose rings are open.
+    pub fn open_all_walks(&mut self) -> Result<(), OpenError> {
+        let rings = std::mem::take(&mut self.rings);
+        let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
+        self.rings = rings;
+        opened
+    }
+}
+
+/// Joins walks to samples.
+#[derive(Debug)]
+pub struct Pairs {
+    news: Sender<News>,
+    /// Ids of the program's records.
+    writers: FxHashSet<u64>,
+    /// Where the call chain begins in the records of each id.
+    samples: FxHashMap<u64, usize>,
+    /// Of each ring the walk whose sample is not read yet.
+    waiting: BTreeMap<u32, Vec<u8>>,
+    told: FxHashSet<News>,
+    /// Processes whose tables were asked for, and whether one is among them for the first time.
+    asked: FxHashSet<i32>,
+    asked_anew: bool,
+    pub ends: Ends,
+}
+
+impl Pairs {
+    fn new(news: Sender<News>) -> Self {
+        Self {
+            news,
+            writers: FxHashSet::default(),
+            samples: FxHashMap::default(),
+            waiting: BTreeMap::new(),
+            told: FxHashSet::default(),
+            asked: FxHashSet::default(),
+            asked_anew: false,
+            ends: Ends::default(),
+        }
+    }
+
+    /// Joins what was read from a CPU's ring, whole records, and adds it to `out`.
+    pub fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
+        let mut at = 0;
+        while let Some(header) = Header::read(&bytes[at..]) {
+            let size = usize::from(header.size).max(HEADER);
+            let Some(record) = bytes.get(at..at + size) else { break };
+            at += size;
+            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
+            let Some(id) = id.flatten() else {
+                if header.kind == types::LOST {
+                    waiting.clear();
+                }
+                self.tell(header, &record[HEADER..]);
+                out.extend_from_slice(record);
+                continue;
+            };
+            if self.writers.contains(&id) {
+                waiting.clear();
+                waiting.extend_from_slice(record);
+                self.look(record);
+                continue;
+            }
+            let joined = self.samples.get(&id).is_some_and(|chain_at| {
+                let joined = join(record, header, *chain_at, &waiting, out);
+                waiting.clear();
+                joined.is_some()
+            });
+            if !joined {
+                out.extend_from_slice(record);
+            }
+        }
+        out.extend_from_slice(&bytes[at.min(bytes.len())..]);
+        self.waiting.insert(cpu, waiting);
+        self.told.clear();
+    }
+
+    /// Sees how a walk ended, and what it lacked.
+    fn look(&mut self, record: &[u8]) {
+        let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
+        if let Some(why) = Why::of(*why) {
+            *self.ends.entry(why).or_default() += 1;
+        }
+        let what = lacked & (lack::PROCESS | lack::MAPPING);
+        if what != 0 {
+            let pid = number(record, TASK_AT);
+            self.asked_anew |= self.asked.insert(pid);
+            self.send(News::Lacks { pid, what });
+        }
+    }
+
+    /// Whether tables of a process were asked for that never were before, since this was asked last.
+    pub fn has_asked(&mut self) -> bool {
+        std::mem::take(&mut self.asked_anew)
+    }
+
+    /// Tells what makes the tables of processes that come, change and go.
+    fn tell(&mut self, header: Header, body: &[u8]) {
+        let (pid, second, tid) = (number(body, 0), number(body, 4), number(body, 8));
+        let news = match header.kind {
+            types::FORK if pid != second => News::Forked { parent: second, child: pid },
+            types::EXIT if pid == tid => {
+                self.asked.remove(&pid);
+                News::Exited { pid }
+            }
+            types::COMM if header.misc & misc::COMM_EXEC != 0 => {
+                self.asked.remove(&pid);
+                News::Executed { pid }
+            }
+            types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => News::Mapped { pid },
+            _ => return,
+        };
+        self.send(news);
+    }
+
+    /// Says each thing once for each time that a ring is read.
+    fn send(&mut self, news: News) {
+        if self.told.insert(news) {
+            // Who made the tables has gone only when all ends.
+            let _ = self.news.send(news);
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> i32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(-1, i32::from_le_bytes)
+}
+
+/// Where the length of the call chain stands in a record of so laid out samples.
+fn chain_at(sample_type: u64) -> Option<usize> {
+    use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, READ, STREAM_ID, TID, TIME};
+    let known = sample_type & CALLCHAIN != 0 && sample_type & READ == 0 && sample_type & (IP | TID) == IP | TID;
+    let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
+    known.then(|| HEADER + 8 * (sample_type & before).count_ones() as usize)
+}
+
+/// Writes a sample with what was walked for it; `None` where that is of another sample, or would be too long.
+fn join(record: &[u8], header: Header, chain_at: usize, walk: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let frames = walk.get(FRAMES_AT..)?;
+    let frames = &frames[..frames.len() / 8 * 8];
+    let n = frames.len() / 8;
+    // Both records have the id before the address and the task.
+    let (ip, task) = (record.get(ID_AT + 8..ID_AT + 16)?, record.get(ID_AT + 16..ID_AT + 24)?);
+    let in_user = header.misc & misc::CPUMODE_MASK == misc::USER;
+    let is_its = task == walk.get(TASK_AT..TASK_AT + 8)? && (!in_user || frames.get(..8) == Some(ip));
+    if !is_its || n == 0 || n > FRAMES {
+        return None;
+    }
+    let length = u64::from_le_bytes(record.get(chain_at..chain_at + 8)?.try_into().ok()?);
+    let kernel = usize::try_from(length).ok()?.checked_mul(8)?;
+    let rest_at = (chain_at + 8).checked_add(kernel)?;
+    let (chain, rest) = (record.get(chain_at + 8..rest_at)?, record.get(rest_at..)?);
+    let size = u16::try_from(record.len() + 8 * (n + 1)).ok()?;
+    out.extend_from_slice(&record[..6]);
+    out.extend_from_slice(&size.to_le_bytes());
+    out.extend_from_slice(&record[HEADER..chain_at]);
+    out.extend_from_slice(&(length + n as u64 + 1).to_le_bytes());
+    out.extend_from_slice(chain);
+    out.extend_from_slice(&CONTEXT_USER.to_le_bytes());
+    out.extend_from_slice(frames);
+    out.extend_from_slice(rest);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Unwind tables of a program, `.eh_frame` being whatever it is: rows come out in order, not more than there is room for.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use object::{Object, ObjectSection};
+use perfprof_tui::symbols::bytes::Bytes;
+use perfprof_tui::symbols::rows;
+
+const PROGRAM: &[u8] = include_bytes!("../../tests/data/bin/spin-nopie");
+/// Where an ELF file says for which machine it is, and AArch64's number (elf(5)).
+const MACHINE: usize = 18;
+const AARCH64: u8 = 183;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let file = object::File::parse(PROGRAM).expect("program");
+    let (from, size) = file.section_by_name(".eh_frame").and_then(|s| s.file_range()).expect("tables");
+    let mut program = PROGRAM.to_vec();
+    if kind % 2 == 1 {
+        program[MACHINE] = AARCH64;
+    }
+    let section = &mut program[from as usize..(from + size) as usize];
+    let n = bytes.len().min(section.len());
+    section[..n].copy_from_slice(&bytes[..n]);
+    if let Ok(table) = rows::of(&Bytes::from(program)) {
+        assert!(table.rows.is_sorted_by_key(|row| *row as u32));
+        assert!(table.rows.len() as u64 <= 2 * size);
+        assert!(table.rows.last().is_none_or(|row| row >> 32 == 0));
+    }
+});

@@ -532,6 +532,37 @@ fn stacks_turn_to_dwarf_while_it_runs() {
     let _ = child.wait();
 }
 
+/// In the kernel by tables they are whole, too, from when that is asked for to when it ends; nothing is lost when it
+/// begins or ends.
+#[test]
+fn stacks_turn_to_tables_while_it_runs() {
+    const NAME: &str = "stacks_turn_to_tables_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("spin-nofp", 15_000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    control(&engine, Control::Frequency(999)).expect("faster");
+    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    // Files may have been seen before, which is why this is done twice.
+    for way in [CallGraph::Tables, CallGraph::Auto] {
+        control(&engine, Control::CallGraph(way)).expect("by tables");
+        assert!(control(&engine, Control::CallGraph(CallGraph::Tables)).is_err(), "they are already");
+        wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 100));
+        engine.send(Request::Clear);
+        let nearly_all = |a: &Answer| caller(a).is_some_and(|n| n > 300 && 100 * n > 98 * a.total.samples);
+        wait(&engine, "callers of all", nearly_all);
+        control(&engine, Control::CallGraph(CallGraph::Fp)).expect("by frame pointers");
+        engine.send(Request::Clear);
+        let answer = wait(&engine, "no callers", |a| a.total.samples > 300 && caller(a).unwrap_or(0) < 30);
+        assert_eq!(answer.ledger.malformed, 0, "{:?}", answer.ledger);
+    }
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
 /// A JIT's functions get their names from its map while it runs.
 #[test]
 fn a_jits_functions_are_named_while_it_runs() {

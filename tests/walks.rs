@@ -151,6 +151,42 @@ fn a_storm_of_processes_breaks_nothing() {
     assert!(all > 0 && whole * 10 >= all * 7, "{whole} of {all}");
 }
 
+/// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.
+#[test]
+fn without_rights_there_are_frame_pointers_and_the_remedy() {
+    const NAME: &str = "without_rights_there_are_frame_pointers_and_the_remedy";
+    if !allowed(NAME) {
+        return;
+    }
+    if !there("setpriv") {
+        return skipped(NAME, "setpriv is not installed");
+    }
+    let copy = tempfile::Builder::new().prefix("perfprof").tempdir().expect("dir");
+    let own = copy.path().join("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &own).expect("copied");
+    for path in [copy.path(), &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
+    }
+    let said = |mode: &str| {
+        let mut command = Command::new("setpriv");
+        // All that sampling wants, and no CAP_BPF.
+        let caps = "-all,+perfmon,+syslog,+dac_override";
+        command
+            .args(["--bounding-set", caps, "--inh-caps", caps, "--ambient-caps", caps, "--reuid", "65534"])
+            .arg(&own);
+        command
+            .args(["record", "-e", "cpu-clock", "--call-graph", mode, "-o"])
+            .arg(copy.path().join("data"))
+            .args(["--", "true"]);
+        let out = command.output().expect("runs");
+        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (taken, words) = said("auto");
+    assert!(taken && words.contains("by frame pointers, not by tables") && words.contains("cap_bpf"), "{words}");
+    let (taken, words) = said("tables");
+    assert!(!taken && words.contains("cannot be loaded") && words.contains("--call-graph fp"), "{words}");
+}
+
 /// The verifier gives up at 1,000,000 instructions; what it takes differs much from kernel to kernel.
 #[test]
 fn the_verifier_has_little_work() {

@@ -18,9 +18,8 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
     OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
 }
 
-/// Why a program was not loaded (bpf(2), ERRORS), and what to do.
-pub(super) fn refused_program(error: &LoadError) -> (String, String) {
-    let no_bpf = "--where and f filter what is shown.";
+/// Why a program was not loaded (bpf(2), ERRORS), and what to do: get the rights, or do without.
+pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, String) {
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
             ("BPF programs are not allowed to this user".to_owned(), format!("Run as root, or {}; {no_bpf}", setcap()))
@@ -67,7 +66,7 @@ impl Slot {
                 Some(loaded) if loaded.1 == next.is_some() => loaded,
                 _ => program.insert((
                     Arc::new(sys.load(wanted, next).map_err(|error| {
-                        let (reason, remedy) = refused_program(&error);
+                        let (reason, remedy) = refused_program(&error, "--where and f filter what is shown.");
                         fail(event, filter, reason, &remedy)
                     })?),
                     next.is_some(),

@@ -34,7 +34,8 @@ const TABLES: usize = 256 << 20;
 /// How user stacks are taken where that is asked for, with what does it; and what there is to say of it.
 pub(super) fn wanted(way: CallGraph) -> Result<(CallGraph, Option<Walks>, Option<String>), OpenError> {
     let start = || {
-        let walker = Walker::load(TABLES).map_err(|error| refused_program(&error))?;
+        let otherwise = "--call-graph fp takes stacks by frame pointers.";
+        let walker = Walker::load(TABLES).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
         let news = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
         Ok(Walks::new(program, news))
@@ -42,8 +43,10 @@ pub(super) fn wanted(way: CallGraph) -> Result<(CallGraph, Option<Walks>, Option
     match way {
         CallGraph::Tables | CallGraph::Auto => match start() {
             Ok(walks) => Ok((CallGraph::Tables, Some(walks), None)),
-            Err((reason, _)) if way == CallGraph::Auto => {
-                Ok((CallGraph::Fp, None, Some(format!("stacks are taken by frame pointers: {reason}"))))
+            Err((reason, remedy)) if way == CallGraph::Auto => {
+                let remedy = remedy.split(';').next().unwrap_or_default();
+                let words = format!("stacks are taken by frame pointers, not by tables: {reason}. {remedy}");
+                Ok((CallGraph::Fp, None, Some(words.trim_end().to_owned())))
             }
             Err((reason, remedy)) => {
                 Err(OpenError::new("the program that walks stacks by tables", "loaded", reason, remedy))

@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use object::{Object, ObjectSegment, SegmentFlags};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, News, Span, Walker};
+use crate::kernel::{procfs, thread_cpu_ns};
 
 use super::bytes::Bytes;
 use super::{door, elf, rows};
@@ -17,6 +17,11 @@ use super::{door, elf, rows};
 /// How soon what a process has mapped is read again; twice as long each time that nothing is new.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
+/// Files whose tables are kept though nobody has them mapped any more.
+const FILES: usize = 4096;
+/// One in so many parts of a CPU's time is what a storm of processes may take here, beyond what is saved up.
+const SHARE: i64 = 5;
+const SAVED_NS: i64 = 500_000_000;
 /// From here on addresses are the kernel's.
 const KERNEL: u64 = 1 << 63;
 
@@ -67,6 +72,7 @@ struct Spaces {
 
 impl Spaces {
     fn run(mut self, news: &Receiver<News>) {
+        let (mut left, mut since, mut used) = (SAVED_NS, Instant::now(), thread_cpu_ns());
         loop {
             let next = self.due.values().min().copied();
             let wait = next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now()));
@@ -78,6 +84,12 @@ impl Spaces {
             let now = Instant::now();
             let ready: Vec<i32> = self.due.extract_if(|_, at| *at <= now).map(|(pid, _)| pid).collect();
             ready.into_iter().for_each(|pid| self.read(pid));
+            let passed = std::mem::replace(&mut since, now).elapsed().as_nanos() as i64;
+            let before = std::mem::replace(&mut used, thread_cpu_ns());
+            left = (left + passed / SHARE).min(SAVED_NS) - used.saturating_sub(before) as i64;
+            if left < 0 {
+                std::thread::sleep(Duration::from_nanos((-left * SHARE) as u64).min(Duration::from_secs(1)));
+            }
         }
     }
 
@@ -186,20 +198,26 @@ impl Spaces {
 
     /// Makes a file's tables. Where there is no more room, those of files that nobody has mapped go.
     fn make(&mut self, key: Key, bytes: &Bytes) {
+        if self.files.len() >= FILES {
+            self.drop_unused();
+        }
         let mut table = Table { spans: Vec::new(), segments: Vec::new(), users: 0 };
         if let Ok(rows) = rows::of(bytes) {
             table.segments = segments(bytes, rows.base);
-            table.spans = self
-                .walker
-                .add(&rows.rows)
-                .or_else(|_| {
-                    let unused = self.files.extract_if(|_, table| table.users == 0);
-                    unused.for_each(|(_, table)| self.walker.release(&table.spans));
-                    self.walker.add(&rows.rows)
-                })
-                .unwrap_or_default();
+            let added = self.walker.add(&rows.rows).or_else(|_| {
+                self.drop_unused();
+                self.walker.add(&rows.rows)
+            });
+            table.spans = added.unwrap_or_default();
         }
         self.files.insert(key, table);
+    }
+}
+
+impl Spaces {
+    fn drop_unused(&mut self) {
+        let unused = self.files.extract_if(|_, table| table.users == 0);
+        unused.for_each(|(_, table)| self.walker.release(&table.spans));
     }
 }
 
@@ -240,4 +258,64 @@ fn key_of(file: &std::fs::File) -> io::Result<(u64, u64, i64, i64, u64)> {
     use std::os::unix::fs::MetadataExt;
     let meta = file.metadata()?;
     Ok((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(start: u64, len: u64, offset: u64) -> procfs::Mapping {
+        let line = format!("{start:x}-{:x} r-xp {offset:08x} 08:01 7 /usr/bin/x", start + len);
+        procfs::parse_maps_line(line.as_bytes()).expect("a line")
+    }
+
+    fn placed(table: &Table, map: &procfs::Mapping) -> Vec<(u64, u64, u64, Option<u32>)> {
+        let mut out = Vec::new();
+        table.place(map, &mut out);
+        out.iter().map(|m| (m.start, m.end, m.bias, m.span.map(|span| span.chunk))).collect()
+    }
+
+    #[test]
+    fn a_mapping_is_walked_by_the_rows_of_its_segment() {
+        let span = |chunk, pc| Span { chunk, first: 0, n: 9, pc };
+        // The second segment lies a page further on in memory than in the file.
+        let segments = vec![(0x1000, 0x2000, 0), (0x3000, 0x2000, 0x1000)];
+        let mut table = Table { spans: vec![span(0, 0x1000)], segments, users: 0 };
+        let base = 0x7000_0000;
+        assert_eq!(
+            placed(&table, &map(base + 0x1000, 0x2000, 0x1000)),
+            [(base + 0x1000, base + 0x3000, base, Some(0))]
+        );
+        assert_eq!(
+            placed(&table, &map(base + 0x4000, 0x2000, 0x3000)),
+            [(base + 0x4000, base + 0x6000, base, Some(0))]
+        );
+        // What is in no segment has no rows, nor has a file without a table.
+        let other = map(base, 0x1000, 0x9000);
+        assert_eq!(placed(&table, &other), [(base, base + 0x1000, 0, None)]);
+        // Rows that lie in several places are several parts, those that are in other mappings none.
+        table.spans = vec![span(0, 0x1000), span(1, 0x2000), span(2, 0x9000)];
+        let parts = [(base + 0x1000, base + 0x2000, base, Some(0)), (base + 0x2000, base + 0x3000, base, Some(1))];
+        assert_eq!(placed(&table, &map(base + 0x1000, 0x2000, 0x1000)), parts);
+        table.spans.clear();
+        let whole = map(base + 0x1000, 0x2000, 0x1000);
+        assert_eq!(placed(&table, &whole), [(base + 0x1000, base + 0x3000, 0, None)]);
+    }
+
+    #[test]
+    fn segments_of_this_program_are_where_its_code_is() {
+        let maps = procfs::exec_maps(std::process::id() as i32);
+        let here = segments_of_this_program_are_where_its_code_is as fn() as usize as u64;
+        let map = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
+        let file = door::mapped(std::process::id() as i32, map.start, map.end);
+        let Ok(file) = file else { return };
+        let bytes = Bytes::of(&file).expect("read");
+        let rows = rows::of(&bytes).expect("rows");
+        let span = Span { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
+        let table = Table { spans: vec![span], segments: segments(&bytes, rows.base), users: 0 };
+        let mut out = Vec::new();
+        table.place(map, &mut out);
+        let pc = here.wrapping_sub(out[0].bias);
+        assert!(rows.rows.iter().any(|row| u64::from(*row as u32) == pc), "a function begins with a row");
+    }
 }

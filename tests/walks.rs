@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
   clock_gettime(CLOCK_MONOTONIC, &end);
   end.tv_sec += atoi(argv[2]);
   do {
-    f20(1);
+    for (int i = 0; i < (what == 'v' ? 100 : 1); i++) f20(1);
     if (what == 'v') { pid_t p = vfork(); if (p == 0) { execl("/bin/true", "true", (char *)0); _exit(1); } waitpid(p, 0, 0); }
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while (now.tv_sec < end.tv_sec);
@@ -146,9 +146,7 @@ fn a_filter_and_tables_work_together() {
 #[test]
 fn a_storm_of_processes_breaks_nothing() {
     let Some(stage) = stage("a_storm_of_processes_breaks_nothing") else { return };
-    let (all, whole) = complete(&stage.record("tables", "v", &["-a"]), "f20");
-    println!("beside a storm: {whole} of {all} stacks are complete");
-    assert!(all > 0 && whole * 10 >= all * 7, "{whole} of {all}");
+    nearly_all(complete(&stage.record("tables", "v", &["-a"]), "f20"), "beside a storm");
 }
 
 /// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.

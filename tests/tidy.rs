@@ -109,7 +109,8 @@ fn files_that_others_name_go_through_the_door() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("read");
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let tests = path.ends_with("tests.rs");
+        let code = text.split("#[cfg(test)]\nmod tests").next().filter(|_| !tests).unwrap_or_default();
         let opens: Vec<&str> = code.lines().filter(|line| OPENS.iter().any(|word| line.contains(word))).collect();
         if path.ends_with("symbols/door.rs") {
             doors += usize::from(!opens.is_empty());

@@ -89,13 +89,25 @@ impl Stage {
     }
 }
 
-/// The stacks of a recording by perf, leaf first.
-fn stacks(file: &Path) -> Vec<Vec<String>> {
-    let out =
-        run(Command::new("perf").args(["script", "--no-inline", "-F", "ip,sym", "-i"]).arg(file).stdin(Stdio::null()));
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+/// The stacks of a recording by perf, leaf first, each with its time in seconds.
+fn timed(file: &Path) -> Vec<(f64, Vec<String>)> {
+    let mut script = Command::new("perf");
+    script.args(["script", "--no-inline", "--ns", "-F", "time,ip,sym", "-i"]).arg(file).stdin(Stdio::null());
+    let text = String::from_utf8_lossy(&run(&mut script).stdout).into_owned();
     let name = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    text.split("\n\n").map(|one| one.lines().filter(|l| !l.trim().is_empty()).map(name).collect()).collect()
+    let one = |block: &str| {
+        let mut lines = block.lines().filter(|line| !line.trim().is_empty());
+        let time = lines.next()?.trim().trim_end_matches(':').parse().ok()?;
+        Some((time, lines.map(name).collect()))
+    };
+    text.split("\n\n").filter_map(one).collect()
+}
+
+/// Those from a second after the first one on: what is sampled before the tables are there has frame pointers only.
+fn stacks(file: &Path) -> Vec<Vec<String>> {
+    let all = timed(file);
+    let since = all.first().map_or(0.0, |(time, _)| time + 1.0);
+    all.into_iter().filter(|(time, _)| *time >= since).map(|(_, stack)| stack).collect()
 }
 
 /// Of stacks with one of these functions, how many there are and how many have all callers up to the start.
@@ -111,17 +123,16 @@ fn complete(file: &Path, leaf: &str) -> (usize, usize) {
     (with.clone().count(), with.filter(whole).count())
 }
 
-/// Asks for nearly all: what is sampled before the tables are there has frame pointers only.
 fn nearly_all((all, whole): (usize, usize), of: &str) {
     println!("{of}: {whole} of {all} stacks are complete");
-    assert!(all > 200 && whole as f64 >= 0.99 * (all as f64 - 150.0), "{of}: {whole} of {all}");
+    assert!(all > 100 && whole * 100 >= all * 99, "{of}: {whole} of {all}");
 }
 
 #[test]
 fn a_program_without_frame_pointers_has_whole_stacks() {
     let Some(stage) = stage("a_program_without_frame_pointers_has_whole_stacks") else { return };
     let (all, whole) = complete(&stage.record("fp", "w", &[]), "work");
-    assert!(all > 200 && whole * 50 < all, "frame pointers find {whole} of {all}");
+    assert!(all > 100 && whole * 50 < all, "frame pointers find {whole} of {all}");
     nearly_all(complete(&stage.record("tables", "w", &[]), "work"), "work");
 }
 
@@ -139,14 +150,16 @@ fn a_filter_and_tables_work_together() {
     let file = stage.record("tables", "w", &["--filter", "comm == chain"]);
     nearly_all(complete(&file, "work"), "with a filter");
     let file = stage.record("tables", "w", &["--filter", "comm == nobody"]);
-    assert!(stacks(&file).iter().all(|stack| stack.is_empty()), "nothing is let through");
+    assert!(timed(&file).is_empty(), "nothing is let through");
 }
 
 /// Processes come and go faster than tables are made; what stays has its stacks.
 #[test]
 fn a_storm_of_processes_breaks_nothing() {
     let Some(stage) = stage("a_storm_of_processes_breaks_nothing") else { return };
-    nearly_all(complete(&stage.record("tables", "v", &["-a"]), "f20"), "beside a storm");
+    let (all, whole) = complete(&stage.record("tables", "v", &["-a"]), "f20");
+    println!("beside a storm: {whole} of {all} stacks are complete");
+    assert!(all > 100 && whole * 100 >= all * 95, "{whole} of {all}");
 }
 
 /// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.

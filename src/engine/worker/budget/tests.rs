@@ -109,10 +109,10 @@ fn beyond_it_the_oldest_go_step_by_step() {
 }
 
 #[test]
-fn whoever_takes_the_rest_a_quarter_is_for_samples() {
+fn whoever_takes_the_rest_a_sixth_is_for_samples() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..200);
-    worker.options.memory = 400 * BYTES;
+    worker.options.memory = 600 * BYTES;
     worker.keep_within(usize::MAX);
     let least = 100 * BYTES;
     assert!(worker.used() <= least && worker.used() > least / 16 * 15 - 14 * BYTES, "{}", worker.used() / BYTES);

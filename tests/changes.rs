@@ -120,6 +120,7 @@ fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
         cpus: None,
         command: None,
         force,
+        tables: 64 << 20,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {

@@ -70,6 +70,7 @@ fn the_last_seconds_are_kept_whole() {
         cpus: None,
         command: None,
         force: true,
+        tables: 64 << 20,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {

@@ -50,6 +50,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     let realtime = setup::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
     args.sampling.counted = kept.counted();
+    args.sampling.memory = Some(kept.memory);
     let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols =

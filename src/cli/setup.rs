@@ -14,7 +14,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::source::live::attr::{Exclude, Rate};
-use crate::source::live::{Config, LiveSource, Target, cost};
+use crate::source::live::{Config, LiveSource, Target, cost, tables_of};
 
 use super::Usage;
 use super::args::Sampling;
@@ -114,6 +114,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
         command: None,
         force: s.force,
+        tables: tables_of(s.memory.unwrap_or(usize::MAX)),
     })
 }
 

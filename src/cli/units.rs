@@ -24,7 +24,7 @@ use crate::kernel::sys::RealSys;
 use crate::panel::printable::{Form, Printable};
 use crate::panel::{Body, Panel};
 use crate::source::live::attr::Exclude;
-use crate::source::live::{Config, LiveSource, Target};
+use crate::source::live::{Config, LiveSource, Target, tables_of};
 use crate::source::{Control, Source};
 use crate::symbols::resolver::Options as SymbolOptions;
 
@@ -169,6 +169,7 @@ pub fn start(
         cpus,
         command,
         force: true,
+        tables: tables_of(usize::MAX),
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
     if let Some(every) = interval(spec, args).or(args.duration.map(Duration::from_secs_f64)) {

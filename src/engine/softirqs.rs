@@ -93,6 +93,7 @@ fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
         cpus,
         command: None,
         force: true,
+        tables: 0,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).map_err(|error| error.to_string())?;
     let refused = source.info().states.iter().find_map(|state| state.note.clone());

@@ -7,7 +7,6 @@ use crate::kernel::attr::{Attr, branch, sample};
 pub enum CallGraph {
     None,
     /// The kernel follows frame pointers.
-    #[default]
     Fp,
     /// So many bytes of the user stack are copied, and unwound by the tables of the files.
     Dwarf(u32),
@@ -16,6 +15,7 @@ pub enum CallGraph {
     /// A program in the kernel walks by the tables of the files, and by frame pointers where there are none.
     Tables,
     /// Tables where the kernel allows it, else frame pointers.
+    #[default]
     Auto,
 }
 
@@ -56,6 +56,14 @@ impl CallGraph {
             Self::Fp
         } else {
             Self::None
+        }
+    }
+
+    /// What it comes to for events whose stacks no tables lead through.
+    pub fn without_tables(self) -> Self {
+        match self {
+            Self::Tables | Self::Auto => Self::Fp,
+            other => other,
         }
     }
 

@@ -144,6 +144,17 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok())
 }
 
+/// Whether processes have the same numbers here as in the kernel's own, outermost, namespace.
+pub fn sees_all_processes() -> bool {
+    // PROC_PID_INIT_INO (include/linux/proc_ns.h).
+    const OUTERMOST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == OUTERMOST)
+}
+
+pub fn is_there(pid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
+}
+
 /// What /proc/PID/status says (proc_pid_status(5)).
 ///
 /// # Errors

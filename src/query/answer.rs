@@ -7,6 +7,7 @@ use crate::event::EventState;
 use crate::profile::frames::State;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
+use crate::symbols::spaces::Walked;
 
 use super::annotate::Hits;
 use super::blocks::Flame;
@@ -217,6 +218,8 @@ pub struct Answer {
     pub sources: Arc<BTreeMap<Arc<str>, String>>,
     /// A DSO that needs DWARF for its call chains.
     pub broken: Option<Broken>,
+    /// How stacks are walked by tables, where they are.
+    pub walked: Option<Walked>,
     /// Of the stacks that were copied, how many were longer than the copy, in percent.
     pub cut_percent: f64,
 }

@@ -13,6 +13,7 @@ use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
 use crate::symbols::door::Namers;
 use crate::symbols::given::Given;
+use crate::symbols::spaces::Walked;
 
 use crate::event::{CallGraph, Event};
 pub use crate::event::{EventState, Rate, Run};
@@ -190,6 +191,8 @@ pub struct Batch {
     pub unread: u64,
     /// Since when all events that there are by now are measured, where one began to be.
     pub measured_since: Option<u64>,
+    /// How stacks were walked since it began, where that has changed.
+    pub walked: Option<Walked>,
     pub notes: Vec<String>,
     /// The rate or the CPUs have changed.
     pub changed: Option<Changed>,

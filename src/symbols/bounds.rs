@@ -61,7 +61,7 @@ impl Section {
         Some(Self { range, address: section.address() }).filter(|section| !section.range.is_empty())
     }
 
-    fn bytes<'a>(&self, file: &'a [u8]) -> &'a [u8] {
+    pub(super) fn bytes<'a>(&self, file: &'a [u8]) -> &'a [u8] {
         file.get(self.range.clone()).unwrap_or_default()
     }
 

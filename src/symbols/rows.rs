@@ -8,7 +8,7 @@ use gimli::{
     Operation, Register, RegisterRule, RunTimeEndian, UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow,
     Vendor,
 };
-use object::{Architecture, Object, ObjectSegment};
+use object::{Architecture, Object, ObjectSection, ObjectSegment};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
@@ -33,6 +33,35 @@ pub struct Rows {
     pub rows: Vec<u64>,
     /// The address as linked that those are counted from.
     pub base: u64,
+    /// The section that they are made of.
+    pub section: &'static str,
+}
+
+/// All that rows and their places depend on, to be hashed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Contents<'a> {
+    /// What the head of the file says of its machine.
+    head: &'a [u8],
+    /// Offset, size and address.
+    segments: Vec<(u64, u64, u64)>,
+    /// Where sections lie that pointers may be relative to.
+    sections: Vec<Option<u64>>,
+    table: &'a [u8],
+}
+
+/// What a file's rows are made of; `None` where there is no table.
+pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
+    let file = elf::parse(bytes).ok()?;
+    let section = SECTIONS.iter().find_map(|name| Section::of(&file, name))?;
+    let segments = file.segments().map(|segment| {
+        let (offset, size) = segment.file_range();
+        (offset, size, segment.address())
+    });
+    let address = |name| file.section_by_name(name).map(|section| section.address());
+    let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got"];
+    let head = bytes.get(..HEAD)?;
+    let sections = names.into_iter().map(address).collect();
+    Some(Contents { head, segments: segments.collect(), sections, table: section.bytes(bytes) })
 }
 
 /// Why a file has no rows.
@@ -47,6 +76,11 @@ pub enum NoRows {
     #[error("its tables have more than {MAX_ROWS} rows")]
     TooMany,
 }
+
+/// Of these the first that a file has is read.
+const SECTIONS: [&str; 2] = [".eh_frame", ".debug_frame"];
+/// Bytes of a file's head that say which machine it is for: identification, type and machine.
+const HEAD: usize = 20;
 
 /// The registers that tables speak of, by their DWARF numbers.
 #[derive(Clone, Copy, Debug)]
@@ -73,17 +107,18 @@ pub fn of(bytes: &Bytes) -> Result<Rows, NoRows> {
     };
     let base = file.segments().map(|segment| segment.address()).min().unwrap_or(0) & !(PAGE - 1);
     let (bases, shape) = (bases(&file), Shape::of(&file));
-    let rows = if let Some(section) = Section::of(&file, ".eh_frame") {
+    let found = SECTIONS.iter().find_map(|name| Some((*name, Section::of(&file, name)?)));
+    let (name, section) = found.ok_or(NoRows::NoTable)?;
+    let rows = if name == SECTIONS[0] {
         let mut frames = section.eh_frames(bytes, shape);
         frames.set_vendor(machine.vendor);
         read(&frames, &bases, machine, base)
     } else {
-        let section = Section::of(&file, ".debug_frame").ok_or(NoRows::NoTable)?;
         let mut frames = section.debug_frames(bytes, shape);
         frames.set_vendor(machine.vendor);
         read(&frames, &bases, machine, base)
     };
-    Ok(Rows { rows: rows.ok_or(NoRows::TooMany)?, base })
+    Ok(Rows { rows: rows.ok_or(NoRows::TooMany)?, base, section: name })
 }
 
 /// A function, and its place among the rows that were read.

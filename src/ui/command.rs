@@ -268,7 +268,7 @@ table! {
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
         "unit": "name [options]" ["u"] => Unit: "start an analysis unit beside what runs: rundelay, syscalls, kmemleak…";
         "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
-        "call-graph": "fp|tables|dwarf[,size]|lbr|none" ["U"] => CallGraph: "how user stacks are taken: DWARF instead of frame pointers, and back";
+        "call-graph": "auto|tables|fp|dwarf[,size]|lbr|none" ["U"] => CallGraph: "how user stacks are taken: from copies by DWARF, and back";
         "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
         "attach": "all|pid N|comm name|cgroup name" ["r a"] => Attach: "sample other tasks from now on";
         "pause" ["r p"] => PauseAll: "let all events rest, or go on";

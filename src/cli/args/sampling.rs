@@ -29,6 +29,9 @@ pub struct Sampling {
     /// Events that are only counted, for triggers
     #[arg(skip)]
     pub counted: Vec<String>,
+    /// Bytes that the program may use, where that is limited
+    #[arg(skip)]
+    pub memory: Option<usize>,
     /// After how many -e each filter stands
     #[arg(skip)]
     pub filter_after: Vec<usize>,
@@ -44,11 +47,11 @@ pub struct Sampling {
     /// Record each sample's cgroup (the live screen always does)
     #[arg(long)]
     pub all_cgroups: bool,
-    /// How user call chains are taken: fp (frame pointers), dwarf or dwarf,SIZE (the tables of the files,
-    /// from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches), none, or tables (those of the
-    /// files, in the kernel by a BPF program, and frame pointers where there are none); auto is tables where the kernel
-    /// allows it, else fp. A stack whose next caller would be where no code is ends in `[broken]`
-    #[arg(long, value_name = "MODE", default_value = "fp")]
+    /// How user call chains are taken: tables (the unwind tables of the files, in the kernel by a BPF program, and frame
+    /// pointers where there are none), fp (frame pointers alone), auto (tables where the kernel allows it, else fp),
+    /// dwarf or dwarf,SIZE (the tables, from a copy of SIZE bytes of the stack), lbr (the CPU's memory of branches) or
+    /// none. A stack whose next caller would be where no code is ends in `[broken]`
+    #[arg(long, value_name = "MODE", default_value = "auto")]
     pub call_graph: String,
     /// The whole machine (the default without a target)
     #[arg(short = 'a', long = "all-cpus")]

@@ -20,6 +20,7 @@ use crate::query::steady::Steady;
 use crate::query::{Answer, Data, Progress, Question};
 use crate::session::{TimeMark, marks};
 use crate::source::{Changed, Control, Counts, Info, Run, Waker};
+use crate::symbols::spaces::Walked;
 
 use crate::engine::events::{Events, tell_partial};
 use crate::engine::fetch;
@@ -91,6 +92,7 @@ pub struct Worker {
     expected: f64,
     expected_at: u64,
     ended: Option<String>,
+    walked: Option<Walked>,
     live: bool,
     started: u64,
     due: Due,
@@ -151,6 +153,7 @@ impl Worker {
             expected: 0.0,
             expected_at: now,
             ended: None,
+            walked: None,
             live: info.origin == crate::session::Origin::Live,
             started: now,
             due: Due::new(info.origin == crate::session::Origin::Live, now),
@@ -224,6 +227,7 @@ impl Worker {
             self.note(note);
         }
         let counts = batch.counts.take();
+        self.walked = batch.walked.take().or(self.walked.take());
         for reply in batch.replies.drain(..) {
             let _ = self.links.notices.send(Notice::Reply(reply));
         }
@@ -500,6 +504,7 @@ impl Worker {
             names_pending: self.names.sought,
             sources: self.names.sources.clone(),
             broken: self.broken_stacks(),
+            walked: self.walked.clone(),
             cut_percent: self.cut_percent(),
             progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
                 done,

@@ -101,6 +101,54 @@ impl Why {
     pub fn of(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
+
+    /// What it says of a stack.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Complete => "whole, by tables",
+            Self::LastFrame => "to the last frame pointer",
+            Self::Full => "cut at 127 frames",
+            Self::Fault => "broken: the stack cannot be read",
+            Self::Nowhere => "broken: no code where it leads",
+            Self::NoFrame => "broken: no table, no frame pointer",
+            Self::Backwards => "broken: the caller lies within",
+            Self::Unsupported => "broken: a rule that is not known",
+        }
+    }
+
+    /// Whether callers are missing that the stack has.
+    pub fn is_broken(self) -> bool {
+        !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
+    }
+}
+
+/// How many walks ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends([u64; Why::ALL.len()]);
+
+impl Ends {
+    pub fn count(&mut self, why: Why) {
+        self.0[why as usize - 1] += 1;
+    }
+
+    pub fn all(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    pub fn of(&self, why: Why) -> u64 {
+        self.0[why as usize - 1]
+    }
+
+    /// The ways that occurred, in percent of all.
+    pub fn percents(&self) -> impl Iterator<Item = (Why, f64)> {
+        let all = self.all().max(1) as f64;
+        Why::ALL.into_iter().map(move |why| (why, 100.0 * self.of(why) as f64 / all)).filter(|(_, share)| *share > 0.0)
+    }
+
+    /// Those whose callers are missing, in percent of all.
+    pub fn broken_percent(&self) -> f64 {
+        self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
+    }
 }
 
 /// What a walk lacked, by bits of its record.
@@ -180,6 +228,7 @@ pub struct Walker {
     mappings: Pool,
     /// Where each process has its mappings.
     known: FxHashMap<i32, Range>,
+    limit: usize,
 }
 
 impl Walker {
@@ -201,6 +250,7 @@ impl Walker {
             rows: Pool::new(BLOCKS, BLOCK, CHUNK_BYTES, limit - limit / 4, SLOTS),
             mappings: Pool::new(MAPPINGS, MAPPING_WORDS, PIECE_BYTES, limit / 4, SLOTS),
             known: FxHashMap::default(),
+            limit,
         })
     }
 
@@ -217,6 +267,11 @@ impl Walker {
     /// Bytes of the kernel's memory that its tables take.
     pub fn held(&self) -> usize {
         self.rows.held() + self.mappings.held()
+    }
+
+    /// Bytes that they may take.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.

@@ -173,9 +173,14 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
 /// Whether a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
 /// would be set for everybody who traces that.
 pub fn walks(event: &Event, common: &Common) -> bool {
+    common.chains == CallGraph::Tables && !common.exclude.user && may_be_walked(event)
+}
+
+/// Whether it could be, if that is asked for.
+pub fn may_be_walked(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
-    common.chains == CallGraph::Tables && !common.exclude.user && !event.no_chains && !event.no_samples && !traced
+    !event.no_chains && !event.no_samples && !traced
 }
 
 /// The event by which that program writes what it found, before each sample.
@@ -226,7 +231,9 @@ pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     };
     let (each, most) = match chains {
         CallGraph::None => (64, 2 << 20),
-        CallGraph::Fp | CallGraph::Lbr | CallGraph::Tables | CallGraph::Auto => (320, 2 << 20),
+        CallGraph::Fp | CallGraph::Lbr => (320, 2 << 20),
+        // They are deeper, and what was walked lies in the ring beside the sample.
+        CallGraph::Tables | CallGraph::Auto => (640, 4 << 20),
         CallGraph::Dwarf(size) => (320 + size as usize, 16 << 20),
     };
     let bytes = hz as usize * each * 2 / 5;

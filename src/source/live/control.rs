@@ -289,7 +289,7 @@ impl LiveSource {
         let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
             (before.0, None, None)
         } else {
-            walks::wanted(way).map_err(|error| line(&error))?
+            walks::wanted(way, self.tables).map_err(|error| line(&error))?
         };
         if before.0 == way {
             return Err(format!("call chains are taken by {} already", way.words()));

@@ -41,6 +41,7 @@ pub use error::OpenError;
 use slot::Slot;
 pub use target::Target;
 use walks::Walks;
+pub use walks::tables_of;
 
 /// How long records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -78,6 +79,8 @@ pub struct Config {
     pub command: Option<Held>,
     /// Whether events may flood the machine.
     pub force: bool,
+    /// Bytes of the kernel's memory that unwind tables may take.
+    pub tables: usize,
 }
 
 /// The running machine.
@@ -110,6 +113,7 @@ pub struct LiveSource {
     handovers: Vec<Handover>,
     /// Whether what followed tasks start is followed, too.
     inherit: bool,
+    tables: usize,
     flood: flood::Guard,
     probes: probes::Probes,
     stopping: Option<String>,
@@ -120,10 +124,14 @@ impl LiveSource {
     pub fn start(mut config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
         let target = config.target;
-        let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, config.chains));
+        let (chains, walks, note) = match config.events.iter().any(attr::may_be_walked) {
+            true => walks::wanted(config.chains, config.tables)?,
+            false => (config.chains.without_tables(), None, None),
+        };
+        let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
         let common = Common {
             rate: config.rate,
-            chains: config.chains,
+            chains,
             exclude: config.exclude,
             inherit: config.inherit && target.is_tasks(),
             tasks: target.is_tasks(),
@@ -131,8 +139,6 @@ impl LiveSource {
             cgroups: config.cgroups,
             enable_on_exec: config.command.is_some() && target.is_tasks() && config.delay.is_zero(),
         };
-        let (chains, walks, note) = walks::wanted(config.chains)?;
-        let common = Common { chains, ..common };
         let mut attachment =
             Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, target.is_tasks());
         attachment.walks = walks;
@@ -168,6 +174,7 @@ impl LiveSource {
             fresh_events: Vec::new(),
             handovers: Vec::new(),
             inherit: config.inherit,
+            tables: config.tables,
             flood: flood::Guard::new(config.force),
             probes: probes::Probes::default(),
             stopping: None,
@@ -336,6 +343,7 @@ impl LiveSource {
         self.next_housekeeping = now + HOUSEKEEPING_NS;
         let (counts, by_cpu) = self.attachment.counts();
         batch.counts = Some(counts);
+        batch.walked = self.attachment.walks.as_mut().and_then(Walks::tell);
         self.hold_back(by_cpu, batch);
         self.follow_tasks(batch);
         self.follow_cpus(batch);

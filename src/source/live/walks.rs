@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::CallGraph;
 use crate::kernel::attr::{Attr, sample};
+use crate::kernel::procfs;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::walk::{FRAMES, News, Program, Walker, Why, lack};
+use crate::kernel::walk::{Ends, FRAMES, News, Program, Walker, Why, lack};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, misc, types};
 use crate::record::sample::CONTEXT_USER;
-use crate::symbols::spaces;
+use crate::symbols::spaces::{self, Following, Tables, Walked};
 
 use super::attach::Attachment;
 use super::capture::refused_program;
@@ -28,17 +30,26 @@ const TASK_AT: usize = HEADER + 8;
 const WHY_AT: usize = HEADER + 20;
 const FRAMES_AT: usize = HEADER + 24;
 
-/// The kernel's memory that tables may take, in bytes.
-const TABLES: usize = 256 << 20;
+/// The kernel's memory that tables may take, in bytes, where no more than so much may be used in all.
+pub fn tables_of(memory: usize) -> usize {
+    const LEAST: usize = 16 << 20;
+    const MOST: usize = 256 << 20;
+    (memory / 2).clamp(LEAST, MOST)
+}
 
-/// How user stacks are taken where that is asked for, with what does it; and what there is to say of it.
-pub(super) fn wanted(way: CallGraph) -> Result<(CallGraph, Option<Walks>, Option<String>), OpenError> {
+/// How user stacks are taken where that is asked for, with what does it; and what there is to say of it. Tables may take
+/// so many bytes of the kernel's memory.
+pub(super) fn wanted(way: CallGraph, limit: usize) -> Result<(CallGraph, Option<Walks>, Option<String>), OpenError> {
     let start = || {
         let otherwise = "--call-graph fp takes stacks by frame pointers.";
-        let walker = Walker::load(TABLES).map_err(|error| refused_program(&error, otherwise))?;
+        if !procfs::sees_all_processes() {
+            let remedy = format!("Run it in the host's pid namespace (hostPID, --pid=host); {otherwise}");
+            return Err(("processes have other numbers in this pid namespace than in the kernel".to_owned(), remedy));
+        }
+        let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
-        let news = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
-        Ok(Walks::new(program, news))
+        let following = spaces::follow(walker).map_err(|error| (error.to_string(), String::new()))?;
+        Ok(Walks::new(program, following))
     };
     match way {
         CallGraph::Tables | CallGraph::Auto => match start() {
@@ -56,9 +67,6 @@ pub(super) fn wanted(way: CallGraph) -> Result<(CallGraph, Option<Walks>, Option
     }
 }
 
-/// How walks ended.
-pub type Ends = FxHashMap<Why, u64>;
-
 /// The program that walks, and what it writes.
 #[derive(Debug)]
 pub struct Walks {
@@ -66,12 +74,22 @@ pub struct Walks {
     /// The event of each ring by which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
     pub pairs: Pairs,
+    tables: Arc<ArcSwap<Tables>>,
+    told: Walked,
 }
 
 impl Walks {
-    /// `news` goes to what makes the tables.
-    fn new(program: Arc<Program>, news: Sender<News>) -> Self {
-        Self { program, writers: BTreeMap::new(), pairs: Pairs::new(news) }
+    fn new(program: Arc<Program>, following: Following) -> Self {
+        let (pairs, tables) = (Pairs::new(following.news), following.tables);
+        Self { program, writers: BTreeMap::new(), pairs, tables, told: Walked::default() }
+    }
+
+    /// What there is to say, where it is not what was said last.
+    pub fn tell(&mut self) -> Option<Walked> {
+        let now = Walked { tables: self.tables.load_full(), ends: self.pairs.ends };
+        let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
+        fresh.then(|| self.told.clone_from(&now))?;
+        Some(now)
     }
 
     /// Has the program's records of a CPU come by the ring that an event owns.
@@ -188,7 +206,7 @@ impl Pairs {
     fn look(&mut self, record: &[u8]) {
         let Some([why, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
         if let Some(why) = Why::of(*why) {
-            *self.ends.entry(why).or_default() += 1;
+            self.ends.count(why);
         }
         let what = lacked & (lack::PROCESS | lack::MAPPING);
         if what != 0 {

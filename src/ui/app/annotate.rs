@@ -130,6 +130,10 @@ impl App {
                     format!("{} has no frame pointers: {:.0} % of its stacks are broken", broken.dso, broken.percent);
                 Some((text, "  U unwinds by DWARF"))
             }
+            (CallGraph::Tables, Some(broken)) => {
+                let text = format!("{:.0} % of the stacks of {} are broken", broken.percent, broken.dso);
+                Some((text, "  I says why, U unwinds by DWARF"))
+            }
             (CallGraph::Dwarf(size), _) if self.answer.cut_percent > SHORT && size < MAX_STACK => {
                 let text =
                     format!("{:.0} % of stacks are longer than the {size} bytes copied", self.answer.cut_percent);
@@ -174,7 +178,7 @@ impl App {
                 Ok(way) => way,
                 Err(why) => return self.error(why),
             },
-            None if matches!(now, Some(CallGraph::Dwarf(_))) => CallGraph::Fp,
+            None if matches!(now, Some(CallGraph::Dwarf(_))) => CallGraph::Auto,
             None => CallGraph::Dwarf(crate::event::callgraph::STACK),
         };
         self.effects.push(Effect::Control(Control::CallGraph(way)));

@@ -344,7 +344,7 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     let cpus = if state.cpus.is_empty() { String::new() } else { format!(", on CPU {}", state.cpus) };
     let chains = match state.chains {
         CallGraph::None => "without call chains".to_owned(),
-        CallGraph::Fp => "with call chains".to_owned(),
+        CallGraph::Fp | CallGraph::Tables => "with call chains".to_owned(),
         other => format!("with call chains by {}", other.words()),
     };
     let samples = thousands(event.total.samples);

@@ -1,7 +1,8 @@
 //! The Info screen: the machine, the head of a recording, its records by type.
 
 use crate::panel::text::{clean, width};
-use crate::panel::unit::thousands;
+use crate::panel::unit::{bytes, percent, thousands};
+use crate::symbols::spaces::{Made, Walked};
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
@@ -45,10 +46,40 @@ pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
         row(&format!("records {}", kind.to_lowercase()), &thousands(*n));
     }
     row("records sample", &thousands(app.answer.ledger.received));
+    if let Some(walked) = &app.answer.walked {
+        walks(walked, &mut row);
+    }
     for (dso, from) in app.answer.sources.iter() {
         row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{from} ({dso})"));
     }
     out
+}
+
+/// How stacks are walked by tables, and of what files those are.
+fn walks(walked: &Walked, row: &mut impl FnMut(&str, &str)) {
+    let ends = &walked.ends;
+    let mut label = format!("stacks {}", thousands(ends.all()));
+    for (why, share) in ends.percents() {
+        row(&std::mem::take(&mut label), &format!("{} {}", percent(share), why.words()));
+    }
+    let tables = &walked.tables;
+    let (held, limit) = (bytes(tables.held as u64), bytes(tables.limit as u64));
+    row(
+        "tables",
+        &format!("{held} of the kernel's memory, of {limit}; {} processes", thousands(tables.processes as u64)),
+    );
+    for file in &tables.files {
+        let name = file.name.rsplit('/').next().unwrap_or_default();
+        let made = match &file.made {
+            Made::Of(section, rows) => {
+                format!("{} rows of {section}, {}", thousands(*rows as u64), bytes(8 * *rows as u64))
+            }
+            Made::Without(why) => format!("none: {why}; by frame pointers"),
+            Made::Full(rows) => format!("no room for its {} rows; by frame pointers", thousands(*rows as u64)),
+        };
+        let processes = if file.processes == 1 { "process" } else { "processes" };
+        row(&format!("table {name}"), &format!("{made}; {} {processes} ({})", file.processes, file.name));
+    }
 }
 
 /// Pieces of at most so many cells, cut after a blank where there is one.

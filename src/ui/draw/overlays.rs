@@ -157,6 +157,15 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
     row("lost", thousands(ledger.lost()), ledger.lost() > 0, "the rings were full: larger -m, lower -F");
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
     row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the rings");
+    if let Some(walked) = answer.walked.as_ref().filter(|walked| walked.ends.all() > 0) {
+        let broken = walked.ends.broken_percent();
+        row(
+            "broken stacks",
+            percent(broken),
+            broken > 5.0,
+            "of those that tables lead through since the start; I: why",
+        );
+    }
     row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");
     row("own samples", thousands(ledger.own), false, "left out (--include-self keeps them)");
     row("evicted", thousands(ledger.evicted), false, "oldest samples, older than --keep or beyond --memory");

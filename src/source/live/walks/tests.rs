@@ -86,7 +86,7 @@ fn a_walk_completes_the_sample_behind_it() {
     );
     let whole = [kernel.as_slice(), &[CONTEXT_USER, 0x30]].concat();
     assert_eq!(chains, [vec![CONTEXT_USER, 0x10, 0x20], whole, kernel.to_vec()]);
-    assert_eq!(joined.walks.ends[&Why::Complete], 2);
+    assert_eq!(joined.walks.ends.of(Why::Complete), 2);
 }
 
 #[test]

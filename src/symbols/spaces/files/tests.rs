@@ -1,0 +1,167 @@
+//! Tables of files, kept in a store that only counts.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::kernel::walk::Full;
+
+/// Room for so many rows; what is released is free at once.
+#[derive(Debug, Default)]
+pub struct Counter {
+    pub room: usize,
+    pub used: BTreeMap<u32, usize>,
+    pub processes: BTreeMap<i32, Vec<Mapping>>,
+    pub next: u32,
+}
+
+impl Store for Counter {
+    fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+        if self.used.values().sum::<usize>() + rows.len() > self.room {
+            return Err(Full::Limit);
+        }
+        self.next += 1;
+        self.used.insert(self.next, rows.len());
+        Ok(vec![Span { chunk: self.next, first: 0, n: rows.len() as u32, pc: rows[0] as u32 }])
+    }
+
+    fn release(&mut self, spans: &[Span]) {
+        spans.iter().for_each(|span| assert!(self.used.remove(&span.chunk).is_some(), "released twice"));
+    }
+
+    fn set_process(&mut self, pid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+        self.processes.insert(pid, mappings.to_vec());
+        Ok(())
+    }
+
+    fn forget_process(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    fn held(&self) -> (usize, usize) {
+        (8 * self.used.values().sum::<usize>(), 8 * self.room)
+    }
+}
+
+fn table(spans: Vec<Span>, segments: Vec<(u64, u64, u64)>) -> Table {
+    let told = FileTable { name: "x".into(), made: Made::Of(".eh_frame", 9), processes: 0 };
+    Table { told, spans, segments, digest: None, idle_since: 0 }
+}
+
+/// A program's bytes, as many different ones of equal size as there are numbers.
+fn program(number: u8) -> Bytes {
+    let mut bytes = std::fs::read("/bin/sh").expect("a shell");
+    // The version of the ABI, which nobody reads.
+    bytes[8] = number;
+    Bytes::from(bytes)
+}
+
+fn key(number: u64) -> Key {
+    Some((1, number, 0, 0, 0))
+}
+
+fn made(files: &Files, id: Id) -> &Made {
+    &files.tables[&id].told.made
+}
+
+#[test]
+fn what_is_the_same_is_made_once() {
+    let (mut files, mut store) = (Files::default(), Counter { room: 1 << 40, ..Counter::default() });
+    let one = files.make(key(1), "/bin/sh".to_owned(), &program(0), &mut store);
+    let same = files.make(key(2), "/merged/bin/sh".to_owned(), &program(0), &mut store);
+    let other = files.make(key(3), "/bin/sh".to_owned(), &program(1), &mut store);
+    assert_eq!((one, files.known[&key(2)], store.used.len()), (same, one, 2));
+    assert_ne!(one, other);
+    files.take(&[one, other]);
+    files.take(&[one]);
+    let told: Vec<(usize, Made)> = files.told().into_iter().map(|told| (told.processes, told.made)).collect();
+    let rows = store.used[&1];
+    assert_eq!(told, [(2, Made::Of(".eh_frame", rows)), (1, Made::Of(".eh_frame", rows))]);
+    let text = files.make(key(4), "/etc/passwd".to_owned(), &Bytes::from(b"root".to_vec()), &mut store);
+    assert!(matches!(made(&files, text), Made::Without(_)));
+}
+
+#[test]
+fn where_room_ends_those_go_that_nobody_had_for_longest() {
+    let (mut files, mut store) = (Files::default(), Counter { room: 1 << 40, ..Counter::default() });
+    let make = |files: &mut Files, store: &mut Counter, number: u8| {
+        let id = files.make(key(number.into()), format!("/{number}"), &program(number), store);
+        files.take(&[id]);
+        id
+    };
+    let ids: Vec<Id> = (0..4).map(|number| make(&mut files, &mut store, number)).collect();
+    store.room = store.used.values().sum::<usize>() + 5;
+    // The third is given up before the first, and the first again after it.
+    files.give_up(&ids[..1]);
+    files.give_up(&ids[2..3]);
+    files.take(&ids[..1]);
+    files.give_up(&ids[..1]);
+    let waits = make(&mut files, &mut store, 4);
+    assert!(matches!(made(&files, waits), Made::Full(_)));
+    assert!(!files.tables.contains_key(&ids[2]) && files.tables.contains_key(&ids[0]), "one was enough");
+    let at = files.next().expect("there is room, after a rest");
+    assert!(at > Instant::now());
+    assert_eq!(files.take_waiting().into_iter().collect::<Vec<Id>>(), [waits]);
+    assert_eq!(files.next(), None);
+    let now = make(&mut files, &mut store, 4);
+    assert!(matches!(made(&files, now), Made::Of(..)) && now != waits);
+    files.give_up(&[waits]);
+    assert!(!files.tables.contains_key(&waits));
+    // The first one's room is the next to be had; then nobody has any that is idle, until somebody ends.
+    let hungry = make(&mut files, &mut store, 5);
+    assert!(matches!(made(&files, hungry), Made::Full(_)) && !files.tables.contains_key(&ids[0]));
+    files.take_waiting();
+    let (served, last) = (make(&mut files, &mut store, 5), make(&mut files, &mut store, 6));
+    assert!(matches!(made(&files, served), Made::Of(..)));
+    assert!(matches!(made(&files, last), Made::Full(_)) && files.next().is_none());
+    files.give_up(&ids[1..2]);
+    assert!(files.next().is_some());
+}
+
+fn map(start: u64, len: u64, offset: u64) -> procfs::Mapping {
+    let line = format!("{start:x}-{:x} r-xp {offset:08x} 08:01 7 /usr/bin/x", start + len);
+    procfs::parse_maps_line(line.as_bytes()).expect("a line")
+}
+
+fn placed(table: &Table, map: &procfs::Mapping) -> Vec<(u64, u64, u64, Option<u32>)> {
+    let mut out = Vec::new();
+    table.place(map, &mut out);
+    out.iter().map(|m| (m.start, m.end, m.bias, m.span.map(|span| span.chunk))).collect()
+}
+
+#[test]
+fn a_mapping_is_walked_by_the_rows_of_its_segment() {
+    let span = |chunk, pc| Span { chunk, first: 0, n: 9, pc };
+    // The second segment lies a page further on in memory than in the file.
+    let segments = vec![(0x1000, 0x2000, 0), (0x3000, 0x2000, 0x1000)];
+    let mut table = table(vec![span(0, 0x1000)], segments);
+    let base = 0x7000_0000;
+    assert_eq!(placed(&table, &map(base + 0x1000, 0x2000, 0x1000)), [(base + 0x1000, base + 0x3000, base, Some(0))]);
+    assert_eq!(placed(&table, &map(base + 0x4000, 0x2000, 0x3000)), [(base + 0x4000, base + 0x6000, base, Some(0))]);
+    // What is in no segment has no rows, nor has a file without a table.
+    let other = map(base, 0x1000, 0x9000);
+    assert_eq!(placed(&table, &other), [(base, base + 0x1000, 0, None)]);
+    // Rows that lie in several places are several parts, those that are in other mappings none.
+    table.spans = vec![span(0, 0x1000), span(1, 0x2000), span(2, 0x9000)];
+    let parts = [(base + 0x1000, base + 0x2000, base, Some(0)), (base + 0x2000, base + 0x3000, base, Some(1))];
+    assert_eq!(placed(&table, &map(base + 0x1000, 0x2000, 0x1000)), parts);
+    table.spans.clear();
+    let whole = map(base + 0x1000, 0x2000, 0x1000);
+    assert_eq!(placed(&table, &whole), [(base + 0x1000, base + 0x3000, 0, None)]);
+}
+
+#[test]
+fn segments_of_this_program_are_where_its_code_is() {
+    let maps = procfs::exec_maps(std::process::id() as i32);
+    let here = segments_of_this_program_are_where_its_code_is as fn() as usize as u64;
+    let map = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
+    let file = door::mapped(std::process::id() as i32, map.start, map.end);
+    let Ok(file) = file else { return };
+    let bytes = Bytes::of(&file).expect("read");
+    let rows = rows::of(&bytes).expect("rows");
+    let span = Span { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
+    let table = table(vec![span], code(&bytes, rows.base));
+    let mut out = Vec::new();
+    table.place(map, &mut out);
+    let pc = here.wrapping_sub(out[0].bias);
+    assert!(rows.rows.iter().any(|row| u64::from(*row as u32) == pc), "a function begins with a row");
+}

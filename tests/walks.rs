@@ -11,7 +11,7 @@ use perfprof_tui::kernel::walk::Walker;
 
 use common::{allowed, program, run, skipped};
 
-/// Calls of twenty functions with frames of different sizes, and below them work, reads of a file, or a signal's
+/// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a file, or a signal's
 /// handler.
 const CHAIN: &str = r#"
 #include <fcntl.h>
@@ -36,6 +36,8 @@ __attribute__((noinline)) void f0(int n) {
 #define F(a, b) __attribute__((noinline)) void f##a(int n) { volatile char pad[8 * (a % 5) + 8]; pad[0] = 1; f##b(n + pad[0]); sink++; }
 F(1,0) F(2,1) F(3,2) F(4,3) F(5,4) F(6,5) F(7,6) F(8,7) F(9,8) F(10,9) F(11,10) F(12,11) F(13,12) F(14,13) F(15,14) F(16,15) F(17,16) F(18,17) F(19,18) F(20,19)
 int main(int argc, char **argv) {
+  volatile char wide[600000];
+  wide[argc] = 1;
   what = argv[1][0];
   fd = open("/proc/self/exe", O_RDONLY);
   signal(SIGUSR1, handler);

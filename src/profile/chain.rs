@@ -13,11 +13,17 @@ use crate::session::{MapId, Places};
 
 use super::Frame;
 
-/// Deeper stacks are cut at the root end; the kernel's own limit is 127 and its markers.
+/// Deeper stacks are cut at the root end.
 const MAX_DEPTH: usize = 1024;
+/// Frames that the kernel walks at most (`kernel.perf_event_max_stack` as it is by default), of kernel and user together;
+/// of user code alone where that is walked by tables.
+const WALKED: usize = 127;
 
 /// Where every broken stack ends, whatever was found there.
 const BROKEN: Frame = Frame { map: MapId::BROKEN, caller: false, ip: 0 };
+
+/// Where every stack ends that goes on behind what was walked of it.
+const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 
 /// A chain while it is read.
 #[derive(Debug, Default)]
@@ -53,9 +59,24 @@ impl Chain {
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
         }
+        if is_cut(sample.chain) && !self.keeps_words && self.frames.last() != Some(&BROKEN) {
+            self.frames.push(TRUNCATED);
+        }
         self.frames.reverse();
         &self.frames
     }
+}
+
+/// Whether a walk ended because it was as long as it may be.
+fn is_cut(chain: &[u8]) -> bool {
+    if chain.len() / 8 < WALKED {
+        return false;
+    }
+    let frames = |from: u64| {
+        let behind = crate::record::sample::words(chain).skip_while(move |word| from != 0 && *word != from);
+        behind.filter(|word| *word < CONTEXT_MAX).count()
+    };
+    frames(0) == WALKED || frames(CONTEXT_USER) == WALKED
 }
 
 /// An address of a chain and what it means.

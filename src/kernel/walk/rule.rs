@@ -8,6 +8,8 @@
 
 /// Bytes of a word.
 const WORD: i64 = 8;
+/// Most that a kind of its own adds to the bits of a distance.
+const WIDE: u8 = 16;
 
 /// How the caller of some code is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +35,8 @@ pub enum Rule {
 /// Where the CFA is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfa {
-    /// Kind 1: sp+n; n/8 in 16 bits.
+    /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 31 (x86-64): the same where n/8 has more bits, which are the kind less
+    /// 15: one function that calls all others may keep half a MiB on its stack.
     Sp(i64),
     /// Kind 2: fp+n; as above.
     Fp(i64),
@@ -88,6 +91,11 @@ impl Rule {
             Self::Frame { cfa, saved, caller } => {
                 let (own, saved) = (caller, saved.packed()?);
                 let (kind, saved) = match (cfa, own) {
+                    (Cfa::Sp(n), Caller::OnTop) if words(n)? >= 1 << 16 => {
+                        let (above, low) = (words(n)? >> 16, words(n)? as u16);
+                        let kind = u8::try_from(above).ok().filter(|above| *above <= WIDE)? + 15;
+                        return Some(u32::from(kind) | u32::from(saved) << 8 | u32::from(low) << 16);
+                    }
                     (Cfa::Sp(_), Caller::OnTop) => (1, saved),
                     (Cfa::Fp(_), Caller::OnTop) => (2, saved),
                     (Cfa::AtSp(..), Caller::OnTop) => (6, saved),
@@ -130,6 +138,7 @@ impl Rule {
             12 => (Cfa::Fp(plain), Caller::Beside),
             13 => (Cfa::Sp(plain), Caller::Alone(at)),
             14 => (Cfa::Fp(plain), Caller::Alone(at)),
+            16..=31 => (Cfa::Sp(plain + (i64::from(kind - 15) << 16) * WORD), Caller::OnTop),
             _ => return Self::Unsupported,
         };
         let saved = match (caller, saved) {
@@ -187,7 +196,11 @@ mod tests {
         let frame = |cfa, saved| Rule::Frame { cfa, saved, caller: Caller::OnTop };
         for (rule, fits) in [
             (frame(Cfa::Sp(524_280), Saved::At(-1024)), true),
-            (frame(Cfa::Sp(524_288), Saved::Same), false),
+            (frame(Cfa::Sp(524_288), Saved::At(-16)), true),
+            (frame(Cfa::Sp(540_080), Saved::AtItself), true),
+            (frame(Cfa::Sp(17 * 524_288 - 8), Saved::Same), true),
+            (frame(Cfa::Sp(17 * 524_288), Saved::Same), false),
+            (frame(Cfa::Fp(524_288), Saved::Same), false),
             (frame(Cfa::Sp(12), Saved::Same), false),
             (frame(Cfa::Sp(-8), Saved::Same), false),
             (frame(Cfa::Fp(16), Saved::At(-1032)), false),

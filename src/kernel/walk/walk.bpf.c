@@ -143,6 +143,8 @@ struct state {
 #define K_BESIDE_FP 12
 #define K_ALONE_SP 13
 #define K_ALONE_FP 14
+#define K_SP_WIDE 16
+#define K_SP_WIDEST 31
 
 struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 1, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
@@ -311,6 +313,8 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	} else if (kind == K_CALLER_IN)
 		cfa = s->sp + lower;
 #ifndef ARM64
+	else if (kind >= K_SP_WIDE && kind <= K_SP_WIDEST)
+		cfa = s->sp + n + ((u64)(kind - K_SP_WIDE + 1) << 19);
 	else if (kind == K_STUB) {
 		cfa = s->sp + 8 + ((s->pc & 15) >= (u8)(rule >> 8) ? 8 : 0);
 		saved = 0;

@@ -55,6 +55,31 @@ fn a_word_where_no_code_is_mapped_is_no_frame() {
 }
 
 #[test]
+fn a_walk_of_the_most_frames_goes_on_where_nobody_looked() {
+    let session = session();
+    let last = |keeps_words, words: &[&[u64]]| {
+        let mut taken = Chain { keeps_words, ..Chain::default() };
+        let words = words.concat();
+        let found = frames(&mut taken, &session, 5, misc::USER, &words);
+        (found.len(), found[found.len() - 1].0 == MapId::CUT)
+    };
+    let (user, kernel) = ([0x1001; WALKED], [0xffff_8000_0000_0001; 7]);
+    assert_eq!(last(false, &[&[CONTEXT_USER], &user]), (WALKED + 1, true));
+    assert_eq!(last(false, &[&[CONTEXT_USER], &user[1..]]), (WALKED - 1, false));
+    assert_eq!(last(true, &[&[CONTEXT_USER], &user]), (WALKED, false), "as it came");
+    // By frame pointers the kernel's are of the number, by tables they are not.
+    let both = |n: usize| last(false, &[&[CONTEXT_KERNEL], &kernel, &[CONTEXT_USER], &user[..n]]);
+    assert_eq!(
+        [both(WALKED - 7).1, both(WALKED).1, both(WALKED - 8).1, both(WALKED - 1).1],
+        [true, true, false, false]
+    );
+    let broken = [&user[1..], &[0x9000]].concat();
+    assert_eq!(last(false, &[&[CONTEXT_USER], &broken]), (WALKED, false), "it is broken before");
+    // What was unwound here may be longer, and says itself where it was cut.
+    assert_eq!(last(false, &[&[CONTEXT_USER], &user, &user]), (2 * WALKED, false));
+}
+
+#[test]
 fn the_first_of_each_context_is_exact_and_the_deepest_are_cut() {
     let callers = |words: &[u64]| {
         let mut out = Vec::new();

@@ -354,6 +354,20 @@ fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
     assert!(total > 20 && own == total, "{rows:?}");
 }
 
+/// A ring whose task has ended wakes whoever waits for it, for ever: each time would be a round in the file.
+#[test]
+fn a_process_that_has_ended_is_waited_for_no_more() {
+    if !allowed("a_process_that_has_ended_is_waited_for_no_more") {
+        return;
+    }
+    let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep");
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string(), "--", "sleep", "2"]);
+    child.wait().expect("wait");
+    let size = file.metadata().expect("a file").len();
+    assert!(size < 100_000, "{size} bytes");
+}
+
 #[test]
 fn refusals_name_reason_and_remedy() {
     let check = |args: &[&str], code: i32, words: &str| {

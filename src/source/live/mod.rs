@@ -307,6 +307,7 @@ impl LiveSource {
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: left as i64 };
             let mut events: Vec<epoll::Event> = Vec::with_capacity(8);
             let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+            self.leave_ended(&events);
             // It says no more than that there is something to do.
             let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
         }
@@ -315,6 +316,17 @@ impl LiveSource {
         let usual = if self.attachment.walks.is_some() { TABLES_TICK_NS } else { usual };
         let tick = FIRST_TICKS_NS.get(self.ticks).copied().unwrap_or(usual);
         self.next_tick = monotonic_ns() + tick;
+    }
+
+    /// Waits no more for rings whose tasks have ended: they would end every wait at once from then on.
+    fn leave_ended(&self, events: &[epoll::Event]) {
+        for epoll::Event { flags, data } in events.iter().copied() {
+            let cpu = u32::try_from(data.u64()).ok().filter(|_| flags.contains(epoll::EventFlags::HUP));
+            if let Some(ring) = cpu.and_then(|cpu| self.attachment.rings.get(&cpu)) {
+                // One that is not waited for is left alone.
+                let _ = epoll::delete(&self.epoll, ring.owner.as_fd());
+            }
+        }
     }
 
     /// One round: everything that is in the rings now.

@@ -1,6 +1,8 @@
 //! Rows of unwind tables for the program that walks stacks in the kernel: made once of a file's `.eh_frame`, or of its
 //! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
 
+mod bare;
+
 use std::ops::Range;
 
 use gimli::{
@@ -47,6 +49,8 @@ pub struct Contents<'a> {
     /// Where sections lie that pointers may be relative to.
     sections: Vec<Option<u64>>,
     table: &'a [u8],
+    /// What tells of code without a table, where that is looked for.
+    bare: Vec<&'a [u8]>,
 }
 
 /// What a file's rows are made of; `None` where there is no table.
@@ -58,10 +62,15 @@ pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
         (offset, size, segment.address())
     });
     let address = |name| file.section_by_name(name).map(|section| section.address());
-    let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got"];
+    let names = [".eh_frame", ".debug_frame", ".eh_frame_hdr", ".text", ".got", ".plt", ".iplt"];
     let head = bytes.get(..HEAD)?;
     let sections = names.into_iter().map(address).collect();
-    Some(Contents { head, segments: segments.collect(), sections, table: section.bytes(bytes) })
+    let bare = match file.architecture() {
+        Architecture::Aarch64 => bare::SECTIONS.iter().filter_map(|name| Section::of(&file, name)).collect(),
+        _ => Vec::new(),
+    };
+    let bare = bare.iter().map(|section: &Section| section.bytes(bytes)).collect();
+    Some(Contents { head, segments: segments.collect(), sections, table: section.bytes(bytes), bare })
 }
 
 /// Why a file has no rows.
@@ -107,18 +116,30 @@ pub fn of(bytes: &Bytes) -> Result<Rows, NoRows> {
     };
     let base = file.segments().map(|segment| segment.address()).min().unwrap_or(0) & !(PAGE - 1);
     let (bases, shape) = (bases(&file), Shape::of(&file));
-    let found = SECTIONS.iter().find_map(|name| Some((*name, Section::of(&file, name)?)));
-    let (name, section) = found.ok_or(NoRows::NoTable)?;
-    let rows = if name == SECTIONS[0] {
-        let mut frames = section.eh_frames(bytes, shape);
-        frames.set_vendor(machine.vendor);
-        read(&frames, &bases, machine, base)
-    } else {
-        let mut frames = section.debug_frames(bytes, shape);
-        frames.set_vendor(machine.vendor);
-        read(&frames, &bases, machine, base)
+    let mut found = Found::default();
+    let section = SECTIONS.iter().find_map(|name| Some((*name, Section::of(&file, name)?)));
+    let (name, is_read) = match section {
+        Some((name, section)) if name == SECTIONS[0] => {
+            let mut frames = section.eh_frames(bytes, shape);
+            frames.set_vendor(machine.vendor);
+            (name, read(&frames, &bases, machine, base, &mut found))
+        }
+        Some((name, section)) => {
+            let mut frames = section.debug_frames(bytes, shape);
+            frames.set_vendor(machine.vendor);
+            (name, read(&frames, &bases, machine, base, &mut found))
+        }
+        None => ("its code", Err(NoRows::NoTable)),
     };
-    Ok(Rows { rows: rows.ok_or(NoRows::TooMany)?, base, section: name })
+    if machine.ra == AARCH64.ra {
+        bare::add(&file, base, &mut found);
+    }
+    match is_read {
+        Err(NoRows::NoTable) if !found.functions.is_empty() => {}
+        read => read?,
+    }
+    found.functions.sort_by_key(|function| function.start);
+    Ok(Rows { rows: merged(&found.functions, &found.rows), base, section: name })
 }
 
 /// A function, and its place among the rows that were read.
@@ -129,17 +150,37 @@ struct Function {
     rows: Range<usize>,
 }
 
-/// Reads all entries; `None` where they are too many.
+/// The functions of a file, and their rows.
+#[derive(Debug, Default)]
+struct Found {
+    functions: Vec<Function>,
+    rows: Vec<u64>,
+}
+
+impl Found {
+    /// Adds a function with the rules that hold in it and where each begins.
+    fn push(&mut self, start: u64, end: u64, rules: &[(Rule, u64)]) {
+        let first = self.rows.len();
+        let near = |address: u64| u32::try_from(address).ok();
+        let Some((start, end)) = near(start).zip(near(end)).filter(|(start, end)| start < end) else { return };
+        let within =
+            |(rule, at): &(Rule, u64)| near(*at).filter(|at| (start..end).contains(at)).map(|at| rule.from(at));
+        self.rows.extend(rules.iter().filter_map(within));
+        self.functions.push(Function { start, end, rows: first..self.rows.len() });
+    }
+}
+
+/// Reads all entries.
 fn read<'a, S: UnwindSection<Slice<'a>>>(
     frames: &S,
     bases: &BaseAddresses,
     machine: Machine,
     base: u64,
-) -> Option<Vec<u64>>
+    Found { functions, rows }: &mut Found,
+) -> Result<(), NoRows>
 where
     S::Offset: std::hash::Hash + Eq,
 {
-    let (mut rows, mut functions): (Vec<u64>, Vec<Function>) = (Vec::new(), Vec::new());
     let (mut heads, mut context) = (FxHashMap::default(), UnwindContext::new());
     let mut entries = frames.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -168,11 +209,10 @@ where
         }
         functions.push(Function { start, end, rows: first..rows.len() });
         if rows.len() > MAX_ROWS {
-            return None;
+            return Err(NoRows::TooMany);
         }
     }
-    functions.sort_by_key(|function| function.start);
-    Some(merged(&functions, &rows))
+    Ok(())
 }
 
 fn each_row<'a, S: UnwindSection<Slice<'a>>>(

@@ -242,6 +242,11 @@ impl Walker {
         let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
         let next = bpf_calls::map(&array, None)?;
         bpf_calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
+        // Only where return addresses may be signed.
+        if let Ok(settings) = map("settings") {
+            let bits = address_bits();
+            bpf_calls::put(settings.as_fd(), 0, [bits as u32, (bits >> 32) as u32, 0, 0])?;
+        }
         Ok(Self {
             program: Arc::new(Program { program, events: map("events")?, next }),
             spaces: map("spaces")?,
@@ -354,6 +359,14 @@ impl Walker {
             self.mappings.give_back(old);
         }
     }
+}
+
+/// The bits that addresses of user code have, as ones. Kernels for AArch64 are built for 36 to 48 of them, and what lies
+/// above may be a signature; one for 52 gives such addresses only to who asks for them, by naming one
+/// (Documentation/arm64/memory.rst). The arguments of a program lie at the end of its memory.
+fn address_bits() -> u64 {
+    let last = rustix::param::linux_execfn().as_ptr() as u64;
+    u64::MAX >> last.leading_zeros().clamp(12, 28)
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 /// Bytes of a word.
 const WORD: i64 = 8;
 /// Most that a kind of its own adds to the bits of a distance.
-const WIDE: u8 = 16;
+const WIDE: u8 = 11;
+/// What kinds have that count from sp or fp what others count from the CFA.
+const FAR: u8 = 16;
 
 /// How the caller of some code is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub enum Rule {
 /// Where the CFA is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfa {
-    /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 31 (x86-64): the same where n/8 has more bits, which are the kind less
+    /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 26 (x86-64): the same where n/8 has more bits, which are the kind less
     /// 15: one function that calls all others may keep half a MiB on its stack.
     Sp(i64),
     /// Kind 2: fp+n; as above.
@@ -69,9 +71,11 @@ pub enum Caller {
     In(u8),
     /// Kind 10: In the link register, the CFA being sp+n (AArch64). Only where the task was interrupted.
     Link,
-    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64).
+    /// Kind 11, 12: One word above the frame register, the CFA being sp+n, fp+n (AArch64). Kind 27, 28: as these, where the
+    /// frame register is saved so far below the CFA that it is counted upwards from sp, fp: a word in 8 bits.
     Beside,
-    /// Kind 13, 14: Where the frame register of other rules would be, which keeps what it had; the CFA is sp+n, fp+n (AArch64).
+    /// Kind 13, 14: Where the frame register of other rules would be, which keeps what it had; the CFA is sp+n, fp+n
+    /// (AArch64). Kind 29, 30: as these, counted from sp, fp.
     Alone(i64),
 }
 
@@ -89,7 +93,11 @@ impl Rule {
             Self::End => (5, 0, 0),
             Self::Unsupported => (15, 0, 0),
             Self::Frame { cfa, saved, caller } => {
-                let (own, saved) = (caller, saved.packed()?);
+                let own = caller;
+                if let Some((kind, above)) = far(cfa, saved, own) {
+                    return Some(kind | u32::from(above) << 8 | u32::from(cfa.packed(own)?) << 16);
+                }
+                let saved = saved.packed()?;
                 let (kind, saved) = match (cfa, own) {
                     (Cfa::Sp(n), Caller::OnTop) if words(n)? >= 1 << 16 => {
                         let (above, low) = (words(n)? >> 16, words(n)? as u16);
@@ -121,7 +129,7 @@ impl Rule {
         let what = u16::from_le_bytes([low, high]);
         let (plain, upper) = (i64::from(what) * WORD, (what >> 12) as u8);
         let (signed, lower) = (i64::from((what << 4) as i16 >> 4) * WORD, i64::from(what & 0xfff) * WORD);
-        let at = i64::from(saved as i8) * WORD;
+        let (at, above) = (i64::from(saved as i8) * WORD, i64::from(saved) * WORD - plain);
         let (cfa, caller) = match kind {
             0 => return Self::Gap,
             3 => return Self::Stub(saved),
@@ -138,10 +146,15 @@ impl Rule {
             12 => (Cfa::Fp(plain), Caller::Beside),
             13 => (Cfa::Sp(plain), Caller::Alone(at)),
             14 => (Cfa::Fp(plain), Caller::Alone(at)),
-            16..=31 => (Cfa::Sp(plain + (i64::from(kind - 15) << 16) * WORD), Caller::OnTop),
+            16..=26 => (Cfa::Sp(plain + (i64::from(kind - 15) << 16) * WORD), Caller::OnTop),
+            27 => (Cfa::Sp(plain), Caller::Beside),
+            28 => (Cfa::Fp(plain), Caller::Beside),
+            29 => (Cfa::Sp(plain), Caller::Alone(above)),
+            30 => (Cfa::Fp(plain), Caller::Alone(above)),
             _ => return Self::Unsupported,
         };
         let saved = match (caller, saved) {
+            (Caller::Beside, _) if kind >= FAR => Saved::At(above),
             (Caller::Alone(_), _) | (_, 0) => Saved::Same,
             (_, 1) => Saved::AtItself,
             _ => Saved::At(at),
@@ -153,6 +166,22 @@ impl Rule {
     pub fn from(self, address: u32) -> u64 {
         u64::from(address) | u64::from(self.bits()) << 32
     }
+}
+
+/// The kind of a rule whose saved registers are too far from the CFA to be counted from there, and where they are.
+fn far(cfa: Cfa, saved: Saved, caller: Caller) -> Option<(u32, u8)> {
+    let (kind, at) = match (caller, saved) {
+        (Caller::Beside, Saved::At(at)) => (11, at),
+        (Caller::Alone(at), Saved::Same) => (13, at),
+        _ => return None,
+    };
+    let (kind, n) = match cfa {
+        Cfa::Sp(n) => (kind, n),
+        Cfa::Fp(n) => (kind + 1, n),
+        _ => return None,
+    };
+    let above = u8::try_from(words(n.checked_add(at)?)?).ok()?;
+    Saved::At(at).packed().is_none().then_some((u32::from(FAR) + kind, above))
 }
 
 impl Cfa {
@@ -198,8 +227,8 @@ mod tests {
             (frame(Cfa::Sp(524_280), Saved::At(-1024)), true),
             (frame(Cfa::Sp(524_288), Saved::At(-16)), true),
             (frame(Cfa::Sp(540_080), Saved::AtItself), true),
-            (frame(Cfa::Sp(17 * 524_288 - 8), Saved::Same), true),
-            (frame(Cfa::Sp(17 * 524_288), Saved::Same), false),
+            (frame(Cfa::Sp(12 * 524_288 - 8), Saved::Same), true),
+            (frame(Cfa::Sp(12 * 524_288), Saved::Same), false),
             (frame(Cfa::Fp(524_288), Saved::Same), false),
             (frame(Cfa::Sp(12), Saved::Same), false),
             (frame(Cfa::Sp(-8), Saved::Same), false),
@@ -214,6 +243,12 @@ mod tests {
             (Rule::Frame { cfa: Cfa::Fp(0), saved: Saved::Same, caller: Caller::In(5) }, false),
             (Rule::Frame { cfa: Cfa::Fp(48), saved: Saved::Same, caller: Caller::Alone(-40) }, true),
             (Rule::Frame { cfa: Cfa::Fp(48), saved: Saved::At(-8), caller: Caller::Alone(-40) }, false),
+            (Rule::Frame { cfa: Cfa::Sp(65_600), saved: Saved::At(-65_600), caller: Caller::Beside }, true),
+            (Rule::Frame { cfa: Cfa::Fp(4096), saved: Saved::At(-2056), caller: Caller::Beside }, true),
+            (Rule::Frame { cfa: Cfa::Fp(4096), saved: Saved::At(-2048), caller: Caller::Beside }, false),
+            (Rule::Frame { cfa: Cfa::Sp(2048), saved: Saved::Same, caller: Caller::Alone(-2032) }, true),
+            (Rule::Frame { cfa: Cfa::Fp(2048), saved: Saved::Same, caller: Caller::Alone(-2040) }, true),
+            (Rule::Frame { cfa: Cfa::Fp(2048), saved: Saved::Same, caller: Caller::Alone(-2056) }, false),
         ] {
             assert_eq!(Rule::of(rule.bits()), if fits { rule } else { Rule::Unsupported }, "{rule:?}");
         }

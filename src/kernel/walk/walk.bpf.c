@@ -38,6 +38,7 @@ struct map {
 };
 
 #define HASH 1
+#define ARRAY 2
 #define PERF_EVENT_ARRAY 4
 #define PERCPU_ARRAY 6
 #define ARRAY_OF_MAPS 12
@@ -76,8 +77,8 @@ struct space {
 #define FP 29
 #define LR 30
 #define SP 31
-/* What a return address may have beside the address: a signature. */
-#define ADDRESS(word) ((word) & 0x0000ffffffffffffull)
+/* What a return address may have beside the address: a signature, in the bits above. */
+#define ADDRESS(word) ((word) & s->address)
 #define CALL 4
 #else
 #define REGISTERS 16
@@ -87,6 +88,11 @@ struct space {
 #define CALL 1
 #endif
 
+/* What the loader says of the machine. */
+struct settings {
+	u64 address, unused;
+};
+
 /* One walk. */
 struct state {
 	u64 pc, sp, fp;
@@ -94,13 +100,15 @@ struct state {
 	u64 back;
 	/* Whether registers are known beside these: where the task was interrupted. */
 	u64 fresh;
-	/* The pc is from a frame pointer. */
+	/* The pc is from a frame pointer. On AArch64 sp is then but a bound: records lie anywhere in their frames. */
 	u64 by_fp;
 	/* The mapping that the last pc was in. */
 	u64 start, len, bias;
 	u32 chunk, first, n;
 	struct space space;
 	u64 known;
+	/* The bits of an address. */
+	u64 address;
 	u64 pair[2];
 	/* By their DWARF numbers. */
 	u64 reg[REGISTERS];
@@ -143,13 +151,19 @@ struct state {
 #define K_BESIDE_FP 12
 #define K_ALONE_SP 13
 #define K_ALONE_FP 14
+/* Kinds 11 to 14 with this: what is saved is counted from sp or fp, and not from the CFA. */
+#define K_FAR 16
+/* As K_SP, and so many times half a MiB more. */
 #define K_SP_WIDE 16
-#define K_SP_WIDEST 31
+#define K_SP_WIDEST 26
 
 struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 1, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
 struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
 struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
+#ifdef ARM64
+struct map DATA("maps") settings = { ARRAY, 4, sizeof(struct settings), 1, 0, 0 };
+#endif
 struct map DATA("maps") events = { PERF_EVENT_ARRAY, 4, 4, 0, 0, 0 };
 
 /* All ones where a <= b, both below 2^63, in a way that no compiler turns into a branch. */
@@ -260,6 +274,12 @@ INLINE long by_frame_pointer(struct state *s)
 	return s->pc ? 0 : end(s, LAST_FRAME);
 }
 
+#ifdef ARM64
+#define SP_IS_KNOWN(s) (!(s)->by_fp)
+#else
+#define SP_IS_KNOWN(s) 1
+#endif
+
 /* What the signal handler's frame has of the interrupted code. */
 INLINE long interrupted(struct state *s)
 {
@@ -290,6 +310,60 @@ INLINE long interrupted(struct state *s)
 	return s->pc ? 0 : end(s, NOWHERE);
 }
 
+#ifdef ARM64
+/* What a signal's handler returns to, if its code has no row: mov x8, #139; svc #0. */
+INLINE int is_trampoline(struct state *s)
+{
+	return !get(s, s->pc, 8) && s->pair[0] == 0xd4000001d2801168ull;
+}
+
+/* The caller, by the rule of a row. */
+INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
+{
+	u64 n = (u64)(rule >> 16) * 8, above = (u64)(u8)(rule >> 8) * 8, base, at;
+	u8 kind = rule & ~K_FAR;
+
+	if (!(rule & K_FAR))
+		above = n + (u64)((s64)(s8)(rule >> 8) * 8);
+
+	/* What the innermost function has in registers, others have saved: a table that says otherwise is wrong there. */
+	if (kind < K_LINK || kind > K_ALONE_FP || (kind == K_LINK && (!fresh || s->by_fp)))
+		return by_frame_pointer(s);
+	if (kind == K_LINK) {
+		if (above != n && read_user(&s->fp, 8, (const void *)(s->sp + above)))
+			return end(s, FAULT);
+		s->sp += n;
+		s->pc = ADDRESS(s->reg[LR]);
+		return s->pc ? 0 : end(s, NOWHERE);
+	}
+	base = kind == K_BESIDE_FP || kind == K_ALONE_FP ? s->fp : s->sp;
+	if (s->by_fp) {
+		if (kind == K_ALONE_SP || kind == K_ALONE_FP)
+			return by_frame_pointer(s);
+		/* Who called code that has no table, but a record, has one, too. */
+		base = s->fp - above;
+		if (!s->fp)
+			return end(s, LAST_FRAME);
+		if (s->fp & 7 || s->fp - s->sp >= 4 << 20)
+			return end(s, NO_FRAME);
+	}
+	at = base + above;
+	if (base + n <= s->sp)
+		return end(s, BACKWARDS);
+	if (kind == K_ALONE_SP || kind == K_ALONE_FP) {
+		if (read_user(&s->pair[1], 8, (const void *)at))
+			return end(s, FAULT);
+	} else {
+		if (get(s, at, 16))
+			return end(s, FAULT);
+		s->fp = s->pair[0];
+	}
+	s->by_fp = 0;
+	s->sp = base + n;
+	s->pc = ADDRESS(s->pair[1]);
+	return s->pc ? 0 : end(s, NOWHERE);
+}
+#else
 /* The caller, by the rule of a row. */
 INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 {
@@ -297,9 +371,10 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	u64 saved = (u64)((s64)(s8)(rule >> 8) * 8), cfa, fp_at = 0, ra_at = 0, pointer;
 	u8 kind = rule;
 
-	if (kind == K_SP || kind == K_LINK || kind == K_BESIDE_SP || kind == K_ALONE_SP)
+	s->by_fp = 0;
+	if (kind == K_SP)
 		cfa = s->sp + n;
-	else if (kind == K_FP || kind == K_BESIDE_FP || kind == K_ALONE_FP)
+	else if (kind == K_FP)
 		cfa = s->fp + n;
 	else if (kind == K_AT_SP || kind == K_AT_FP) {
 		pointer = kind == K_AT_SP ? s->sp : s->fp;
@@ -312,14 +387,12 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 		cfa = s->reg[upper & 15] + lower;
 	} else if (kind == K_CALLER_IN)
 		cfa = s->sp + lower;
-#ifndef ARM64
 	else if (kind >= K_SP_WIDE && kind <= K_SP_WIDEST)
 		cfa = s->sp + n + ((u64)(kind - K_SP_WIDE + 1) << 19);
 	else if (kind == K_STUB) {
 		cfa = s->sp + 8 + ((s->pc & 15) >= (u8)(rule >> 8) ? 8 : 0);
 		saved = 0;
 	}
-#endif
 	else
 		return end(s, UNSUPPORTED);
 
@@ -331,17 +404,6 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 		if (!fresh)
 			return end(s, UNSUPPORTED);
 		s->pair[1] = s->reg[upper & 15];
-#ifdef ARM64
-	} else if (kind == K_LINK) {
-		if (!fresh)
-			return end(s, UNSUPPORTED);
-		s->pair[1] = s->reg[LR];
-	} else if (kind == K_BESIDE_SP || kind == K_BESIDE_FP) {
-		ra_at = fp_at + 8;
-	} else if (kind == K_ALONE_SP || kind == K_ALONE_FP) {
-		ra_at = fp_at;
-		fp_at = 0;
-#endif
 	} else
 		ra_at = cfa - 8;
 
@@ -362,6 +424,7 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	s->pc = ADDRESS(s->pair[1]);
 	return s->pc ? 0 : end(s, NOWHERE);
 }
+#endif
 
 /* One frame: where it is, and who called it. */
 static long step(u32 round, void *unused)
@@ -390,15 +453,18 @@ static long step(u32 round, void *unused)
 	s->fresh = 0;
 	s->back = CALL;
 	if ((u8)rule == K_GAP) {
+#ifdef ARM64
+		if (!fresh && !s->by_fp && is_trampoline(s))
+			return interrupted(s);
+#endif
 		if (s->len)
 			s->flags |= HAD_NO_ROW;
 		return by_frame_pointer(s);
 	}
-	s->by_fp = 0;
 	if ((u8)rule == K_END)
 		return end(s, COMPLETE);
 	if ((u8)rule == K_SIGNAL)
-		return interrupted(s);
+		return SP_IS_KNOWN(s) ? interrupted(s) : by_frame_pointer(s);
 	return by_rule(s, rule, fresh);
 }
 
@@ -475,6 +541,13 @@ SECTION("perf_event") int walk(struct registers *ctx)
 		if (!r || !IS_USER(r->NARROW_MODE) || !take(s, r))
 			return 1;
 	}
+#ifdef ARM64
+	const struct settings *said = map_lookup(&settings, &zero);
+
+	if (!said)
+		return 1;
+	s->address = said->address;
+#endif
 	s->back = 0;
 	s->fresh = 1;
 	s->by_fp = 0;

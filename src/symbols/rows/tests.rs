@@ -160,8 +160,10 @@ fn files() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let mapped = maps.lines().filter(|line| line.contains(" r-xp ")).filter_map(|line| line.split_whitespace().nth(5));
     let mut all: Vec<PathBuf> = mapped.filter(|path| path.starts_with('/')).map(PathBuf::from).collect();
-    let libraries = ["libcrypto.so.3", "libstdc++.so.6", "libz.so.1", "libpython3.11.so.1.0", "libgcc_s.so.1"];
-    let folders = ["/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu"];
+    let libraries =
+        ["libcrypto.so.3", "libstdc++.so.6", "libz.so.1", "libpython3.11.so.1.0", "libgcc_s.so.1", "libc.so.6"];
+    // The last is what a cross compiler for AArch64 has.
+    let folders = ["/lib", "/usr/lib", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/aarch64-linux-gnu/lib"];
     all.extend(libraries.iter().flat_map(|name| folders.map(|folder| PathBuf::from(folder).join(name))));
     all.extend(["/bin/bash", "/usr/bin/perf", "/usr/bin/perl", "/usr/bin/git", "/usr/bin/gdb"].map(PathBuf::from));
     all.retain(|path| path.exists());

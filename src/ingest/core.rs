@@ -92,6 +92,7 @@ impl Core {
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
+            core.profile.mark_cuts();
         }
         core.session.dsos.share = !wants.addresses;
         core.profile.keep_words(wants.addresses);

@@ -30,6 +30,9 @@ const TRUNCATED: Frame = Frame { map: MapId::CUT, caller: false, ip: 0 };
 pub struct Chain {
     /// Whether words are frames that no mapping holds.
     pub keeps_words: bool,
+    /// Whether stacks of as many frames as are walked at most are marked as going on. Of recordings they are what others
+    /// make of them, too.
+    pub marks_cuts: bool,
     words: Vec<Word>,
     frames: Vec<Frame>,
 }
@@ -59,7 +62,7 @@ impl Chain {
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
         }
-        if is_cut(sample.chain) && !self.keeps_words && self.frames.last() != Some(&BROKEN) {
+        if self.marks_cuts && is_cut(sample.chain) && !self.keeps_words && self.frames.last() != Some(&BROKEN) {
             self.frames.push(TRUNCATED);
         }
         self.frames.reverse();

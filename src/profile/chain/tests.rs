@@ -58,7 +58,7 @@ fn a_word_where_no_code_is_mapped_is_no_frame() {
 fn a_walk_of_the_most_frames_goes_on_where_nobody_looked() {
     let session = session();
     let last = |keeps_words, words: &[&[u64]]| {
-        let mut taken = Chain { keeps_words, ..Chain::default() };
+        let mut taken = Chain { keeps_words, marks_cuts: true, ..Chain::default() };
         let words = words.concat();
         let found = frames(&mut taken, &session, 5, misc::USER, &words);
         (found.len(), found[found.len() - 1].0 == MapId::CUT)

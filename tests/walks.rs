@@ -145,6 +145,58 @@ fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     nearly_all(complete(&stage.record("tables", "s", &[]), "handler"), "signal handlers");
 }
 
+/// A program of 32 bits: start calls outer, which calls inner, which counts; all of them have frames. It ends by itself
+/// when its processor time is over.
+const NARROW: &str = r#"
+.globl _start
+_start: xor %ebp, %ebp
+  call outer
+.globl outer
+outer: push %ebp
+  mov %esp, %ebp
+again: call inner
+  jmp again
+.globl inner
+inner: push %ebp
+  mov %esp, %ebp
+  mov $1000000, %ecx
+count: dec %ecx
+  jnz count
+  mov $20, %eax
+  int $0x80
+  pop %ebp
+  ret
+"#;
+
+/// No table leads through code of 32 bits; frame pointers do, as they do without tables.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
+    const NAME: &str = "a_program_of_32_bits_has_stacks_by_frame_pointers";
+    let Some(stage) = stage(NAME) else { return };
+    let path = |name: &str| stage.dir.path().join(name);
+    std::fs::write(path("narrow.s"), NARROW).expect("source");
+    run(Command::new("as").arg("--32").arg("-o").args([path("narrow.o"), path("narrow.s")]));
+    run(Command::new("ld").args(["-m", "elf_i386", "-o"]).args([path("narrow"), path("narrow.o")]));
+    let whole = |mode: &str| {
+        let file = path(mode);
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", mode, "-o"]).arg(&file);
+        let limited = format!("ulimit -t 2; exec {}", path("narrow").display());
+        // Its end is a signal's, when its time is over.
+        let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
+        let stacks = stacks(&file);
+        // As perf names return addresses: what stands behind a call.
+        let own = ["count", "again", "outer"].map(str::to_owned);
+        let whole = stacks.iter().filter(|stack| stack.ends_with(&own)).count();
+        println!("{mode}: {whole} of {} stacks", stacks.len());
+        (stacks.len(), whole)
+    };
+    let ((all_fp, by_fp), (all, by_tables)) = (whole("fp"), whole("tables"));
+    assert!(all_fp > 100 && by_fp * 100 >= all_fp * 95, "{by_fp} of {all_fp}");
+    assert!(all > 100 && by_tables * 100 >= all * 95, "{by_tables} of {all}");
+}
+
 /// A filter's program decides first, and what it lets through is walked.
 #[test]
 fn a_filter_and_tables_work_together() {

@@ -109,6 +109,8 @@ struct state {
 	u64 known;
 	/* The bits of an address. */
 	u64 address;
+	/* The code is of 32 bits (x86): there are no rows for it, and a word has four bytes. */
+	u64 narrow;
 	u64 pair[2];
 	/* By their DWARF numbers. */
 	u64 reg[REGISTERS];
@@ -264,6 +266,18 @@ INLINE long by_frame_pointer(struct state *s)
 	s->by_fp = 1;
 	if (!fp)
 		return end(s, LAST_FRAME);
+#ifndef ARM64
+	if (s->narrow) {
+		if (fp & 3 || fp - s->sp >= 4 << 20)
+			return end(s, NO_FRAME);
+		if (get(s, fp, 8))
+			return end(s, FAULT);
+		s->sp = fp + 8;
+		s->fp = (u32)s->pair[0];
+		s->pc = s->pair[0] >> 32;
+		return s->pc ? 0 : end(s, LAST_FRAME);
+	}
+#endif
 	if (fp & 7 || fp - s->sp >= 4 << 20)
 		return end(s, NO_FRAME);
 	if (get(s, fp, 16))
@@ -441,7 +455,7 @@ static long step(u32 round, void *unused)
 	if (at - s->start >= s->len && s->known)
 		find(s, at);
 	if (s->len)
-		rule = rule_at(s, at - s->bias);
+		rule = s->narrow ? K_GAP : rule_at(s, at - s->bias);
 	else if (s->known) {
 		s->flags |= MAPPING_UNKNOWN;
 		if (s->by_fp)
@@ -473,6 +487,7 @@ struct registers {
 	u64 x[31], sp, pc, state;
 };
 #define IS_USER(state) (((state) & 15) == 0)
+#define IS_NARROW(state) 0
 #define MODE state
 #define NARROW_MODE state
 #else
@@ -486,6 +501,8 @@ struct registers {
 	u64 flags, sp, ss;
 };
 #define IS_USER(cs) (((cs) & 3) == 3)
+/* The segment of code of 32 bits, __USER32_CS. */
+#define IS_NARROW(cs) ((u16)(cs) == 0x23)
 #define MODE cs
 #define NARROW_MODE narrow_cs
 #endif
@@ -533,13 +550,16 @@ SECTION("perf_event") int walk(struct registers *ctx)
 
 	if (!s)
 		return 1;
+	s->narrow = 0;
 	if (IS_USER(*(volatile u64 *)&ctx->MODE)) {
 		if (!take(s, ctx))
 			return 1;
+		s->narrow = IS_NARROW(*(volatile u64 *)&ctx->MODE);
 	} else {
 		r = task_regs(current_task());
 		if (!r || !IS_USER(r->NARROW_MODE) || !take(s, r))
 			return 1;
+		s->narrow = IS_NARROW(r->NARROW_MODE);
 	}
 #ifdef ARM64
 	const struct settings *said = map_lookup(&settings, &zero);

@@ -100,6 +100,7 @@ fn on_a_tiny_disk(words: &str) -> Option<String> {
 #[test]
 fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     const NAME: &str = "a_full_disk_is_said_with_the_file_and_the_remedy";
+    let _alone = alone();
     let file = data("ipvs-cpu32.data");
     let file = file.display();
     let mut told = 0;

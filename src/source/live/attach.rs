@@ -128,8 +128,8 @@ impl Attachment {
         }
     }
 
-    /// Opens a CPU's ring and its events on `who`. Threads that have ended meanwhile are skipped;
-    /// `Ok(false)` says that this one was.
+    /// Opens a CPU's ring and its events on `who`. Threads that have ended and CPUs that went offline meanwhile are
+    /// skipped; `Ok(false)` says that this one was.
     pub fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
         if !self.rings.contains_key(&cpu) {
             let pid = match who {
@@ -142,7 +142,7 @@ impl Attachment {
         } else if self.by_task {
             let Who::Task(pid) = who else { return Ok(false) };
             match self.sys.open(&self.owner_attr(), pid, cpu as i32, None, None) {
-                Err(errno) if OpenError::is_gone(errno) => return Ok(false),
+                Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
                 Err(errno) => return Err(OpenError::open("dummy", &self.owner_attr(), errno, &self.rights)),
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
@@ -156,10 +156,10 @@ impl Attachment {
         self.open_slots(&all, cpu, who)
     }
 
-    /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that has ended.
+    /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that or the CPU is gone.
     pub fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
         let owner = match self.open_owner(pid, cpu) {
-            Err(errno) if OpenError::is_gone(errno) => return Ok(false),
+            Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
             other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
         };
         self.report_owner(&owner);
@@ -221,7 +221,7 @@ impl Attachment {
         }
     }
 
-    /// Opens one event, falling back where there is a way; `None` when the task has ended.
+    /// Opens one event, falling back where there is a way; `None` when the task or the CPU is gone.
     fn open_event(&mut self, i: usize, cpu: u32, who: Who, leader: Option<usize>) -> Result<Option<usize>, OpenError> {
         loop {
             let attr = self.attr(i);
@@ -243,7 +243,7 @@ impl Attachment {
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));
                 }
-                Err(errno) if OpenError::is_gone(errno) => return Ok(None),
+                Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),
                 Err(errno) => self.fall_back(i, &attr, errno)?,
             }
         }
@@ -467,6 +467,17 @@ pub mod tests {
             assert_eq!(a.slots[0].event.name, "cpu-clock");
             assert!(a.slots[0].note.as_ref().is_some_and(|n| n.contains("cycles")));
             assert_eq!(a.fresh_ids.len(), 2, "the event's and the dummy's");
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_went_offline_meanwhile_is_skipped() {
+        let at = |ring: bool| {
+            FakeSys::new(move |attr, _, _| if is_dummy(attr) == ring { Err(Errno::NODEV) } else { Ok(()) })
+        };
+        for ring in [false, true] {
+            assert_eq!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(4095, Who::Task(-1)), Ok(false));
+            assert!(attachment(at(ring), vec![Event::cpu_clock()], 0).open(0, Who::Task(-1)).is_err(), "it is online");
         }
     }
 

@@ -123,7 +123,7 @@ impl Counters {
                     self.open.push(Open { fd, event, place });
                     break;
                 }
-                Err(errno) if OpenError::is_gone(errno) => return Ok(()),
+                Err(errno) if OpenError::is_gone(errno, cpu) => return Ok(()),
                 Err(Errno::ACCESS | Errno::PERM) if !self.config.exclude.kernel && !self.rights.kernel() => {
                     self.config.exclude.kernel = true;
                     let level = self.rights.paranoid;

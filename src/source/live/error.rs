@@ -2,6 +2,7 @@
 //! line, the screen and `doctor`.
 
 use crate::kernel::attr::{Attr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
+use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::privilege::setcap;
 use crate::kernel::sys::Errno;
@@ -114,9 +115,10 @@ impl OpenError {
         )
     }
 
-    /// Whether it was the target that went away.
-    pub fn is_gone(errno: Errno) -> bool {
-        errno == Errno::SRCH
+    /// Whether it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
+    pub fn is_gone(errno: Errno, cpu: i32) -> bool {
+        let is_offline = |cpu: u32| cpus::online().is_ok_and(|online| online.binary_search(&cpu).is_err());
+        errno == Errno::SRCH || errno == Errno::NODEV && u32::try_from(cpu).is_ok_and(is_offline)
     }
 }
 

@@ -165,7 +165,7 @@ pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<
     for (name, list) in [("--pids", args.pids), ("--tids", args.tids)] {
         text.extend(list.map(|list| [name.to_owned(), list]).into_iter().flatten());
     }
-    open.view.exec.insert(0, format!("unit {}", crate::ui::units::quoted(&text)));
+    open.view.exec.insert(0, format!("unit {}", crate::ui::view::units::state::quoted(&text)));
     self::open(open)
 }
 

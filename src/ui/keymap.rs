@@ -1,7 +1,7 @@
 //! Which keys mean what: the table of commands, and over it what the user has bound.
 
-use super::command::{self, CPUS, Command, EVENTS, FLAME, Row, TABLE, TIME, UNITS};
-use super::keys;
+use crate::ui::command::{self, CPUS, Command, EVENTS, FLAME, Row, TABLE, TIME, UNITS};
+use crate::ui::keys;
 
 /// Where a binding holds: its name in the configuration, and the group of commands that live there only.
 const LAYERS: &[(&str, Option<&str>)] = &[

@@ -1,16 +1,12 @@
 //! The screen: a model, commands that change it, and functions that draw it. Knows questions,
 //! answers and panels; nothing of the kernel.
 
-pub mod annotate;
 pub mod app;
 pub mod ask;
 pub mod behind;
 pub mod command;
 pub mod complete;
-pub mod cpus;
 pub mod draw;
-pub mod events;
-pub mod flame;
 pub mod keymap;
 pub mod keys;
 pub mod overlay;
@@ -18,12 +14,11 @@ pub mod pace;
 pub mod paint;
 pub mod prompt;
 pub mod run;
-pub mod screen;
 pub mod term;
 pub mod theme;
-pub mod time;
 pub mod tour;
-pub mod units;
+pub mod view;
+pub mod widget;
 
 pub use app::{App, Effect, Start};
 pub use command::Command;

@@ -7,8 +7,8 @@ use tui_input::Input;
 use crate::panel::top::Field;
 use crate::query::Key;
 
-use super::annotate::Annotated;
-use super::command::{Command, Row, TABLE};
+use crate::ui::command::{Command, Row, TABLE};
+use crate::ui::view::annotate::state::Annotated;
 
 /// An overlay and its state.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Palette {
             return commands.collect();
         }
         let word = typed.split_whitespace().next().unwrap_or_default();
-        if let Some(exact) = super::command::find(word).filter(|row| !row.argument.is_empty() && typed != word) {
+        if let Some(exact) = crate::ui::command::find(word).filter(|row| !row.argument.is_empty() && typed != word) {
             return vec![Entry::Command(exact)];
         }
         let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::app::App;
-use super::term;
+use crate::ui::app::App;
+use crate::ui::term;
 
 /// The pace of frames.
 #[derive(Debug)]

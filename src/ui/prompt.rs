@@ -13,8 +13,10 @@ use crate::filter::program::Offsets;
 use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
-use super::app::SavedFilters;
-use super::{complete, events, units};
+use crate::ui::app::SavedFilters;
+use crate::ui::complete;
+use crate::ui::view::events::state as events;
+use crate::ui::view::units::state as units;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
 
-use super::app::{App, Effect, SavedFilters};
-use super::ask::{Asked, Told};
-use super::draw;
-use super::pace::Pace;
-use super::term::{self, Screen};
-use super::theme::{Theme, Themes, suited};
+use crate::ui::app::{App, Effect, SavedFilters};
+use crate::ui::ask::{Asked, Told};
+use crate::ui::draw;
+use crate::ui::pace::Pace;
+use crate::ui::term::{self, Screen};
+use crate::ui::theme::{Theme, Themes, suited};
 
 /// What happens outside terminal and engine.
 #[derive(Clone, Debug, PartialEq, Eq)]

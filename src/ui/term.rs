@@ -15,7 +15,7 @@ use rustix::time::Timespec;
 
 use crate::panel::printable::{Form, Printable};
 
-use super::paint::Painter;
+use crate::ui::paint::Painter;
 
 /// Whether the terminal is ours at the moment.
 static OURS: AtomicBool = AtomicBool::new(false);

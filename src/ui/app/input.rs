@@ -2,14 +2,15 @@
 
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Tab;
 use crate::ui::command::{self, Command};
 use crate::ui::draw::layout;
 use crate::ui::keymap::Lookup;
 use crate::ui::keys;
 use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
 use crate::ui::prompt::{Ask, Prompt};
-use crate::ui::screen::Screen;
+use crate::ui::view::top::state::Screen;
 
 /// Filters that are remembered.
 const MAX_PAST: usize = 100;
@@ -32,7 +33,7 @@ impl App {
         self.ask(false);
     }
 
-    pub(super) fn key(&mut self, key: KeyEvent) {
+    pub(in crate::ui) fn key(&mut self, key: KeyEvent) {
         let Some(name) = keys::name(&key) else { return };
         if name == "ctrl-c" {
             return self.run(Command::Quit);
@@ -65,7 +66,7 @@ impl App {
         }
     }
 
-    pub(super) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
+    pub(in crate::ui) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
         let Some(mut prompt) = self.prompt.take() else { return };
         let answer = self.answer.clone();
         match name {
@@ -103,7 +104,7 @@ impl App {
         self.prompt = Some(prompt);
     }
 
-    pub(super) fn prompt_done(&mut self, prompt: Prompt) {
+    pub(in crate::ui) fn prompt_done(&mut self, prompt: Prompt) {
         let mut text = prompt.text().trim().to_owned();
         if prompt.ask == Ask::Theme {
             // What is shown is what was chosen.
@@ -156,7 +157,7 @@ impl App {
         }
     }
 
-    pub(super) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
+    pub(in crate::ui) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
         let Some(mut overlay) = self.overlays.pop() else { return };
         let page = self.screen.height.max(1);
         match &mut overlay {
@@ -194,7 +195,7 @@ impl App {
     }
 
     /// What the palette finds beside commands: functions and tasks on the screen, and the events.
-    pub(super) fn palette(&self) -> Palette {
+    pub(in crate::ui) fn palette(&self) -> Palette {
         let mut things: Vec<Entry> = Vec::new();
         let mut seen = hashbrown::HashSet::new();
         let mut add = |kind: &'static str, name: &str, about: String, command: Command| {
@@ -217,7 +218,7 @@ impl App {
     }
 
     /// Returns whether the palette stays.
-    pub(super) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
+    pub(in crate::ui) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
         let matches = palette.matches();
         match name {
             "esc" => return false,
@@ -264,7 +265,7 @@ impl App {
         true
     }
 
-    pub(super) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
+    pub(in crate::ui) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
         let menu = column_menu(&self.columns);
         let field = menu[(*cursor).min(menu.len() - 1)];
         let at = self.columns.iter().position(|f| *f == field);
@@ -287,7 +288,7 @@ impl App {
         }
     }
 
-    pub(super) fn mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn mouse(&mut self, mouse: MouseEvent) {
         if !self.overlays.is_empty() || self.prompt.is_some() {
             return;
         }

@@ -1,17 +1,10 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
-mod annotate;
-mod cpus;
-mod events;
-mod flame;
-mod input;
-mod narrow;
+pub(in crate::ui) mod input;
 pub mod range;
-mod time;
-pub mod units;
-mod update;
-mod versus;
+pub(in crate::ui) mod update;
+pub(in crate::ui) mod versus;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,19 +24,19 @@ use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info};
 use crate::symbols::Form;
 
-use super::behind::Behind;
-use super::command;
-use super::cpus::CpusScreen;
-use super::draw::layout;
-use super::events::EventsScreen;
-use super::flame::FlameScreen;
-use super::keymap::{Facts, Keymap};
-use super::overlay::Overlay;
-use super::prompt::Prompt;
-use super::screen::Screen;
-use super::time::{TimeScreen, usual};
-use super::tour::Tour;
-use super::units::UnitsScreen;
+use crate::ui::behind::Behind;
+use crate::ui::command;
+use crate::ui::draw::layout;
+use crate::ui::keymap::{Facts, Keymap};
+use crate::ui::overlay::Overlay;
+use crate::ui::prompt::Prompt;
+use crate::ui::tour::Tour;
+use crate::ui::view::cpus::state::CpusScreen;
+use crate::ui::view::events::state::EventsScreen;
+use crate::ui::view::flame::state::FlameScreen;
+use crate::ui::view::time::state::{TimeScreen, usual};
+use crate::ui::view::top::state::Screen;
+use crate::ui::view::units::state::UnitsScreen;
 
 pub use versus::Mark;
 
@@ -249,7 +242,7 @@ pub struct App {
     /// CPUs that stand out, the worst first.
     pub findings: Vec<Finding>,
     /// By how many points they must.
-    points: f64,
+    pub(in crate::ui) points: f64,
     pub columns: Vec<Field>,
     pub order: Order,
     pub reversed: bool,
@@ -260,7 +253,7 @@ pub struct App {
     pub event: usize,
     pub filter: Option<String>,
     pub zooms: Vec<Zoom>,
-    ranges: range::Ranges,
+    pub(in crate::ui) ranges: range::Ranges,
     /// The strip of time above table and flame graph.
     pub strip: bool,
     /// Whether there are colours enough for two rows of a map in one cell.
@@ -268,7 +261,7 @@ pub struct App {
     /// The theme by name, those that there are, and the one before others were looked at.
     pub theme: String,
     pub themes: Vec<String>,
-    theme_before: Option<String>,
+    pub(in crate::ui) theme_before: Option<String>,
     pub keymap: Arc<Keymap>,
     pub tour: Option<Tour>,
     /// Whether the link to the terminal is slow: then there are two frames a second at most.
@@ -284,8 +277,8 @@ pub struct App {
     /// Whether the flame graph shows time off the CPUs beside the time on them.
     pub off_cpu: bool,
     /// How rows were ordered before differences came.
-    order_before: Option<(Order, bool)>,
-    invocation: Vec<String>,
+    pub(in crate::ui) order_before: Option<(Order, bool)>,
+    pub(in crate::ui) invocation: Vec<String>,
     pub hide_idle: bool,
     pub frozen: bool,
     /// How far what is seen is behind the machine.
@@ -297,16 +290,16 @@ pub struct App {
     pub past_filters: Vec<String>,
     pub saved: SavedFilters,
     /// The screen before a search began to be typed, so that each letter searches from there.
-    before_search: Option<Screen>,
+    pub(in crate::ui) before_search: Option<Screen>,
     /// Keys of an unfinished chord.
     pub chord: String,
     pub status: Option<(Level, String)>,
     pub size: (u16, u16),
-    mouse: bool,
-    toggled: hashbrown::HashSet<u64>,
-    expand_all: bool,
-    asked: Question,
-    exec: std::collections::VecDeque<String>,
+    pub(in crate::ui) mouse: bool,
+    pub(in crate::ui) toggled: hashbrown::HashSet<u64>,
+    pub(in crate::ui) expand_all: bool,
+    pub(in crate::ui) asked: Question,
+    pub(in crate::ui) exec: std::collections::VecDeque<String>,
     pub effects: Vec<Effect>,
 }
 
@@ -387,7 +380,7 @@ impl App {
     }
 
     /// A filter as typed.
-    pub(super) fn parse(&self, text: &str) -> Result<Filter, Fault> {
+    pub(in crate::ui) fn parse(&self, text: &str) -> Result<Filter, Fault> {
         Filter::parse_with(text, Known::These(&self.fields))
     }
 
@@ -446,7 +439,7 @@ impl App {
         !self.exec.is_empty()
     }
 
-    fn exec_command(&mut self, text: &str) {
+    pub(in crate::ui) fn exec_command(&mut self, text: &str) {
         match command::parse(text) {
             Ok(command) => self.run(command),
             Err(error) => self.error(error),
@@ -489,7 +482,11 @@ impl App {
     }
 
     /// The filter of a text: the one before when it is the same.
-    fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
+    pub(in crate::ui) fn same_or_parsed(
+        &self,
+        text: Option<String>,
+        before: Option<&Arc<Filter>>,
+    ) -> Option<Arc<Filter>> {
         match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
             Some(same) => Some(same.clone()),
             None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
@@ -497,7 +494,7 @@ impl App {
     }
 
     /// Sends the question when it has changed.
-    fn ask(&mut self, always: bool) {
+    pub(in crate::ui) fn ask(&mut self, always: bool) {
         if self.tab == Tab::Events {
             self.look_up_entry();
         }

@@ -5,9 +5,12 @@ use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::overlay::Overlay;
 use crate::ui::prompt::Ask;
-use crate::ui::time::Spot;
+use crate::ui::view::time::state::Spot;
 
-use super::{App, Effect, Tab, Zoom};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
+use crate::ui::app::Zoom;
 
 /// Ranges that are remembered.
 const MAX_RANGES: usize = 100;
@@ -26,7 +29,7 @@ pub fn label((from, until): (u64, u64)) -> String {
 }
 
 /// The clause that only a range's samples pass.
-pub(super) fn clause((from, until): (u64, u64)) -> String {
+pub(in crate::ui) fn clause((from, until): (u64, u64)) -> String {
     format!("time >= {from}ns && time < {until}ns")
 }
 
@@ -37,7 +40,7 @@ impl App {
     }
 
     /// Narrows everything to a range, in place of the one before.
-    pub(super) fn go_to_range(&mut self, range: (u64, u64)) {
+    pub(in crate::ui) fn go_to_range(&mut self, range: (u64, u64)) {
         self.show_range(range);
         let ranges = &mut self.ranges;
         ranges.past.retain(|past| *past != range);
@@ -54,7 +57,7 @@ impl App {
     }
 
     /// To the range that was looked at before (-1) or after (1).
-    pub(super) fn walk_ranges(&mut self, step: isize) {
+    pub(in crate::ui) fn walk_ranges(&mut self, step: isize) {
         let here = self.range();
         let ranges = &self.ranges;
         let at = match here {
@@ -74,7 +77,7 @@ impl App {
     }
 
     /// `:range 1.5,2`, seconds from the start; `10%-20%`; `clock 1234.5,1235`, as `--time` has it; `off`.
-    pub(super) fn set_range(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_range(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.ask_for(Ask::Range, String::new()) };
         if text == "off" {
             return self.zooms.retain(|zoom| zoom.range.is_none());
@@ -112,7 +115,7 @@ impl App {
     }
 
     /// `'x`: goes to the mark x, or sets it here where there is none. `:mark x text` sets it, with a note.
-    pub(super) fn mark(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn mark(&mut self, text: Option<String>) {
         let Some(text) = text else {
             "'".clone_into(&mut self.chord);
             return;
@@ -141,7 +144,7 @@ impl App {
     }
 
     /// A note on this moment.
-    pub(super) fn note_moment(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn note_moment(&mut self, text: Option<String>) {
         let Some(note) = text else { return self.ask_for(Ask::Note, String::new()) };
         let at = self.moment();
         self.effects.push(Effect::Mark(TimeMark { at, name: String::new(), note }));
@@ -149,8 +152,8 @@ impl App {
     }
 
     /// Shows a marked moment on the time screen.
-    pub(super) fn go_to_mark(&mut self, mark: &TimeMark) {
-        let columns = crate::ui::draw::time::room(self, self.size).0 as u64;
+    pub(in crate::ui) fn go_to_mark(&mut self, mark: &TimeMark) {
+        let columns = crate::ui::view::time::draw::room(self, self.size).0 as u64;
         let column = mark.at / self.time.length.max(1);
         self.time.page = Some(column / columns * columns);
         self.time.cursor = Some(Spot { at: mark.at, row: 0 });
@@ -164,7 +167,7 @@ impl App {
         });
     }
 
-    pub(super) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
+    pub(in crate::ui) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
         let marks = self.answer.marks.clone();
         let last = marks.len().saturating_sub(1);
         *cursor = (*cursor).min(last);

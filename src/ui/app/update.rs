@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{App, Effect, Tab};
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
 use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
 use crate::ui::command::Command;
 use crate::ui::overlay::Overlay;
 use crate::ui::prompt::{Ask, Prompt};
@@ -150,7 +152,7 @@ impl App {
     }
 
     /// Commands that act on the session or the program rather than on the table.
-    pub(super) fn run_session(&mut self, command: Command) {
+    pub(in crate::ui) fn run_session(&mut self, command: Command) {
         match command {
             Command::Limit(None) => self.ask_for(Ask::Limit, format!("{}", self.limit)),
             Command::Limit(Some(text)) => match text.trim_end_matches('%').trim().parse::<f64>() {
@@ -238,7 +240,7 @@ impl App {
     }
 
     /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
-    pub(super) fn capture_of(&mut self, event: usize, text: Option<String>) {
+    pub(in crate::ui) fn capture_of(&mut self, event: usize, text: Option<String>) {
         if let Some(text) = text {
             let text = Some(text).filter(|text| !text.is_empty());
             return self.effects.push(Effect::Control(Control::Event(event, Change::Filter(text))));
@@ -255,13 +257,13 @@ impl App {
         self.prompt = Some(Prompt::about(info.filter.clone().unwrap_or_default(), subject, &answer));
     }
 
-    pub(super) fn ask_for(&mut self, ask: Ask, text: String) {
+    pub(in crate::ui) fn ask_for(&mut self, ask: Ask, text: String) {
         let answer = self.answer.clone();
         let prompt = Prompt::new(ask, text, self.fields.clone(), &answer);
         self.prompt = Some(prompt.with_saved(self.saved.clone(), &answer));
     }
 
-    pub(super) fn toggle(&mut self) {
+    pub(in crate::ui) fn toggle(&mut self) {
         let Some(id) = self.line().map(|l| l.id) else { return };
         if !self.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
@@ -272,7 +274,7 @@ impl App {
         self.screen.item = Some(id);
     }
 
-    pub(super) fn toggle_row(&mut self) {
+    pub(in crate::ui) fn toggle_row(&mut self) {
         let answer = self.answer.clone();
         let row = (0..=self.screen.selected).rev().find(|i| answer.lines.get(*i).is_some_and(|l| l.depth == 0));
         if let Some(row) = row {
@@ -281,7 +283,7 @@ impl App {
         }
     }
 
-    pub(super) fn search(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn search(&mut self, text: Option<String>) {
         let answer = self.answer.clone();
         let Some(text) = text else {
             self.before_search = Some(self.screen.clone());
@@ -298,7 +300,7 @@ impl App {
 }
 
 /// Parses a list of CPUs.
-pub(super) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
+pub(in crate::ui) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     use crate::filter::Test;
     let filter = Filter::parse(&format!("cpu in {text}")).map_err(|f| f.line())?;
     let Some(Test::Ranges(ranges)) = filter.atoms().first().map(|a| &a.test) else { return Err("no CPUs".into()) };

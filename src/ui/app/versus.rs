@@ -6,11 +6,13 @@ use crate::panel::unit::clock;
 use crate::query::diff::Per;
 use crate::query::{Age, Baseline, Key, Order, range};
 use crate::session::Origin;
-use crate::ui::draw::flame as drawn;
 use crate::ui::prompt::Ask;
+use crate::ui::view::flame::draw as drawn;
 
-use super::range::{clause, label};
-use super::{App, Effect, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
+use crate::ui::app::range::{clause, label};
 
 /// What the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ const AGES: [Age; 3] = [Age::All, Age::Last(10_000_000_000), Age::Half(10_000_00
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
-    pub(super) fn set_baseline(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_baseline(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.mark_now() };
         if text == "off" {
             return self.drop_baseline();
@@ -70,7 +72,7 @@ impl App {
     }
 
     /// Compares with a range of time.
-    pub(super) fn compare_range(&mut self, range: (u64, u64)) {
+    pub(in crate::ui) fn compare_range(&mut self, range: (u64, u64)) {
         self.compare(Mark { label: label(range), of: Of::Range(range) });
     }
 
@@ -92,7 +94,7 @@ impl App {
         self.screen.home();
     }
 
-    pub(super) fn drop_baseline(&mut self) {
+    pub(in crate::ui) fn drop_baseline(&mut self) {
         if self.baseline.take().is_none() {
             return self.say("nothing is compared: m marks now, :baseline FILE reads a recording");
         }
@@ -105,7 +107,7 @@ impl App {
         self.screen.home();
     }
 
-    pub(super) fn set_per(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_per(&mut self, text: Option<String>) {
         let next = match self.per {
             Per::Total => Per::Second,
             Per::Second => Per::Nothing,
@@ -122,7 +124,7 @@ impl App {
         self.say(format!("differences are of {}", self.per.words()));
     }
 
-    pub(super) fn set_age(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_age(&mut self, text: Option<String>) {
         let Some(text) = text else {
             let at = AGES.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.age));
             self.age = AGES[(at.unwrap_or(0) + 1) % AGES.len()];
@@ -138,7 +140,7 @@ impl App {
     }
 
     /// Shows time off the CPUs in the flame graph, beside the time on them.
-    pub(super) fn toggle_off_cpu(&mut self) {
+    pub(in crate::ui) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.answer.events.iter().position(|e| clock(&e.name));
         let Some(off) = self.answer.events.iter().find(|e| e.name == OFF_CPU) else {
@@ -163,7 +165,11 @@ impl App {
     }
 
     /// Zooms, a filter and other clauses as one filter.
-    pub(super) fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+    pub(in crate::ui) fn joined(
+        &self,
+        filter: Option<&String>,
+        clauses: impl Iterator<Item = String>,
+    ) -> Option<String> {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
     }
 
@@ -182,7 +188,7 @@ impl App {
     }
 
     /// The filter of the question, which has the range of time apart.
-    pub(super) fn asked_filter(&self) -> Option<String> {
+    pub(in crate::ui) fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(Of::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
@@ -191,7 +197,7 @@ impl App {
     }
 
     /// The baseline as part of a question.
-    pub(super) fn baseline_asked(&self) -> Option<Baseline> {
+    pub(in crate::ui) fn baseline_asked(&self) -> Option<Baseline> {
         if self.off_cpu && self.tab == Tab::Flame {
             let filter = self.asked_filter().and_then(|t| self.parse(&t).ok()).map(std::sync::Arc::new);
             let event = self.answer.events.iter().position(|e| e.name == OFF_CPU);
@@ -251,20 +257,20 @@ impl App {
         match self.tab {
             Tab::Top => Some(shown(&self.answer.lines, &self.fields()).to_text()),
             Tab::Flame => self.answer.flame.as_ref().map(|flame| drawn::text(self, flame)),
-            Tab::Time => self.answer.heat.as_ref().map(|heat| crate::ui::draw::time::text(heat)),
-            Tab::Cpus => Some(crate::ui::draw::cpus::text(self)),
-            Tab::Events => Some(crate::ui::draw::events::text(self)),
-            Tab::Units => Some(crate::ui::draw::units::text(self)),
+            Tab::Time => self.answer.heat.as_ref().map(|heat| crate::ui::view::time::draw::text(heat)),
+            Tab::Cpus => Some(crate::ui::view::cpus::draw::text(self)),
+            Tab::Events => Some(crate::ui::view::events::draw::text(self)),
+            Tab::Units => Some(crate::ui::view::units::draw::text(self)),
         }
     }
 
-    pub(super) fn copy(&mut self) {
+    pub(in crate::ui) fn copy(&mut self) {
         let Some(text) = self.text() else { return };
         self.effects.push(Effect::Copy(text));
         self.say("the view is on the clipboard, as text");
     }
 
-    pub(super) fn write(&mut self, path: Option<String>) {
+    pub(in crate::ui) fn write(&mut self, path: Option<String>) {
         let Some(path) = path else { return self.ask_for(Ask::Write, String::new()) };
         if let Some(text) = self.text() {
             self.effects.push(Effect::Write(path.into(), text));
@@ -272,7 +278,7 @@ impl App {
     }
 
     /// The command line that shows this view again, on the clipboard and on the screen.
-    pub(super) fn copy_command(&mut self) {
+    pub(in crate::ui) fn copy_command(&mut self) {
         let mut words: Vec<String> = self.invocation.clone();
         // Idle CPUs are hidden by default, so they need no clause.
         if let Some(filter) = self.joined(self.filter.as_ref(), std::iter::empty()) {

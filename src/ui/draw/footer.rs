@@ -13,7 +13,7 @@ use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
 use crate::ui::theme::Theme;
 
-use super::put;
+use crate::ui::draw::put;
 
 /// Lines that a message takes at most.
 const MOST_LINES: usize = 5;
@@ -32,7 +32,9 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         return said(theme, text, style, area, buffer);
     }
     if app.tab == Tab::Flame {
-        if let Some(text) = app.answer.flame.as_ref().and_then(|flame| super::flame::details(app, flame)) {
+        if let Some(text) =
+            app.answer.flame.as_ref().and_then(|flame| crate::ui::view::flame::draw::details(app, flame))
+        {
             put(buffer, area, 1, 0, &text, theme.text);
         }
         return;

@@ -13,8 +13,8 @@ use crate::source::Rate;
 use crate::ui::app::{App, Tab};
 use crate::ui::theme::Theme;
 
-use super::events::rate_words;
-use super::put;
+use crate::ui::draw::put;
+use crate::ui::view::events::draw::rate_words;
 
 /// One piece of the header; pieces of low weight go first when there is no room.
 struct Piece {
@@ -238,7 +238,7 @@ fn sparkline(answer: &Answer, cells: usize) -> Vec<(char, bool)> {
     let top = rates[shown.clone()].iter().copied().max().unwrap_or(0);
     let one = |i: usize| match lossy.get(i) {
         Some(true) => ('×', true),
-        _ => (super::strip::bar(u64::from(rates[i]).max(1), u64::from(top)), false),
+        _ => (crate::ui::widget::strip::bar(u64::from(rates[i]).max(1), u64::from(top)), false),
     };
     shown.map(one).collect()
 }

@@ -6,7 +6,7 @@ use crate::symbols::spaces::{Made, Walked};
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
-use super::overlays::Styled;
+use crate::ui::draw::overlays::Styled;
 
 /// Cells of the left column.
 const LABEL: usize = 24;

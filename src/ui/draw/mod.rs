@@ -1,22 +1,11 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
-pub mod annotate;
-mod cpu_words;
-pub mod cpus;
-pub mod events;
-pub mod flame;
 pub mod footer;
 pub mod header;
-pub mod heat;
 pub mod info;
 pub mod layout;
 pub mod overlays;
-pub mod panels;
-pub mod strip;
-pub mod table;
-pub mod time;
 mod tour;
-pub mod units;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -24,8 +13,10 @@ use ratatui::style::Style;
 
 use crate::panel::text::{clean, fit_end};
 
-use super::app::{App, Tab};
-use super::theme::Theme;
+use crate::ui::app::{App, Tab};
+use crate::ui::theme::Theme;
+use crate::ui::view::{cpus, events, flame, time, top, units};
+use crate::ui::widget;
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
@@ -43,14 +34,14 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);
     header::finding(app, theme, places.finding, buffer);
-    strip::draw(app, theme, places.strip, buffer);
+    widget::strip::draw(app, theme, places.strip, buffer);
     match app.tab {
-        Tab::Top => table::draw(app, theme, places.table, buffer),
-        Tab::Flame => flame::draw(app, theme, places.table, buffer),
-        Tab::Time => time::draw(app, theme, places.table, buffer),
-        Tab::Cpus => cpus::draw(app, theme, places.table, buffer),
-        Tab::Events => events::draw(app, theme, places.table, buffer),
-        Tab::Units => units::draw(app, theme, places.table, buffer),
+        Tab::Top => top::draw::draw(app, theme, places.table, buffer),
+        Tab::Flame => flame::draw::draw(app, theme, places.table, buffer),
+        Tab::Time => time::draw::draw(app, theme, places.table, buffer),
+        Tab::Cpus => cpus::draw::draw(app, theme, places.table, buffer),
+        Tab::Events => events::draw::draw(app, theme, places.table, buffer),
+        Tab::Units => units::draw::draw(app, theme, places.table, buffer),
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);

@@ -14,7 +14,7 @@ use crate::ui::keys::shown;
 use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
 use crate::ui::theme::Theme;
 
-use super::put;
+use crate::ui::draw::put;
 
 /// Draws the topmost overlay. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
@@ -23,10 +23,12 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
             list(theme, &format!("help: {}", app.tab.name()), &help(app, theme), *scroll, area, buffer)
         }
         Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
-        Overlay::Info { scroll } => list(theme, "info", &super::info::lines(app, theme), *scroll, area, buffer),
+        Overlay::Info { scroll } => {
+            list(theme, "info", &crate::ui::draw::info::lines(app, theme), *scroll, area, buffer)
+        }
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
         Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
-        Overlay::Annotate(screen) => super::annotate::draw(screen, theme, area, buffer),
+        Overlay::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
         Overlay::Palette(palette) => return Some(draw_palette(app, palette, theme, area, buffer)),
     }
     None

@@ -9,7 +9,7 @@ use crate::ui::app::App;
 use crate::ui::keys::shown;
 use crate::ui::theme::Theme;
 
-use super::put;
+use crate::ui::draw::put;
 
 /// Draws the step that one is at, unless something is typed or lies over the screen.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {

@@ -11,14 +11,15 @@ use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;
 use crate::session::machine::Ticks;
 use crate::ui::app::App;
-use crate::ui::cpus::CpusScreen;
 use crate::ui::theme::Theme;
+use crate::ui::view::cpus::state::CpusScreen;
 
-use super::layout::{MIN, places};
-use super::{cpu_words as words, put};
+use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::put;
+use crate::ui::view::cpus::words;
 
 /// Cells of the heat strip stand for this many levels.
-pub(super) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+pub(in crate::ui) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Where a column stands.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,10 +12,12 @@ use crate::query::Order;
 use crate::query::cpus::CpuAnswer;
 use crate::source::Control;
 use crate::ui::command::Command;
-use crate::ui::cpus::{CpusScreen, Page};
-use crate::ui::draw::cpus as drawn;
+use crate::ui::view::cpus::draw as drawn;
+use crate::ui::view::cpus::state::{CpusScreen, Page};
 
-use super::{App, Effect, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
 
 impl App {
     /// New figures of the machine's CPUs.
@@ -54,7 +56,7 @@ impl App {
         !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
     }
 
-    pub(super) fn look_for_findings(&mut self) {
+    pub(in crate::ui) fn look_for_findings(&mut self) {
         let known = self.facts();
         // The samples of one process say nothing of how busy a CPU is.
         let samples = known.samples.filter(|samples| samples.whole);
@@ -70,7 +72,7 @@ impl App {
     }
 
     /// The CPU that is asked about: the one under the cursor, else the one that stands out.
-    pub(super) fn asked_cpu(&self) -> Option<u16> {
+    pub(in crate::ui) fn asked_cpu(&self) -> Option<u16> {
         let found = self.findings.first().map(|f| f.cpu);
         let cpu = match self.tab {
             Tab::Cpus => self.cpu(),
@@ -91,7 +93,7 @@ impl App {
         self.findings.iter().filter(move |f| f.cpu == cpu)
     }
 
-    pub(super) fn run_cpus(&mut self, command: &Command) -> bool {
+    pub(in crate::ui) fn run_cpus(&mut self, command: &Command) -> bool {
         match command {
             Command::Up => self.move_cpu(-1),
             Command::Down => self.move_cpu(1),
@@ -158,7 +160,7 @@ impl App {
         }
     }
 
-    pub(super) fn order_cpus(&mut self, column: CpuColumn) {
+    pub(in crate::ui) fn order_cpus(&mut self, column: CpuColumn) {
         self.cpus.reversed = self.cpus.order == column && !self.cpus.reversed;
         self.cpus.order = column;
         self.cpus.top = 0;
@@ -192,7 +194,7 @@ impl App {
     }
 
     /// Goes to what stands out most: its CPU and its vector.
-    pub(super) fn go_to_finding(&mut self) {
+    pub(in crate::ui) fn go_to_finding(&mut self) {
         let Some(first) = self.findings.first().cloned() else {
             return self.say("no CPU stands out from its peers or from its past");
         };
@@ -217,7 +219,7 @@ impl App {
         };
     }
 
-    pub(super) fn toggle_tracing(&mut self) {
+    pub(in crate::ui) fn toggle_tracing(&mut self) {
         if self.host.is_none() {
             return self.say(match self.times {
                 Some(_) => "this recording holds the softirqs' tracepoints: their times are shown",
@@ -240,7 +242,7 @@ impl App {
         self.say("measuring the time in softirqs and interrupts: irq:softirq_*, irq:irq_handler_*; t ends it");
     }
 
-    pub(super) fn set_threshold(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_threshold(&mut self, text: Option<String>) {
         let value = text.as_deref().map(|t| t.trim_end_matches('%').trim().parse::<f64>());
         match value {
             None => self.say(format!("CPUs stand out from {} points above the others on", self.points)),
@@ -252,7 +254,7 @@ impl App {
         }
     }
 
-    pub(super) fn cpus_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn cpus_mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.move_cpu(3),
             MouseEventKind::ScrollUp => self.move_cpu(-3),

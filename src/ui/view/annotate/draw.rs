@@ -9,10 +9,10 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::query::annotate::Row;
 use crate::symbols::code::Listing;
-use crate::ui::annotate::Annotated;
 use crate::ui::theme::Theme;
+use crate::ui::view::annotate::state::Annotated;
 
-use super::put;
+use crate::ui::draw::put;
 
 /// Lines that are not instructions: the title and the keys.
 const FRAME: u16 = 2;

@@ -15,10 +15,11 @@ use crate::query::find::shown;
 use crate::query::flame::Class;
 use crate::query::versus::Versus;
 use crate::ui::app::App;
-use crate::ui::flame::LEGEND;
 use crate::ui::theme::Theme;
+use crate::ui::view::flame::state::LEGEND;
 
-use super::{put, table};
+use crate::ui::draw::put;
+use crate::ui::view::top::draw as table;
 
 /// Where the graph itself stands in the screen's area: a line above, a line below.
 pub fn graph(area: Rect) -> Rect {
@@ -187,7 +188,7 @@ fn one(
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
-pub(super) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
+pub(in crate::ui) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
     let style = if block.pooled > 0 { theme.others } else { theme.block(block.class, shade(&block.name)) };
     let style = if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style };
     let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(place.width));

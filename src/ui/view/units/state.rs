@@ -9,7 +9,7 @@ use crate::analysis::registry::{self, UNITS};
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Cell, Panel, Rows};
 
-use super::flame::FlameScreen;
+use crate::ui::view::flame::state::FlameScreen;
 
 /// Rows of a log that are asked for.
 const LOG_ROWS: usize = 1000;

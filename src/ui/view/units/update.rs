@@ -9,11 +9,13 @@ use crate::event::fault::nearest;
 use crate::panel::Body;
 use crate::query::find::pattern;
 use crate::ui::command::Command;
-use crate::ui::draw::units as drawn;
 use crate::ui::prompt::Ask;
-use crate::ui::units::{visible, words};
+use crate::ui::view::units::draw as drawn;
+use crate::ui::view::units::state::{visible, words};
 
-use super::{App, Effect, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
 
 impl App {
     /// New figures of units are there.
@@ -24,14 +26,14 @@ impl App {
     }
 
     /// Tells the engine what of the units is looked at.
-    pub(super) fn tell_units(&mut self) {
+    pub(in crate::ui) fn tell_units(&mut self) {
         if let Some(request) = self.units.tell(self.tab == Tab::Units) {
             self.effects.push(Effect::Unit(request));
         }
     }
 
     /// Starts a unit, named with its options; asks for one where none is named.
-    pub(super) fn add_unit(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn add_unit(&mut self, text: Option<String>) {
         let Some(text) = text else {
             self.tab = Tab::Units;
             return self.ask_for(Ask::Unit, String::new());
@@ -52,7 +54,7 @@ impl App {
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
-    pub(super) fn run_units(&mut self, command: &Command) -> bool {
+    pub(in crate::ui) fn run_units(&mut self, command: &Command) -> bool {
         let height = drawn::main_height(self);
         let page = height.max(1) as isize;
         let flame = matches!(self.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)));
@@ -111,7 +113,7 @@ impl App {
     }
 
     /// Shows only rows of the panel that have a text; all of them where it is empty.
-    pub(super) fn filter_rows(&mut self, text: &str) {
+    pub(in crate::ui) fn filter_rows(&mut self, text: &str) {
         let filter = match text {
             "" => None,
             text => match pattern(text) {
@@ -179,14 +181,17 @@ impl App {
         }
     }
 
-    fn move_in_flame(&mut self, go: impl FnOnce(&mut crate::ui::flame::FlameScreen, &crate::query::blocks::Flame)) {
+    fn move_in_flame(
+        &mut self,
+        go: impl FnOnce(&mut crate::ui::view::flame::state::FlameScreen, &crate::query::blocks::Flame),
+    ) {
         let Some(flame) = drawn::flame(self) else { return };
         if let Some(view) = self.units.panel_view_mut() {
             go(&mut view.flame, &flame);
         }
     }
 
-    pub(super) fn units_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn units_mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.run(Command::Down),
             MouseEventKind::ScrollUp => self.run(Command::Up),

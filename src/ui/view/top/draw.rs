@@ -15,8 +15,8 @@ use crate::query::lines::MAX_ROWS;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
-use super::layout::{Span, columns};
-use super::put;
+use crate::ui::draw::layout::{Span, columns};
+use crate::ui::draw::put;
 
 /// Draws heading and lines.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -65,7 +65,7 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
 }
 
 /// What stands where no rows are: why, and what to do.
-pub(super) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub(in crate::ui) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &app.answer;
     let lines: Vec<String> = if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
         let hint = if app.filter.is_some() || !app.zooms.is_empty() {

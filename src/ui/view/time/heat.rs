@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::query::heat::{By, Heat};
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::time::Selection;
+use crate::ui::view::time::state::Selection;
 
 /// The levels where colours are few, and those of cells that are lit.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
@@ -44,7 +44,7 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
             return;
         }
         for x in 0..columns {
-            let column = super::time::column_in(map.app, map.heat, usize::from(x / map.wide));
+            let column = crate::ui::view::time::draw::column_in(map.app, map.heat, usize::from(x / map.wide));
             cell(map, column, row, (area.x + x, area.y + y), buffer);
         }
     }

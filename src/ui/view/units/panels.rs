@@ -12,9 +12,10 @@ use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
 use crate::query::blocks::Flame;
 use crate::ui::theme::Theme;
-use crate::ui::units::{PanelView, visible};
+use crate::ui::view::units::state::{PanelView, visible};
 
-use super::{flame as graph, put};
+use crate::ui::draw::put;
+use crate::ui::view::flame::draw as graph;
 
 /// Draws a panel; the cursor is seen in the one that is looked at.
 pub fn draw(

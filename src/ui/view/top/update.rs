@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use super::{App, Effect, Zoom};
 use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Zoom;
 use crate::ui::command::Command;
 use crate::ui::draw::layout;
 use crate::ui::prompt::Ask;
 
 impl App {
-    pub(super) fn set_filter(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_filter(&mut self, text: Option<String>) {
         let Some(text) = text else {
             let old = self.filter.clone().unwrap_or_default();
             return self.ask_for(Ask::Filter, old);
@@ -23,7 +25,7 @@ impl App {
     }
 
     /// Keeps what narrows the view now under a name.
-    pub(super) fn save_filter(&mut self, name: Option<String>) {
+    pub(in crate::ui) fn save_filter(&mut self, name: Option<String>) {
         let Some(name) = name else { return self.ask_for(Ask::SaveFilter, String::new()) };
         let Some(text) = self.joined(self.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to keep: f sets one");
@@ -33,7 +35,7 @@ impl App {
     }
 
     /// Filters by what was kept under a name.
-    pub(super) fn use_filter(&mut self, name: Option<String>) {
+    pub(in crate::ui) fn use_filter(&mut self, name: Option<String>) {
         match name.as_ref().map(|name| self.saved.get(name).cloned()) {
             Some(Some(text)) => self.set_filter(Some(text)),
             Some(None) => {
@@ -46,20 +48,20 @@ impl App {
         }
     }
 
-    pub(super) fn forget_filter(&mut self, name: Option<String>) {
+    pub(in crate::ui) fn forget_filter(&mut self, name: Option<String>) {
         match name.and_then(|name| self.saved.remove(&name)) {
             Some(_) => self.effects.push(Effect::SaveFilters(self.saved.clone())),
             None => self.say("name a filter that is kept: ^S lists them"),
         }
     }
 
-    pub(super) fn back(&mut self) {
+    pub(in crate::ui) fn back(&mut self) {
         if self.zooms.pop().is_none() && self.filter.take().is_none() {
             self.say("there is nothing to go back to");
         }
     }
 
-    pub(super) fn push_zoom(&mut self, label: String, expression: String) {
+    pub(in crate::ui) fn push_zoom(&mut self, label: String, expression: String) {
         let zoom = Zoom { label, expression, range: None };
         if self.zooms.contains(&zoom) {
             return self.say("already zoomed in there: Backspace goes back");
@@ -69,7 +71,7 @@ impl App {
     }
 
     /// Keeps only what shares a value with the line under the cursor, or leaves that out.
-    pub(super) fn zoom(&mut self, command: &Command, exclude: bool) {
+    pub(in crate::ui) fn zoom(&mut self, command: &Command, exclude: bool) {
         let push = |app: &mut Self, label: String, expression: String| match exclude {
             true => app.push_zoom(format!("not {label}"), format!("!({expression})")),
             false => app.push_zoom(label, expression),
@@ -97,7 +99,7 @@ impl App {
     }
 
     /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
-    pub(super) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
+    pub(in crate::ui) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
         let Some((line, field)) = layout::cell(self, column, row) else { return };
         let answer = self.answer.clone();
         self.screen.go(line, &answer);
@@ -115,7 +117,7 @@ impl App {
         self.zoom(&command, exclude);
     }
 
-    pub(super) fn zoom_cpu(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn zoom_cpu(&mut self, text: Option<String>) {
         let own = self.line().and_then(|l| l.group.cpu).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
         let expression = format!("cpu in {text}");
@@ -125,7 +127,7 @@ impl App {
         }
     }
 
-    pub(super) fn sort(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn sort(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.run(Command::Columns) };
         match Key::parse_list(&text) {
             Ok(keys) => {
@@ -136,7 +138,7 @@ impl App {
         }
     }
 
-    pub(super) fn order_by(&mut self, field: Field) {
+    pub(in crate::ui) fn order_by(&mut self, field: Field) {
         let order = match field {
             Field::Children => Order::Children,
             Field::SelfTime | Field::Period => Order::SelfTime,
@@ -152,7 +154,7 @@ impl App {
 
     /// Orders rows; call chains then lead where the figure comes from: from a function's own time
     /// to its callers, from what it called to its callees.
-    pub(super) fn set_order(&mut self, order: Order) {
+    pub(in crate::ui) fn set_order(&mut self, order: Order) {
         if (self.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;
             self.direction = if inclusive { Direction::Callees } else { Direction::Callers };
@@ -171,7 +173,7 @@ impl App {
         }
     }
 
-    pub(super) fn move_order(&mut self, step: isize) {
+    pub(in crate::ui) fn move_order(&mut self, step: isize) {
         let n = self.columns.len() as isize;
         let at = self.columns.iter().position(|f| *f == self.order_field()).unwrap_or(0) as isize;
         let field = self.columns[(at + step).rem_euclid(n) as usize];
@@ -179,7 +181,7 @@ impl App {
         self.reversed = false;
     }
 
-    pub(super) fn toggle_children(&mut self) {
+    pub(in crate::ui) fn toggle_children(&mut self) {
         if !self.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
@@ -196,7 +198,7 @@ impl App {
     }
 
     /// Goes to another event; dummies, which only carry side-band, are passed over.
-    pub(super) fn move_event(&mut self, step: isize) {
+    pub(in crate::ui) fn move_event(&mut self, step: isize) {
         let events = self.answer.clone();
         let n = events.events.len() as isize;
         let around = (1..n).map(|i| (self.event as isize + i * step).rem_euclid(n) as usize);
@@ -210,7 +212,7 @@ impl App {
         }
     }
 
-    pub(super) fn set_refresh(&mut self, refresh: Duration) {
+    pub(in crate::ui) fn set_refresh(&mut self, refresh: Duration) {
         self.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
         self.effects.push(Effect::Refresh(self.refresh));
         self.say(format!("up to date every {} s", self.refresh.as_secs_f64()));

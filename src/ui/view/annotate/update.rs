@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ratatui::layout::Rect;
 
-use super::{App, Effect, Tab};
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::annotate::{Shape, text};
@@ -14,13 +13,17 @@ use crate::session::Origin;
 use crate::source::Control;
 use crate::symbols::Form;
 use crate::symbols::code::Listing;
-use crate::ui::annotate::{Annotated, Wish};
-use crate::ui::draw::{annotate, layout};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
+use crate::ui::draw::layout;
 use crate::ui::overlay::Overlay;
+use crate::ui::view::annotate::draw as drawn;
+use crate::ui::view::annotate::state::{Annotated, Wish};
 
 impl App {
     /// Opens the function under the cursor, or the one that is named.
-    pub(super) fn annotate(&mut self, name: Option<String>) {
+    pub(in crate::ui) fn annotate(&mut self, name: Option<String>) {
         let target = match name {
             Some(name) => {
                 let line = self.answer.lines.iter().find(|line| *line.sym == *name);
@@ -57,7 +60,7 @@ impl App {
     }
 
     /// The annotated function on the screen.
-    pub(super) fn annotated(&self) -> Option<&Annotated> {
+    pub(in crate::ui) fn annotated(&self) -> Option<&Annotated> {
         self.overlays.iter().rev().find_map(|overlay| match overlay {
             Overlay::Annotate(screen) => Some(&**screen),
             _ => None,
@@ -65,9 +68,9 @@ impl App {
     }
 
     /// Lines that it has on the screen.
-    pub(super) fn annotate_room(&self) -> usize {
+    pub(in crate::ui) fn annotate_room(&self) -> usize {
         let area = Rect { x: 0, y: 0, width: self.size.0, height: self.size.1 };
-        annotate::room(layout::places(self, area).table.height)
+        drawn::room(layout::places(self, area).table.height)
     }
 
     fn with_annotated(&mut self, change: impl FnOnce(&mut Annotated, usize)) {
@@ -87,7 +90,7 @@ impl App {
     }
 
     /// New samples for what is annotated.
-    pub(super) fn follow_hits(&mut self) {
+    pub(in crate::ui) fn follow_hits(&mut self) {
         let answer = self.answer.clone();
         if let (Some(hits), Some(target)) = (&answer.hits, &answer.question.annotate) {
             self.with_annotated(|screen, room| {
@@ -99,7 +102,7 @@ impl App {
     }
 
     /// Whether the annotated function stays on the screen.
-    pub(super) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
+    pub(in crate::ui) fn carry_out(&mut self, wish: Wish, screen: &Annotated) -> bool {
         match wish {
             Wish::Nothing => {}
             Wish::Leave => return false,
@@ -143,7 +146,7 @@ impl App {
         }
     }
 
-    pub(super) fn next_form(&mut self) {
+    pub(in crate::ui) fn next_form(&mut self) {
         if self.info.origin == Origin::Recorded && self.info.inputs.is_empty() {
             return self.say("the names of a text stay as they are");
         }
@@ -157,7 +160,7 @@ impl App {
         });
     }
 
-    pub(super) fn toggle_inlined(&mut self) {
+    pub(in crate::ui) fn toggle_inlined(&mut self) {
         self.inlined = !self.inlined;
         self.effects.push(Effect::Inlined(self.inlined));
         self.say(match self.inlined {
@@ -168,7 +171,7 @@ impl App {
 
     /// Takes user stacks in another way from now on: the other one of DWARF and frame pointers, when none is
     /// named.
-    pub(super) fn call_graph(&mut self, way: Option<String>) {
+    pub(in crate::ui) fn call_graph(&mut self, way: Option<String>) {
         if self.info.origin == Origin::Recorded {
             return self.say("a recording has the stacks that were taken");
         }

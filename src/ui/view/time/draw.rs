@@ -10,11 +10,11 @@ use crate::query::heat::{By, Heat, SECOND};
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::time::Selection;
+use crate::ui::view::time::state::Selection;
 
-use super::heat::{self, Map};
-use super::layout::{MIN, places};
-use super::put;
+use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::put;
+use crate::ui::view::time::heat::{self, Map};
 
 /// Lines above the map: what it shows; and under it: times, and words on what is selected.
 const ABOVE: u16 = 1;

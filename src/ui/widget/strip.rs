@@ -9,7 +9,7 @@ use crate::panel::unit::clock;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
-use super::put;
+use crate::ui::draw::put;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 

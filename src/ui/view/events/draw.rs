@@ -17,12 +17,12 @@ use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Rate, Run};
 use crate::ui::app::App;
-use crate::ui::events::{EventsScreen, Item};
 use crate::ui::theme::{Depth, Theme};
+use crate::ui::view::events::state::{EventsScreen, Item};
 
-use super::cpus::LEVELS;
-use super::layout::{MIN, places};
-use super::put;
+use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::put;
+use crate::ui::view::cpus::draw::LEVELS;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

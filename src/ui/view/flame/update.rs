@@ -3,15 +3,17 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
-use super::{App, Zoom};
 use crate::filter::equals;
 use crate::query::blocks::{Block, FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
 use crate::query::flame::{Class, Edit};
 use crate::session::Origin;
+use crate::ui::app::App;
+use crate::ui::app::Zoom;
 use crate::ui::command::Command;
-use crate::ui::draw::{flame as drawn, layout};
+use crate::ui::draw::layout;
 use crate::ui::prompt::Ask;
+use crate::ui::view::flame::draw as drawn;
 
 /// Rows of a page on the flame graph.
 const PAGE: usize = 8;
@@ -22,7 +24,7 @@ impl App {
         drawn::graph(layout::places(self, area).table)
     }
 
-    pub(super) fn flame_spec(&self) -> FlameSpec {
+    pub(in crate::ui) fn flame_spec(&self) -> FlameSpec {
         let area = self.flame_area();
         // While samples come in, frames keep their places: by name.
         let by_weight =
@@ -32,7 +34,7 @@ impl App {
     }
 
     /// Runs a command on the flame graph; `false` when it is none of its own.
-    pub(super) fn run_flame(&mut self, command: &Command) -> bool {
+    pub(in crate::ui) fn run_flame(&mut self, command: &Command) -> bool {
         let Some(flame) = self.answer.flame.clone() else {
             return matches!(command, Command::Up | Command::Down | Command::FlameLeft | Command::FlameRight);
         };
@@ -107,7 +109,7 @@ impl App {
     }
 
     /// The function under the cursor.
-    pub(super) fn flame_function(&self) -> Option<String> {
+    pub(in crate::ui) fn flame_function(&self) -> Option<String> {
         self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
     }
 
@@ -191,7 +193,7 @@ impl App {
         });
     }
 
-    pub(super) fn flame_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn flame_mouse(&mut self, mouse: MouseEvent) {
         let Some(flame) = self.answer.flame.clone() else { return };
         let area = self.flame_area();
         let inside = mouse.row >= area.y && mouse.row < area.y + area.height;

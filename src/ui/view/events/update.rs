@@ -11,11 +11,13 @@ use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Change, Control, Run};
 use crate::ui::command::Command;
-use crate::ui::draw::events as drawn;
-use crate::ui::events::{EventsScreen, Item, rate, rate_text};
 use crate::ui::prompt::Ask;
+use crate::ui::view::events::draw as drawn;
+use crate::ui::view::events::state::{EventsScreen, Item, rate, rate_text};
 
-use super::{App, Effect, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Effect;
+use crate::ui::app::Tab;
 
 impl App {
     /// What the machine can measure is known now.
@@ -23,14 +25,14 @@ impl App {
         self.events.set_catalogue(catalogue);
     }
 
-    pub(super) fn show_events(&mut self) {
+    pub(in crate::ui) fn show_events(&mut self) {
         self.tab = Tab::Events;
         if self.events.catalogue.is_none() && self.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
         }
     }
 
-    pub(super) fn run_events(&mut self, command: &Command) -> bool {
+    pub(in crate::ui) fn run_events(&mut self, command: &Command) -> bool {
         let page = self.event_lines().1.max(1) as isize;
         match command {
             Command::Up => self.move_item(-1),
@@ -62,7 +64,7 @@ impl App {
                     if text.is_empty() {
                         return Ok(Change::Cpus(None));
                     }
-                    super::update::cpu_list(text).map(|list| Change::Cpus(Some(list)))
+                    crate::ui::app::update::cpu_list(text).map(|list| Change::Cpus(Some(list)))
                 },
             ),
             Command::Search(None) => self.ask_for(Ask::EventSearch, self.events.search.clone()),
@@ -79,7 +81,7 @@ impl App {
     }
 
     /// Looks the fields of the tracepoint under the cursor up, once.
-    pub(super) fn look_up_entry(&mut self) {
+    pub(in crate::ui) fn look_up_entry(&mut self) {
         let Some(Item::Entry(entry)) = self.events.cursor else { return };
         let Some(name) = self.events.entry(entry).map(|entry| entry.name.clone()) else { return };
         if self.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
@@ -94,14 +96,14 @@ impl App {
         (EventsScreen::own(&self.answer.events).count(), plan.listed)
     }
 
-    pub(super) fn move_item(&mut self, by: isize) {
+    pub(in crate::ui) fn move_item(&mut self, by: isize) {
         let items = self.events.items(&self.answer.events);
         let at = self.events.selected(&items).saturating_add_signed(by);
         let (own, height) = self.event_lines();
         self.events.go(at, &items, own, height);
     }
 
-    pub(super) fn search_events(&mut self, text: String) {
+    pub(in crate::ui) fn search_events(&mut self, text: String) {
         self.events.search(text);
         let (own, height) = self.event_lines();
         let items = self.events.items(&self.answer.events);
@@ -149,7 +151,7 @@ impl App {
         self.add_event(Some(name));
     }
 
-    pub(super) fn add_event(&mut self, names: Option<String>) {
+    pub(in crate::ui) fn add_event(&mut self, names: Option<String>) {
         match names {
             _ if self.info.origin == Origin::Recorded => {
                 self.say("this is a recording: what was measured cannot be changed")
@@ -160,7 +162,7 @@ impl App {
     }
 
     /// The event that a change is about: the one under the cursor here, else the one that is shown.
-    pub(super) fn own_event(&mut self) -> Option<usize> {
+    pub(in crate::ui) fn own_event(&mut self) -> Option<usize> {
         match (self.tab, self.event_item()) {
             (Tab::Events, Some(Item::Own(event))) => Some(event),
             (Tab::Events, _) => {
@@ -202,13 +204,13 @@ impl App {
     }
 
     /// Lets everything rest or go on: what runs decides.
-    pub(super) fn pause_all(&mut self) {
+    pub(in crate::ui) fn pause_all(&mut self) {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
         let on = self.answer.events.iter().any(runs);
         self.effects.push(Effect::Control(Control::Pause(on)));
     }
 
-    pub(super) fn events_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn events_mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.move_item(3),
             MouseEventKind::ScrollUp => self.move_item(-3),

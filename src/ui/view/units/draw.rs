@@ -12,10 +12,11 @@ use crate::query::blocks::{Flame, layout};
 use crate::query::find::shown;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::units::PanelView;
+use crate::ui::view::units::state::PanelView;
 
-use super::layout::{MIN, places};
-use super::{panels, put};
+use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::put;
+use crate::ui::view::units::panels;
 
 /// What a click means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,15 +5,16 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use crate::filter::equals;
 use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
 use crate::ui::command::Command;
-use crate::ui::draw::time as drawn;
 use crate::ui::prompt::Ask;
-use crate::ui::time::{Spot, fitting, usual};
+use crate::ui::view::time::draw as drawn;
+use crate::ui::view::time::state::{Spot, fitting, usual};
 
-use super::{App, Tab};
+use crate::ui::app::App;
+use crate::ui::app::Tab;
 
 impl App {
     /// The map that the screen has room for.
-    pub(super) fn heat_spec(&self) -> HeatSpec {
+    pub(in crate::ui) fn heat_spec(&self) -> HeatSpec {
         let room = drawn::room(self, self.size);
         let rows = match self.time.by {
             By::Offset => offset_rows(room.1, self.event_rate(), self.time.length),
@@ -37,7 +38,7 @@ impl App {
         meter.map(|meter| meter.state.rate).or_else(own).map_or(0, crate::source::Rate::hz)
     }
 
-    pub(super) fn run_time(&mut self, command: &Command) -> bool {
+    pub(in crate::ui) fn run_time(&mut self, command: &Command) -> bool {
         match command {
             Command::Up => self.move_time(0, -1),
             Command::Down => self.move_time(0, 1),
@@ -74,14 +75,14 @@ impl App {
     }
 
     /// Takes in the map of a new answer.
-    pub(super) fn follow_heat(&mut self) {
+    pub(in crate::ui) fn follow_heat(&mut self) {
         if let Some(heat) = self.answer.heat.clone() {
             self.time.take(&heat);
         }
     }
 
     /// Shows the time screen, with the samples of what is under the cursor lit.
-    pub(super) fn show_time(&mut self) {
+    pub(in crate::ui) fn show_time(&mut self) {
         let name = match self.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
             Tab::Flame => self.flame_function(),
@@ -199,7 +200,7 @@ impl App {
         self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
     }
 
-    pub(super) fn time_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn time_mouse(&mut self, mouse: MouseEvent) {
         let Some(heat) = self.answer.heat.clone() else { return };
         let at = drawn::hit(self, mouse.column, mouse.row);
         let spot = at.map(|(column, row)| match heat.by {

@@ -14,11 +14,11 @@ use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::ui::app::App;
-use crate::ui::cpus::Page;
 use crate::ui::theme::Theme;
+use crate::ui::view::cpus::state::Page;
 
-use super::cpus::LEVELS;
-use super::put;
+use crate::ui::draw::put;
+use crate::ui::view::cpus::draw::LEVELS;
 
 /// The words below the rows, the most important first.
 pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, area: Rect, buffer: &mut Buffer) {

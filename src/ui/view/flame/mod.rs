@@ -1,0 +1,5 @@
+//! The flame graph: its state, what changes that, and how it is drawn.
+
+pub mod draw;
+pub mod state;
+pub mod update;

@@ -1,0 +1,6 @@
+//! Analysis units at work: its state, what changes that, and how it is drawn.
+
+pub mod draw;
+pub mod panels;
+pub mod state;
+pub mod update;

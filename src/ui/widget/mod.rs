@@ -1,0 +1,3 @@
+//! What several screens draw.
+
+pub mod strip;

@@ -25,7 +25,7 @@ fn a_recording_is_walked_filtered_and_left() {
     let mut session = open(24, 100);
     session.keys("\r").wait_for("estimation_timer");
     session.keys("fcomm == burn\r").wait_for("view: comm == burn");
-    session.keys("?").wait_for("Call chains");
+    session.keys("?").wait_for("undo the last step");
     session.keys("\x1b").wait_for("Symbol");
     session.keys("q");
     assert_eq!(session.end().code(), Some(0));
@@ -118,7 +118,7 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
     let mut session = Session::start(&args, 30, 120);
     session.wait_for("● live").wait_for("true ");
     session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
-    session.keys("z").wait_for("Waiting for samples");
+    session.keys("z").wait_for("None of").wait_for("since 00:");
     session.keys("F\x15comm = true\r").wait_for("is compared by");
     session.keys("\x1b").wait_for("capture: comm == \"nothing\"");
     session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
@@ -179,16 +179,16 @@ fn events_are_started_paused_and_stopped_from_the_list() {
     session.keys("\r").wait_for("measuring sched:sched_switch from now on").wait_for("every hit");
     // To the top, and down to what was started.
     session.keys("\x1b[H\x1b[B").wait_for("sched:sched_switch: ");
-    session.keys("c\x151/7\r").wait_for("1 in 7");
+    session.keys("er\x151/7\r").wait_for("1 in 7");
     session.keys("Fprev_pid > 1\r").wait_for("the kernel keeps only: prev_pid > 1");
-    session.keys("p").wait_for("‖ paused");
-    session.keys("p").wait_for("● 1 in 7");
+    session.keys("ep").wait_for("‖ paused");
+    session.keys("ep").wait_for("● 1 in 7");
     session.keys("x").wait_for("■ stopped");
     session.keys("\r").wait_for("● 1 in 7");
-    session.keys("m").wait_for("modifiers:");
+    session.keys("em").wait_for("modifiers:");
     session.keys("zz\r").wait_for("modifiers are u k h");
     session.keys("\x15u\r").wait_for("sched:sched_switch:u");
-    session.keys("A").wait_for("measure:");
+    session.keys("re").wait_for("measure:");
     session.keys("sched:nothing\r").wait_for("no tracepoint sched:nothing");
     session.keys("1").wait_for("Symbol");
     session.keys("q");
@@ -232,19 +232,19 @@ fn units_come_and_go() {
     }
     let mut session = Session::start(&["rundelay"], 30, 120);
     session.wait_for("[rundelay]").wait_for("[Threads]").wait_for("Wake-up");
-    session.keys("uoncpu\r");
+    session.keys("Moncpu\r");
     session.wait_for("[oncpu]").wait_for("[CPUs]").wait_for("Switches");
     session.keys("\t").wait_for("[Tasks]");
-    session.keys(",").wait_for("[rundelay]");
+    session.keys("{").wait_for("[rundelay]");
     session.keys("x").wait_for("[oncpu]");
     // What is measured for units becomes the user's, and stays so when the units are gone.
-    session.keys("Asched:sched_switch\r").wait_for("measuring sched:sched_switch from now on");
+    session.keys("resched:sched_switch\r").wait_for("measuring sched:sched_switch from now on");
     session.keys("1").wait_for("[1 Top]").wait_for("[kernel.kallsyms]");
-    session.keys("7").wait_for("[oncpu]");
+    session.keys("6").wait_for("[oncpu]");
     session.keys("x").wait_for("No unit runs");
     session.keys("5").wait_for("● every hit");
-    session.keys("7").wait_for("No unit runs");
-    session.keys("unothing\r").wait_for("no unit is called nothing");
+    session.keys("6").wait_for("No unit runs");
+    session.keys("Mnothing\r").wait_for("no unit is called nothing");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
@@ -255,9 +255,9 @@ fn units_of_a_recording() {
     let file = data("units/sched.data");
     let mut session = Session::start(&["rundelay", &file.to_string_lossy()], 30, 120);
     session.wait_for("[rundelay]").wait_for("spinner");
-    session.keys("utask-state -D\r");
+    session.keys("Mtask-state -D\r");
     session.wait_for("[task-state]").wait_for("[Tasks]");
-    session.keys("usyscalls\r").wait_for("syscalls needs raw_syscalls:sys_enter");
+    session.keys("Msyscalls\r").wait_for("syscalls needs raw_syscalls:sys_enter");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

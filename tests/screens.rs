@@ -25,7 +25,7 @@ fn who_called_the_hot_leaf() {
 #[test]
 fn ordered_by_children_with_a_chain_to_the_callees() {
     // Twice x: without children and back, which orders by them.
-    insta::assert_snapshot!(incident(100, 24).keys("xx<home>").keys("/^estimation<ret>").keys("<ret>").text());
+    insta::assert_snapshot!(incident(100, 24).keys("XX<home>").keys("/^estimation<ret>").keys("<ret>").text());
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn overlays() {
     insta::assert_snapshot!("help", incident(100, 60).keys("?").text());
     insta::assert_snapshot!("losses", incident(100, 24).keys("l").text());
     insta::assert_snapshot!("palette", incident(100, 24).keys(":fil").text());
-    insta::assert_snapshot!("columns", incident(100, 24).keys("s").text());
+    insta::assert_snapshot!("columns", incident(100, 24).keys("C").text());
     insta::assert_snapshot!("chord", incident(100, 12).keys("r").text());
 }
 
@@ -126,13 +126,14 @@ fn a_search_starts_from_where_the_cursor_was_for_every_letter() {
 
 #[test]
 fn commands_become_effects() {
-    let harness = incident(80, 24).keys("S").keys(":freq 99<ret>").keys(":cpus 0-2,5<ret>").keys(" ").keys("z");
+    let harness =
+        incident(80, 24).keys("S").keys(":freq 99<ret>").keys(":cpus 0-2,5<ret>").keys(" ").keys(":forget<ret>");
     assert_eq!(
         harness.saved,
         ["Save(None, None)", "Control(Frequency(99))", "Control(Cpus([0, 1, 2, 5]))", "Freeze(true)", "Clear"]
     );
-    let harness = incident(80, 24).keys("m").keys(":age last 5<ret>").keys(":per second<ret>").keys("2K");
-    let words = "--exec 'age last 5' --exec 'baseline time >= 0' --exec 'per second' --exec flame";
+    let harness = incident(80, 24).keys("m").keys(":window last 5<ret>").keys(":per second<ret>").keys("2K");
+    let words = "--exec 'window last 5' --exec 'baseline time >= 0' --exec 'per second' --exec flame";
     assert!(harness.saved.iter().any(|effect| effect.contains(words)), "{:?}", harness.saved);
     let harness = incident(80, 24).keys(":cpus 9-1<ret>").keys("r+");
     assert_eq!(harness.saved, ["Refresh(500ms)"]);
@@ -171,17 +172,18 @@ fn the_flame_graph_at_each_size() {
 #[test]
 fn the_flame_graph_turned_zoomed_searched_and_edited() {
     let flame = || incident(100, 30).keys("2");
-    insta::assert_snapshot!("flame-leaves", flame().keys("r").text());
-    insta::assert_snapshot!("flame-bottom-up", flame().keys("i").text());
+    insta::assert_snapshot!("flame-leaves", flame().keys("R").text());
+    insta::assert_snapshot!("flame-bottom-up", flame().keys("eu").text());
     insta::assert_snapshot!("flame-zoomed", flame().keys("<right><down><ret>").text());
     insta::assert_snapshot!("flame-around", flame().keys(":around ^estimation_timer<ret>").text());
     insta::assert_snapshot!("flame-found", flame().keys("/timer<ret>").text());
-    insta::assert_snapshot!("flame-by-dso", flame().keys("b").text());
+    insta::assert_snapshot!("flame-by-dso", flame().keys("eo").text());
     let before = flame().text();
-    assert_eq!(flame().keys("<right><down><ret>u").text(), before, "undo leads back");
-    assert_eq!(flame().keys("rr").text(), before);
+    let on_a_frame = flame().keys("<right><down>").text();
+    assert_eq!(flame().keys("<right><down><ret>u").text(), on_a_frame, "undo leads back");
+    assert_eq!(flame().keys("RR").text(), before);
     // The cursor is on a comm, which is no function: there is nothing around it, but it can be left out.
-    assert!(flame().keys("o").text().contains("the cursor is on no function"));
+    assert!(flame().keys("eb").text().contains("the cursor is on no function"));
     assert!(flame().keys("w^timer<ret>").text().contains("[around ^timer]"));
     let without = flame().keys("x").text();
     assert!(without.contains("without burn") && without.contains("# swapper  99.8 %"), "{without}");
@@ -205,7 +207,7 @@ fn a_recording_against_another() {
 fn a_view_against_another_and_its_command_line() {
     let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
     assert!(harness.text().contains("against all sample"), "{}", harness.text());
-    harness = harness.keys("B2<down>M").keys(":command-line<ret>");
+    harness = harness.keys("B2<down>em").keys(":command-line<ret>");
     let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge [burn]'";
     assert!(harness.saved.iter().any(|effect| effect.contains(said)), "{:?}", harness.saved);
     harness = harness.keys("1:write /nowhere/x<ret>Y");
@@ -216,7 +218,7 @@ fn a_view_against_another_and_its_command_line() {
 #[test]
 fn old_samples_count_for_less_or_not_at_all() {
     let all = incident(100, 24).app.answer.total.samples;
-    let some = |age: &str| incident(100, 24).keys(&format!(":age {age}<ret>")).app.answer.total.samples;
+    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.answer.total.samples;
     let (last, half) = (some("last 2"), some("half 1"));
     assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
     // The sum of a decay by halves is the samples of one half-life over ln 2.
@@ -249,9 +251,9 @@ fn colours_have_a_meaning_and_are_not_needed() {
 #[test]
 fn time_off_the_cpus_beside_the_time_on_them() {
     let open = |width, height| Harness::open("switches.data", "switches.kallsyms", width, height);
-    insta::assert_snapshot!("off-cpu-120x30", open(120, 30).keys("2c").text());
-    insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("<tab><tab>").text());
-    assert!(incident(80, 24).keys("2c").text().contains("no switches are recorded"));
+    insta::assert_snapshot!("off-cpu-120x30", open(120, 30).keys("2ew").text());
+    insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("}}").text());
+    assert!(incident(80, 24).keys("2ew").text().contains("no switches are recorded"));
 }
 
 /// A value under the cursor is left out by two keys, and a filter that was typed comes back by one.
@@ -306,7 +308,7 @@ fn events_and_what_could_be_measured() {
 /// A filter that was kept under a name comes back by it, zooms and all.
 #[test]
 fn filters_are_kept_under_names() {
-    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>k");
+    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>:zoom-kernel<ret>");
     h = h.keys(":save-filter mine<ret>");
     let kept = h.app.saved.get("mine").cloned().expect("kept");
     assert!(kept.contains("user") && kept.contains("kernel") && h.saved.iter().any(|e| e.contains("SaveFilters")));
@@ -350,11 +352,11 @@ fn the_map_of_time_and_a_range_of_it() {
 /// The hottest function, instruction by instruction: what is known of it without its source.
 #[test]
 fn a_function_annotated() {
-    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("a");
+    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A");
     insta::assert_snapshot!("annotate-80x24", annotated.text());
     let with_bytes = annotated.keys("nos");
     insta::assert_snapshot!("annotate-80x24-bytes", with_bytes.text());
-    let none = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("a<esc>");
+    let none = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A<esc>");
     assert!(none.text().contains("Symbol"));
 }
 

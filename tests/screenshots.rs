@@ -52,7 +52,7 @@ fn a_filter_as_it_is_typed() {
 
 #[test]
 fn children_and_their_callees() {
-    check("children", &incident().keys("xx<home>").keys("/^estimation<ret>").keys("<ret>"));
+    check("children", &incident().keys("XX<home>").keys("/^estimation<ret>").keys("<ret>"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn the_cpus_and_what_stands_out() {
 fn the_flame_graph_both_ways_and_around_a_function() {
     let versus = Harness::open("fp-sysmix.data", "kallsyms", 110, 22).against("multi3.data", "kallsyms");
     compare("versus", &versus.keys("2").buffer_of_theme(THEME));
-    let waiting = Harness::open("switches.data", "switches.kallsyms", 110, 18).keys("2c<down>");
+    let waiting = Harness::open("switches.data", "switches.kallsyms", 110, 18).keys("2ew<down>");
     compare("off-cpu", &waiting.buffer_of_theme(THEME));
     for (name, keys) in [("flame", "2"), ("leaves", "2r"), ("sandwich", "2:around ^estimation_timer$<ret>")] {
         compare(name, &incident().keys(keys).buffer_of_theme(THEME));

@@ -100,11 +100,11 @@ fn each_map_in_each_depth_of_colour() {
         for (by, word) in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
             assert_eq!(heat(&h).by, *by);
             insta::assert_snapshot!(format!("map-{word}-{name}"), styled(&h.buffer_in(depth)));
-            h = h.keys("y");
+            h = h.keys("<tab>");
         }
         let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
         h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
-        let h = h.keys("<tab><tab>3:time-rows latency<ret>");
+        let h = h.keys("}}3:time-rows latency<ret>");
         insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
     }
 }
@@ -157,9 +157,11 @@ fn ranges_have_a_history() {
     let h = h.keys("]");
     assert_eq!(at(&h), Some(22));
     let h = h.keys("<bs>");
-    assert_eq!(at(&h), None, "Backspace takes it back");
+    assert_eq!(at(&h), Some(10), "⌫ takes the last step back");
+    let h = h.keys("<esc>");
+    assert_eq!(at(&h), None, "Esc leaves the range");
     let h = h.keys("[");
-    assert_eq!(at(&h), Some(22), "and [ brings it again");
+    assert_eq!(at(&h), Some(22), "and [ brings the last one again");
     let h = h.keys(":range off<ret>");
     assert_eq!(h.app.range(), None);
 }

@@ -96,9 +96,9 @@ fn every_panel_at_every_size() {
 #[test]
 fn no_unit_and_one_that_starts() {
     let mut app = app(80, 24);
-    press(&mut app, KeyCode::Char('7'));
+    press(&mut app, KeyCode::Char('6'));
     insta::assert_snapshot!("none-80x24", drawn(&app));
-    press(&mut app, KeyCode::Char('u'));
+    press(&mut app, KeyCode::Char('M'));
     for c in "rundelay --than 4ms".chars() {
         press(&mut app, KeyCode::Char(c));
     }
@@ -111,7 +111,7 @@ fn no_unit_and_one_that_starts() {
 #[test]
 fn keys_move_among_rows_and_panels_and_tell_the_engine() {
     let mut app = app(100, 40);
-    press(&mut app, KeyCode::Char('7'));
+    press(&mut app, KeyCode::Char('6'));
     app.set_units(Arc::new(vec![answer("rundelay")]));
     app.effects.clear();
     press(&mut app, KeyCode::Down);
@@ -136,7 +136,7 @@ fn keys_move_among_rows_and_panels_and_tell_the_engine() {
 #[test]
 fn trees_fold_and_graphs_zoom() {
     let mut app = app(100, 40);
-    press(&mut app, KeyCode::Char('7'));
+    press(&mut app, KeyCode::Char('6'));
     app.set_units(Arc::new(vec![answer("nested-trace")]));
     assert!(drawn(&app).contains("▾ softirq 1") && drawn(&app).contains("· timer_expire"));
     press(&mut app, KeyCode::Down);

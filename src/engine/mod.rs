@@ -128,6 +128,8 @@ pub enum UnitRequest {
     Look(Option<(u64, Look)>),
     /// Makes the present its baseline, or forgets that.
     Baseline(u64, bool),
+    /// Begins the figures of all units anew.
+    Reset,
 }
 
 /// What the engine tells the interface beside answers.

@@ -18,12 +18,11 @@ pub enum Command {
     Toggle,
     ExpandRow,
     ExpandAll,
-    CollapseAll,
     Search(Option<String>),
     NextMatch,
     PreviousMatch,
     Filter(Option<String>),
-    Back,
+    Fold,
     ZoomThread,
     ZoomProcess,
     ZoomComm,
@@ -52,7 +51,8 @@ pub enum Command {
     Fractal,
     Limit(Option<String>),
     Freeze,
-    Clear,
+    Reset,
+    Forget,
     Faster,
     Slower,
     Refresh(Option<String>),
@@ -64,7 +64,10 @@ pub enum Command {
     Save(Option<String>),
     Losses,
     Info,
+    Leave,
     StopLoading,
+    Split,
+    SplitBack,
     TabTop,
     TabFlame,
     FlameLeft,
@@ -86,7 +89,7 @@ pub enum Command {
     Baseline(Option<String>),
     BaselineOff,
     Per(Option<String>),
-    Age(Option<String>),
+    Window(Option<String>),
     Annotate(Option<String>),
     NameForm,
     Inlined,
@@ -154,6 +157,7 @@ pub enum Command {
     UnitEnter,
     UnitLeft,
     UnitRight,
+    UnitReset,
     UnitStop,
     UnitBaseline,
 }
@@ -199,21 +203,28 @@ macro_rules! table {
 
 table! {
     "Move" {
-        "up" ["up", "alt-k"] => Up: "up a line";
+        "up" ["up", "k"] => Up: "up a line";
         "down" ["down", "j"] => Down: "down a line";
         "page-up" ["pgup", "ctrl-b"] => PageUp: "up a page";
         "page-down" ["pgdn", "ctrl-f"] => PageDown: "down a page";
-        "home" ["home"] => Home: "to the hottest line, and stay there";
+        "home" ["home", "g"] => Home: "to the hottest line, and stay there";
         "end" ["end", "G"] => End: "to the last line";
     }
+    "Steps" {
+        "undo" ["backspace", "u"] => Undo: "undo the last step: a zoom, a filter, an order, a reset…";
+        "redo" ["ctrl-r"] => Redo: "do what was undone again";
+        "leave" ["esc"] => Leave: "close what is open, then go back a step of zoom";
+        "reset" ["z"] => Reset: "count from now on; samples stay, and undo counts them again";
+        "forget" [] => Forget: "forget all samples so far, and what units have counted, for good";
+    }
     "Call chains" {
-        "toggle" ["enter", "+", "right"] => Toggle: "unfold or fold the line under the cursor";
-        "expand" ["o"] => ExpandRow: "unfold or fold its whole row";
-        "expand-all" ["E"] => ExpandAll: "unfold all rows";
-        "collapse-all" ["C"] => CollapseAll: "fold all rows";
-        "direction" ["g"] => Direction: "follow callees or callers";
-        "annotate": "function" ["a"] => Annotate: "a function's instructions and source lines, with their shares";
-        "names" ["p"] => NameForm: "C++ and Rust names: short, as perf has them, or with all parameters";
+        "toggle" ["enter", "right"] => Toggle: "unfold or fold the line under the cursor";
+        "fold" ["left"] => Fold: "fold the line, or go to the one that it belongs to; where there is none, undo";
+        "expand" ["="] => ExpandRow: "unfold or fold its whole row";
+        "expand-all" ["E"] => ExpandAll: "unfold all rows, or fold them";
+        "direction" ["D"] => Direction: "follow callees or callers";
+        "annotate": "function" ["A"] => Annotate: "a function's instructions and source lines, with their shares";
+        "names" ["."] => NameForm: "C++ and Rust names: short, as perf has them, or with all parameters";
         "inlined" ["J"] => Inlined: "functions that were inlined are frames of their own, or not";
         "fractal" ["%"] => Fractal: "percentages of everything, or of the entry above";
         "limit": "percent" ["L"] => Limit: "hide what is below a share";
@@ -229,45 +240,45 @@ table! {
         "range": "from,until" [] => Range: "only a range of time: seconds from the start, or 10%-20%";
         "range-back" ["["] => RangeBack: "to the range of time that was looked at before";
         "range-on" ["]"] => RangeOn: "to the next one again";
-        "back" ["backspace", "left"] => Back: "undo the last zoom or filter";
         "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
-        "zoom-process" ["b"] => ZoomProcess: "only this row's process";
+        "zoom-process" ["p"] => ZoomProcess: "only this row's process";
         "zoom-comm" ["c"] => ZoomComm: "only this row's comm";
         "zoom-dso" ["d"] => ZoomDso: "only this row's DSO";
-        "zoom-symbol" ["y"] => ZoomSymbol: "only stacks through this row's function";
+        "zoom-symbol" ["o"] => ZoomSymbol: "only stacks through this row's function";
         "zoom-cpu": "cpus" ["Q"] => ZoomCpu: "only some CPUs";
-        "zoom-kernel" ["k"] => ZoomKernel: "only the kernel";
+        "zoom-kernel" ["ctrl-k"] => ZoomKernel: "only the kernel";
         "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
         "zoom-host" ["@"] => ZoomHost: "only this row's host";
         "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
-        "not-process" ["- b"] => ExcludeProcess: "leave this row's process out";
+        "not-process" ["- p"] => ExcludeProcess: "leave this row's process out";
         "not-comm" ["- c"] => ExcludeComm: "leave this row's comm out";
         "not-dso" ["- d"] => ExcludeDso: "leave this row's DSO out";
-        "not-symbol" ["- y"] => ExcludeSymbol: "leave stacks through this row's function out";
+        "not-symbol" ["x", "- o"] => ExcludeSymbol: "leave stacks through this row's function out";
         "not-cgroup" ["- O"] => ExcludeCgroup: "leave this row's cgroup out";
         "not-host" ["- @"] => ExcludeHost: "leave this row's host out";
-        "not-kernel" ["- k"] => ExcludeKernel: "leave the kernel out";
+        "not-kernel" ["- ctrl-k"] => ExcludeKernel: "leave the kernel out";
         "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
     }
     "Table" {
-        "columns" ["s"] => Columns: "choose columns";
+        "split" ["tab"] => Split: "tell rows apart by one thing more: function, process, thread, CPU, container";
+        "split-back" ["backtab"] => SplitBack: "the same, the other way around";
+        "columns" ["C"] => Columns: "choose columns";
         "sort": "keys" [] => Sort: "tell rows apart by these keys, e.g. comm,dso,sym";
-        "order-right" [">"] => OrderRight: "order by the next column";
+        "order-right" [">", "s"] => OrderRight: "order by the next column";
         "order-left" ["<"] => OrderLeft: "order by the column before";
         "reverse" ["R"] => Reverse: "turn the order around";
-        "children" ["x"] => Children: "count functions with or without what they call";
-        "next-event" ["tab"] => NextEvent: "the next event";
-        "previous-event" ["backtab"] => PreviousEvent: "the event before";
+        "children" ["X"] => Children: "count functions with or without what they call";
+        "next-event" ["}"] => NextEvent: "the next event";
+        "previous-event" ["{"] => PreviousEvent: "the event before";
     }
     "Session" {
         "freeze" ["space"] => Freeze: "freeze the view; sampling goes on";
-        "clear" ["z"] => Clear: "forget all samples so far";
         "faster" ["r +", "r ="] => Faster: "bring the screen up to date more often";
         "slower" ["r -"] => Slower: "bring the screen up to date less often";
         "refresh": "seconds" ["r r"] => Refresh: "seconds between updates";
         "freq": "hz" ["r f"] => Frequency: "change the sampling rate";
-        "unit": "name [options]" ["u"] => Unit: "start an analysis unit beside what runs: rundelay, syscalls, kmemleak…";
-        "event": "events" ["A"] => EventAdd: "measure more events, named as after -e";
+        "unit": "name [options]" ["M"] => Unit: "measure with an analysis unit, beside what runs: rundelay, syscalls, kmemleak…";
+        "event": "events" ["r e"] => EventAdd: "measure more events, named as after -e";
         "call-graph": "auto|tables|fp|dwarf[,size]|lbr|none" ["U"] => CallGraph: "how user stacks are taken: from copies by DWARF, and back";
         "probe": "[-x file] function [args]" ["ctrl-a"] => Probe: "measure a function, or a static probe of a program";
         "attach": "all|pid N|comm name|cgroup name" ["r a"] => Attach: "sample other tasks from now on";
@@ -275,7 +286,7 @@ table! {
         "capture": "filter" ["F"] => Capture: "record only what matches: of a tracepoint, by its fields, in the kernel";
         "cpus": "cpus" [] => Cpus: "sample these CPUs from now on";
         "save": "file" ["S"] => Save: "save a snapshot that perf report opens";
-        "copy" ["Y", "ctrl-y"] => Copy: "copy the view as text to the clipboard";
+        "copy" ["y", "Y", "ctrl-y"] => Copy: "copy the view as text to the clipboard";
         "write": "file" ["W"] => Write: "write the view as text to a file";
         "command-line" ["K"] => CopyCommand: "copy the command line that shows this view";
         "mark": "letter [note]" ["'"] => Mark: "' and a letter: to that mark, or set it here; '' lists them";
@@ -283,33 +294,30 @@ table! {
         "marks" [] => Marks: "list marks and notes";
         "losses" ["l"] => Losses: "what was lost, what it costs, what to know";
         "info" ["I"] => Info: "the machine, the recording's head, records by type";
-        "stop" ["esc"] => StopLoading: "stop loading a recording; what is there stays";
+        "stop" [] => StopLoading: "stop loading a recording; what is there stays";
     }
     "Compare" {
-        "baseline": "file or filter" ["m"] => Baseline: "compare with the past, a filter or a recording";
+        "baseline": "file or filter" ["b", "m"] => Baseline: "compare with the past, a filter or a recording";
         "baseline-off" ["B"] => BaselineOff: "compare with nothing any more";
         "per": "total|second|nothing" ["P"] => Per: "what weights are divided by before they are compared";
-        "age": "all|last s|half s" ["H"] => Age: "count the last seconds only, or old samples for less";
+        "window": "all|last s|half s" ["a"] => Window: "count the last seconds only, or all, or old samples for less";
     }
     "Flame graph" {
         "flame-left" ["left"] => FlameLeft: "to the sibling on the left";
         "flame-right" ["right"] => FlameRight: "to the sibling on the right";
         "flame-zoom" ["enter"] => FlameZoom: "make the frame under the cursor as wide as the screen";
-        "flip" ["i"] => Flip: "put the root at the bottom, or on top";
-        "leaves" ["r"] => Leaves: "start from the leaves, or from the root";
+        "flip" ["e u"] => Flip: "put the root at the bottom, or on top";
+        "leaves" ["R"] => Leaves: "start from the leaves, or from the root";
         "around": "regex" ["w"] => Around: "callers above and callees below a function";
         "mark-all" ["*"] => MarkAll: "mark the function under the cursor everywhere";
-        "focus": "name" ["o"] => Focus: "begin stacks at a function";
+        "focus": "name" ["e b"] => Focus: "begin stacks at a function";
         "drop": "name" ["x"] => Drop: "leave out samples whose stack has a function";
-        "merge": "name" ["M"] => Merge: "count a function's time for its caller";
-        "merge-dso": "name" ["D"] => MergeDso: "count all of a DSO's functions for their callers";
-        "recursion" ["R"] => Recursion: "a function that calls itself is one frame";
-        "by-dso" ["b"] => ByDso: "frames are DSOs instead of functions";
-        "chains" ["C"] => Chains: "chains of frames with one child each are one frame";
-        "off-cpu" ["c"] => OffCpu: "time off the CPUs beside the time on them, where switches are recorded";
-        "copy-graph" ["y"] => Copy: "copy the graph as text to the clipboard";
-        "undo" ["u"] => Undo: "take the last change back";
-        "redo" ["ctrl-r"] => Redo: "make it again";
+        "merge": "name" ["e m"] => Merge: "count a function's time for its caller";
+        "merge-dso": "name" ["e d"] => MergeDso: "count all of a DSO's functions for their callers";
+        "recursion" ["e r"] => Recursion: "a function that calls itself is one frame";
+        "by-dso" ["e o"] => ByDso: "frames are DSOs instead of functions";
+        "chains" ["e c"] => Chains: "chains of frames with one child each are one frame";
+        "off-cpu" ["e w"] => OffCpu: "time off the CPUs beside the time on them, where switches are recorded";
     }
     "Time" {
         "time-left" ["left"] => TimeLeft: "a column back";
@@ -317,11 +325,11 @@ table! {
         "time-select" ["v"] => TimeSelect: "select from here, in order of time, or rows and columns";
         "time-columns" ["V"] => TimeColumns: "select whole columns from here";
         "time-enter" ["enter"] => TimeEnter: "only what is selected, on every screen";
-        "time-baseline" ["b"] => TimeBaseline: "compare with the selected time";
-        "time-rows": "offset|cpu|task|dso|function|latency" ["y"] => TimeRows: "what the rows are";
+        "time-baseline" ["b", "m"] => TimeBaseline: "compare with the selected time";
+        "time-rows": "offset|cpu|task|dso|function|latency" ["tab"] => TimeRows: "what the rows are";
         "time-in" ["+", "="] => TimeIn: "shorter columns";
         "time-out" ["-"] => TimeOut: "longer columns";
-        "time-scale" ["s"] => TimeScale: "colours by rank, or by share of the highest";
+        "time-scale" ["%"] => TimeScale: "colours by rank, or by share of the highest";
         "time-lit" ["*"] => TimeLit: "light no function's samples any more";
     }
     "CPUs" {
@@ -329,28 +337,29 @@ table! {
         "cpu-right" ["right"] => CpuRight: "to the column on the right";
         "cpu-enter" ["enter"] => CpuEnter: "the functions of this cell: only its samples, on every screen";
         "softirq-time" ["t"] => SoftirqTime: "measure the time in softirqs and interrupts, or stop measuring it";
-        "cpu-page" ["v"] => CpuPage: "other columns: vectors, rates, interrupts, network, place";
+        "cpu-page" ["tab"] => CpuPage: "other columns: vectors, rates, interrupts, network, place";
         "cpu-order" ["s"] => CpuOrder: "order by the column under the cursor";
-        "cpu-capture" ["c"] => CpuCapture: "sample only the CPU under the cursor from now on";
+        "cpu-capture" ["F"] => CpuCapture: "sample only the CPU under the cursor from now on";
     }
     "Events" {
         "event-enter" ["enter"] => EventEnter: "start the event under the cursor, or show its samples";
         "event-stop" ["del", "x"] => EventStop: "stop it; its samples stay";
-        "event-pause" ["p"] => EventPause: "let it rest, or go on";
-        "event-rate": "hz|1/n" ["c"] => EventRate: "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted";
-        "event-modifiers": "letters" ["m"] => EventModifiers: "u, k, I and the like: what of it is measured";
-        "event-chains" ["g"] => EventChains: "with call chains, or without";
-        "event-cpus": "cpus" ["u"] => EventCpus: "measure it on these CPUs only";
+        "event-pause" ["e p"] => EventPause: "let it rest, or go on";
+        "event-rate": "hz|1/n" ["e r"] => EventRate: "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted";
+        "event-modifiers": "letters" ["e m"] => EventModifiers: "u, k, I and the like: what of it is measured";
+        "event-chains" ["e g"] => EventChains: "with call chains, or without";
+        "event-cpus": "cpus" ["e c"] => EventCpus: "measure it on these CPUs only";
     }
     "Units" {
         "unit-panel" ["tab"] => UnitPanel: "to the unit's next panel";
         "unit-panel-back" ["backtab"] => UnitPanelBack: "to the panel before";
         "unit-left" ["left"] => UnitLeft: "to the panel before; in a flame graph, to the frame on the left";
         "unit-right" ["right"] => UnitRight: "to the next panel; in a flame graph, to the frame on the right";
-        "unit-next" ["."] => UnitNext: "to the next unit";
-        "unit-previous" [","] => UnitPrevious: "to the unit before";
+        "unit-next" ["}"] => UnitNext: "to the next unit";
+        "unit-previous" ["{"] => UnitPrevious: "to the unit before";
         "unit-enter" ["enter"] => UnitEnter: "what the row under the cursor is about; fold a row of a tree; zoom into a frame";
-        "unit-baseline" ["m"] => UnitBaseline: "compare with this moment, or with nothing any more";
+        "unit-baseline" ["b", "m"] => UnitBaseline: "compare with this moment, or with nothing any more";
+        "unit-reset" ["Z"] => UnitReset: "begin the figures of all units anew; they cannot be brought back";
         "unit-stop" ["del", "x"] => UnitStop: "end the unit";
     }
     "Program" {
@@ -358,8 +367,8 @@ table! {
         "flame" ["2"] => TabFlame: "the flame graph";
         "time" ["3"] => TabTime: "when samples came: a column a second, offsets inside it downwards";
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
-        "events" ["5", "e"] => TabEvents: "the events: what is measured, what could be";
-        "units" ["7"] => TabUnits: "analysis units: perf-prof's questions, live";
+        "events" ["5"] => TabEvents: "the events: what is measured, what could be";
+        "units" ["6"] => TabUnits: "analysis units: perf-prof's questions, live";
         "strip" ["T"] => Strip: "show or hide the strip of time above table and flame graph";
         "finding" ["!"] => Finding: "go to the CPU that stands out";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
@@ -433,9 +442,36 @@ mod tests {
             keys
         };
         let keys = of(None);
-        assert!([FLAME, TIME, CPUS, EVENTS, UNITS].iter().all(|own| of(Some(own)).iter().all(|k| !k.contains(' '))));
-        let chords: Vec<&&str> = keys.iter().filter(|k| k.contains(' ')).collect();
-        assert!(chords.iter().all(|c| !keys.contains(&c.split(' ').next().expect("first"))));
+        for own in [None, Some(FLAME), Some(TIME), Some(CPUS), Some(EVENTS), Some(UNITS)] {
+            let mut here = of(own);
+            here.extend(&keys);
+            let mut begun = here.iter().filter(|k| k.contains(' ')).filter_map(|chord| chord.split(' ').next());
+            // A screen's own key may stand before a chord that begins like it everywhere else.
+            assert!(begun.all(|first| !here.contains(&first) || own == Some(TIME) && first == "-"), "{own:?}");
+        }
+    }
+
+    /// Letters under which a hand would expect the same everywhere: each has one meaning, whichever screen it is
+    /// pressed on, or none.
+    #[test]
+    fn letters_mean_one_thing_on_all_screens() {
+        let meanings = [
+            ("x", &["not-symbol", "drop", "event-stop", "unit-stop"][..], "away with what is under the cursor"),
+            ("c", &["zoom-comm"], "only this comm"),
+            ("b", &["baseline", "time-baseline", "unit-baseline"], "compare with this"),
+            ("m", &["baseline", "time-baseline", "unit-baseline"], "compare with this"),
+            ("y", &["copy"], "copy"),
+            ("a", &["window"], "the window of time"),
+            ("i", &["idle"], "idle CPUs"),
+            ("s", &["order-right", "cpu-order"], "order"),
+            ("v", &["time-select"], "select"),
+            ("r", &[], "begins chords"),
+            ("u", &["undo"], "undo"),
+        ];
+        for (key, names, meaning) in meanings {
+            let of: Vec<&str> = TABLE.iter().filter(|row| row.keys.contains(&key)).map(|row| row.name).collect();
+            assert_eq!(of, names, "{key}: {meaning}");
+        }
     }
 
     #[test]

@@ -205,13 +205,13 @@ mod tests {
     fn the_users_keys_come_before_the_tables() {
         let mut map = Keymap::default();
         map.bind("all", "ctrl-t", "freq 4999", "live && !frozen").expect("bound");
-        map.bind("flame", "i", "", "").expect("taken away");
+        map.bind("flame", "w", "", "").expect("taken away");
         map.bind("all", "g g", "home", "").expect("bound");
         let live = Facts { live: true, ..NO_FACTS };
         let frozen = Facts { frozen: true, ..live };
         assert_eq!(map.lookup("ctrl-t", None, &live), Lookup::Run(Command::Frequency(Some("4999".into()))));
         assert_eq!(map.lookup("ctrl-t", None, &frozen), Lookup::Nothing);
-        assert_eq!(map.lookup("i", Some(FLAME), &live), Lookup::Nothing);
+        assert_eq!(map.lookup("w", Some(FLAME), &live), Lookup::Nothing);
         assert_eq!(map.lookup("i", None, &live), Lookup::Run(Command::ShowIdle));
         // A chord takes the place of the key that it begins with.
         assert_eq!(map.lookup("g", None, &live), Lookup::Prefix);
@@ -221,7 +221,7 @@ mod tests {
             [("g".to_owned(), "to the hottest line, and stay there".to_owned())]
         );
         assert_eq!(map.key_of("home"), Some("g g"));
-        assert_eq!(map.key_of("flip"), None);
+        assert_eq!(map.key_of("around"), None);
     }
 
     #[test]
@@ -230,8 +230,8 @@ mod tests {
         assert_eq!(map.lookup("r", None, &NO_FACTS), Lookup::Prefix);
         assert_eq!(map.lookup("r +", None, &NO_FACTS), Lookup::Run(Command::Faster));
         assert_eq!(map.lookup("r x", None, &NO_FACTS), Lookup::Nothing);
-        assert_eq!(map.lookup("r", Some(FLAME), &NO_FACTS), Lookup::Run(Command::Leaves));
-        assert_eq!(map.continuations("r", None, &NO_FACTS).len(), 7);
+        assert_eq!(map.lookup("R", Some(FLAME), &NO_FACTS), Lookup::Run(Command::Leaves));
+        assert_eq!(map.continuations("r", None, &NO_FACTS).len(), 8);
         for row in TABLE {
             assert_eq!(map.keys_of(row), row.keys.to_vec(), "{}", row.name);
         }

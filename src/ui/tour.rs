@@ -33,7 +33,7 @@ pub const STEPS: &[Step] = &[
         done: |command, _| matches!(command, Command::CpuEnter),
     },
     Step {
-        text: "Only the TIMER softirqs of CPU 32 count now, on every screen; Backspace takes it back. The hottest function is \
+        text: "Only the TIMER softirqs of CPU 32 count now, on every screen; ⌫ takes it back. The hottest function is \
                under the cursor. Unfold it:",
         name: "toggle",
         done: |command, _| matches!(command, Command::Toggle | Command::ExpandRow | Command::ExpandAll),
@@ -53,8 +53,8 @@ pub const STEPS: &[Step] = &[
     Step {
         text: "A column is a second, its rows the time inside it: stripes are bursts. v selects a part, Enter shows that part \
                on every screen, b compares with it. Now the way back:",
-        name: "back",
-        done: |command, _| matches!(command, Command::Back | Command::TabTop),
+        name: "undo",
+        done: |command, _| matches!(command, Command::Undo | Command::TabTop),
     },
     Step {
         text: "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \

@@ -232,9 +232,9 @@ impl Harness {
                         "up" => KeyCode::Up,
                         "left" => KeyCode::Left,
                         "right" => KeyCode::Right,
-                        "ctrl-p" => {
+                        "ctrl-p" | "ctrl-r" => {
                             modifiers = KeyModifiers::CONTROL;
-                            KeyCode::Char('p')
+                            KeyCode::Char(name.chars().last().unwrap_or_default())
                         }
                         other => panic!("no key is called {other}"),
                     };

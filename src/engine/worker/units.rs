@@ -41,6 +41,11 @@ impl Worker {
                     self.look(id, look);
                 }
             }
+            UnitRequest::Reset => {
+                let units = &mut self.ingest.core_mut().units;
+                let now = units.now();
+                units.reset(now);
+            }
             UnitRequest::Baseline(id, set) => {
                 if let Err(why) = self.ingest.core_mut().units.baseline(id, set) {
                     let _ = self.links.notices.send(Notice::Reply(Err(why)));

@@ -19,8 +19,8 @@ impl App {
     /// Takes in what the terminal sends.
     pub fn input(&mut self, input: &Input) {
         match input {
-            Input::Key(key) => self.key(*key),
-            Input::Mouse(mouse) => self.mouse(*mouse),
+            Input::Key(key) => self.step(|app| app.key(*key)),
+            Input::Mouse(mouse) => self.step(|app| app.mouse(*mouse)),
             Input::Resize(width, height) => self.resize(*width, *height),
             Input::Paste(text) => {
                 let answer = self.answer.clone();
@@ -38,6 +38,10 @@ impl App {
         if name == "ctrl-c" {
             return self.run(Command::Quit);
         }
+        if name == "esc" && !self.chord.is_empty() {
+            self.chord.clear();
+            return;
+        }
         if self.prompt.is_some() {
             return self.prompt_key(key, &name);
         }
@@ -47,10 +51,7 @@ impl App {
         self.status = None;
         if self.chord == "'" {
             self.chord.clear();
-            if name != "esc" {
-                self.mark(Some(name));
-            }
-            return;
+            return self.mark(Some(name));
         }
         let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
         match self.keymap.lookup(&keys, self.tab.group(), &self.key_facts()) {
@@ -187,7 +188,7 @@ impl App {
                 }
             }
             Overlay::Columns { cursor } => match name {
-                "esc" | "enter" | "q" | "s" => return,
+                "esc" | "enter" | "q" | "C" => return,
                 _ => self.columns_key(cursor, name),
             },
         }
@@ -320,7 +321,7 @@ impl App {
                 }
                 layout::Hit::Nothing => {}
             },
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 
 pub(in crate::ui) mod input;
 pub mod range;
+pub(in crate::ui) mod steps;
 pub(in crate::ui) mod update;
 pub(in crate::ui) mod versus;
 
@@ -184,7 +185,7 @@ impl Tab {
             }
             Self::Flame => {
                 "Stacks side by side: as wide as their share of the samples, callees below their callers. Enter zooms, \
-                 Backspace goes back; what is too narrow to be drawn stands together as others."
+                 ⌫ undoes; what is too narrow to be drawn stands together as others."
             }
             Self::Time => {
                 "When the samples came: a column for each second, its rows the time inside it. Stripes and blocks are \
@@ -253,6 +254,7 @@ pub struct App {
     pub event: usize,
     pub filter: Option<String>,
     pub zooms: Vec<Zoom>,
+    pub(in crate::ui) steps: steps::Steps,
     pub(in crate::ui) ranges: range::Ranges,
     /// The strip of time above table and flame graph.
     pub strip: bool,
@@ -337,6 +339,7 @@ impl App {
             event: 0,
             filter: start.filter,
             zooms: Vec::new(),
+            steps: steps::Steps::default(),
             ranges: range::Ranges::default(),
             strip: true,
             fine: true,
@@ -409,6 +412,7 @@ impl App {
         self.screen.height = layout::table_height(self);
         self.follow_heat();
         self.follow_hits();
+        self.return_cursor();
         if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);
         }
@@ -441,7 +445,7 @@ impl App {
 
     pub(in crate::ui) fn exec_command(&mut self, text: &str) {
         match command::parse(text) {
-            Ok(command) => self.run(command),
+            Ok(command) => self.step(|app| app.run(command)),
             Err(error) => self.error(error),
         }
     }

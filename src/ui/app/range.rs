@@ -25,11 +25,17 @@ pub struct Ranges {
 
 /// Seconds from the session's start, as ranges are called.
 pub fn label((from, until): (u64, u64)) -> String {
+    if until == u64::MAX {
+        return format!("since {}", clock(from));
+    }
     format!("{:.3}–{:.3} s", from as f64 / 1e9, until as f64 / 1e9)
 }
 
 /// The clause that only a range's samples pass.
 pub(in crate::ui) fn clause((from, until): (u64, u64)) -> String {
+    if until == u64::MAX {
+        return format!("time >= {from}ns");
+    }
     format!("time >= {from}ns && time < {until}ns")
 }
 
@@ -48,6 +54,15 @@ impl App {
         let n = ranges.past.len();
         ranges.past.drain(..n.saturating_sub(MAX_RANGES));
         ranges.at = ranges.past.len() - 1;
+    }
+
+    /// Counts from now on: what came before stays, and comes back with undo.
+    pub(in crate::ui) fn count_from_now(&mut self) {
+        if self.info.origin != Origin::Live || self.answer.ended.is_some() {
+            return self.say("nothing comes any more that could be counted from now on: v on 3 selects a time");
+        }
+        self.show_range((self.elapsed_ns().saturating_add(1), u64::MAX));
+        self.say("counted from now on; ⌫ brings back what came before");
     }
 
     fn show_range(&mut self, range: (u64, u64)) {

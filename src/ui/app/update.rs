@@ -7,6 +7,7 @@ use crate::event::plain;
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
+use crate::query::answer::Mark;
 use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
 use crate::ui::app::App;
@@ -20,7 +21,7 @@ impl App {
     /// Runs a command.
     pub fn run(&mut self, command: Command) {
         let Some(mut tour) = self.tour else { return self.carry_out_command(command) };
-        if command == Command::StopLoading {
+        if matches!(command, Command::Leave | Command::StopLoading) {
             self.tour = None;
             return;
         }
@@ -43,6 +44,10 @@ impl App {
             return self.ask(false);
         }
         if self.tab == Tab::Units && self.run_units(&command) {
+            return self.ask(false);
+        }
+        if self.tab != Tab::Top && is_about_rows(&command) {
+            self.say("that is for the table: 1 leads there");
             return self.ask(false);
         }
         let answer = self.answer.clone();
@@ -77,8 +82,11 @@ impl App {
             Command::StopLoading if answer.progress.is_some() => {
                 self.effects.push(Effect::Control(Control::Stop));
             }
-            // The same key closes what is open; with nothing open there is nothing to do.
             Command::StopLoading => {}
+            Command::Leave => self.leave(),
+            Command::Undo => self.undo(),
+            Command::Redo => self.redo(),
+            Command::Reset => self.count_from_now(),
             Command::Palette => self.overlays.push(Overlay::Palette(self.palette())),
             Command::Columns => self.overlays.push(Overlay::Columns { cursor: 0 }),
             Command::Up => self.screen.step(-1, &answer),
@@ -88,16 +96,16 @@ impl App {
             Command::Home => self.screen.home(),
             Command::End => self.screen.go(usize::MAX, &answer),
             Command::Toggle => self.toggle(),
+            Command::Fold => self.fold(),
             Command::ExpandRow => self.toggle_row(),
-            Command::ExpandAll | Command::CollapseAll => {
-                self.expand_all = command == Command::ExpandAll;
+            Command::ExpandAll => {
+                self.expand_all = !self.expand_all && self.toggled.is_empty();
                 self.toggled.clear();
             }
             Command::Search(text) => self.search(text),
             Command::NextMatch => self.screen.next(1, &answer),
             Command::PreviousMatch => self.screen.next(-1, &answer),
             Command::Filter(text) => self.set_filter(text),
-            Command::Back => self.back(),
             Command::ZoomThread
             | Command::ZoomProcess
             | Command::ZoomComm
@@ -163,10 +171,11 @@ impl App {
                 self.frozen = !self.frozen;
                 self.effects.push(Effect::Freeze(self.frozen));
             }
-            Command::Clear => {
+            Command::Forget => {
                 self.effects.push(Effect::Clear);
                 self.say("all samples so far are forgotten");
             }
+            Command::Split | Command::SplitBack => self.say("columns tell rows apart: C chooses them"),
             Command::Faster => self.set_refresh(self.refresh.div_f64(2.0)),
             Command::Slower => self.set_refresh(self.refresh.mul_f64(2.0)),
             Command::Refresh(None) => self.ask_for(Ask::Refresh, String::new()),
@@ -197,7 +206,7 @@ impl App {
             Command::Baseline(text) => self.set_baseline(text),
             Command::BaselineOff => self.drop_baseline(),
             Command::Per(text) => self.set_per(text),
-            Command::Age(text) => self.set_age(text),
+            Command::Window(text) => self.set_window(text),
             Command::SoftirqTime => self.toggle_tracing(),
             Command::Threshold(text) => self.set_threshold(text),
             Command::Copy => self.copy(),
@@ -274,6 +283,21 @@ impl App {
         self.screen.item = Some(id);
     }
 
+    /// Folds what is unfolded under the cursor, else goes to the line that it belongs to; undoes where there is none.
+    pub(in crate::ui) fn fold(&mut self) {
+        let answer = self.answer.clone();
+        let Some(line) = self.line() else { return self.undo() };
+        if line.mark == Mark::Open {
+            return self.toggle();
+        }
+        let depth = line.depth;
+        let above = answer.lines[..self.screen.selected].iter().rposition(|above| above.depth < depth);
+        match above {
+            Some(at) => self.screen.go(at, &answer),
+            None => self.undo(),
+        }
+    }
+
     pub(in crate::ui) fn toggle_row(&mut self) {
         let answer = self.answer.clone();
         let row = (0..=self.screen.selected).rev().find(|i| answer.lines.get(*i).is_some_and(|l| l.depth == 0));
@@ -297,6 +321,45 @@ impl App {
             Err(error) => self.error(error),
         }
     }
+}
+
+/// Whether a command is about the table's rows, which are not seen on other screens.
+fn is_about_rows(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Toggle
+            | Command::Fold
+            | Command::ExpandRow
+            | Command::ExpandAll
+            | Command::Direction
+            | Command::Fractal
+            | Command::Limit(_)
+            | Command::ZoomThread
+            | Command::ZoomProcess
+            | Command::ZoomComm
+            | Command::ZoomDso
+            | Command::ZoomSymbol
+            | Command::ZoomHost
+            | Command::ZoomCgroup
+            | Command::ExcludeThread
+            | Command::ExcludeProcess
+            | Command::ExcludeComm
+            | Command::ExcludeDso
+            | Command::ExcludeSymbol
+            | Command::ExcludeHost
+            | Command::ExcludeCgroup
+            | Command::Columns
+            | Command::OrderRight
+            | Command::OrderLeft
+            | Command::Reverse
+            | Command::Children
+            | Command::Up
+            | Command::Down
+            | Command::PageUp
+            | Command::PageDown
+            | Command::NextMatch
+            | Command::PreviousMatch
+    )
 }
 
 /// Parses a list of CPUs.

@@ -34,8 +34,8 @@ enum Of {
     File,
 }
 
-/// What `:age` cycles through.
-const AGES: [Age; 3] = [Age::All, Age::Last(10_000_000_000), Age::Half(10_000_000_000)];
+/// What `:window` cycles through.
+const WINDOWS: [Age; 3] = [Age::All, Age::Last(10_000_000_000), Age::Half(10_000_000_000)];
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
@@ -64,7 +64,7 @@ impl App {
         if self.info.origin == Origin::Live && self.answer.ended.is_none() {
             let at = self.answer.elapsed_ns;
             self.compare(Mark { label: format!("before {}", clock(at)), of: Of::Past(at) });
-            return self.say("marked: from now on against what was before; m marks anew, B ends it");
+            return self.say("marked: from now on against what was before; b marks again, B ends it");
         }
         let label = self.filter.clone().unwrap_or_else(|| "all samples".into());
         self.compare(Mark { label, of: Of::View(self.filter.clone()) });
@@ -79,7 +79,7 @@ impl App {
     /// A file was read to be compared with.
     pub fn baseline_read(&mut self, label: String) {
         self.status = None;
-        self.compare(Mark { label, of: Of::File });
+        self.step(|app| app.compare(Mark { label, of: Of::File }));
         self.ask(false);
     }
 
@@ -96,7 +96,7 @@ impl App {
 
     pub(in crate::ui) fn drop_baseline(&mut self) {
         if self.baseline.take().is_none() {
-            return self.say("nothing is compared: m marks now, :baseline FILE reads a recording");
+            return self.say("nothing is compared: b marks now, :baseline FILE reads a recording");
         }
         self.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
         let (order, reversed) = self.order_before.take().unwrap_or((Order::SelfTime, false));
@@ -124,10 +124,10 @@ impl App {
         self.say(format!("differences are of {}", self.per.words()));
     }
 
-    pub(in crate::ui) fn set_age(&mut self, text: Option<String>) {
+    pub(in crate::ui) fn set_window(&mut self, text: Option<String>) {
         let Some(text) = text else {
-            let at = AGES.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.age));
-            self.age = AGES[(at.unwrap_or(0) + 1) % AGES.len()];
+            let at = WINDOWS.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.age));
+            self.age = WINDOWS[(at.unwrap_or(0) + 1) % WINDOWS.len()];
             return self.say(age_words(self.age));
         };
         match parse_age(&text) {
@@ -293,7 +293,7 @@ impl App {
             commands.push(format!("capture {filter}"));
         }
         if self.age != Age::All {
-            commands.push(format!("age {}", age_argument(self.age)));
+            commands.push(format!("window {}", age_argument(self.age)));
         }
         commands.extend(self.baseline_command());
         if self.tab == Tab::Time {

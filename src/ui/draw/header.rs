@@ -142,7 +142,7 @@ const TABS: &[(Tab, &str)] = &[
     (Tab::Time, "3 Time"),
     (Tab::Cpus, "4 CPUs"),
     (Tab::Events, "5 Events"),
-    (Tab::Units, "7 Units"),
+    (Tab::Units, "6 Units"),
 ];
 
 /// The tab line: screens, sample rate over time, what narrows the view.

@@ -258,7 +258,7 @@ impl App {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.move_cpu(3),
             MouseEventKind::ScrollUp => self.move_cpu(-3),
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             MouseEventKind::Down(MouseButton::Left) => match drawn::hit(self, mouse.column, mouse.row) {
                 drawn::Hit::Head(column) => self.order_cpus(column),
                 drawn::Hit::Cell(cpu, column) => {

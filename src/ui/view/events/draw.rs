@@ -322,7 +322,7 @@ fn words(app: &App, theme: &Theme, item: Option<&Item>, room: usize) -> Vec<(Str
         }
         Some(Item::Group(_)) | None => vec![
             (
-                "⏎ unfolds a group and starts the event under the cursor; A takes names as after -e.".to_owned(),
+                "⏎ unfolds a group and starts the event under the cursor; r e takes names as after -e.".to_owned(),
                 theme.dim,
             ),
             ("What is started or changed here holds at once; what was recorded before stays.".to_owned(), theme.dim),

@@ -74,7 +74,6 @@ impl App {
                     self.capture_of(event, text.clone());
                 }
             }
-            Command::Back if !self.events.search.is_empty() => self.search_events(String::new()),
             _ => return false,
         }
         true
@@ -224,7 +223,7 @@ impl App {
                 let (own, height) = self.event_lines();
                 self.events.go(at, &items, own, height);
             }
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             _ => {}
         }
     }

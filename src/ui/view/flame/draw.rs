@@ -39,7 +39,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         if flame.total.is_zero() {
             table::empty(app, theme, place, buffer);
         } else {
-            put(buffer, place, 1, 1, "nothing is left: u takes the last change back", theme.dim);
+            put(buffer, place, 1, 1, "nothing is left: ⌫ undoes the last step", theme.dim);
         }
         return;
     }

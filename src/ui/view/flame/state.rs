@@ -1,4 +1,4 @@
-//! The state of the flame graph's screen: where one is, what was changed, and how to undo it.
+//! The state of the flame graph's screen: where one is, and what was changed.
 
 use std::sync::Arc;
 
@@ -6,12 +6,18 @@ use crate::query::blocks::{Block, Flame, FlameSpec, Way};
 use crate::query::find::shown;
 use crate::query::flame::{Class, Edit};
 
-/// What can be undone.
+/// Which stacks are drawn, and what was changed of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub way: Way,
     pub zoom: Vec<Arc<str>>,
     pub edits: Vec<Edit>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { way: Way::Roots, zoom: Vec::new(), edits: Vec::new() }
+    }
 }
 
 /// The screen.
@@ -23,14 +29,11 @@ pub struct FlameScreen {
     pub find: Option<String>,
     /// The block under the cursor, by id.
     pub cursor: Option<u64>,
-    undo: Vec<Place>,
-    redo: Vec<Place>,
 }
 
 impl Default for FlameScreen {
     fn default() -> Self {
-        let place = Place { way: Way::Roots, zoom: Vec::new(), edits: Vec::new() };
-        Self { place, icicle: true, find: None, cursor: None, undo: Vec::new(), redo: Vec::new() }
+        Self { place: Place::default(), icicle: true, find: None, cursor: None }
     }
 }
 
@@ -51,31 +54,13 @@ impl FlameScreen {
         }
     }
 
-    /// Changes the place, so that the change can be undone.
+    /// Changes the place; the cursor goes to where that leads.
     pub fn change(&mut self, change: impl FnOnce(&mut Place)) {
         let before = self.place.clone();
         change(&mut self.place);
         if self.place != before {
-            self.undo.push(before);
-            self.redo.clear();
             self.cursor = None;
         }
-    }
-
-    /// Takes the last change back; `false` when there is none.
-    pub fn undo(&mut self) -> bool {
-        let Some(place) = self.undo.pop() else { return false };
-        self.redo.push(std::mem::replace(&mut self.place, place));
-        self.cursor = None;
-        true
-    }
-
-    /// Makes an undone change again.
-    pub fn redo(&mut self) -> bool {
-        let Some(place) = self.redo.pop() else { return false };
-        self.undo.push(std::mem::replace(&mut self.place, place));
-        self.cursor = None;
-        true
     }
 
     /// The block under the cursor; the zoomed frame, or the first one, when it is gone.

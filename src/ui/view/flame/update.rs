@@ -50,7 +50,6 @@ impl App {
             Command::End => self.flame.far(&flame, 1, usize::from(u16::MAX)),
             Command::Home => self.flame.cursor = None,
             Command::FlameZoom => self.flame_zoom(),
-            Command::Back => self.flame_back(),
             Command::Flip => self.flame.icicle = !self.flame.icicle,
             Command::Leaves => self.flame.change(|place| {
                 place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
@@ -80,24 +79,7 @@ impl App {
             | Command::Chains
             | Command::ByDso => self.flame_edit(command),
             Command::OffCpu => self.toggle_off_cpu(),
-            Command::Undo if !self.flame.undo() => self.say("there is nothing to undo"),
-            Command::Redo if !self.flame.redo() => self.say("there is nothing to make again"),
-            Command::Undo | Command::Redo => {}
             Command::ZoomDso | Command::ZoomSymbol | Command::ZoomComm => self.flame_filter(command),
-            Command::Toggle
-            | Command::ExpandRow
-            | Command::ExpandAll
-            | Command::CollapseAll
-            | Command::Direction
-            | Command::Fractal
-            | Command::Limit(_)
-            | Command::ZoomThread
-            | Command::ZoomProcess
-            | Command::Columns
-            | Command::OrderRight
-            | Command::OrderLeft
-            | Command::Reverse
-            | Command::Children => self.say("that is for the table: 1 leads there"),
             _ => return false,
         }
         true
@@ -131,13 +113,6 @@ impl App {
         let names = self.flame.names(&flame, index);
         self.flame.change(|place| place.zoom = names);
         self.flame.cursor = Some(id);
-    }
-
-    /// One step back: out of the zoom, then what else was changed, then the filters.
-    fn flame_back(&mut self) {
-        if !self.flame.undo() {
-            self.back();
-        }
     }
 
     /// Zooms by filter, as on the table, into what is under the cursor.
@@ -209,7 +184,7 @@ impl App {
                     self.flame.cursor = hit;
                 }
             }
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             MouseEventKind::ScrollDown => self.run(Command::Down),
             MouseEventKind::ScrollUp => self.run(Command::Up),
             _ => {}

@@ -131,7 +131,7 @@ fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
         By::Latency if heat.rows == 0 => Some(
             "These samples do not say how long something took. Tab: other events, as off-cpu or softirq-time. y: other rows",
         ),
-        _ if heat.rows == 0 => Some("No sample passes the filter: Backspace takes it back."),
+        _ if heat.rows == 0 => Some("No sample passes the filter: ⌫ takes it back."),
         _ => None,
     }
 }

@@ -68,7 +68,6 @@ impl App {
             Command::TimeLit => self.say("light a function: put the cursor on it in the table or flame graph, then 3"),
             Command::Search(Some(text)) => self.light_search(text),
             Command::Search(None) => self.ask_for(Ask::Search, String::new()),
-            Command::Back if self.time.anchor.is_some() => self.time.anchor = None,
             _ => return false,
         }
         true
@@ -222,7 +221,7 @@ impl App {
                 self.time.anchor.get_or_insert(here);
                 self.time.cursor = Some(spot);
             }
-            (MouseEventKind::Down(MouseButton::Right), _) => self.run(Command::Back),
+            (MouseEventKind::Down(MouseButton::Right), _) => self.run(Command::Undo),
             (MouseEventKind::ScrollUp, _) => self.zoom_time(-1),
             (MouseEventKind::ScrollDown, _) => self.zoom_time(1),
             _ => {}

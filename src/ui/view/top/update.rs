@@ -55,16 +55,10 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn back(&mut self) {
-        if self.zooms.pop().is_none() && self.filter.take().is_none() {
-            self.say("there is nothing to go back to");
-        }
-    }
-
     pub(in crate::ui) fn push_zoom(&mut self, label: String, expression: String) {
         let zoom = Zoom { label, expression, range: None };
         if self.zooms.contains(&zoom) {
-            return self.say("already zoomed in there: Backspace goes back");
+            return self.say("already zoomed in there: ⌫ goes back");
         }
         self.zooms.push(zoom);
         self.screen.home();
@@ -94,7 +88,7 @@ impl App {
         };
         match zoom {
             Some((label, expression)) => push(self, label, expression),
-            None => self.say("the table does not tell these apart: add the column with s"),
+            None => self.say("the table does not tell these apart: add the column with C"),
         }
     }
 

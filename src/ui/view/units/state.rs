@@ -38,6 +38,12 @@ pub struct UnitView {
     pub baseline: bool,
 }
 
+/// How rows of panels are arranged, by unit and panel: their order, filter and zoom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arrangement(Vec<(u64, usize, Arranged)>);
+
+type Arranged = (Option<(usize, bool)>, Option<String>, Vec<Arc<str>>);
+
 /// The screen.
 #[derive(Clone, Debug, Default)]
 pub struct UnitsScreen {
@@ -90,6 +96,31 @@ impl UnitsScreen {
     pub fn panel_view_mut(&mut self) -> Option<&mut PanelView> {
         let view = self.view_mut()?;
         view.panels.get_mut(view.panel)
+    }
+
+    /// How rows are arranged now.
+    pub fn arrangement(&self) -> Arrangement {
+        let one = |panel: &PanelView| -> Arranged {
+            let filter = panel.filter.as_ref().map(|filter| filter.as_str().to_owned());
+            (panel.order, filter, panel.flame.place.zoom.clone())
+        };
+        let panels = self.views.iter().flat_map(|(id, view)| (0..).zip(&view.panels).map(|(at, p)| (*id, at, one(p))));
+        let mut list: Vec<_> = panels.filter(|(_, _, arranged)| *arranged != Arranged::default()).collect();
+        list.sort_by_key(|(id, at, _)| (*id, *at));
+        Arrangement(list)
+    }
+
+    /// Arranges rows as they were.
+    pub fn arrange(&mut self, as_before: &Arrangement) {
+        for (id, view) in &mut self.views {
+            for (at, panel) in view.panels.iter_mut().enumerate() {
+                let then = as_before.0.iter().find(|(unit, place, _)| (unit, place) == (id, &at));
+                let (order, filter, zoom) = then.map(|(_, _, arranged)| arranged.clone()).unwrap_or_default();
+                panel.order = order;
+                panel.filter = filter.and_then(|text| crate::query::find::pattern(&text).ok());
+                panel.flame.place.zoom = zoom;
+            }
+        }
     }
 
     /// To another panel of the unit.

@@ -76,7 +76,6 @@ impl App {
             Command::UnitNext => self.units.step_unit(1),
             Command::UnitPrevious => self.units.step_unit(-1),
             Command::UnitEnter => self.enter_row(),
-            Command::Back => self.leave_row(),
             Command::Search(None) | Command::Filter(None) => {
                 let before = self.units.panel().and_then(|(_, view)| view.filter.as_ref());
                 let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
@@ -89,6 +88,10 @@ impl App {
                 }
             }
             Command::UnitBaseline => self.unit_baseline(),
+            Command::UnitReset => {
+                self.effects.push(Effect::Unit(UnitRequest::Reset));
+                self.say("the figures of units begin anew");
+            }
             Command::OrderRight => self.order_rows(1),
             Command::OrderLeft => self.order_rows(-1),
             Command::Reverse => {
@@ -173,12 +176,13 @@ impl App {
         }
     }
 
-    /// Takes a zoom back, or lets go of the row under the cursor.
-    fn leave_row(&mut self) {
-        let Some(view) = self.units.panel_view_mut() else { return };
-        if view.filter.take().is_none() && !view.flame.undo() {
-            view.selected = None;
-        }
+    /// Takes the filter away, else leaves the zoom, else lets go of the row under the cursor; `false` where there is
+    /// nothing of that.
+    pub(in crate::ui) fn leave_row(&mut self) -> bool {
+        let Some(view) = self.units.panel_view_mut() else { return false };
+        let filtered = view.filter.take().is_some();
+        let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
+        filtered || zoomed || view.selected.take().is_some()
     }
 
     fn move_in_flame(
@@ -195,7 +199,7 @@ impl App {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.run(Command::Down),
             MouseEventKind::ScrollUp => self.run(Command::Up),
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Back),
+            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             MouseEventKind::Down(MouseButton::Left) => {
                 match drawn::hit(self, mouse.column, mouse.row) {
                     Some(drawn::Hit::Unit(id)) => self.units.current = Some(id),

@@ -1,0 +1,235 @@
+//! The history of views: each step that changes what is shown is kept, so that it can be undone and redone, whichever
+//! screen and key it came from.
+
+use crate::panel::top::Field;
+use crate::query::diff::Per;
+use crate::query::heat::{By, Scale};
+use crate::query::{Age, ChainMode, Direction, Order};
+use crate::ui::app::{App, Mark, Tab, Zoom};
+use crate::ui::view::cpus::state::Page;
+use crate::ui::view::flame::state::Place;
+use crate::ui::view::time::state::Spot;
+use crate::ui::view::top::state::Screen;
+use crate::ui::view::units::state::Arrangement;
+
+/// Steps that are remembered.
+const MAX_STEPS: usize = 200;
+
+/// Lists what a step may change: its name here, its type, where the model has it, and what it is called.
+macro_rules! view {
+    ($($name:ident: $type:ty, $($place:ident).+, $word:literal;)*) => {
+        /// What the screens show, as far as a step changes it.
+        #[derive(Clone, Debug, PartialEq)]
+        struct View { $($name: $type,)* units: Arrangement }
+
+        impl View {
+            fn of(app: &App) -> Self {
+                Self { $($name: Clone::clone(&app.$($place).+),)* units: app.units.arrangement() }
+            }
+
+            /// Gives back to the model what the other view has otherwise; what both agree on is left as it is by now.
+            fn put(&self, other: &Self, app: &mut App) {
+                $(if self.$name != other.$name {
+                    app.$($place).+ = Clone::clone(&self.$name);
+                })*
+                if self.units != other.units {
+                    app.units.arrange(&self.units);
+                }
+            }
+
+            /// What differs, in words.
+            fn differences(&self, other: &Self) -> Vec<&'static str> {
+                let mut words = Vec::new();
+                $(if self.$name != other.$name && !words.contains(&$word) {
+                    words.push($word);
+                })*
+                if self.units != other.units {
+                    words.push("rows of the unit");
+                }
+                words
+            }
+        }
+    };
+}
+
+view! {
+    zooms: Vec<Zoom>, zooms, "zoom";
+    filter: Option<String>, filter, "filter";
+    event: usize, event, "event";
+    hide_idle: bool, hide_idle, "idle CPUs";
+    age: Age, age, "window of time";
+    baseline: Option<Mark>, baseline, "comparison";
+    per: Per, per, "comparison";
+    order_before: Option<(Order, bool)>, order_before, "comparison";
+    columns: Vec<Field>, columns, "columns";
+    children: bool, children, "columns";
+    order: Order, order, "order";
+    reversed: bool, reversed, "order";
+    direction: Direction, direction, "direction of call chains";
+    chain_mode: ChainMode, chain_mode, "percentages";
+    limit: f64, limit, "limit";
+    flame: Place, flame.place, "flame graph";
+    icicle: bool, flame.icicle, "flame graph";
+    off_cpu: bool, off_cpu, "time off the CPUs";
+    by: By, time.by, "rows of the map";
+    length: u64, time.length, "columns of the map";
+    scale: Scale, time.scale, "colours of the map";
+    anchor: Option<Spot>, time.anchor, "selection";
+    whole: bool, time.whole, "selection";
+    cpu_page: Option<Page>, cpus.page, "columns of CPUs";
+    cpu_order: crate::analysis::cpu_table::CpuColumn, cpus.order, "order of CPUs";
+    cpu_reversed: bool, cpus.reversed, "order of CPUs";
+    events_search: String, events.search, "search of events";
+}
+
+/// Where the cursors were: they go back with a step, and are none.
+#[derive(Clone, Debug)]
+struct Cursors {
+    tab: Tab,
+    top: Screen,
+    flame: Option<u64>,
+    time: Option<Spot>,
+    page: Option<u64>,
+}
+
+impl Cursors {
+    fn of(app: &App) -> Self {
+        let (time, page) = (app.time.cursor, app.time.page);
+        Self { tab: app.tab, top: app.screen.clone(), flame: app.flame.cursor, time, page }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    before: View,
+    after: View,
+    from: Cursors,
+    to: Tab,
+}
+
+impl Step {
+    /// What it changed: the zoom by its name, everything else by what it is.
+    fn words(&self) -> String {
+        let (long, short) = (&self.after.zooms, &self.before.zooms);
+        let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
+        let zoom = long.iter().rev().find(|zoom| !short.contains(zoom)).map(|zoom| zoom.label.as_str());
+        let words = self.after.differences(&self.before).into_iter();
+        words.map(|word| if word == "zoom" { zoom.unwrap_or(word) } else { word }).collect::<Vec<_>>().join(", ")
+    }
+
+    fn is_into_frame(&self) -> bool {
+        self.after.flame.zoom.len() > self.before.flame.zoom.len()
+    }
+}
+
+/// What was done, what was undone, and what is going on.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    done: Vec<Step>,
+    undone: Vec<Step>,
+    /// The view before what is going on; it lasts until prompts and overlays are closed.
+    begun: Option<Box<(View, Cursors)>>,
+    /// Steps inside of steps are part of the outermost.
+    depth: usize,
+    /// Where the table's cursor belongs when the answer to the question of the view that came back is there.
+    cursor: Option<Screen>,
+}
+
+impl App {
+    /// The door for whatever may change the view: the change can be undone.
+    pub(in crate::ui) fn step(&mut self, change: impl FnOnce(&mut Self)) {
+        if self.steps.begun.is_none() {
+            self.steps.begun = Some(Box::new((View::of(self), Cursors::of(self))));
+        }
+        self.steps.depth += 1;
+        change(self);
+        self.steps.depth -= 1;
+        let closed = self.prompt.is_none() && self.overlays.is_empty();
+        if self.steps.depth > 0 || !closed {
+            return;
+        }
+        let Some((before, from)) = self.steps.begun.take().map(|begun| *begun) else { return };
+        let after = View::of(self);
+        if before != after {
+            self.steps.done.push(Step { before, after, from, to: self.tab });
+            let n = self.steps.done.len();
+            self.steps.done.drain(..n.saturating_sub(MAX_STEPS));
+            self.steps.undone.clear();
+        }
+    }
+
+    pub(in crate::ui) fn undo(&mut self) {
+        let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
+        let here = self.tab;
+        self.steps.begun = None;
+        step.before.put(&step.after, self);
+        // A step that led to another screen is undone where it was made.
+        if step.from.tab != step.to {
+            self.tab = step.from.tab;
+        }
+        (self.flame.cursor, self.time.cursor, self.time.page) = (step.from.flame, step.from.time, step.from.page);
+        self.steps.cursor = Some(step.from.top.clone());
+        self.tell_of(&step, here, "undone");
+        self.steps.undone.push(step);
+    }
+
+    pub(in crate::ui) fn redo(&mut self) {
+        let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
+        let here = self.tab;
+        self.steps.begun = None;
+        step.after.put(&step.before, self);
+        if step.from.tab != step.to {
+            self.tab = step.to;
+        }
+        self.screen.home();
+        self.tell_of(&step, here, "done again");
+        self.steps.done.push(step);
+    }
+
+    /// Says what became of a step that was made on another screen: on its own it is seen.
+    fn tell_of(&mut self, step: &Step, here: Tab, what: &str) {
+        if here != step.from.tab && here != step.to {
+            self.say(format!("{what}: {}", step.words()));
+        }
+    }
+
+    /// Puts the cursor where it was before the step that was undone, once the rows of then are there again.
+    pub(in crate::ui) fn return_cursor(&mut self) {
+        if self.answer.question.generation == self.asked.generation
+            && let Some(before) = self.steps.cursor.take()
+        {
+            let (top, selected, item) = (before.top, before.selected, before.item);
+            self.screen = Screen { top, selected, item, ..self.screen.clone() };
+        }
+    }
+
+    /// Esc on a screen with nothing over it: lets go of what is selected or found, then goes a step of zoom back.
+    pub(in crate::ui) fn leave(&mut self) {
+        if self.answer.progress.is_some() {
+            return self.effects.push(super::Effect::Control(crate::source::Control::Stop));
+        }
+        let let_go = match self.tab {
+            Tab::Time => self.time.anchor.take().is_some(),
+            Tab::Units => self.leave_row(),
+            Tab::Events => !self.events.search.is_empty(),
+            Tab::Top => self.screen.search.take().is_some(),
+            Tab::Flame => self.flame.find.take().is_some(),
+            Tab::Cpus => false,
+        };
+        if let_go {
+            if self.tab == Tab::Events {
+                self.search_events(String::new());
+            }
+            return;
+        }
+        if self.tab == Tab::Flame && !self.flame.place.zoom.is_empty() {
+            // Out of the frame means to where one was before it.
+            let here = &self.flame.place.zoom;
+            let into = self.steps.done.iter().rev().find(|step| step.after.flame.zoom == *here && step.is_into_frame());
+            let outside = into.map(|step| step.before.flame.zoom.clone()).unwrap_or_default();
+            self.flame.change(|place| place.zoom = outside);
+        } else if self.zooms.pop().is_none() {
+            self.say("nothing is zoomed into: ⌫ undoes the last step, q leaves");
+        }
+    }
+}

@@ -245,6 +245,7 @@ fn units_come_and_go() {
     session.keys("5").wait_for("● every hit");
     session.keys("6").wait_for("No unit runs");
     session.keys("Mnothing\r").wait_for("no unit is called nothing");
+    session.keys("\x1b");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }

@@ -516,13 +516,13 @@ fn unbound(running: &Running) -> Vec<String> {
 }
 
 /// An event's name without the others that would do.
-fn shown(event: &str) -> &str {
+pub fn shown(event: &str) -> &str {
     event.split('|').next().unwrap_or(event)
 }
 
 /// Whether an event is what a unit wants: by its name without modifiers, a probe by the name of its function.
 /// Names that would do are separated by bars.
-fn is_named(want: &Want, name: &str) -> bool {
+pub fn is_named(want: &Want, name: &str) -> bool {
     // One that is named with modifiers is meant with them.
     let exact = |wanted: &str| plain(wanted) != wanted && wanted == name;
     if want.event.split('|').any(exact) {

@@ -7,6 +7,7 @@ pub mod behind;
 pub mod command;
 pub mod complete;
 pub mod draw;
+pub mod hints;
 pub mod keymap;
 pub mod keys;
 pub mod overlay;

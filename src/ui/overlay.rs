@@ -1,6 +1,6 @@
-//! What lies on top of a screen: help, palette, column menu, the ledger of losses.
+//! What lies on top of a screen: help, palette, the chooser of units, column menu, the ledger of losses.
 
-use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 
@@ -13,13 +13,43 @@ use crate::ui::view::annotate::state::Annotated;
 /// An overlay and its state.
 #[derive(Clone, Debug)]
 pub enum Overlay {
-    Help { scroll: usize },
-    Losses { scroll: usize },
-    Info { scroll: usize },
+    Help(Searched),
+    Losses {
+        scroll: usize,
+    },
+    Info {
+        scroll: usize,
+    },
     Palette(Palette),
-    Columns { cursor: usize },
-    Marks { cursor: usize },
+    /// Which unit to start.
+    Units(Chooser),
+    Columns {
+        cursor: usize,
+    },
+    Marks {
+        cursor: usize,
+    },
     Annotate(Box<Annotated>),
+}
+
+/// A text that is searched by typing.
+#[derive(Clone, Debug, Default)]
+pub struct Searched {
+    pub input: Input,
+    pub scroll: usize,
+}
+
+/// A list that is filtered by typing, and the cursor in what is left of it.
+#[derive(Clone, Debug, Default)]
+pub struct Chooser {
+    pub input: Input,
+    pub cursor: usize,
+}
+
+/// Whether a text has all words that are typed, whatever their case.
+pub fn has_words(text: &str, typed: &str) -> bool {
+    let text = text.to_lowercase();
+    typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
 /// Something that the palette finds: a command, or a thing of the session and what is done with it.
@@ -79,18 +109,22 @@ impl Palette {
         if let Some(exact) = crate::ui::command::find(word).filter(|row| !row.argument.is_empty() && typed != word) {
             return vec![Entry::Command(exact)];
         }
-        let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
+        let fuzzy = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
+        // What a command does is told by whole words: letters strewn over a sentence mean nothing.
+        let words = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring);
         let mut matcher = Matcher::new(Config::DEFAULT);
         let mut buffer = Vec::new();
         let mut scored: Vec<(u32, usize, Entry)> = commands
             .chain(self.things.iter().cloned())
             .enumerate()
             .filter_map(|(i, entry)| {
-                let mut score = |text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
+                let mut score =
+                    |pattern: &Pattern, text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
                 let is_command = matches!(entry, Entry::Command(_));
                 let exact = if entry.name() == word { 1000 } else { 0 };
-                let by_name = score(entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
-                let found = by_name.or_else(|| is_command.then(|| score(entry.about())).flatten());
+                let by_name = score(&fuzzy, entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
+                let whole = format!("{} {}", entry.name(), entry.about());
+                let found = by_name.or_else(|| is_command.then(|| score(&words, &whole)).flatten());
                 found.map(|s| (s, i, entry))
             })
             .collect();
@@ -144,6 +178,7 @@ mod tests {
         assert_eq!(find("").as_deref(), Some("up"));
         assert_eq!(find("snap").as_deref(), Some("save"));
         assert_eq!(find("frz").as_deref(), Some("freeze"));
+        assert_eq!(find("undo zoom").as_deref(), Some("undo"), "words of its name and of what it does");
         assert_eq!(find("freq 99").as_deref(), Some("freq"));
         assert_eq!(find("top").as_deref(), Some("top"));
         assert_eq!(find("estim").as_deref(), Some("estimation_timer"));

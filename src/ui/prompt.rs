@@ -16,7 +16,6 @@ use crate::query::Answer;
 use crate::ui::app::SavedFilters;
 use crate::ui::complete;
 use crate::ui::view::events::state as events;
-use crate::ui::view::units::state as units;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +42,6 @@ pub enum Ask {
     EventCpus,
     Range,
     Note,
-    Unit,
     Theme,
 }
 
@@ -54,7 +52,6 @@ impl Ask {
             Self::Search => "search",
             Self::Range => "from,until in seconds",
             Self::Note => "note",
-            Self::Unit => "unit",
             Self::Theme => "theme",
             Self::Limit => "hide below %",
             Self::Refresh => "seconds",
@@ -250,7 +247,6 @@ impl Prompt {
                 let known = self.choices.iter().filter(|name| name.contains(text.trim()));
                 (known.map(|name| (name.clone(), String::new())).collect(), 0)
             }
-            (Ask::Unit, _) => (units::completions(text), 0),
             (Ask::Filter, _) => complete::filter(text, answer, &self.traced),
             (Ask::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
             _ => (Vec::new(), 0),

@@ -249,6 +249,15 @@ impl Harness {
         self
     }
 
+    /// Presses the left button of the mouse at a cell.
+    pub fn click(mut self, column: u16, row: u16) -> Self {
+        use crossterm::event::{Event, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        self.app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        self.settle();
+        self
+    }
+
     /// The cells of the screen.
     pub fn buffer(&self) -> ratatui::buffer::Buffer {
         self.buffer_in(Depth::Ansi16)

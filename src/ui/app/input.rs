@@ -4,11 +4,10 @@ use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, Mous
 
 use crate::ui::app::App;
 use crate::ui::app::Tab;
-use crate::ui::command::{self, Command};
+use crate::ui::command::Command;
 use crate::ui::draw::layout;
 use crate::ui::keymap::Lookup;
 use crate::ui::keys;
-use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
 use crate::ui::prompt::{Ask, Prompt};
 use crate::ui::view::top::state::Screen;
 
@@ -153,145 +152,16 @@ impl App {
             Ask::EventRate => self.run(Command::EventRate(given)),
             Ask::Range => self.run(Command::Range(given)),
             Ask::Note => self.run(Command::Note(given)),
-            Ask::Unit => self.run(Command::Unit(given)),
             Ask::Theme => self.run(Command::Theme(given)),
         }
     }
 
-    pub(in crate::ui) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
-        let Some(mut overlay) = self.overlays.pop() else { return };
-        let page = self.screen.height.max(1);
-        match &mut overlay {
-            Overlay::Help { scroll } | Overlay::Losses { scroll } | Overlay::Info { scroll } => match name {
-                "up" | "k" => *scroll = scroll.saturating_sub(1),
-                "down" | "j" => *scroll += 1,
-                "pgup" => *scroll = scroll.saturating_sub(page),
-                "pgdn" | "space" => *scroll += page,
-                "home" => *scroll = 0,
-                _ => return,
-            },
-            Overlay::Palette(palette) => {
-                if !self.palette_key(palette, key, name) {
-                    return;
-                }
-            }
-            Overlay::Marks { cursor } => {
-                if !self.marks_key(cursor, name) {
-                    return;
-                }
-            }
-            Overlay::Annotate(screen) => {
-                let wish = screen.key(name, self.annotate_room());
-                let stays = self.carry_out(wish, screen);
-                if !stays {
-                    return;
-                }
-            }
-            Overlay::Columns { cursor } => match name {
-                "esc" | "enter" | "q" | "C" => return,
-                _ => self.columns_key(cursor, name),
-            },
-        }
-        self.overlays.push(overlay);
-    }
-
-    /// What the palette finds beside commands: functions and tasks on the screen, and the events.
-    pub(in crate::ui) fn palette(&self) -> Palette {
-        let mut things: Vec<Entry> = Vec::new();
-        let mut seen = hashbrown::HashSet::new();
-        let mut add = |kind: &'static str, name: &str, about: String, command: Command| {
-            let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
-            if usable && seen.insert((kind, name.to_owned())) {
-                things.push(Entry::Thing { kind, name: name.to_owned(), about, command });
-            }
-        };
-        for line in &self.answer.lines {
-            let share = crate::panel::unit::percent(line.own_percent);
-            let pattern = format!("^{}$", regex::escape(&line.sym));
-            add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
-            if let Some(comm) = line.group.comm.as_deref().filter(|_| line.depth == 0) {
-                let filter = format!("comm == \"{comm}\"");
-                add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
-            }
-        }
-        things.extend(self.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())));
-        Palette::over(things)
-    }
-
-    /// Returns whether the palette stays.
-    pub(in crate::ui) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
-        let matches = palette.matches();
-        match name {
-            "esc" => return false,
-            "up" => palette.cursor = palette.cursor.saturating_sub(1),
-            "down" => palette.cursor = (palette.cursor + 1).min(matches.len().saturating_sub(1)),
-            "tab" | "enter" => {
-                let typed = palette.input.value().trim().to_owned();
-                if name == "enter"
-                    && let Ok(command) = command::parse(&typed)
-                {
-                    self.run(command);
-                    return false;
-                }
-                let Some(entry) = matches.get(palette.cursor) else {
-                    self.error(command::parse(&typed).err().unwrap_or_default());
-                    return true;
-                };
-                match entry {
-                    Entry::Command(row) => {
-                        if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
-                            self.run(row.command(None));
-                            return false;
-                        }
-                        palette.input = tui_input::Input::new(format!("{} ", row.name));
-                    }
-                    Entry::Thing { command, .. } => {
-                        self.tab = Tab::Top;
-                        self.run(command.clone());
-                        return false;
-                    }
-                    Entry::Event(event, _) => {
-                        (self.tab, self.event) = (Tab::Top, *event);
-                        self.screen.home();
-                        return false;
-                    }
-                }
-            }
-            _ => {
-                use tui_input::backend::crossterm::EventHandler;
-                palette.input.handle_event(&Input::Key(key));
-                palette.cursor = 0;
-            }
-        }
-        true
-    }
-
-    pub(in crate::ui) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
-        let menu = column_menu(&self.columns);
-        let field = menu[(*cursor).min(menu.len() - 1)];
-        let at = self.columns.iter().position(|f| *f == field);
-        match (name, at) {
-            ("up", _) | ("k", _) => *cursor = cursor.saturating_sub(1),
-            ("down", _) | ("j", _) => *cursor = (*cursor + 1).min(menu.len() - 1),
-            ("space", Some(at)) if self.columns.len() > 1 => {
-                self.columns.remove(at);
-            }
-            ("space", None) => self.columns.push(field),
-            ("K" | "left", Some(at)) if at > 0 => {
-                self.columns.swap(at, at - 1);
-                *cursor -= 1;
-            }
-            ("J" | "right", Some(at)) if at + 1 < self.columns.len() => {
-                self.columns.swap(at, at + 1);
-                *cursor += 1;
-            }
-            _ => {}
-        }
-    }
-
     pub(in crate::ui) fn mouse(&mut self, mouse: MouseEvent) {
-        if !self.overlays.is_empty() || self.prompt.is_some() {
+        if self.pressed_around(mouse) || self.prompt.is_some() {
             return;
+        }
+        if !self.overlays.is_empty() {
+            return self.overlay_mouse(mouse);
         }
         match self.tab {
             Tab::Flame => return self.flame_mouse(mouse),

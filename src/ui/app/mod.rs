@@ -2,6 +2,7 @@
 //! as effects.
 
 pub(in crate::ui) mod input;
+pub(in crate::ui) mod overlays;
 pub mod range;
 pub(in crate::ui) mod steps;
 pub(in crate::ui) mod update;

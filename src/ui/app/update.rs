@@ -14,7 +14,7 @@ use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::app::Tab;
 use crate::ui::command::Command;
-use crate::ui::overlay::Overlay;
+use crate::ui::overlay::{Overlay, Searched};
 use crate::ui::prompt::{Ask, Prompt};
 
 impl App {
@@ -54,7 +54,7 @@ impl App {
         let page = self.screen.height.max(1) as isize;
         match command {
             Command::Quit => self.effects.push(Effect::Quit),
-            Command::Help => self.overlays.push(Overlay::Help { scroll: 0 }),
+            Command::Help => self.overlays.push(Overlay::Help(Searched::default())),
             Command::Annotate(name) => self.annotate(name),
             Command::NameForm => self.next_form(),
             Command::Inlined => self.toggle_inlined(),

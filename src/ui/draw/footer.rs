@@ -9,6 +9,7 @@ use ratatui::widgets::{Clear, Widget};
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::app::{App, Level, Tab};
+use crate::ui::hints;
 use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
 use crate::ui::theme::Theme;
@@ -137,119 +138,6 @@ fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) 
     }
 }
 
-/// The keys that matter most here; the rest is behind `?`.
-const KEYS: &[(&str, &str)] = &[
-    ("toggle", "unfold"),
-    ("filter", "filter"),
-    ("search", "search"),
-    ("help", "help"),
-    ("freeze", "freeze"),
-    ("save", "save"),
-    ("undo", "undo"),
-    ("children", "self/children"),
-    ("zoom-comm", "comm"),
-    ("zoom-dso", "DSO"),
-    ("idle", "idle"),
-    ("columns", "columns"),
-    ("losses", "losses"),
-    ("palette", "commands"),
-    ("quit", "quit"),
-];
-
-/// The same on the flame graph.
-const FLAME_KEYS: &[(&str, &str)] = &[
-    ("flame-zoom", "zoom"),
-    ("undo", "undo"),
-    ("search", "search"),
-    ("help", "help"),
-    ("mark-all", "mark all"),
-    ("around", "around"),
-    ("leaves", "leaves"),
-    ("flip", "flip"),
-    ("focus", "focus"),
-    ("drop", "drop"),
-    ("merge", "merge"),
-    ("by-dso", "by DSO"),
-    ("recursion", "recursion"),
-    ("baseline", "compare"),
-    ("copy", "copy"),
-    ("freeze", "freeze"),
-    ("top", "table"),
-];
-
-/// The same on the CPU screen.
-const CPU_KEYS: &[(&str, &str)] = &[
-    ("cpu-enter", "functions of this cell"),
-    ("softirq-time", "time softirqs"),
-    ("cpu-page", "columns"),
-    ("help", "help"),
-    ("finding", "stands out"),
-    ("cpu-order", "order"),
-    ("cpu-capture", "narrow capture"),
-    ("flame", "flame"),
-    ("freeze", "freeze"),
-    ("save", "save"),
-    ("top", "table"),
-    ("undo", "undo"),
-    ("quit", "quit"),
-];
-
-/// The same on the time screen.
-const TIME_KEYS: &[(&str, &str)] = &[
-    ("time-select", "select"),
-    ("time-enter", "only this time"),
-    ("time-rows", "rows"),
-    ("help", "help"),
-    ("time-baseline", "baseline"),
-    ("time-in", "zoom"),
-    ("range-back", "range before"),
-    ("mark", "mark"),
-    ("search", "light"),
-    ("time-scale", "scale"),
-    ("page-up", "page back"),
-    ("undo", "undo"),
-    ("flame", "flame"),
-    ("top", "table"),
-    ("quit", "quit"),
-];
-
-/// The same on the event screen.
-const EVENT_KEYS: &[(&str, &str)] = &[
-    ("event-enter", "start/show"),
-    ("event-stop", "stop"),
-    ("search", "search"),
-    ("help", "help"),
-    ("event-pause", "pause"),
-    ("event-rate", "rate"),
-    ("capture", "filter"),
-    ("event-chains", "chains"),
-    ("event-modifiers", "modifiers"),
-    ("event-cpus", "CPUs"),
-    ("event", "add by name"),
-    ("top", "table"),
-    ("save", "save"),
-    ("quit", "quit"),
-];
-
-/// The same on the units' screen.
-const UNIT_KEYS: &[(&str, &str)] = &[
-    ("unit", "add unit"),
-    ("unit-panel", "next panel"),
-    ("unit-enter", "enter"),
-    ("help", "help"),
-    ("search", "filter rows"),
-    ("unit-next", "next unit"),
-    ("order-right", "order"),
-    ("unit-baseline", "baseline"),
-    ("unit-reset", "reset"),
-    ("freeze", "freeze"),
-    ("unit-stop", "end unit"),
-    ("copy", "copy"),
-    ("write", "write"),
-    ("top", "table"),
-    ("quit", "quit"),
-];
-
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     if let Some(prompt) = &app.prompt {
@@ -259,23 +147,9 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&app.chord)), theme.title);
         return None;
     }
-    let mut x = 1;
-    let keys = match app.tab {
-        Tab::Top => KEYS,
-        Tab::Flame => FLAME_KEYS,
-        Tab::Time => TIME_KEYS,
-        Tab::Cpus => CPU_KEYS,
-        Tab::Events => EVENT_KEYS,
-        Tab::Units => UNIT_KEYS,
-    };
-    for (name, word) in keys {
-        let Some(key) = app.keymap.key_of(name) else { continue };
-        let key = shown(key);
-        if usize::from(area.width - x.min(area.width)) < width(&key) + width(word) + 2 {
-            break;
-        }
-        x += put(buffer, area, x, 0, &key, theme.key) + 1;
-        x += put(buffer, area, x, 0, word, theme.text) + 2;
+    for laid in hints::laid(app, area.width) {
+        let x = laid.x + put(buffer, area, laid.x, 0, &laid.hint.key, theme.key) + 1;
+        put(buffer, area, x, 0, laid.hint.word, theme.text);
     }
     None
 }

@@ -11,6 +11,7 @@ use crate::query::Answer;
 use crate::session::Origin;
 use crate::source::Rate;
 use crate::ui::app::{App, Tab};
+use crate::ui::command::Command;
 use crate::ui::theme::Theme;
 
 use crate::ui::draw::put;
@@ -145,15 +146,39 @@ const TABS: &[(Tab, &str)] = &[
     (Tab::Units, "6 Units"),
 ];
 
+/// The names of the screens as they stand; where they have no room, the digits still tell the keys.
+fn tab_names(app: &App, room: u16) -> impl Iterator<Item = (Tab, String)> {
+    let brief = TABS.iter().map(|(_, name)| width(name) + 2).sum::<usize>() > usize::from(room);
+    let here = app.tab;
+    TABS.iter().map(move |(tab, name)| {
+        let name = if brief && *tab != here { &name[..1] } else { name };
+        (*tab, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
+    })
+}
+
+/// The command of the tab at a column.
+pub fn tab_at(app: &App, room: u16, column: u16) -> Option<Command> {
+    let mut x = 1;
+    let mut found = tab_names(app, room).map(|(tab, name)| {
+        x += width(&name) as u16;
+        (tab, x)
+    });
+    let tab = found.find(|(_, end)| (1..*end).contains(&column))?.0;
+    Some(match tab {
+        Tab::Top => Command::TabTop,
+        Tab::Flame => Command::TabFlame,
+        Tab::Time => Command::TabTime,
+        Tab::Cpus => Command::TabCpus,
+        Tab::Events => Command::TabEvents,
+        Tab::Units => Command::TabUnits,
+    })
+}
+
 /// The tab line: screens, sample rate over time, what narrows the view.
 pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    // Where the names have no room, the digits still tell the keys.
-    let brief = TABS.iter().map(|(_, name)| width(name) + 2).sum::<usize>() > usize::from(area.width);
-    for (tab, name) in TABS {
-        let here = *tab == app.tab;
-        let name = if brief && !here { &name[..1] } else { name };
-        let (text, style) = if here { (format!("[{name}]"), theme.title) } else { (format!(" {name} "), theme.dim) };
+    for (tab, text) in tab_names(app, area.width) {
+        let style = if tab == app.tab { theme.title } else { theme.dim };
         x += put(buffer, area, x, 0, &text, style);
     }
     x += 2;

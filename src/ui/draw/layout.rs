@@ -41,6 +41,12 @@ pub fn places(app: &App, area: Rect) -> Places {
     }
 }
 
+/// The parts of the terminal's screen; none where it is too small for anything.
+pub fn places_of(app: &App) -> Option<Places> {
+    let (width, height) = app.size;
+    (width >= MIN.0 && height >= MIN.1).then(|| places(app, Rect { x: 0, y: 0, width, height }))
+}
+
 /// Lines for what stands out: none on a screen with hardly any.
 fn finding_height(app: &App, height: u16) -> u16 {
     u16::from((!app.findings.is_empty() || app.hint().is_some()) && height >= 10)

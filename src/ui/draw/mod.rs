@@ -1,7 +1,9 @@
 //! Drawing: functions from the model to cells. They change nothing.
 
+pub mod choose;
 pub mod footer;
 pub mod header;
+pub mod help;
 pub mod info;
 pub mod layout;
 pub mod overlays;

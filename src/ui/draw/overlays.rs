@@ -5,23 +5,20 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Block, Clear, Widget};
 
-use crate::panel::text::{clean, fit, fit_end, width, wrap};
+use crate::panel::text::width;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::app::App;
-use crate::ui::command::{TABLE, layer};
-use crate::ui::keys::shown;
-use crate::ui::overlay::{Entry, Overlay, Palette, column_menu};
-use crate::ui::theme::Theme;
+use crate::ui::draw::{choose, help};
+use crate::ui::overlay::{Overlay, column_menu};
+use crate::ui::theme::{Depth, Theme};
 
 use crate::ui::draw::put;
 
 /// Draws the topmost overlay. Returns where the cursor belongs.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     match app.overlays.last()? {
-        Overlay::Help { scroll } => {
-            list(theme, &format!("help: {}", app.tab.name()), &help(app, theme), *scroll, area, buffer)
-        }
+        Overlay::Help(searched) => return Some(help::draw(app, searched, theme, area, buffer)),
         Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
         Overlay::Info { scroll } => {
             list(theme, "info", &crate::ui::draw::info::lines(app, theme), *scroll, area, buffer)
@@ -29,33 +26,93 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
         Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
         Overlay::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
-        Overlay::Palette(palette) => return Some(draw_palette(app, palette, theme, area, buffer)),
+        Overlay::Palette(palette) => return Some(choose::palette(app, palette, theme, area, buffer)),
+        Overlay::Units(chooser) => return Some(choose::units(app, chooser, theme, area, buffer)),
     }
     None
+}
+
+/// Where an overlay with rows stands and which of them is at a place; an overlay without rows is all of the area.
+pub fn hit(app: &App, overlay: &Overlay, area: Rect, column: u16, row: u16) -> Option<(Rect, Option<usize>)> {
+    let (frame, above, from, rows) = match overlay {
+        Overlay::Palette(palette) => {
+            let frame = centre(choose::PALETTE, area);
+            (frame, 1, choose::first(palette.cursor, frame.height.saturating_sub(3)), palette.matches().len())
+        }
+        Overlay::Units(chooser) => {
+            let frame = centre(choose::UNITS, area);
+            let list = choose::unit_rows(frame.height);
+            (frame, 1, choose::first(chooser.cursor, list), app.unit_choices(chooser.input.value()).len())
+        }
+        Overlay::Columns { .. } => {
+            let n = column_menu(&app.columns).len();
+            (centre((46, n as u16 + 2), area), 0, 0, n)
+        }
+        Overlay::Marks { cursor } => {
+            let lines = mark_lines(app, &Theme::new(Depth::None), *cursor);
+            let frame = centre(list_size(MARKS, &lines), area);
+            let shown = usize::from(frame.height.saturating_sub(2)).max(1);
+            (frame, 0, marks_from(*cursor, lines.len(), shown), lines.len())
+        }
+        _ => return Some((area, None)),
+    };
+    let inner = frame.y + 1 + above;
+    let at =
+        row.checked_sub(inner).filter(|_| row + 1 < frame.y + frame.height && frame.contains((column, row).into()));
+    Some((frame, at.map(|at| from + usize::from(at)).filter(|at| *at < rows)))
+}
+
+/// How far a text may be scrolled.
+pub fn last_scroll(app: &App, overlay: &Overlay, area: Rect) -> usize {
+    let theme = Theme::new(Depth::None);
+    let lines = match overlay {
+        Overlay::Help(searched) => help::lines(app, &theme, searched.input.value()).len() + 1,
+        Overlay::Losses { .. } => losses(app, &theme).len(),
+        Overlay::Info { .. } => crate::ui::draw::info::lines(app, &theme).len(),
+        _ => 0,
+    };
+    lines.saturating_sub(usize::from(area.height.saturating_sub(2)))
+}
+
+const MARKS: &str = "marks";
+
+/// The first line in sight of so many, with the cursor in the middle.
+fn marks_from(cursor: usize, lines: usize, rows: usize) -> usize {
+    cursor.saturating_sub(rows / 2).min(lines.saturating_sub(rows))
+}
+
+fn mark_lines(app: &App, theme: &Theme, cursor: usize) -> Vec<Styled> {
+    let marks = &app.answer.marks;
+    let cursor = cursor.min(marks.len().saturating_sub(1));
+    let one = |(i, mark): (usize, &TimeMark)| -> Styled {
+        let style = if i == cursor { theme.selected } else { theme.text };
+        let name = if mark.name.is_empty() { " " } else { &mark.name };
+        vec![(format!("{name:2}{:>12.3} s  {}", mark.at as f64 / 1e9, mark.note), style)]
+    };
+    marks.iter().enumerate().map(one).collect()
 }
 
 fn marks(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
     let marks = &app.answer.marks;
     if marks.is_empty() {
         let none = "None yet: ' and a letter sets one, :note TEXT notes something.".to_owned();
-        return list(theme, "marks", &[vec![(none, theme.text)]], 0, area, buffer);
+        return list(theme, MARKS, &[vec![(none, theme.text)]], 0, area, buffer);
     }
-    let cursor = cursor.min(marks.len() - 1);
-    let one = |(i, mark): (usize, &TimeMark)| -> Styled {
-        let style = if i == cursor { theme.selected } else { theme.text };
-        let name = if mark.name.is_empty() { " " } else { &mark.name };
-        vec![(format!("{name:2}{:>12.3} s  {}", mark.at as f64 / 1e9, mark.note), style)]
-    };
-    let lines: Vec<Styled> = marks.iter().enumerate().map(one).collect();
-    let rows = usize::from(area.height.saturating_sub(2)).max(1);
-    list(theme, "marks: ⏎ goes there, x forgets", &lines, cursor.saturating_sub(rows / 2), area, buffer);
+    let lines = mark_lines(app, theme, cursor);
+    let rows = usize::from(centre(list_size(MARKS, &lines), area).height.saturating_sub(2)).max(1);
+    list(theme, MARKS, &lines, marks_from(cursor, lines.len(), rows), area, buffer);
 }
 
 pub(super) type Styled = Vec<(String, Style)>;
 
-fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer: &mut Buffer) -> Rect {
+/// A frame of such a size in the middle of an area, as far as it fits.
+pub(super) fn centre((width, height): (u16, u16), area: Rect) -> Rect {
     let (w, h) = (width.min(area.width), height.min(area.height));
-    let rect = Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h };
+    Rect { x: area.x + (area.width - w) / 2, y: area.y + (area.height - h) / 2, width: w, height: h }
+}
+
+pub(super) fn frame(theme: &Theme, title: &str, size: (u16, u16), area: Rect, buffer: &mut Buffer) -> Rect {
+    let rect = centre(size, area);
     Clear.render(rect, buffer);
     buffer.set_style(rect, theme.ground);
     let block = Block::bordered().title(format!(" {title} ")).title_style(theme.title).border_style(theme.dim);
@@ -64,10 +121,18 @@ fn frame(theme: &Theme, title: &str, width: u16, height: u16, area: Rect, buffer
     inner
 }
 
-fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect, buffer: &mut Buffer) {
+fn list_size(title: &str, lines: &[Styled]) -> (u16, u16) {
     let widest = lines.iter().map(|l| l.iter().map(|(t, _)| width(t)).sum::<usize>()).max().unwrap_or(0);
-    let widest = widest.max(width(title));
-    let inner = frame(theme, title, widest.min(250) as u16 + 4, lines.len().min(200) as u16 + 2, area, buffer);
+    (widest.max(width(title)).min(250) as u16 + 4, lines.len().min(200) as u16 + 2)
+}
+
+pub(super) fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect, buffer: &mut Buffer) {
+    let inner = frame(theme, title, list_size(title, lines), area, buffer);
+    scrolled(theme, lines, scroll, inner, buffer);
+}
+
+/// Lines from where they are scrolled to, and how far that is at the lower edge.
+pub(super) fn scrolled(theme: &Theme, lines: &[Styled], scroll: usize, inner: Rect, buffer: &mut Buffer) {
     let rows = usize::from(inner.height);
     let from = scroll.min(lines.len().saturating_sub(rows));
     for (y, line) in (0..inner.height).zip(&lines[from..]) {
@@ -82,57 +147,6 @@ fn list(theme: &Theme, title: &str, lines: &[Styled], scroll: usize, area: Rect,
         let edge = Rect { x: inner.x, y, width: inner.width, height: 1 };
         put(buffer, edge, edge.width.saturating_sub(width(&more) as u16), 0, &more, theme.dim);
     }
-}
-
-/// What the screen is for, its own keys, then those that work everywhere.
-fn help(app: &App, theme: &Theme) -> Vec<Styled> {
-    let (about, own) = (app.tab.about(), app.tab.group());
-    let mut lines: Vec<Styled> = wrap(about, usize::from(app.size.0).saturating_sub(8).min(96))
-        .into_iter()
-        .map(|text| vec![(text, theme.text)])
-        .collect();
-    // Keys of other screens do not work here.
-    let here = TABLE.iter().filter(|row| own.is_some() && layer(row) == own);
-    let everywhere = TABLE.iter().filter(|row| layer(row).is_none());
-    let mut group = "";
-    for row in here.chain(everywhere) {
-        if row.group != group {
-            group = row.group;
-            lines.push(Vec::new());
-            lines.push(vec![(group.to_owned(), theme.title)]);
-        }
-        let keys: Vec<String> = app.keymap.keys_of(row).into_iter().map(shown).collect();
-        let argument =
-            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
-        lines.push(vec![
-            (format!("{:14}", keys.join(" ")), theme.key),
-            (format!("{:22}", format!(":{}{argument}", row.name)), theme.dim),
-            (row.doc.to_owned(), theme.text),
-        ]);
-    }
-    let others = app.keymap.own().filter(|(_, _, run)| run.contains(' '));
-    for (i, (where_, keys, run)) in others.enumerate() {
-        if i == 0 {
-            lines.push(Vec::new());
-            lines.push(vec![("Yours".to_owned(), theme.title)]);
-        }
-        lines.push(vec![(format!("{:14}", shown(keys)), theme.key), (format!(":{run}  ({where_})"), theme.text)]);
-    }
-    lines.push(Vec::new());
-    lines.push(vec![("Letters at the right edge".to_owned(), theme.title)]);
-    let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";
-    lines.push(vec![(letters.to_owned(), theme.text)]);
-    lines.push(vec![("Filters".to_owned(), theme.title)]);
-    let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
-    lines.push(vec![(format!("fields: {}", fields.join(" ")), theme.text)]);
-    lines.push(vec![("comm == nginx && cpu in 0-3,32 && stack ~ \"*tcp_*\" && time > 10s".to_owned(), theme.text)]);
-    let room = usize::from(app.size.0).saturating_sub(6);
-    for line in &mut lines {
-        if let [.., (text, _)] = line.as_mut_slice() {
-            *text = fit_end(text, room).into_owned();
-        }
-    }
-    lines
 }
 
 fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
@@ -216,42 +230,11 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
 
 fn columns(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
     let menu = column_menu(&app.columns);
-    let inner = frame(theme, "columns", 46, menu.len() as u16 + 4, area, buffer);
+    let inner = frame(theme, "columns", (46, menu.len() as u16 + 2), area, buffer);
     for (i, field) in menu.iter().enumerate() {
         let on = app.columns.contains(field);
         let text = format!("{} {:12}", if on { "[x]" } else { "[ ]" }, field.column().title);
         let style = if i == cursor.min(menu.len() - 1) { theme.selected } else { theme.text };
         put(buffer, inner, 1, i as u16, &text, style);
     }
-    put(buffer, inner, 1, inner.height.saturating_sub(1), "Space show/hide  ← → move  Esc done", theme.dim);
-}
-
-fn draw_palette(app: &App, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
-    let matches = palette.matches();
-    let inner = frame(theme, "commands", 76, area.height.min(22), area, buffer);
-    let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
-    put(buffer, inner, start, 0, palette.input.value(), theme.text);
-    let rows = usize::from(inner.height.saturating_sub(1));
-    let from = (palette.cursor + 1).saturating_sub(rows);
-    for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
-        let style = if i == palette.cursor { theme.selected } else { theme.text };
-        let (name, key) = match entry {
-            Entry::Command(row) => {
-                let argument =
-                    if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
-                let key = app.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
-                (format!("{}{argument}", row.name), (key, theme.key))
-            }
-            Entry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
-            Entry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
-        };
-        let name = fit(&clean(&name), 24).into_owned();
-        let x = 1 + put(buffer, inner, 1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);
-        let x = x + 1 + put(buffer, inner, x + 1, y, &format!("{:9}", key.0), key.1);
-        put(buffer, inner, x, y, entry.about(), theme.dim);
-    }
-    if matches.is_empty() {
-        put(buffer, inner, 1, 1, "nothing is called so", theme.error);
-    }
-    (inner.x + start + palette.input.visual_cursor() as u16, inner.y)
 }

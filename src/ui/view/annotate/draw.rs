@@ -14,8 +14,8 @@ use crate::ui::view::annotate::state::Annotated;
 
 use crate::ui::draw::put;
 
-/// Lines that are not instructions: the title and the keys.
-const FRAME: u16 = 2;
+/// Lines that are not instructions: the title.
+const FRAME: u16 = 1;
 /// Bytes of an instruction that are shown: eight of them.
 const BYTES: usize = 24;
 
@@ -40,23 +40,6 @@ pub fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) 
         }
         Some(Ok(listing)) => body(screen, listing, theme, area, buffer),
     }
-    let keys = [
-        ("n N", "hot spots"),
-        ("⏎", "follow"),
-        ("←", "back"),
-        ("s", "source"),
-        ("o", "bytes"),
-        ("y", "copy"),
-        ("Esc", "leave"),
-    ];
-    let (mut x, y) = (1, area.height.saturating_sub(1));
-    for (key, what) in keys {
-        if usize::from(x) + width(key) + width(what) + 3 > usize::from(area.width) {
-            break;
-        }
-        x += put(buffer, area, x, y, key, theme.key) + 1;
-        x += put(buffer, area, x, y, what, theme.dim) + 2;
-    }
 }
 
 fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -77,7 +60,7 @@ fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 fn body(screen: &Annotated, listing: &Listing, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let arrow = screen.arrow();
-    let rows = (1..area.height.saturating_sub(1)).zip((screen.top..).zip(screen.rows.iter().skip(screen.top)));
+    let rows = (1..area.height).zip((screen.top..).zip(screen.rows.iter().skip(screen.top)));
     for (y, (at, row)) in rows {
         let here = at == screen.cursor;
         let style = |normal| if here { theme.selected } else { normal };

@@ -180,24 +180,24 @@ impl Annotated {
             "pgdn" | "ctrl-f" | "space" => self.step(page, height),
             "home" | "g" => self.go(0, height),
             "end" | "G" => self.go(self.rows.len().saturating_sub(1), height),
-            "n" | "tab" => self.walk_hot(true, height),
-            "N" | "backtab" => self.walk_hot(false, height),
+            "n" => self.walk_hot(true, height),
+            "N" => self.walk_hot(false, height),
             "H" => {
                 if let Some(row) = hot(&self.rows).first() {
                     self.go(*row, height);
                 }
             }
-            "s" => {
+            "tab" => {
                 self.sources = !self.sources;
                 let moved = std::mem::replace(&mut self.moved, true);
                 self.arrange(height);
                 self.moved = moved;
             }
-            "o" => self.bytes = !self.bytes,
+            "." => self.bytes = !self.bytes,
             "enter" | "right" => return self.enter(height),
-            "left" | "backspace" if self.leave(height) => {}
+            "left" | "backspace" | "u" if self.leave(height) => {}
             "Y" | "y" => return Wish::Copy,
-            "esc" | "q" | "a" | "left" | "backspace" => return Wish::Leave,
+            "esc" | "q" | "A" | "left" | "backspace" | "u" => return Wish::Leave,
             _ => {}
         }
         Wish::Nothing

@@ -1,5 +1,6 @@
 //! Analysis units at work: its state, what changes that, and how it is drawn.
 
+pub mod chooser;
 pub mod draw;
 pub mod panels;
 pub mod state;

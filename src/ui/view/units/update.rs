@@ -34,10 +34,7 @@ impl App {
 
     /// Starts a unit, named with its options; asks for one where none is named.
     pub(in crate::ui) fn add_unit(&mut self, text: Option<String>) {
-        let Some(text) = text else {
-            self.tab = Tab::Units;
-            return self.ask_for(Ask::Unit, String::new());
-        };
+        let Some(text) = text else { return self.choose_unit() };
         match unit_of(&text) {
             Ok((spec, settings)) => {
                 self.units.added.push(text);

@@ -1,0 +1,269 @@
+//! What keys and the mouse do on what lies over a screen.
+
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use tui_input::backend::crossterm::EventHandler;
+
+use crate::ui::app::{App, Tab};
+use crate::ui::command::{self, Command};
+use crate::ui::draw::{header, layout, overlays};
+use crate::ui::hints::{self, Press};
+use crate::ui::keys;
+use crate::ui::overlay::{Chooser, Entry, Overlay, Palette, Searched, column_menu};
+
+impl App {
+    pub(in crate::ui) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
+        let Some(mut overlay) = self.overlays.pop() else { return };
+        let page = self.screen.height.max(1);
+        let stays = match &mut overlay {
+            Overlay::Help(help) => help_key(help, key, name, page),
+            Overlay::Losses { scroll } | Overlay::Info { scroll } => scrolled(scroll, name, page),
+            Overlay::Palette(palette) => self.palette_key(palette, key, name),
+            Overlay::Units(chooser) => self.chooser_key(chooser, key, name),
+            Overlay::Marks { cursor } => self.marks_key(cursor, name),
+            Overlay::Annotate(screen) => {
+                let wish = screen.key(name, self.annotate_room());
+                self.carry_out(wish, screen)
+            }
+            Overlay::Columns { cursor } => match name {
+                "esc" | "enter" | "q" | "C" => false,
+                _ => {
+                    self.columns_key(cursor, name);
+                    true
+                }
+            },
+        };
+        if !stays {
+            return;
+        }
+        if let Some(places) = layout::places_of(self) {
+            let last = overlays::last_scroll(self, &overlay, places.table);
+            if let Overlay::Help(Searched { scroll, .. }) | Overlay::Losses { scroll } | Overlay::Info { scroll } =
+                &mut overlay
+            {
+                *scroll = (*scroll).min(last);
+            }
+        }
+        self.overlays.push(overlay);
+    }
+
+    /// Returns whether the list stays.
+    fn chooser_key(&mut self, chooser: &mut Chooser, key: KeyEvent, name: &str) -> bool {
+        let choices = self.unit_choices(chooser.input.value());
+        match name {
+            "esc" => return false,
+            "up" | "backtab" => chooser.cursor = chooser.cursor.saturating_sub(1),
+            "down" => chooser.cursor = (chooser.cursor + 1).min(choices.len().saturating_sub(1)),
+            "tab" => {
+                if let Some(choice) = choices.get(chooser.cursor) {
+                    chooser.input = tui_input::Input::new(format!("{} ", choice.text));
+                    chooser.cursor = 0;
+                }
+            }
+            "enter" => return self.take_unit(chooser),
+            _ => {
+                self.status = None;
+                chooser.input.handle_event(&Input::Key(key));
+                chooser.cursor = 0;
+            }
+        }
+        true
+    }
+
+    /// What the palette finds beside commands: functions and tasks on the screen, and the events.
+    pub(in crate::ui) fn palette(&self) -> Palette {
+        let mut things: Vec<Entry> = Vec::new();
+        let mut seen = hashbrown::HashSet::new();
+        let mut add = |kind: &'static str, name: &str, about: String, command: Command| {
+            let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
+            if usable && seen.insert((kind, name.to_owned())) {
+                things.push(Entry::Thing { kind, name: name.to_owned(), about, command });
+            }
+        };
+        for line in &self.answer.lines {
+            let share = crate::panel::unit::percent(line.own_percent);
+            let pattern = format!("^{}$", regex::escape(&line.sym));
+            add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
+            if let Some(comm) = line.group.comm.as_deref().filter(|_| line.depth == 0) {
+                let filter = format!("comm == \"{comm}\"");
+                add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
+            }
+        }
+        things.extend(self.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())));
+        Palette::over(things)
+    }
+
+    /// Returns whether the palette stays.
+    pub(in crate::ui) fn palette_key(&mut self, palette: &mut Palette, key: KeyEvent, name: &str) -> bool {
+        let matches = palette.matches();
+        match name {
+            "esc" => return false,
+            "up" => palette.cursor = palette.cursor.saturating_sub(1),
+            "down" => palette.cursor = (palette.cursor + 1).min(matches.len().saturating_sub(1)),
+            "tab" | "enter" => {
+                let typed = palette.input.value().trim().to_owned();
+                if name == "enter"
+                    && let Ok(command) = command::parse(&typed)
+                {
+                    self.run(command);
+                    return false;
+                }
+                let Some(entry) = matches.get(palette.cursor) else {
+                    self.error(command::parse(&typed).err().unwrap_or_default());
+                    return true;
+                };
+                match entry {
+                    Entry::Command(row) => {
+                        if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
+                            self.run(row.command(None));
+                            return false;
+                        }
+                        palette.input = tui_input::Input::new(format!("{} ", row.name));
+                    }
+                    Entry::Thing { command, .. } => {
+                        self.tab = Tab::Top;
+                        self.run(command.clone());
+                        return false;
+                    }
+                    Entry::Event(event, _) => {
+                        (self.tab, self.event) = (Tab::Top, *event);
+                        self.screen.home();
+                        return false;
+                    }
+                }
+            }
+            _ => {
+                palette.input.handle_event(&Input::Key(key));
+                palette.cursor = 0;
+            }
+        }
+        true
+    }
+
+    pub(in crate::ui) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
+        let menu = column_menu(&self.columns);
+        let field = menu[(*cursor).min(menu.len() - 1)];
+        let at = self.columns.iter().position(|f| *f == field);
+        match (name, at) {
+            ("up", _) | ("k", _) => *cursor = cursor.saturating_sub(1),
+            ("down", _) | ("j", _) => *cursor = (*cursor + 1).min(menu.len() - 1),
+            ("space", Some(at)) if self.columns.len() > 1 => {
+                self.columns.remove(at);
+            }
+            ("space", None) => self.columns.push(field),
+            ("K" | "left", Some(at)) if at > 0 => {
+                self.columns.swap(at, at - 1);
+                *cursor -= 1;
+            }
+            ("J" | "right", Some(at)) if at + 1 < self.columns.len() => {
+                self.columns.swap(at, at + 1);
+                *cursor += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// A click on what stands on every screen: tabs, the line of what stands out, and the keys at the bottom. Whether
+    /// it was one.
+    pub(in crate::ui) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
+        if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
+            return false;
+        }
+        let Some(places) = layout::places_of(self) else { return false };
+        if mouse.row == places.footer.y && self.prompt.is_none() {
+            let found = hints::laid(self, places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));
+            if let Some(laid) = found {
+                self.press(&laid.hint.press);
+            }
+            return true;
+        }
+        if !self.overlays.is_empty() || self.prompt.is_some() {
+            return false;
+        }
+        if mouse.row == places.tabs.y
+            && let Some(command) = header::tab_at(self, places.tabs.width, mouse.column)
+        {
+            self.run(command);
+            return true;
+        }
+        let finding = places.finding.height > 0 && mouse.row == places.finding.y && !self.findings.is_empty();
+        if finding {
+            self.run(Command::Finding);
+        }
+        finding
+    }
+
+    fn press(&mut self, press: &Press) {
+        match press {
+            Press::Command(row) => self.run(row.command(None)),
+            Press::Chord(begun) => (*begun).clone_into(&mut self.chord),
+            Press::Key(code) => self.key(KeyEvent::new(*code, KeyModifiers::NONE)),
+        }
+    }
+
+    /// The wheel scrolls, a click chooses and a second one takes; one beside it closes.
+    pub(in crate::ui) fn overlay_mouse(&mut self, mouse: MouseEvent) {
+        let press = |app: &mut Self, code| app.key(KeyEvent::new(code, KeyModifiers::NONE));
+        match mouse.kind {
+            MouseEventKind::ScrollDown => press(self, KeyCode::Down),
+            MouseEventKind::ScrollUp => press(self, KeyCode::Up),
+            MouseEventKind::Down(MouseButton::Left) => {
+                let Some(places) = layout::places_of(self) else { return };
+                let Some(overlay) = self.overlays.last() else { return };
+                let Some((frame, row)) = overlays::hit(self, overlay, places.table, mouse.column, mouse.row) else {
+                    return;
+                };
+                if !frame.contains((mouse.column, mouse.row).into()) {
+                    return press(self, KeyCode::Esc);
+                }
+                let Some(row) = row else { return };
+                let again = match self.overlays.last_mut() {
+                    Some(Overlay::Palette(Palette { cursor, .. }) | Overlay::Units(Chooser { cursor, .. }))
+                    | Some(Overlay::Marks { cursor } | Overlay::Columns { cursor }) => {
+                        std::mem::replace(cursor, row) == row
+                    }
+                    _ => return,
+                };
+                if again {
+                    let shows = matches!(self.overlays.last(), Some(Overlay::Columns { .. }));
+                    press(self, if shows { KeyCode::Char(' ') } else { KeyCode::Enter });
+                }
+            }
+            MouseEventKind::Down(MouseButton::Right) => press(self, KeyCode::Esc),
+            _ => {}
+        }
+    }
+}
+
+/// Moves a text as lists are moved; every other key closes it.
+fn scrolled(scroll: &mut usize, name: &str, page: usize) -> bool {
+    match name {
+        "up" | "k" => *scroll = scroll.saturating_sub(1),
+        "down" | "j" => *scroll = scroll.saturating_add(1),
+        "pgup" | "ctrl-b" => *scroll = scroll.saturating_sub(page),
+        "pgdn" | "ctrl-f" | "space" => *scroll = scroll.saturating_add(page),
+        "home" | "g" => *scroll = 0,
+        "end" | "G" => *scroll = usize::MAX,
+        _ => return false,
+    }
+    true
+}
+
+/// What is typed searches; a slash may come first. Returns whether the help stays.
+fn help_key(help: &mut Searched, key: KeyEvent, name: &str, page: usize) -> bool {
+    let empty = help.input.value().is_empty();
+    match name {
+        "esc" if !empty => *help = Searched::default(),
+        "esc" | "enter" => return false,
+        "q" | "?" if empty => return false,
+        "/" if empty => {}
+        "up" | "down" | "pgup" | "pgdn" | "home" | "end" => {
+            scrolled(&mut help.scroll, name, page);
+        }
+        _ if keys::name(&key).is_some() => {
+            help.input.handle_event(&Input::Key(key));
+            help.scroll = 0;
+        }
+        _ => {}
+    }
+    true
+}

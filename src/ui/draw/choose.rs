@@ -1,0 +1,102 @@
+//! Lists that are filtered by typing: the palette of commands, and the units that can be started.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::panel::text::{clean, fit, fit_end, width, wrap};
+use crate::ui::app::App;
+use crate::ui::draw::overlays::frame;
+use crate::ui::draw::put;
+use crate::ui::keys::shown;
+use crate::ui::overlay::{Chooser, Entry, Palette};
+use crate::ui::theme::Theme;
+
+/// How wide and how high they are where there is room.
+pub const PALETTE: (u16, u16) = (76, 22);
+pub const UNITS: (u16, u16) = (90, 24);
+/// Lines that say what the unit under the cursor is about, where there is room for them.
+const ABOUT: u16 = 4;
+
+/// The first row in sight of a list of so many rows.
+pub fn first(cursor: usize, rows: u16) -> usize {
+    (cursor + 1).saturating_sub(usize::from(rows))
+}
+
+/// Rows for units in a frame so high.
+pub fn unit_rows(height: u16) -> u16 {
+    let inner = height.saturating_sub(3);
+    if inner > 2 * ABOUT { inner - ABOUT - 1 } else { inner }
+}
+
+/// Draws the list of units. Returns where the cursor belongs.
+pub fn units(app: &App, chooser: &Chooser, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+    let typed = chooser.input.value();
+    let choices = app.unit_choices(typed);
+    let inner = frame(theme, "measure what?", UNITS, area, buffer);
+    let start = 1 + put(buffer, inner, 1, 0, "> ", theme.title);
+    match typed.is_empty() {
+        true => put(buffer, inner, start, 0, "type what it is about: wait, memory, disk…", theme.dim),
+        false => put(buffer, inner, start, 0, typed, theme.text),
+    };
+    let rows = unit_rows(inner.height + 2);
+    let names = choices.iter().map(|choice| width(&choice.name)).max().unwrap_or(0).min(16);
+    let from = first(chooser.cursor, rows);
+    for (y, (i, choice)) in (1..=rows).zip(choices.iter().enumerate().skip(from)) {
+        let here = i == chooser.cursor;
+        let plain = if choice.missing.is_empty() { theme.text } else { theme.dim };
+        let style = if here { theme.selected } else { plain };
+        put(buffer, inner, 0, y, if here { "›" } else { " " }, theme.title);
+        let x = 1 + put(buffer, inner, 1, y, &format!("{:names$}", fit(&choice.name, names.max(4))), style) + 2;
+        let missing = if choice.missing.is_empty() { "" } else { "  not here" };
+        let room = usize::from(inner.width.saturating_sub(x + 1));
+        let about = fit_end(&choice.about, room.saturating_sub(width(missing))).into_owned();
+        let x = x + put(buffer, inner, x, y, &about, if here { theme.text } else { plain });
+        put(buffer, inner, x, y, missing, theme.warning);
+    }
+    if choices.is_empty() {
+        put(buffer, inner, 1, 1, "no unit is about that; ⏎ says which is nearest", theme.error);
+    }
+    let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
+    let name = name
+        .filter(|name| app.about_unit(name).is_some())
+        .or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
+    if let Some(about) = name.and_then(|name| app.about_unit(name)).filter(|_| rows + 1 < inner.height) {
+        let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
+        let lines = wrap(&about, usize::from(inner.width.saturating_sub(2)));
+        let lines = (!missing.is_empty()).then(|| format!("not here: {missing}")).into_iter().chain(lines);
+        for (y, (i, line)) in (rows + 2..inner.height).zip(lines.enumerate()) {
+            put(buffer, inner, 1, y, &line, if i == 0 && !missing.is_empty() { theme.warning } else { theme.dim });
+        }
+    }
+    (inner.x + start + chooser.input.visual_cursor() as u16, inner.y)
+}
+
+/// Draws the palette. Returns where the cursor belongs.
+pub fn palette(app: &App, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+    let matches = palette.matches();
+    let inner = frame(theme, "commands", PALETTE, area, buffer);
+    let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
+    put(buffer, inner, start, 0, palette.input.value(), theme.text);
+    let from = first(palette.cursor, inner.height.saturating_sub(1));
+    for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
+        let style = if i == palette.cursor { theme.selected } else { theme.text };
+        let (name, key) = match entry {
+            Entry::Command(row) => {
+                let argument =
+                    if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+                let key = app.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
+                (format!("{}{argument}", row.name), (key, theme.key))
+            }
+            Entry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
+            Entry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
+        };
+        let name = fit(&clean(&name), 24).into_owned();
+        let x = 1 + put(buffer, inner, 1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);
+        let x = x + 1 + put(buffer, inner, x + 1, y, &format!("{:9}", key.0), key.1);
+        put(buffer, inner, x, y, entry.about(), theme.dim);
+    }
+    if matches.is_empty() {
+        put(buffer, inner, 1, 1, "nothing is called so", theme.error);
+    }
+    (inner.x + start + palette.input.visual_cursor() as u16, inner.y)
+}

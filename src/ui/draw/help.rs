@@ -1,0 +1,131 @@
+//! The help: what a screen is for and all commands with their keys, searched by typing.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::panel::text::{fit_end, wrap};
+use crate::ui::app::App;
+use crate::ui::command::{Row, TABLE, layer};
+use crate::ui::draw::overlays::{Styled, frame, scrolled};
+use crate::ui::draw::put;
+use crate::ui::keys::shown;
+use crate::ui::overlay::{Searched, has_words};
+use crate::ui::theme::Theme;
+
+/// Draws it. Returns where the cursor belongs.
+pub fn draw(app: &App, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+    let typed = searched.input.value();
+    let lines = lines(app, theme, typed);
+    let inner = frame(theme, &format!("help: {}", app.tab.name()), (104, area.height), area, buffer);
+    let x = 1 + put(buffer, inner, 1, 0, "/", theme.title);
+    match typed.is_empty() {
+        true => put(buffer, inner, x, 0, "type to search", theme.dim),
+        false => put(buffer, inner, x, 0, typed, theme.text),
+    };
+    let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
+    scrolled(theme, &lines, searched.scroll, list, buffer);
+    if lines.is_empty() {
+        put(buffer, list, 1, 0, "nothing is called so", theme.error);
+    }
+    (inner.x + x + searched.input.visual_cursor() as u16, inner.y)
+}
+
+/// All of it; where something is typed, what has these words, of all screens.
+pub fn lines(app: &App, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let room = usize::from(app.size.0).saturating_sub(6).min(100);
+    let mut lines = match typed.trim() {
+        "" => whole(app, theme),
+        typed => found(app, theme, typed),
+    };
+    for line in &mut lines {
+        let before: usize = line.iter().rev().skip(1).map(|(text, _)| crate::panel::text::width(text)).sum();
+        if let [.., (text, _)] = line.as_mut_slice() {
+            *text = fit_end(text, room.saturating_sub(before)).into_owned();
+        }
+    }
+    lines
+}
+
+/// What the screen is for, its own keys, then those that work everywhere.
+fn whole(app: &App, theme: &Theme) -> Vec<Styled> {
+    let (about, own) = (app.tab.about(), app.tab.group());
+    let mut lines: Vec<Styled> = wrap(about, usize::from(app.size.0).saturating_sub(8).min(96))
+        .into_iter()
+        .map(|text| vec![(text, theme.text)])
+        .collect();
+    // Keys of other screens do not work here.
+    let here = TABLE.iter().filter(|row| own.is_some() && layer(row) == own);
+    let everywhere = TABLE.iter().filter(|row| layer(row).is_none());
+    lines.extend(grouped(app, theme, here.chain(everywhere)));
+    lines.extend(own_keys(app, theme));
+    lines.push(Vec::new());
+    lines.extend(words(theme));
+    lines
+}
+
+fn found(app: &App, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let own = app.tab.group();
+    let has = |row: &&Row| {
+        let keys = app.keymap.keys_of(row).join(" ");
+        app.keymap.keys_of(row).contains(&typed)
+            || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
+    };
+    // Those that work on this screen come first.
+    let here = TABLE.iter().filter(|row| layer(row).is_none() || layer(row) == own).filter(has);
+    let elsewhere = TABLE.iter().filter(|row| layer(row).is_some() && layer(row) != own).filter(has);
+    let mut lines = grouped(app, theme, here.chain(elsewhere));
+    lines.drain(..usize::from(!lines.is_empty()));
+    let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();
+    lines.extend(own_keys(app, theme).into_iter().filter(|line| has_words(&text(line), typed)));
+    lines.extend(words(theme).into_iter().filter(|line| has_words(&text(line), typed)));
+    lines
+}
+
+/// Commands under the names of their groups.
+fn grouped<'a>(app: &App, theme: &Theme, rows: impl Iterator<Item = &'a Row>) -> Vec<Styled> {
+    let mut lines: Vec<Styled> = Vec::new();
+    let mut group = "";
+    for row in rows {
+        if row.group != group {
+            group = row.group;
+            lines.push(Vec::new());
+            lines.push(vec![(group.to_owned(), theme.title)]);
+        }
+        let keys: Vec<String> = app.keymap.keys_of(row).into_iter().map(shown).collect();
+        let argument =
+            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+        lines.push(vec![
+            (format!("{:12} ", keys.join(" ")), theme.key),
+            (format!("{:20} ", format!(":{}{argument}", row.name)), theme.dim),
+            (row.doc.to_owned(), theme.text),
+        ]);
+    }
+    lines
+}
+
+/// Keys that the user bound to commands with arguments.
+fn own_keys(app: &App, theme: &Theme) -> Vec<Styled> {
+    let others: Vec<_> = app.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![Vec::new(), vec![("Yours".to_owned(), theme.title)]];
+    lines.extend(others.into_iter().map(|(place, keys, run)| {
+        vec![(format!("{:14}", shown(keys)), theme.key), (format!(":{run}  ({place})"), theme.text)]
+    }));
+    lines
+}
+
+/// What letters and filters mean.
+fn words(theme: &Theme) -> Vec<Styled> {
+    let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
+    let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";
+    let line = |text: String, style| vec![(text, style)];
+    vec![
+        line("Letters at the right edge".to_owned(), theme.title),
+        line(letters.to_owned(), theme.text),
+        line("Filters".to_owned(), theme.title),
+        line(format!("fields: {}", fields.join(" ")), theme.text),
+        line("comm == nginx && cpu in 0-3,32 && stack ~ \"*tcp_*\" && time > 10s".to_owned(), theme.text),
+    ]
+}

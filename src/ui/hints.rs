@@ -1,0 +1,225 @@
+//! The keys at the bottom: those of most use on the screen, or the overlay, that is seen. They can be clicked.
+
+use crossterm::event::KeyCode;
+
+use crate::panel::text::width;
+use crate::query::Direction;
+use crate::ui::app::{App, Tab};
+use crate::ui::command::{self, Row};
+use crate::ui::keys::shown;
+use crate::ui::overlay::Overlay;
+
+/// What a click on a hint does.
+#[derive(Clone, Copy, Debug)]
+pub enum Press {
+    Command(&'static Row),
+    /// Begins a chord.
+    Chord(&'static str),
+    /// A key of an overlay.
+    Key(KeyCode),
+}
+
+/// A key and what it does here.
+#[derive(Clone, Debug)]
+pub struct Hint {
+    pub key: String,
+    pub word: &'static str,
+    pub press: Press,
+}
+
+/// Where a hint stands.
+#[derive(Clone, Debug)]
+pub struct Laid {
+    pub x: u16,
+    pub width: u16,
+    pub hint: Hint,
+}
+
+impl Laid {
+    pub fn holds(&self, column: u16) -> bool {
+        (self.x..self.x + self.width).contains(&column)
+    }
+}
+
+/// Commands by name, or chords by the key that begins them, and what they do in a word.
+type Words = &'static [(&'static str, &'static str)];
+
+/// The six of most use on each screen.
+const TOP: Words = &[
+    ("toggle", "callers"),
+    ("order-right", "order"),
+    ("split", "split"),
+    ("filter", "filter"),
+    ("flame", "flame"),
+    ("freeze", "freeze"),
+];
+const FLAME: Words = &[
+    ("flame-zoom", "zoom"),
+    ("search", "search"),
+    ("around", "around"),
+    ("drop", "leave out"),
+    ("e", "edit stacks"),
+    ("leaves", "turn round"),
+];
+const TIME: Words = &[
+    ("time-columns", "select"),
+    ("time-enter", "only this time"),
+    ("time-baseline", "compare with it"),
+    ("time-rows", "rows"),
+    ("time-in", "zoom"),
+    ("search", "highlight"),
+];
+const CPUS: Words = &[
+    ("cpu-enter", "functions"),
+    ("finding", "anomaly"),
+    ("softirq-time", "time softirqs"),
+    ("cpu-page", "columns"),
+    ("cpu-order", "order"),
+    ("cpu-capture", "only this CPU"),
+];
+const EVENTS: Words = &[
+    ("event-enter", "start/show"),
+    ("event-stop", "stop"),
+    ("search", "search"),
+    ("e", "edit"),
+    ("capture", "filter"),
+    ("event", "add by name"),
+];
+const UNITS: Words = &[
+    ("unit", "add unit"),
+    ("unit-panel", "next panel"),
+    ("unit-enter", "enter"),
+    ("search", "filter rows"),
+    ("order-right", "order"),
+    ("unit-stop", "end unit"),
+];
+/// Those that every screen has, in order of what goes last.
+const EVERYWHERE: Words =
+    &[("help", "help"), ("undo", "undo"), ("palette", "commands"), ("save", "save"), ("quit", "quit")];
+
+/// Keys of overlays: as they are shown, what they do, and which key a click stands for.
+type Keys = &'static [(&'static str, &'static str, KeyCode)];
+
+const HELP: Keys = &[
+    ("a-z", "search", KeyCode::Null),
+    ("↑↓", "scroll", KeyCode::Down),
+    ("PgDn", "page", KeyCode::PageDown),
+    ("Home", "top", KeyCode::Home),
+    ("End", "end", KeyCode::End),
+    ("Esc", "close", KeyCode::Esc),
+];
+const TEXT: Keys = &[
+    ("j k", "scroll", KeyCode::Down),
+    ("Space", "page", KeyCode::PageDown),
+    ("g", "top", KeyCode::Home),
+    ("G", "end", KeyCode::End),
+    ("Esc", "close", KeyCode::Esc),
+];
+const PALETTE: Keys = &[
+    ("a-z", "words", KeyCode::Null),
+    ("⏎", "run", KeyCode::Enter),
+    ("↑↓", "choose", KeyCode::Down),
+    ("Tab", "complete", KeyCode::Tab),
+    ("Esc", "close", KeyCode::Esc),
+];
+const CHOOSER: Keys = &[
+    ("a-z", "words", KeyCode::Null),
+    ("⏎", "start", KeyCode::Enter),
+    ("↑↓", "choose", KeyCode::Down),
+    ("Tab", "options", KeyCode::Tab),
+    ("Esc", "close", KeyCode::Esc),
+];
+const COLUMNS: Keys = &[
+    ("Space", "show/hide", KeyCode::Char(' ')),
+    ("← →", "move", KeyCode::Right),
+    ("j k", "choose", KeyCode::Down),
+    ("⏎", "done", KeyCode::Enter),
+];
+const MARKS: Keys = &[
+    ("⏎", "go there", KeyCode::Enter),
+    ("x", "forget", KeyCode::Char('x')),
+    ("j k", "choose", KeyCode::Down),
+    ("Esc", "close", KeyCode::Esc),
+];
+const ANNOTATE: Keys = &[
+    ("n N", "hot spots", KeyCode::Char('n')),
+    ("⏎", "follow", KeyCode::Enter),
+    ("⌫", "back", KeyCode::Backspace),
+    ("Tab", "sources", KeyCode::Tab),
+    (".", "bytes", KeyCode::Char('.')),
+    ("y", "copy", KeyCode::Char('y')),
+    ("Esc", "close", KeyCode::Esc),
+];
+
+/// The hints of what is seen.
+fn hints(app: &App) -> Vec<Hint> {
+    if let Some(overlay) = app.overlays.last() {
+        let keys = match overlay {
+            Overlay::Help(_) => HELP,
+            Overlay::Losses { .. } | Overlay::Info { .. } => TEXT,
+            Overlay::Palette(_) => PALETTE,
+            Overlay::Units(_) => CHOOSER,
+            Overlay::Columns { .. } => COLUMNS,
+            Overlay::Marks { .. } => MARKS,
+            Overlay::Annotate(_) => ANNOTATE,
+        };
+        let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
+            key: (*key).to_owned(),
+            word,
+            press: Press::Key(*code),
+        };
+        return keys.iter().map(one).collect();
+    }
+    let own = match app.tab {
+        Tab::Top => TOP,
+        Tab::Flame => FLAME,
+        Tab::Time => TIME,
+        Tab::Cpus => CPUS,
+        Tab::Events => EVENTS,
+        Tab::Units => UNITS,
+    };
+    own.iter().chain(EVERYWHERE).filter_map(|(name, word)| hint(app, name, word)).collect()
+}
+
+fn hint(app: &App, name: &'static str, word: &'static str) -> Option<Hint> {
+    let Some(row) = command::find(name) else {
+        return Some(Hint { key: shown(name), word, press: Press::Chord(name) });
+    };
+    let key = shown(app.keymap.key_of(name)?);
+    match name {
+        "order-right" => Some(Hint { key: "< >".to_owned(), word, press: Press::Command(row) }),
+        "toggle" => {
+            let word = if app.direction == Direction::Callers { word } else { "callees" };
+            Some(Hint { key, word, press: Press::Command(row) })
+        }
+        _ => Some(Hint { key, word, press: Press::Command(row) }),
+    }
+}
+
+/// The hints that fit into a line, with their places; help is among them however narrow it is.
+pub fn laid(app: &App, room: u16) -> Vec<Laid> {
+    let mut list = hints(app);
+    let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
+    let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.name == "help");
+    let help = list.iter().find(|hint| is_help(hint)).map_or(0, |hint| takes(hint) + 2);
+    let all: u16 = list.iter().map(|hint| takes(hint) + 2).sum();
+    if all + 1 > room {
+        let mut used = 1 + help;
+        let mut full = false;
+        list.retain(|hint| {
+            let fits = is_help(hint) || !full && used + takes(hint) <= room;
+            if !is_help(hint) {
+                full |= !fits;
+                used += takes(hint) + 2;
+            }
+            fits
+        });
+    }
+    let mut x = 1;
+    let place = |hint: Hint| {
+        let laid = Laid { x, width: takes(&hint), hint };
+        x += laid.width + 2;
+        laid
+    };
+    list.into_iter().map(place).collect()
+}

@@ -37,7 +37,7 @@ fn main() {
     let (session, profile) = generate(NODES);
     println!("profile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
     println!("memory: {} MB", profile.memory() >> 20);
-    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0, origins: None };
     let bare = time(5, || {
         let mut sum = 0u64;
         for (chunk, range) in profile.between(0, u64::MAX) {
@@ -56,7 +56,7 @@ fn main() {
     // What a server mostly gives: as many samples, a tenth of the stacks.
     let (session, profile) = generate(NODES / 10);
     println!("\nprofile: {} samples, {} nodes, {} sites", profile.len(), profile.trie.len(), profile.sites.len());
-    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["cycles".to_owned()], start: 0, origins: None };
     heats(data, bare);
     ranges(data, bare);
 }
@@ -124,7 +124,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         let mut fold = Fold::new(0, Some(filter.clone()), false);
         fold.update(data, 0..u64::MAX);
         let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-        lines_out = lines::lines(data, &top, &question, &mut lines::Anew).len();
+        lines_out = lines::lines(data, &top, &question, &mut lines::Anew).lines.len();
     });
     println!(
         "re-filter {text:28} {took:8.1?} (first pass {first_pass:.1?})  {:5.1} × the bare sum, {lines_out} lines",
@@ -138,7 +138,7 @@ fn frames(data: Data<'_>) {
     let mut fold = Fold::new(0, None, false);
     fold.update(data, 0..u64::MAX);
     let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
-    let lines = lines::lines(data, &top, &question, &mut lines::Anew);
+    let lines = lines::lines(data, &top, &question, &mut lines::Anew).lines;
     let answer = Answer {
         total: fold.total(),
         unfiltered: fold.total(),

@@ -46,8 +46,8 @@ fn two_keys_lead_to_the_guilty_function() {
     let text = harness.text();
     assert!(text.contains("all › CPU 32 TIMER"), "{text}");
     assert_eq!(harness.app.answer.total.samples, 3856);
-    let first = harness.app.answer.lines.iter().find(|line| line.depth == 0).expect("rows");
-    assert_eq!(&*first.sym, "estimation_timer");
+    let here = harness.app.line().expect("a row");
+    assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
     // The graph shows just that, too, and one key goes back.
     assert!(harness.keys("2").text().contains("CPU 32 TIMER"));
     assert!(!incident(120, 30).host("ipvs-busy").keys("!<ret><bs>").text().contains("CPU 32 TIMER"));

@@ -48,7 +48,7 @@ fn a_resize_is_followed_and_an_idle_screen_is_silent() {
     // The terminal is larger before the program can know, so no frame comes to a screen too small for it.
     session.screen.lock().expect("lock").0.screen_mut().set_size(cells(40), cells(120));
     session.pty.resize(pty_process::Size::new(40, 120)).expect("resize");
-    session.wait_for("Comm");
+    session.wait_for("6.1.0-56-cloud-amd64");
     std::thread::sleep(Duration::from_millis(500));
     let before = session.bytes().len();
     std::thread::sleep(Duration::from_secs(1));

@@ -99,7 +99,13 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
     let filter = args.which.filter(&loaded)?;
     let mut fold = Fold::new(event, filter, keys.contains(&Key::Cpu));
     fold.update(loaded.data(), 0..u64::MAX);
-    let spec = TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, reversed: false };
+    let spec = TopSpec {
+        keys: keys.to_vec(),
+        children: args.children,
+        order: Order::SelfTime,
+        reversed: false,
+        origins: false,
+    };
     let top = Top::build(loaded.data(), &fold, &spec, Keep::First(usize::MAX));
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
     let key = |row: &crate::query::Row| -> Vec<String> {

@@ -190,13 +190,14 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
     let columns = match (&view.sort, &config::get().columns) {
         (Some(sort), _) => {
             let keys = keys_of(sort)?.into_iter().map(Field::Key);
-            [Field::Children, Field::SelfTime, Field::Samples].into_iter().chain(keys).collect()
+            [Field::SelfTime, Field::Children].into_iter().chain(keys).collect()
         }
         (None, Some(columns)) => columns.clone(),
         (None, None) => Field::FIRST.to_vec(),
     };
     Ok(Start {
         columns,
+        sorted: view.sort.is_some() || config::get().columns.is_some(),
         children: !view.no_children,
         filter: view.filter.clone(),
         limit: view.percent_limit,

@@ -76,7 +76,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
         return coverage(&loaded, args.format);
     }
     let filter = args.which.filter(&loaded)?;
-    let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false };
+    let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false, origins: false };
     let limit = args.limit.unwrap_or(usize::MAX);
     let shape = Shape { keys, children, limit, percent: args.percent_limit, chains, hierarchy: args.hierarchy };
     let tops: Vec<(usize, Top)> = chosen_events(&loaded, &args.which)?

@@ -273,6 +273,12 @@ impl Loaded {
     /// What queries read.
     pub fn data(&self) -> Data<'_> {
         let core = self.ingest.core();
-        Data { session: &core.session, profile: &core.profile, events: &self.event_names, start: core.start }
+        Data {
+            session: &core.session,
+            profile: &core.profile,
+            events: &self.event_names,
+            start: core.start,
+            origins: None,
+        }
     }
 }

@@ -41,7 +41,7 @@ impl Slices {
         // What has no name is seen by that; why is of no use to somebody far away.
         name_all(self.ingest.core_mut(), &mut self.resolver, &mut Vec::new());
         let core = self.ingest.core();
-        Data { session: &core.session, profile: &core.profile, events: &self.events, start: core.start }
+        Data { session: &core.session, profile: &core.profile, events: &self.events, start: core.start, origins: None }
     }
 
     /// Begins the next slice.

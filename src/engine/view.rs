@@ -1,6 +1,7 @@
 //! The answers to one question after another: keeps what can be kept between them, and the profile
 //! that a view is compared with.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::event::plain;
@@ -12,9 +13,13 @@ use crate::query::diff::Side;
 use crate::query::flame::{FlameTree, Stacks};
 use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
 use crate::query::judge::Judge;
+use crate::query::lines::Listed;
 use crate::query::news::News;
+use crate::query::origins::Origins;
+use crate::query::seen::Seen;
 use crate::query::standing::Standing;
 use crate::query::versus::{self, Place, Table, Versus};
+use crate::query::whose::{self, Whose};
 use crate::query::{Age, Baseline, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
 
 use super::offline::Loaded;
@@ -38,6 +43,8 @@ pub struct View {
     /// The rows of the last map, and of which event and kind.
     lanes: Option<((usize, By), Vec<Lane>)>,
     leaves: Leaves,
+    seen: Seen,
+    origins: Origins,
     /// Another profile to compare with.
     other: Option<Box<Loaded>>,
 }
@@ -53,10 +60,13 @@ struct Shown {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub lines: Vec<Line>,
+    pub beside: Vec<Line>,
+    pub tasks: Vec<Whose>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     pub hits: Option<Arc<Hits>>,
     pub total: Acc,
+    pub seen: Acc,
     pub rows: usize,
     pub sides: Option<(Side, Side)>,
 }
@@ -85,6 +95,7 @@ impl View {
 
     /// Takes a chunk that was evicted out of what is counted.
     pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+        self.seen.forget(data, chunk);
         if let Some(fold) = &mut self.fold {
             fold.forget(data, chunk);
         }
@@ -98,8 +109,23 @@ impl View {
 
     /// Answers a question over the samples before the absolute position `until`.
     pub fn answer(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
+        if !question.top.origins {
+            return self.answer_of(data, question, until);
+        }
+        let mut origins = std::mem::take(&mut self.origins);
+        if origins.update(data) {
+            self.rows = Standing::default();
+            self.shown = None;
+        }
+        let parts = self.answer_of(Data { origins: Some(origins.nodes()), ..data }, question, until);
+        self.origins = origins;
+        parts
+    }
+
+    fn answer_of(&mut self, data: Data<'_>, question: &Question, until: u64) -> Parts {
         let until = until.min(data.profile.end());
         let mut fold = self.bring_up(data, question, until);
+        let seen = self.seen.of(data, question.event, times(data, question, until));
         let news = fold.take_news();
         if !news.is_empty() {
             self.shown = None;
@@ -133,7 +159,9 @@ impl View {
         });
         if let Some(spec) = &question.heat {
             let heat = self.heat(data, question, &fold, spec, until);
-            let parts = Parts { total: fold.total(), heat: Some(Arc::new(heat)), sides, ..Parts::default() };
+            let tasks = whose::heaviest(data, &fold);
+            let parts =
+                Parts { total: fold.total(), seen, heat: Some(Arc::new(heat)), sides, tasks, ..Parts::default() };
             self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
             (self.fold, self.other) = (Some(fold), other);
             return parts;
@@ -142,7 +170,8 @@ impl View {
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
             work.old = Some(Old { stacks: Stacks { data: of, fold: then, side }, new, baseline });
         }
-        let mut parts = Parts { total: fold.total(), sides, ..Parts::default() };
+        let mut parts =
+            Parts { total: fold.total(), seen, sides, tasks: whose::heaviest(data, &fold), ..Parts::default() };
         match &question.flame {
             Some(spec) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
@@ -151,7 +180,8 @@ impl View {
             }
             None => {
                 let shown = self.shown.take().unwrap_or_else(|| work.table(&mut self.rows, &mut self.then_rows));
-                parts.lines = work.lines(&shown, &mut self.rows);
+                let listed = work.lines(&shown, &mut self.rows);
+                (parts.lines, parts.beside) = (listed.lines, listed.beside);
                 parts.rows = shown.versus.as_ref().map_or(shown.top.n_rows, |(_, rows)| rows.len());
                 self.shown = Some(shown);
             }
@@ -209,13 +239,9 @@ impl View {
 
     /// The fold of the question itself.
     fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Fold {
-        let (from, half) = match question.age {
-            Age::All => (0, None),
-            Age::Last(ns) => {
-                let newest = data.profile.time_before(until);
-                (data.profile.position_at(newest.saturating_sub(ns).saturating_add(1)), None)
-            }
-            Age::Half(ns) => (0, Some(ns)),
+        let half = match question.age {
+            Age::Half(ns) => Some(ns),
+            Age::All | Age::Last(_) => None,
         };
         let by_cpu = question.top.keys.contains(&Key::Cpu);
         let (event, filter, window) = (question.event, question.filter.as_ref(), window(data, question.range));
@@ -226,13 +252,36 @@ impl View {
             Some(fold) if fold.has(event, filter) => Fold::like(&fold, by_cpu).decaying(half).within(window),
             _ => Fold::new(event, question.filter.clone(), by_cpu).decaying(half).within(window),
         };
-        fold.update(data, from..until);
+        fold.update(data, since(data, question.age, until)..until);
         fold
     }
 }
 
+/// The absolute position from which on samples are of an age.
+fn since(data: Data<'_>, age: Age, until: u64) -> u64 {
+    match age {
+        Age::Last(ns) => {
+            let newest = data.profile.time_before(until);
+            data.profile.position_at(newest.saturating_sub(ns).saturating_add(1))
+        }
+        Age::All | Age::Half(_) => 0,
+    }
+}
+
+/// The absolute positions of the samples that a question is about, whatever its filter.
+fn times(data: Data<'_>, question: &Question, until: u64) -> Range<u64> {
+    let from = since(data, question.age, until);
+    match window(data, question.range) {
+        Some(window) => {
+            let from = from.max(data.profile.position_at(window.start));
+            from..data.profile.position_at(window.end).clamp(from, until.max(from))
+        }
+        None => from..until,
+    }
+}
+
 /// A range of the session's time by its clock.
-fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<std::ops::Range<u64>> {
+fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<Range<u64>> {
     range.map(|(from, until)| data.start.saturating_add(from)..data.start.saturating_add(until))
 }
 
@@ -338,7 +387,7 @@ impl Work<'_> {
         Shown { top, versus: Some((then, rows)) }
     }
 
-    fn lines(&self, shown: &Shown, rows: &mut Standing) -> Vec<Line> {
+    fn lines(&self, shown: &Shown, rows: &mut Standing) -> Listed {
         let mut trees = rows.trees(self.fold);
         match (&shown.versus, &self.old) {
             (Some((then, rows)), Some(old)) => {

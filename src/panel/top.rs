@@ -25,15 +25,7 @@ pub enum Field {
 
 impl Field {
     /// What a table shows at first.
-    pub const FIRST: &[Self] = &[
-        Self::Children,
-        Self::SelfTime,
-        Self::Samples,
-        Self::Key(Key::Comm),
-        Self::Key(Key::Pid),
-        Self::Key(Key::Dso),
-        Self::Key(Key::Sym),
-    ];
+    pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(Key::Sym), Self::Key(Key::Dso)];
 
     pub fn column(self) -> Column {
         let of = |name, title, width| Column::new(name, title, Align::Right, width);
@@ -105,7 +97,7 @@ pub fn delta(versus: &Versus) -> String {
 pub fn shown(lines: &[Line], fields: &[Field]) -> Table {
     let row = |line: &Line| {
         let cell = |field: &Field| match field {
-            Field::Key(Key::Sym) => Cell::Text(format!("{}{}", "  ".repeat(usize::from(line.depth)), line.sym).into()),
+            Field::Key(Key::Sym) if line.depth > 0 => Cell::Text(format!("  {}{}", line.forks, line.sym).into()),
             field => field.cell(line),
         };
         fields.iter().map(cell).collect()

@@ -17,6 +17,7 @@ use super::heat::Heat;
 use super::question::Question;
 use super::top::Group;
 use super::versus::Versus;
+use super::whose::Whose;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ pub struct Line {
     pub id: u64,
     /// 0 for rows, from 1 on inside call chains.
     pub depth: u16,
+    /// The forks on the way from the row to this entry of its call chains, one sign each (`│├`); empty where there is
+    /// only one way.
+    pub forks: Arc<str>,
     pub mark: Mark,
     pub group: Arc<Group>,
     pub own: Acc,
@@ -49,6 +53,13 @@ pub struct Line {
     pub state: State,
     /// What it was in the baseline, for rows.
     pub versus: Option<Versus>,
+}
+
+impl Line {
+    /// Whether this entry of a call chain is one of several ways.
+    pub fn is_fork(&self) -> bool {
+        self.forks.ends_with(['├', '└'])
+    }
 }
 
 /// An event of the session.
@@ -168,9 +179,15 @@ pub struct Answer {
     /// Samples that pass the filter, and all of the event.
     pub total: Acc,
     pub unfiltered: Acc,
+    /// Samples of the event in the times that are shown, whatever the filter.
+    pub shown: Acc,
     /// Samples of the event that came since the view was frozen.
     pub newer: u64,
     pub lines: Vec<Line>,
+    /// The call chains of the row that was asked for beside them.
+    pub beside: Vec<Line>,
+    /// The tasks that were sampled most.
+    pub tasks: Vec<Whose>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
     /// The samples of the function that is annotated.

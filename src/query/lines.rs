@@ -21,8 +21,15 @@ pub const MAX_ROWS: usize = 3_000;
 /// Call-chain lines of one row.
 const MAX_CHAIN: usize = 2_000;
 
+/// What a screen shows of a table: its lines, and the call chains of one of its rows apart from them.
+#[derive(Debug, Default)]
+pub struct Listed {
+    pub lines: Vec<Line>,
+    pub beside: Vec<Line>,
+}
+
 /// The lines of a table, call chains unfolded around what is in sight.
-pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Unfold) -> Vec<Line> {
+pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Unfold) -> Listed {
     let mut out = Lines::new(data, top, question, trees);
     for row in top.rows.iter().take(MAX_ROWS) {
         let weight = if question.top.order == Order::Children { row.children } else { row.own };
@@ -30,7 +37,7 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Un
             out.row(row, None);
         }
     }
-    out.out
+    out.done()
 }
 
 /// The same beside a baseline: `rows` is what [`compare`](super::versus::compare) found.
@@ -41,7 +48,7 @@ pub fn compared(
     rows: &[(Place, Versus)],
     question: &Question,
     trees: &mut impl Unfold,
-) -> Vec<Line> {
+) -> Listed {
     let mut out = Lines::new(data, top, question, trees);
     let limit = question.limit_percent;
     for (place, versus) in rows.iter().take(MAX_ROWS) {
@@ -61,7 +68,7 @@ pub fn compared(
             }
         }
     }
-    out.out
+    out.done()
 }
 
 /// Where the call chains of rows come from.
@@ -88,12 +95,18 @@ struct Lines<'a, U> {
     /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
     sight_end: usize,
     out: Vec<Line>,
+    beside: Vec<Line>,
 }
 
 impl<'a, U: Unfold> Lines<'a, U> {
     fn new(data: Data<'a>, top: &'a Top, question: &'a Question, trees: &'a mut U) -> Self {
         let sight_end = question.first_line + 2 * question.height.max(1);
-        Self { data, top, question, trees, sight_end, out: Vec::with_capacity(top.rows.len().min(MAX_ROWS)) }
+        let out = Vec::with_capacity(top.rows.len().min(MAX_ROWS));
+        Self { data, top, question, trees, sight_end, out, beside: Vec::new() }
+    }
+
+    fn done(self) -> Listed {
+        Listed { lines: self.out, beside: self.beside }
     }
 
     /// A row and, when it is open, its call chains.
@@ -102,24 +115,36 @@ impl<'a, U: Unfold> Lines<'a, U> {
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
         self.out.push(Line { versus, ..row_line(self.data, self.top, row, open) });
-        if !open || at >= self.sight_end {
-            return;
+        if question.beside == Some(row.id) {
+            self.beside = self.chains(row);
         }
+        if open && at < self.sight_end {
+            let mut chains = self.chains(row);
+            if chains.is_empty() {
+                self.out[at].mark = Mark::Leaf;
+            }
+            self.out.append(&mut chains);
+        }
+    }
+
+    /// The call chains of a row.
+    fn chains(&mut self, row: &Row) -> Vec<Line> {
+        let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;
         let tree = self.trees.tree(self.data, self.top, row, Reach { direction: question.direction, inclusive });
+        let mut out = Vec::new();
         let mut builder = Builder {
             data: self.data,
             top: self.top,
             question,
             tree: &tree,
             group: &self.top.groups[row.group as usize],
-            out: &mut self.out,
+            out: &mut out,
             left: MAX_CHAIN,
+            no_forks: Arc::from(""),
         };
-        builder.children(0, row.id, 1);
-        if self.out.len() == at + 1 {
-            self.out[at].mark = Mark::Leaf;
-        }
+        builder.children(0, row.id, 1, "");
+        out
     }
 }
 
@@ -130,6 +155,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, open: bool) -> Line {
     Line {
         id: row.id,
         depth: 0,
+        forks: empty.clone(),
         mark: if open { Mark::Open } else { Mark::Closed },
         group: top.groups[row.group as usize].clone(),
         own: row.own,
@@ -153,6 +179,7 @@ struct Builder<'a> {
     group: &'a Arc<Group>,
     out: &'a mut Vec<Line>,
     left: usize,
+    no_forks: Arc<str>,
 }
 
 impl Builder<'_> {
@@ -161,10 +188,11 @@ impl Builder<'_> {
         self.tree.children(self.data, node, |acc| !acc.is_zero() && acc.percent_of(&self.top.total) >= limit)
     }
 
-    fn children(&mut self, node: u32, path: u64, depth: u16) {
+    /// The entries below one, behind the forks on the way to it (`│ `).
+    fn children(&mut self, node: u32, path: u64, depth: u16, way: &str) {
         let shown = self.shown(node);
         let parent = self.tree.nodes[node as usize].acc;
-        for child in &shown {
+        for (at, child) in shown.iter().enumerate() {
             if self.left == 0 || depth > 500 {
                 return;
             }
@@ -173,17 +201,26 @@ impl Builder<'_> {
             let sym = self.data.profile.frames.sym(SymId(entry.sym));
             let id = extend(path, &sym.dso_name, &sym.name(), sym.start);
             let has_more = !self.shown(*child).is_empty();
-            // A chain without a branch is one thing to read, so it unfolds as a whole.
-            let default = self.question.expand_all || shown.len() == 1;
+            // The way that most came is one thing to read, so it unfolds as a whole.
+            let most = 2 * u128::from(entry.acc.period) >= u128::from(parent.period);
+            let default = self.question.expand_all || shown.len() == 1 || most;
             let open = has_more && default != self.question.toggled.contains(&id);
             let whole: &Acc = match self.question.chain_mode {
                 ChainMode::Graph => &self.top.total,
                 ChainMode::Fractal => &parent,
             };
             let dso = self.data.session.dsos.get(sym.dso);
+            let (head, below) = match (shown.len(), at + 1 == shown.len()) {
+                (1, _) => ("", ""),
+                (_, false) => ("├", "│"),
+                (_, true) => ("└", " "),
+            };
+            let here =
+                if way.is_empty() && head.is_empty() { self.no_forks.clone() } else { format!("{way}{head}").into() };
             self.out.push(Line {
                 id,
                 depth,
+                forks: here,
                 mark: match (has_more, open) {
                     (false, _) => Mark::Leaf,
                     (true, true) => Mark::Open,
@@ -202,7 +239,7 @@ impl Builder<'_> {
                 versus: None,
             });
             if open {
-                self.children(*child, id, depth + 1);
+                self.children(*child, id, depth + 1, &format!("{way}{below}"));
             }
         }
     }

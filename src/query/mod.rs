@@ -22,10 +22,12 @@ pub mod judge;
 pub mod lines;
 pub mod named;
 pub mod news;
+pub mod origins;
 pub mod question;
 pub mod range;
 mod row;
 pub mod rows;
+pub mod seen;
 pub mod share;
 #[cfg(test)]
 pub mod staged;
@@ -34,8 +36,9 @@ pub mod steady;
 pub mod tally;
 pub mod top;
 pub mod versus;
+pub mod whose;
 
-use crate::profile::Profile;
+use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
 pub use answer::{Answer, EventInfo, Line, Mark, Progress};
@@ -52,4 +55,13 @@ pub struct Data<'a> {
     pub events: &'a [String],
     /// Where the session's time starts, for the filter field `time`.
     pub start: u64,
+    /// For each stack the one that tables take for it, where that is another.
+    pub origins: Option<&'a [u32]>,
+}
+
+impl Data<'_> {
+    /// The stack that a table takes for a sample's.
+    pub fn stack(&self, stack: NodeId) -> NodeId {
+        self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))
+    }
 }

@@ -85,11 +85,19 @@ pub struct TopSpec {
     pub children: bool,
     pub order: Order,
     pub reversed: bool,
+    /// Whether stacks begin at the first caller outside the code that schedules and traces.
+    pub origins: bool,
 }
 
 impl Default for TopSpec {
     fn default() -> Self {
-        Self { keys: vec![Key::Comm, Key::Dso, Key::Sym], children: true, order: Order::SelfTime, reversed: false }
+        Self {
+            keys: vec![Key::Comm, Key::Dso, Key::Sym],
+            children: true,
+            order: Order::SelfTime,
+            reversed: false,
+            origins: false,
+        }
     }
 }
 
@@ -158,6 +166,8 @@ pub struct Question {
     /// Lines whose fold state differs from its default, by id.
     pub toggled: HashSet<u64>,
     pub expand_all: bool,
+    /// The row whose call chains are answered apart from the lines, by id.
+    pub beside: Option<u64>,
     /// Lines in sight: call chains are unfolded for these.
     pub first_line: usize,
     pub height: usize,
@@ -186,6 +196,7 @@ impl Default for Question {
             limit_percent: 0.0,
             toggled: HashSet::new(),
             expand_all: false,
+            beside: None,
             first_line: 0,
             height: 100,
             cpu: None,
@@ -231,6 +242,7 @@ mod tests {
             direction: Direction::Callees,
             toggled: [3].into_iter().collect(),
             expand_all: true,
+            beside: Some(3),
             first_line: 9,
             height: 4,
             ..question.clone()

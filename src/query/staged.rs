@@ -82,6 +82,6 @@ impl Staged {
     }
 
     pub fn data(&self) -> Data<'_> {
-        Data { session: &self.session, profile: &self.profile, events: &self.events, start: 0 }
+        Data { session: &self.session, profile: &self.profile, events: &self.events, start: 0, origins: None }
     }
 }

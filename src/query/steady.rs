@@ -85,6 +85,7 @@ mod tests {
         Line {
             id,
             depth,
+            forks: "".into(),
             mark: Mark::Closed,
             group: Arc::default(),
             own: weight,

@@ -115,7 +115,8 @@ impl Tally {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
         let group = self.grouping.of(data, change.cpu, site);
-        if site.stack == NodeId::ROOT {
+        let stack = data.stack(site.stack);
+        if stack == NodeId::ROOT {
             let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };
             return self.add(group, label, change, true);
         }
@@ -123,12 +124,12 @@ impl Tally {
             (self.walks, self.met) = (0, vec![0; self.met.len()]);
         }
         self.walks += 1;
-        let mut node = site.stack;
+        let mut node = stack;
         while node != NodeId::ROOT {
             let sym = news.sym(&profile.frames, profile.trie.frame(node).0, change);
             let label = self.mode.label(data, SymId(sym));
             let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
-            let leaf = node == site.stack;
+            let leaf = node == stack;
             if first {
                 self.add(group, label, change, leaf);
             }

@@ -201,7 +201,7 @@ fn group(data: Data<'_>, fold: &Fold, grouping: &mut Grouping) -> Grouped {
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
     for (cpu, site, acc) in weighted {
         let site = data.profile.sites.all()[site as usize];
-        tagged.push((grouping.of(data, cpu, site), site.stack.0, acc));
+        tagged.push((grouping.of(data, cpu, site), data.stack(site.stack).0, acc));
     }
     let n = grouping.groups.len();
     let mut counts = vec![0usize; n + 1];

@@ -105,7 +105,7 @@ mod tests {
     use crate::query::staged::Staged;
 
     fn spec(order: Order, reversed: bool) -> TopSpec {
-        TopSpec { keys: vec![Key::Sym], children: order == Order::Children, order, reversed }
+        TopSpec { keys: vec![Key::Sym], children: order == Order::Children, order, reversed, origins: false }
     }
 
     /// Rows as sign, name, what they were and what they are.

@@ -59,6 +59,7 @@ pub enum Command {
     Frequency(Option<String>),
     Capture(Option<String>),
     Cpus(Option<String>),
+    Dismiss,
     NextEvent,
     PreviousEvent,
     Save(Option<String>),
@@ -260,7 +261,7 @@ table! {
         "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
     }
     "Table" {
-        "split" ["tab"] => Split: "tell rows apart by one thing more: function, process, thread, CPU, container";
+        "split" ["tab"] => Split: "rows by function, comm, process, thread, CPU, cgroup, and by function again";
         "split-back" ["backtab"] => SplitBack: "the same, the other way around";
         "columns" ["C"] => Columns: "choose columns";
         "sort": "keys" [] => Sort: "tell rows apart by these keys, e.g. comm,dso,sym";
@@ -300,7 +301,7 @@ table! {
         "baseline": "file or filter" ["b", "m"] => Baseline: "compare with the past, a filter or a recording";
         "baseline-off" ["B"] => BaselineOff: "compare with nothing any more";
         "per": "total|second|nothing" ["P"] => Per: "what weights are divided by before they are compared";
-        "window": "all|last s|half s" ["a"] => Window: "count the last seconds only, or all, or old samples for less";
+        "window": "all|last s|half s" ["a"] => Window: "the last 30 seconds, all since the start, or old samples for less";
     }
     "Flame graph" {
         "flame-left" ["left"] => FlameLeft: "to the sibling on the left";
@@ -370,7 +371,8 @@ table! {
         "events" ["5"] => TabEvents: "the events: what is measured, what could be";
         "units" ["6"] => TabUnits: "analysis units: perf-prof's questions, live";
         "strip" ["T"] => Strip: "show or hide the strip of time above table and flame graph";
-        "finding" ["!"] => Finding: "go to the CPU that stands out";
+        "finding" ["!"] => Finding: "go to what the message is about: the CPU that stands out, code without names";
+        "dismiss" ["~"] => Dismiss: "say no more of what the message is about";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";
         "palette" [":"] => Palette: "find and run any command";

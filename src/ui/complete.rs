@@ -6,6 +6,7 @@ use crate::filter::capture::Subject;
 use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
 use crate::panel::unit::percent;
 use crate::query::Answer;
+use crate::query::whose::Whose;
 
 /// How many completions are offered.
 const MAX: usize = 12;
@@ -48,16 +49,16 @@ pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(St
     (all.filter(|(name, _)| name.to_lowercase().starts_with(&typed)).take(MAX).collect(), from)
 }
 
-/// What may be sampled: the processes and cgroups of the rows, with their shares, the heaviest first.
+/// What may be sampled: the processes and cgroups that were sampled, with their shares, the heaviest first.
 pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
-    for line in answer.lines.iter().filter(|l| l.depth == 0) {
-        let comm = line.group.comm.as_deref().unwrap_or_default().to_owned();
-        if let Some(pid) = line.group.pid.filter(|pid| *pid > 0) {
-            *weights.entry((format!("pid {pid}"), comm)).or_default() += line.own_percent;
+    for Whose { group, percent, .. } in &answer.tasks {
+        let comm = group.comm.as_deref().unwrap_or_default().to_owned();
+        if let Some(pid) = group.pid.filter(|pid| *pid > 0) {
+            *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
         }
-        if let Some(group) = line.group.cgroup.as_deref().map(|g| g.trim_matches('/')).filter(|g| !g.is_empty()) {
-            *weights.entry((format!("cgroup {group}"), String::new())).or_default() += line.own_percent;
+        if let Some(cgroup) = group.cgroup.as_deref().map(|g| g.trim_matches('/')).filter(|g| !g.is_empty()) {
+            *weights.entry((format!("cgroup {cgroup}"), String::new())).or_default() += percent;
         }
     }
     let mut list: Vec<((String, String), f64)> = weights.into_iter().collect();
@@ -71,24 +72,35 @@ pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     found.filter(|(target, what)| target.starts_with(typed) || what.starts_with(typed)).take(MAX).collect()
 }
 
-/// Values of a field in the lines of an answer, heaviest first.
+/// Values of a field in an answer, heaviest first.
 fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
+    let mut add = |value: Option<String>, samples: u64| {
+        if let Some(value) = value.filter(|v| !v.is_empty() && !v.chars().any(|c| c == '"' || c.is_control())) {
+            *weights.entry(value).or_default() += samples.max(1);
+        }
+    };
+    for Whose { group, own, .. } in &answer.tasks {
+        let value = match field {
+            Field::Comm => group.comm.as_deref().map(str::to_owned),
+            Field::Pid => group.pid.map(|v| v.to_string()),
+            Field::Tid => group.tid.map(|v| v.to_string()),
+            Field::Host => group.host.as_deref().map(str::to_owned),
+            Field::Cgroup => group.cgroup.as_deref().map(str::to_owned),
+            _ => None,
+        };
+        add(value, own.samples);
+    }
     for line in answer.lines.iter().filter(|l| l.depth == 0) {
         let value = match field {
-            Field::Comm => line.group.comm.as_deref().map(str::to_owned),
-            Field::Pid => line.group.pid.map(|v| v.to_string()),
-            Field::Tid => line.group.tid.map(|v| v.to_string()),
-            Field::Host => line.group.host.as_deref().map(str::to_owned),
-            Field::Cgroup => line.group.cgroup.as_deref().map(str::to_owned),
-            Field::Cpu => line.group.cpu.map(|v| v.to_string()),
             Field::Dso => Some(line.dso.to_string()),
             Field::Sym | Field::Stack => Some(line.sym.to_string()),
             _ => None,
         };
-        if let Some(value) = value.filter(|v| !v.is_empty() && !v.chars().any(|c| c == '"' || c.is_control())) {
-            *weights.entry(value).or_default() += line.own.samples.max(1);
-        }
+        add(value, line.own.samples);
+    }
+    if field == Field::Cpu {
+        answer.by_cpu.rows.iter().for_each(|row| add(Some(row.cpu.to_string()), row.counts.iter().sum()));
     }
     if field == Field::Event {
         weights.extend(answer.events.iter().map(|e| (e.name.clone(), e.total.samples)));

@@ -397,7 +397,13 @@ impl Worker {
 
     fn data(&self) -> Data<'_> {
         let core = self.ingest.core();
-        Data { session: &core.session, profile: &core.profile, events: self.events.names(), start: core.start }
+        Data {
+            session: &core.session,
+            profile: &core.profile,
+            events: self.events.names(),
+            start: core.start,
+            origins: None,
+        }
     }
 
     fn publish_if_due(&mut self) {
@@ -479,9 +485,12 @@ impl Worker {
             events,
             total: parts.total,
             unfiltered: self.events.seen(question.event),
+            shown: parts.seen,
             newer: self.events.newer(question.event).samples,
             rows: parts.rows,
             lines: parts.lines,
+            beside: parts.beside,
+            tasks: parts.tasks,
             flame: parts.flame,
             heat: parts.heat,
             hits: parts.hits,

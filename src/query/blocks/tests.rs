@@ -42,7 +42,13 @@ fn compared(old: &[&str], new: &[&str], per: Per) -> FlameTree {
 /// The tree of one profile beside another's, of so many seconds each.
 fn compared_over(old: &[&str], new: &[&str], per: Per, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
-    let data = |of: &'static [String], p| Data { session: of_session(p), profile: of_profile(p), events: of, start: 0 };
+    let data = |of: &'static [String], p| Data {
+        session: of_session(p),
+        profile: of_profile(p),
+        events: of,
+        start: 0,
+        origins: None,
+    };
     fn of_session(p: &(Session, Profile)) -> &Session {
         &p.0
     }
@@ -59,7 +65,7 @@ fn compared_over(old: &[&str], new: &[&str], per: Per, seconds: (f64, f64)) -> F
 /// The tree of stacks.
 fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
     let (session, profile) = recorded(stacks);
-    let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0 };
+    let data = Data { session: &session, profile: &profile, events: &["e".to_owned()], start: 0, origins: None };
     FlameTree::build(data, &folded(data), edits)
 }
 

@@ -77,7 +77,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
     }
     let fold = staged.fold();
     let order = |keys: &[Key], order, reversed, keep| {
-        let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed };
+        let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed, origins: false };
         let top = Top::build(staged.data(), &fold, &spec, keep);
         let name = |row: &Row| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
         let rows: Vec<String> = top.rows.iter().filter_map(name).collect();

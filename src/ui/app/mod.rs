@@ -2,6 +2,7 @@
 //! as effects.
 
 pub(in crate::ui) mod input;
+pub mod notice;
 pub(in crate::ui) mod overlays;
 pub mod range;
 pub(in crate::ui) mod steps;
@@ -16,6 +17,7 @@ use crate::analysis::cpus::HostView;
 use crate::analysis::findings::Finding;
 use crate::analysis::softirq::Times;
 use crate::engine::{Clock, UnitRequest};
+use crate::event::plain;
 use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::ingest::tracepoints;
 use crate::panel::top::Field;
@@ -107,6 +109,8 @@ pub struct Zoom {
 #[derive(Clone, Debug)]
 pub struct Start {
     pub columns: Vec<Field>,
+    /// Whether those were asked for.
+    pub sorted: bool,
     pub children: bool,
     pub filter: Option<String>,
     pub limit: f64,
@@ -135,6 +139,7 @@ impl Default for Start {
     fn default() -> Self {
         Self {
             columns: Field::FIRST.to_vec(),
+            sorted: false,
             children: true,
             filter: None,
             limit: 0.0,
@@ -243,9 +248,13 @@ pub struct App {
     pub fields: Arc<Vec<TraceField>>,
     /// CPUs that stand out, the worst first.
     pub findings: Vec<Finding>,
+    /// Messages that were dismissed.
+    pub(in crate::ui) dismissed: hashbrown::HashSet<notice::Of>,
     /// By how many points they must.
     pub(in crate::ui) points: f64,
     pub columns: Vec<Field>,
+    /// Whether somebody said by which keys rows are told apart.
+    pub(in crate::ui) sorted: bool,
     pub order: Order,
     pub reversed: bool,
     pub children: bool,
@@ -274,6 +283,8 @@ pub struct App {
     pub baseline: Option<Mark>,
     pub per: Per,
     pub age: Age,
+    /// Whether somebody wants it so; else it is what is usual.
+    pub(in crate::ui) age_chosen: bool,
     /// How names are made readable.
     pub form: Form,
     pub inlined: bool,
@@ -313,6 +324,7 @@ impl App {
         if !children {
             columns.retain(|f| *f != Field::Children);
         }
+        let age = versus::usual_age(&info);
         let mut app = Self {
             info,
             answer: Arc::default(),
@@ -329,8 +341,10 @@ impl App {
             tracing: false,
             fields: Arc::default(),
             findings: Vec::new(),
+            dismissed: hashbrown::HashSet::new(),
             points: start.points,
             columns,
+            sorted: start.sorted,
             order: Order::SelfTime,
             reversed: false,
             children,
@@ -353,7 +367,8 @@ impl App {
             bytes_a_second: None,
             baseline: None,
             per: Per::Total,
-            age: Age::All,
+            age,
+            age_chosen: false,
             form: start.form,
             inlined: start.inlined,
             off_cpu: false,
@@ -408,6 +423,10 @@ impl App {
         }
         if answer.ended.is_some() && !std::mem::replace(&mut self.time.chosen, true) {
             self.time.length = usual(answer.elapsed_ns);
+        }
+        if answer.ended.is_some() && !self.age_chosen {
+            // What is over is looked at as a whole.
+            self.age = Age::All;
         }
         self.look_for_findings();
         self.screen.height = layout::table_height(self);
@@ -486,6 +505,18 @@ impl App {
         self.answer.lines.get(self.screen.selected)
     }
 
+    /// The row under the cursor, or that the entry of a call chain under it belongs to.
+    pub fn row(&self) -> Option<&Line> {
+        let upto = self.answer.lines.get(..=self.screen.selected)?;
+        upto.iter().rev().find(|line| line.depth == 0)
+    }
+
+    /// Whether rows are by the first caller outside the code that every tracepoint goes through.
+    fn takes_origins(&self) -> bool {
+        let name = self.answer.events.get(self.event).map(|event| plain(&event.name));
+        !self.sorted && self.info.chains && name.is_some_and(|name| name.contains(':'))
+    }
+
     /// The filter of a text: the one before when it is the same.
     pub(in crate::ui) fn same_or_parsed(
         &self,
@@ -519,13 +550,21 @@ impl App {
             filter,
             range: self.range(),
             baseline: self.baseline_asked(),
-            age: self.age,
-            top: TopSpec { keys, children: self.children, order: self.order, reversed: self.reversed },
+            // A range of time says itself which samples count.
+            age: if self.range().is_some() { Age::All } else { self.age },
+            top: TopSpec {
+                keys,
+                children: self.children,
+                order: self.order,
+                reversed: self.reversed,
+                origins: self.takes_origins(),
+            },
             direction: self.direction,
             chain_mode: self.chain_mode,
             limit_percent: self.limit,
             toggled: self.toggled.clone(),
             expand_all: self.expand_all,
+            beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(self, self.size.0) > 0),
             first_line: if unfolded { self.screen.top } else { 0 },
             height: self.screen.height.max(1),
             cpu: self.asked_cpu(),

@@ -83,10 +83,10 @@ impl App {
             let share = crate::panel::unit::percent(line.own_percent);
             let pattern = format!("^{}$", regex::escape(&line.sym));
             add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
-            if let Some(comm) = line.group.comm.as_deref().filter(|_| line.depth == 0) {
-                let filter = format!("comm == \"{comm}\"");
-                add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
-            }
+        }
+        for comm in self.answer.tasks.iter().filter_map(|whose| whose.group.comm.as_deref()) {
+            let filter = format!("comm == \"{comm}\"");
+            add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
         }
         things.extend(self.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())));
         Palette::over(things)

@@ -77,7 +77,8 @@ impl App {
             Command::TabEvents => self.show_events(),
             Command::TabUnits => self.tab = Tab::Units,
             Command::Unit(text) => self.add_unit(text),
-            Command::Finding => self.go_to_finding(),
+            Command::Finding => self.go_to_notice(),
+            Command::Dismiss => self.dismiss(),
             Command::Info => self.overlays.push(Overlay::Info { scroll: 0 }),
             Command::StopLoading if answer.progress.is_some() => {
                 self.effects.push(Effect::Control(Control::Stop));
@@ -128,6 +129,8 @@ impl App {
                 self.say(if self.hide_idle { "idle CPUs are hidden" } else { "idle CPUs are shown" });
             }
             Command::Sort(text) => self.sort(text),
+            Command::Split => self.split(1),
+            Command::SplitBack => self.split(-1),
             Command::OrderRight => self.move_order(1),
             Command::OrderLeft => self.move_order(-1),
             Command::Reverse => {
@@ -175,7 +178,6 @@ impl App {
                 self.effects.push(Effect::Clear);
                 self.say("all samples so far are forgotten");
             }
-            Command::Split | Command::SplitBack => self.say("columns tell rows apart: C chooses them"),
             Command::Faster => self.set_refresh(self.refresh.div_f64(2.0)),
             Command::Slower => self.set_refresh(self.refresh.mul_f64(2.0)),
             Command::Refresh(None) => self.ask_for(Ask::Refresh, String::new()),

@@ -6,6 +6,7 @@ use crate::panel::unit::clock;
 use crate::query::diff::Per;
 use crate::query::{Age, Baseline, Key, Order, range};
 use crate::session::Origin;
+use crate::source::Info;
 use crate::ui::prompt::Ask;
 use crate::ui::view::flame::draw as drawn;
 
@@ -35,7 +36,12 @@ enum Of {
 }
 
 /// What `:window` cycles through.
-const WINDOWS: [Age; 3] = [Age::All, Age::Last(10_000_000_000), Age::Half(10_000_000_000)];
+const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
+
+/// The samples that count before somebody chooses: of what goes on the last ones, of what is over all.
+pub(in crate::ui) fn usual_age(info: &Info) -> Age {
+    if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
+}
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
@@ -127,12 +133,12 @@ impl App {
     pub(in crate::ui) fn set_window(&mut self, text: Option<String>) {
         let Some(text) = text else {
             let at = WINDOWS.iter().position(|a| std::mem::discriminant(a) == std::mem::discriminant(&self.age));
-            self.age = WINDOWS[(at.unwrap_or(0) + 1) % WINDOWS.len()];
+            (self.age, self.age_chosen) = (WINDOWS[(at.unwrap_or(0) + 1) % WINDOWS.len()], true);
             return self.say(age_words(self.age));
         };
         match parse_age(&text) {
             Some(age) => {
-                self.age = age;
+                (self.age, self.age_chosen) = (age, true);
                 self.say(age_words(age));
             }
             None => self.error(format!("{text}: expected all, last SECONDS or half SECONDS")),
@@ -171,15 +177,6 @@ impl App {
         clauses: impl Iterator<Item = String>,
     ) -> Option<String> {
         joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
-    }
-
-    /// What the samples are that the view leaves out.
-    pub fn left_out(&self) -> impl Iterator<Item = &'static str> {
-        let filtered = self.filter.is_some() || self.zooms.iter().any(|z| z.range.is_none());
-        let past = self.baseline.as_ref().is_some_and(|mark| matches!(mark.of, Of::Past(_)));
-        let timed = past || self.range().is_some() || self.age != Age::All;
-        let reasons = [(self.hide_idle, "idle"), (filtered, "filtered"), (timed, "of other times")];
-        reasons.into_iter().filter(|(on, _)| *on).map(|(_, word)| word)
     }
 
     /// Everything that narrows the view, as one filter.
@@ -247,9 +244,10 @@ impl App {
         self.columns.iter().filter(says).copied().collect()
     }
 
-    /// The age of samples in words, when not all count the same.
+    /// Which samples count by their age, in words.
     pub fn age_shown(&self) -> Option<String> {
-        (self.age != Age::All).then(|| age_words(self.age))
+        let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
+        (shown && self.info.has_times()).then(|| age_words(self.age))
     }
 
     /// The present view as text.
@@ -292,7 +290,7 @@ impl App {
         if let Some(filter) = capture.filter(|_| !self.invocation.iter().any(|w| w.starts_with("--filter"))) {
             commands.push(format!("capture {filter}"));
         }
-        if self.age != Age::All {
+        if self.age_chosen {
             commands.push(format!("window {}", age_argument(self.age)));
         }
         commands.extend(self.baseline_command());
@@ -350,9 +348,9 @@ fn quoted(word: &str) -> String {
 fn age_words(age: Age) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     match age {
-        Age::All => "all samples count the same".into(),
+        Age::All => "since start".into(),
         Age::Last(ns) => format!("last {} s", seconds(ns)),
-        Age::Half(ns) => format!("half after {} s", seconds(ns)),
+        Age::Half(ns) => format!("decaying, half in {} s", seconds(ns)),
     }
 }
 

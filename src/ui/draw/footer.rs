@@ -84,6 +84,14 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
     }
 }
 
+/// Which row of how many the cursor is on, and what a row is where that is not a function alone.
+fn place(app: &App) -> String {
+    let upto = app.answer.lines.iter().take(app.screen.selected + 1).filter(|line| line.depth == 0).count();
+    let of = format!("{}/{}", thousands(upto as u64), thousands(app.answer.rows as u64));
+    let split = app.split_words();
+    if split.is_empty() || app.size.0 < 100 { of } else { format!("{of} {split}") }
+}
+
 fn line_details(app: &App) -> Option<String> {
     let line = app.line()?;
     let room = usize::from(app.size.0).saturating_sub(2);
@@ -91,11 +99,17 @@ fn line_details(app: &App) -> Option<String> {
     let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
     let here =
         format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
-    // In order of importance: the name, the figures, the file.
+    // In order of importance: where one is, the name, the figures, what is wrong, the file.
+    let place = place(app);
+    let room = room.saturating_sub(width(&place) + 2);
     let name = clean(&line.sym);
     let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
     let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
     let mut text = format!("{name}  {figures}");
+    if let Some(wrong) = app.broken(&line.dso) {
+        let left = room.saturating_sub(width(&text) + 2);
+        text.push_str(&format!("  {}", fit_end(&wrong, left)));
+    }
     let left = room.saturating_sub(width(&text) + 2);
     if left >= 12 {
         text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
@@ -106,7 +120,7 @@ fn line_details(app: &App) -> Option<String> {
     if let Some(from) = from.filter(|_| left >= 16) {
         text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));
     }
-    Some(text)
+    Some(format!("{place}  {text}"))
 }
 
 fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {

@@ -4,14 +4,16 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use crate::analysis::cpus::CpuRow;
 use crate::event::CallGraph;
-use crate::panel::text::{clean, fit_end, width};
+use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
-use crate::query::Answer;
 use crate::session::Origin;
+use crate::session::machine::Ticks;
 use crate::source::Rate;
 use crate::ui::app::{App, Tab};
 use crate::ui::command::Command;
+use crate::ui::keys::shown;
 use crate::ui::theme::Theme;
 
 use crate::ui::draw::put;
@@ -27,14 +29,16 @@ struct Piece {
 /// Host, event, target, state, samples, losses, cost.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut pieces = pieces(app, theme);
-    let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + 2).sum::<usize>() + 1;
+    let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
+    let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
     while total(&pieces) > usize::from(area.width) && pieces.len() > 1 {
         let least = pieces.iter().enumerate().min_by_key(|(_, p)| p.weight).map_or(0, |(i, _)| i);
         pieces.remove(least);
     }
     let mut x = 1;
-    for piece in pieces {
-        x += put(buffer, area, x, 0, &piece.text, piece.style) + 2;
+    for (i, piece) in pieces.iter().enumerate() {
+        x += if i > 0 { gap(piece) as u16 } else { 0 };
+        x += put(buffer, area, x, 0, &piece.text, piece.style);
     }
 }
 
@@ -46,46 +50,46 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
             out.push(Piece { text: clean(&text).into_owned(), style, weight });
         }
     };
-    add("perfprof-tui".into(), theme.title, 1);
-    // Of several machines their names say more than those of the files.
     let several = app.info.is_of_many();
-    add(hosts(app), theme.text, if several { 8 } else { 5 });
-    add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 2);
+    add(fit_end(&hosts(app), NAMES).into_owned(), theme.text, 8);
+    add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 1);
     let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
     let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
     let recorded = || app.info.events.get(app.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
     let way = running.or_else(|| app.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.words()));
-    add(format!("{event} {}", rate(app)).trim_end().to_owned(), theme.text, 7);
+    add(event, theme.text, 13);
+    add(rate(app), theme.text, RATE);
     add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
-    add(cpus, theme.text, 8);
-    add(if several { String::new() } else { target(app).to_owned() }, theme.text, 8);
+    add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
+    add(if several { String::new() } else { target(app) }, theme.text, 9);
     if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
-        add(format!("capture: {filter}"), theme.warning, 8);
+        add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
     }
     let time = clock(app.elapsed_ns());
     match (&answer.ended, app.frozen, app.info.origin) {
-        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 9),
-        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 9),
-        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 9),
-        (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 9),
-        (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 9),
-        (None, false, Origin::Recorded) => add(loading(app), theme.warning, 9),
+        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 14),
+        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 14),
+        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 14),
+        (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 14),
+        (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 14),
+        (None, false, Origin::Recorded) => add(loading(app), theme.warning, 14),
     }
     if let Some(seconds) = app.behind.late(app.refresh) {
-        add(format!("view {seconds} s old"), theme.error, 10);
+        add(format!("view {seconds} s old"), theme.error, 12);
     }
-    add(samples(app), theme.text, 10);
-    if app.info.origin == Origin::Live && answer.unfiltered.samples > 0 {
-        add(format!("keeps {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 6);
+    add(app.age_shown().unwrap_or_default(), theme.text, 10);
+    add(format!("{} samples", thousands(answer.shown.samples)), theme.text, 12);
+    if answer.kept_from > 1_000_000_000 && app.info.origin == Origin::Live {
+        add(format!("keeps {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
     }
     let lost = answer.ledger.lost();
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
     };
-    add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 9);
+    add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
     if app.slow {
         add("slow link".to_owned(), theme.warning, 8);
     }
@@ -94,10 +98,17 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     }
     if app.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
-        add(format!("self {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, 4);
+        let (style, weight) = if cost > 10.0 { (theme.warning, 5) } else { (theme.dim, 2) };
+        add(format!("own cost {cost:.1} %"), style, weight);
     }
     out
 }
+
+/// Cells of a name in the header: a long one must not push out what is needed more.
+const NAMES: usize = 24;
+
+/// The weight of the rate, which belongs to the event before it.
+const RATE: u8 = 6;
 
 /// The machine's name, or those of some, or how many they are.
 fn hosts(app: &App) -> String {
@@ -112,9 +123,16 @@ fn rate(app: &App) -> String {
     running.or_else(recorded).map(rate_words).unwrap_or_default()
 }
 
-/// What is sampled, in words; it may have changed since the start.
-fn target(app: &App) -> &str {
-    if app.info.origin == Origin::Live { &app.answer.target } else { &app.info.target }
+/// What is sampled, in words, which may have changed since the start; of a recording its file's name.
+fn target(app: &App) -> String {
+    let text = if app.info.origin == Origin::Live { &app.answer.target } else { &app.info.target };
+    let text = clean(text);
+    if app.info.origin == Origin::Live {
+        return fit_end(&text, NAMES).into_owned();
+    }
+    // Of a file its name; an address is one as a whole.
+    let name = text.rsplit('/').next().filter(|name| !name.is_empty() && !text.contains("://")).unwrap_or(&text);
+    fit(name, NAMES).into_owned()
 }
 
 /// How far a recording has been read, and how long the rest takes.
@@ -126,15 +144,6 @@ fn loading(app: &App) -> String {
     let share = 100 * progress.done / progress.all;
     let left = progress.left_ns().map_or_else(String::new, |ns| format!(", {} s left", ns.div_ceil(1_000_000_000)));
     format!("… loading {share} % of {}{left}  Esc stops", bytes(progress.all))
-}
-
-/// How many samples, and how busy they show the CPUs to be.
-fn samples(app: &App) -> String {
-    let shown = thousands(app.answer.unfiltered.samples);
-    match app.answer.by_cpu.busy {
-        None => format!("{shown} samples"),
-        Some(busy) => format!("{shown} samples ({busy:.0} % busy)"),
-    }
 }
 
 const TABS: &[(Tab, &str)] = &[
@@ -181,7 +190,18 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let style = if tab == app.tab { theme.title } else { theme.dim };
         x += put(buffer, area, x, 0, &text, style);
     }
-    x += 2;
+    let trail = trail(app);
+    let room = usize::from(area.width.saturating_sub(x + 3));
+    let (right, style) = match trail.is_empty() {
+        true => (machine(app, room), theme.text),
+        false => (narrowed(app, &trail, room), theme.warning),
+    };
+    let at = area.width.saturating_sub(width(&right) as u16 + 1).max(x);
+    put(buffer, area, at, 0, &right, style);
+}
+
+/// What narrows the view, step by step.
+fn trail(app: &App) -> Vec<String> {
     let mut trail: Vec<String> = app.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &app.filter {
         trail.push(format!("view: {filter}"));
@@ -189,104 +209,57 @@ pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if let Some(mark) = &app.baseline {
         trail.push(format!("against {}, {}", mark.label, app.per.words()));
     }
-    trail.extend(app.age_shown());
-    let room = usize::from(area.width.saturating_sub(x + 1));
-    let right = narrowed(app, &trail, room);
-    let right_width = width(&right).min(room);
-    let spark_room = room.saturating_sub(right_width + 9);
-    if spark_room >= 12 {
-        let spark = sparkline(&app.answer, spark_room.min(60));
-        for (bar, lossy) in &spark {
-            let style = if *lossy { theme.error } else { theme.bar };
-            x += put(buffer, area, x, 0, bar.encode_utf8(&mut [0; 4]), style);
-        }
-        if !spark.is_empty() {
-            let lossy = spark.iter().any(|(_, lossy)| *lossy);
-            x += 1 + put(buffer, area, x + 1, 0, if lossy { "rate, × lost" } else { "rate" }, theme.dim) + 2;
-        }
-    }
-    let at = area.width.saturating_sub(right_width as u16 + 1).max(x);
-    put(buffer, area, at, 0, &right, theme.warning);
+    trail
 }
 
-/// What narrows the view, how much of all samples of the event is left, and what the rest is: as much of it as there is
-/// room for.
+/// How busy the CPUs are, which is what shares are of; the longest words for which there is room.
+fn machine(app: &App, room: usize) -> String {
+    let (seen, all) = (app.answer.total, app.answer.shown);
+    let whole = app.answer.target.is_empty() && app.answer.cpus.is_empty();
+    let host = app.host.as_ref().filter(|host| whole && !host.rows.is_empty() && app.answer.ended.is_none());
+    let words = match (host, app.answer.by_cpu.busy) {
+        (Some(host), _) => {
+            let mean = |of: &dyn Fn(&CpuRow) -> f32| {
+                let online = host.rows.iter().filter(|row| row.online);
+                online.clone().map(of).sum::<f32>() / online.count().max(1) as f32
+            };
+            let share = |state: usize| mean(&|row| row.shares[state]);
+            let busy = format!("CPU busy {:.0} %", mean(&CpuRow::busy));
+            let user = share(Ticks::USER) + share(Ticks::NICE);
+            let (system, soft) = (share(Ticks::SYSTEM), share(Ticks::IRQ) + share(Ticks::SOFTIRQ));
+            vec![format!("{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"), busy]
+        }
+        (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
+        (None, None) if app.hide_idle && seen.period < all.period => {
+            vec![format!("idle hidden: {} of samples", percent(100.0 - seen.percent_of(&all)))]
+        }
+        (None, None) => Vec::new(),
+    };
+    words.into_iter().find(|text| width(text) <= room).unwrap_or_default()
+}
+
+/// What narrows the view, and how much of the samples of the times that are shown is left.
 fn narrowed(app: &App, trail: &[String], room: usize) -> String {
-    let (seen, all) = (app.answer.total, app.answer.unfiltered);
-    let by =
-        if trail.is_empty() { String::new() } else { clean(&format!("all › {}", trail.join(" › "))).into_owned() };
+    let (seen, all) = (app.answer.total, app.answer.shown);
+    let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
     if all.samples == 0 || seen.samples >= all.samples {
         return fit_end(&by, room + 1).into_owned();
     }
-    let gap = if by.is_empty() { "" } else { "  " };
-    let share = format!("{by}{gap}{} of all", percent(seen.percent_of(&all)));
-    let rest = app.left_out().collect::<Vec<_>>().join(" or ");
-    let whole = if rest.is_empty() { share.clone() } else { format!("{share}, rest {rest}") };
-    let fitting = [whole, share].into_iter().find(|text| width(text) <= room);
+    let share = format!("{by}  shown: {} of samples", percent(seen.percent_of(&all)));
     // One that is cut needs no blank behind it.
-    fitting.unwrap_or_else(|| fit_end(if by.is_empty() { "…" } else { &by }, room + 1).into_owned())
+    if width(&share) <= room { share } else { fit_end(&by, room + 1).into_owned() }
 }
 
-/// What stands out, on every screen, and the key that leads there.
-pub fn finding(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(first) = app.findings.first() else {
-        if let Some((text, key)) = app.hint() {
-            let room = usize::from(area.width).saturating_sub(2 + width(key));
-            let x = 1 + put(buffer, area, 1, 0, &fit_end(&clean(&text), room), theme.warning);
-            put(buffer, area, x, 0, key, theme.key);
-        }
-        return;
-    };
-    let cpus = app.findings.iter().map(|f| f.cpu).collect::<std::collections::BTreeSet<_>>().len();
-    let more = if cpus > 1 { format!("  and {} more CPUs", cpus - 1) } else { String::new() };
-    let hint = "  ! goes there";
-    let room = usize::from(area.width).saturating_sub(2 + width(&more) + width(hint));
-    let text = clean(&first.text);
-    let mut x = 1 + put(buffer, area, 1, 0, &fit_end(&text, room), theme.error);
-    x += put(buffer, area, x, 0, &more, theme.error);
-    put(buffer, area, x, 0, hint, theme.key);
-}
-
-/// Seconds by which the line of rates moves on where it has no more room: a line that moved each second would be written
-/// anew each second.
-const STRIDE: usize = 10;
-
-/// The newest seconds as eighths, those that lost samples as a cross; the last one, still filling, is left
-/// out.
-fn sparkline(answer: &Answer, cells: usize) -> Vec<(char, bool)> {
-    let (rates, lossy) = (&answer.rates, &answer.lossy);
-    let done = rates.len().saturating_sub(1);
-    let past = done.saturating_sub(cells);
-    let stride = if answer.ended.is_none() && past > 0 { STRIDE } else { 1 };
-    let from = (answer.rates_from + past).next_multiple_of(stride) - answer.rates_from;
-    let shown = from.min(done)..done;
-    let top = rates[shown.clone()].iter().copied().max().unwrap_or(0);
-    let one = |i: usize| match lossy.get(i) {
-        Some(true) => ('×', true),
-        _ => (crate::ui::widget::strip::bar(u64::from(rates[i]).max(1), u64::from(top)), false),
-    };
-    shown.map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of a full line only its end changes from second to second; once in ten it moves on, and never shows less than 50
-    /// of 60 seconds.
-    #[test]
-    fn the_line_of_rates_moves_on_in_strides() {
-        let line = |seconds: usize, ended: bool| {
-            let from = seconds.saturating_sub(120);
-            let rates: Vec<u32> = (from..seconds).map(|second| [3, 9, 6][second % 3] * 10).collect();
-            let ended = ended.then(|| "the end".to_owned());
-            let answer =
-                Answer { lossy: vec![false; rates.len()], rates, rates_from: from, ended, ..Answer::default() };
-            sparkline(&answer, 60)
-        };
-        let moved = |second: &usize| !line(second + 1, false).starts_with(&line(*second, false));
-        assert_eq!((62..362).filter(moved).count(), 30);
-        assert!((62..362).all(|second| (50..=60).contains(&line(second, false).len())));
-        assert_eq!((line(30, false).len(), line(300, true).len()), (29, 60));
-    }
+/// The most urgent message, on every screen, and the keys that lead there and dismiss it.
+pub fn notice(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(notice) = app.notice() else { return };
+    let key = |name: &str| app.keymap.key_of(name).map(shown);
+    let keys = [("finding", "goes there"), ("dismiss", "dismisses")];
+    let keys: Vec<String> = keys.iter().filter_map(|(name, words)| Some(format!("  {} {words}", key(name)?))).collect();
+    let style = if notice.urgent { theme.error } else { theme.warning };
+    let (more, keys) = (clean(&notice.more), keys.concat());
+    let room = usize::from(area.width).saturating_sub(2 + width(&more) + width(&keys));
+    let mut x = 1 + put(buffer, area, 1, 0, &fit_end(&clean(&notice.text), room), style);
+    x += put(buffer, area, x, 0, &more, style);
+    put(buffer, area, x, 0, &keys, theme.key);
 }

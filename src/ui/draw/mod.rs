@@ -35,10 +35,13 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     let places = layout::places(app, area);
     header::draw(app, theme, places.header, buffer);
     header::tabs(app, theme, places.tabs, buffer);
-    header::finding(app, theme, places.finding, buffer);
+    header::notice(app, theme, places.finding, buffer);
     widget::strip::draw(app, theme, places.strip, buffer);
     match app.tab {
-        Tab::Top => top::draw::draw(app, theme, places.table, buffer),
+        Tab::Top => {
+            top::draw::draw(app, theme, places.table, buffer);
+            top::beside::draw(app, theme, places.beside, buffer);
+        }
         Tab::Flame => flame::draw::draw(app, theme, places.table, buffer),
         Tab::Time => time::draw::draw(app, theme, places.table, buffer),
         Tab::Cpus => cpus::draw::draw(app, theme, places.table, buffer),

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ratatui::layout::Rect;
 
 use crate::event::CallGraph;
-use crate::event::callgraph::MAX_STACK;
 use crate::panel::annotate::{Shape, text};
 use crate::profile::frames::State;
 use crate::query::annotate::Target;
@@ -118,32 +117,6 @@ impl App {
             }
         }
         true
-    }
-
-    /// What is wrong with the call chains, and the key that mends it.
-    pub fn hint(&self) -> Option<(String, &'static str)> {
-        const SHORT: f64 = 25.0;
-        if self.info.origin != Origin::Live || self.answer.ended.is_some() {
-            return None;
-        }
-        let way = self.answer.events.get(self.event)?.meter.as_ref()?.state.chains;
-        match (way, &self.answer.broken) {
-            (CallGraph::Fp, Some(broken)) => {
-                let text =
-                    format!("{} has no frame pointers: {:.0} % of its stacks are broken", broken.dso, broken.percent);
-                Some((text, "  U unwinds by DWARF"))
-            }
-            (CallGraph::Tables, Some(broken)) => {
-                let text = format!("{:.0} % of the stacks of {} are broken", broken.percent, broken.dso);
-                Some((text, "  I says why, U unwinds by DWARF"))
-            }
-            (CallGraph::Dwarf(size), _) if self.answer.cut_percent > SHORT && size < MAX_STACK => {
-                let text =
-                    format!("{:.0} % of stacks are longer than the {size} bytes copied", self.answer.cut_percent);
-                Some((text, "  :call-graph dwarf,SIZE"))
-            }
-            _ => None,
-        }
     }
 
     pub(in crate::ui) fn next_form(&mut self) {

@@ -9,7 +9,7 @@ use crate::analysis::cpus::HostView;
 use crate::analysis::findings::{self, Facts, Finding, Kind};
 use crate::analysis::softirq::Times;
 use crate::query::Order;
-use crate::query::cpus::CpuAnswer;
+use crate::query::cpus::{CpuAnswer, of_vector};
 use crate::source::Control;
 use crate::ui::command::Command;
 use crate::ui::view::cpus::draw as drawn;
@@ -175,6 +175,11 @@ impl App {
         let Some(cpu) = self.cpu() else { return };
         let (label, expression) = self.cpus.column.drill(cpu);
         self.enter(label, expression);
+        // What only hands over to the function behind a vector has more than it, and says nothing.
+        if let CpuColumn::Sampled(vector) = self.cpus.column {
+            let behind = self.answer.by_cpu.behind(cpu, of_vector(vector)).map(|behind| behind.name.clone());
+            self.screen.seek = behind;
+        }
     }
 
     fn enter(&mut self, label: String, expression: String) {

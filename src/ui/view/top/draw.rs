@@ -9,33 +9,35 @@ use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
 use crate::profile::frames::State;
-use crate::query::Key;
 use crate::query::answer::{Line, Mark};
 use crate::query::lines::MAX_ROWS;
+use crate::query::{Key, Order};
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::layout::{Span, columns};
 use crate::ui::draw::put;
+use crate::ui::view::top::columns::{self, Span};
 
-/// Draws heading and lines.
+/// Draws heading, lines and scroll bar.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let spans = columns(area.width, &app.fields());
+    let spans = columns::spans(area.width, &app.fields());
     heading(app, theme, &spans, area, buffer);
-    if app.answer.lines.is_empty() {
+    let lines = &app.answer.lines;
+    if lines.is_empty() {
         return empty(app, theme, area, buffer);
     }
-    let lines = app.answer.lines.iter().enumerate().skip(app.screen.top);
-    for (y, (i, line)) in (1..area.height).zip(lines) {
-        let row = Rect { x: area.x, y: area.y + y, width: area.width, height: 1 };
-        let selected = i == app.screen.selected;
-        draw_line(app, theme, &spans, line, selected, row, buffer);
+    let places = Places { spans: &spans, area };
+    for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate().skip(app.screen.top)) {
+        let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
+        let row = Row { line, above, selected: i == app.screen.selected, y };
+        row.draw(app, theme, &places, buffer);
     }
-    let next = app.answer.lines.len().saturating_sub(app.screen.top) + 1;
+    scroll_bar(theme, (app.screen.top, lines.len()), Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer);
+    let next = lines.len().saturating_sub(app.screen.top) + 1;
     if next >= usize::from(area.height) {
         return;
     }
-    let shown = app.answer.lines.iter().filter(|l| l.depth == 0).count();
+    let shown = lines.iter().filter(|l| l.depth == 0).count();
     let rest = app.answer.rows.saturating_sub(shown);
     if rest > 0 {
         let text = format!(
@@ -58,16 +60,44 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
         };
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);
-        let pad = if column.align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
+        let pad = match column.align {
+            Align::Right => room.saturating_sub(width(&text)),
+            // Names begin behind their fold marks.
+            Align::Left if span.field == Field::Key(Key::Sym) => 2,
+            Align::Left => 0,
+        };
         let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
-        put(buffer, area, span.x + pad as u16, 0, &fit_end(&text, room), style);
+        put(
+            buffer,
+            area,
+            span.x + pad as u16,
+            0,
+            &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))),
+            style,
+        );
+    }
+}
+
+/// Where one is in a long list: a thumb at the right edge, as tall as what is seen of it.
+pub(in crate::ui) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
+    let height = usize::from(area.height);
+    if height == 0 || lines <= height {
+        return;
+    }
+    let thumb = (height * height / lines).max(1);
+    let at = (top * (height - thumb)).div_ceil(lines - height).min(height - thumb);
+    for y in at..at + thumb {
+        put(buffer, area, area.width - 1, y as u16, "▐", theme.dim);
     }
 }
 
 /// What stands where no rows are: why, and what to do.
 pub(in crate::ui) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let answer = &app.answer;
-    let lines: Vec<String> = if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
+    let lines: Vec<String> = if answer.unfiltered.samples > 0 && answer.shown.samples == 0 && app.range().is_none() {
+        let times = app.age_shown().unwrap_or_default();
+        vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
+    } else if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
         let hint = if app.filter.is_some() || !app.zooms.is_empty() {
             "⌫ takes the last filter back"
         } else {
@@ -91,30 +121,114 @@ pub(in crate::ui) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Bu
     }
 }
 
-fn draw_line(app: &App, theme: &Theme, spans: &[Span], line: &Line, selected: bool, row: Rect, buffer: &mut Buffer) {
-    if selected {
-        put(buffer, row, 0, 0, "›", theme.title);
-    }
-    for span in spans {
-        match span.field {
-            Field::Key(Key::Sym) => symbol(app, theme, span, line, row, buffer),
-            Field::Delta => {
-                let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
-                cell(span, &span.field.cell(line), style, row, buffer);
+/// Where columns stand.
+struct Places<'a> {
+    spans: &'a [Span],
+    area: Rect,
+}
+
+/// One line of the table on the screen.
+struct Row<'a> {
+    line: &'a Line,
+    /// The line above in the same call chains: what repeats it is not written again.
+    above: Option<&'a Line>,
+    selected: bool,
+    y: u16,
+}
+
+impl Row<'_> {
+    fn draw(&self, app: &App, theme: &Theme, places: &Places<'_>, buffer: &mut Buffer) {
+        let area = places.area;
+        let row = Rect { y: area.y + self.y, height: 1, ..area };
+        if self.selected {
+            put(buffer, row, 0, 0, "›", theme.title);
+        }
+        let line = self.line;
+        // A name may take what the DSO behind it leaves free.
+        let mut free = 0;
+        for (i, span) in places.spans.iter().enumerate().rev() {
+            match span.field {
+                Field::Key(Key::Sym) => {
+                    let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(Key::Dso));
+                    symbol(app, theme, span, if behind { free } else { 0 }, line, row, buffer);
+                }
+                Field::Key(Key::Dso) => free = self.dso(theme, places, i, row, buffer),
+                Field::Delta => {
+                    let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
+                    cell(span, &span.field.cell(line), style, row, buffer);
+                }
+                Field::Key(_) | Field::Samples | Field::Period | Field::Old => {
+                    let style = if line.depth > 0 { theme.dim } else { theme.text };
+                    cell(span, &span.field.cell(line), style, row, buffer);
+                }
+                Field::Children | Field::SelfTime => self.share(app, theme, span, row, buffer),
             }
-            Field::Key(_) | Field::Samples | Field::Period | Field::Old => {
-                let style = if line.depth > 0 { theme.dim } else { theme.text };
-                cell(span, &span.field.cell(line), style, row, buffer);
-            }
-            Field::Children | Field::SelfTime => share(theme, span, line, row, buffer),
+        }
+        if columns::edge(area.width) == columns::EDGE && self.says(|line| theme.class(line.kind, &line.dso_path).1) {
+            let letter = theme.class(line.kind, &line.dso_path).1;
+            put(buffer, row, area.width - 2, 0, &letter.to_string(), theme.dim);
+        }
+        if self.selected {
+            self.light_up(theme, places.spans, row, buffer);
         }
     }
-    if selected {
-        for x in row.x..row.x + row.width {
-            // One even bar: colours under the cursor would show as patches of it.
-            let plain = buffer[(x, row.y)].style().fg(Color::Reset).bg(Color::Reset);
-            let style = plain.patch(theme.selected);
-            buffer[(x, row.y)].set_style(style);
+
+    /// Whether this differs from what the line above shows, from where it came.
+    fn says<T: PartialEq>(&self, what: impl Fn(&Line) -> T) -> bool {
+        self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
+    }
+
+    /// The DSO, behind a long name further to the right; returns the cells that it leaves to the name.
+    fn dso(&self, theme: &Theme, places: &Places<'_>, at: usize, row: Rect, buffer: &mut Buffer) -> u16 {
+        let span = &places.spans[at];
+        if !self.says(|line| line.dso.clone()) {
+            return span.width + 1;
+        }
+        let name = at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == Field::Key(Key::Sym));
+        let text = clean(&self.line.dso);
+        let text = fit(&text, usize::from(span.width));
+        let lacks = name.map_or(0, |name| {
+            let wanted = width(&clean(&self.line.sym)) as u16 + columns::name_at(self.line);
+            wanted.saturating_sub(name.width)
+        });
+        let pad = lacks.min(span.width.saturating_sub(width(&text) as u16));
+        let style = if self.line.depth > 0 { theme.dim } else { theme.text };
+        put(buffer, row, span.x + pad, 0, &text, style);
+        pad
+    }
+
+    /// A share, and behind the last of them the bar of the one that rows are ordered by.
+    fn share(&self, app: &App, theme: &Theme, span: &Span, row: Rect, buffer: &mut Buffer) {
+        let line = self.line;
+        let value = span.field.cell(line);
+        if let Cell::Percent(percent) = value
+            && (line.depth == 0 || self.says(|line| span.field.cell(line).text()))
+        {
+            cell(span, &value, if percent == 0.0 { theme.dim } else { theme.share(percent) }, row, buffer);
+        }
+        if span.bar > 1 && line.depth == 0 {
+            let share = if app.order == Order::Children { line.children_percent } else { line.own_percent };
+            let bar = eighths(share / 100.0, usize::from(span.bar - 1));
+            put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
+        }
+    }
+
+    /// The line under the cursor: one even bar, for colours under it would show as patches; share bars stay.
+    fn light_up(&self, theme: &Theme, spans: &[Span], row: Rect, buffer: &mut Buffer) {
+        let bars = spans.iter().filter(|span| span.bar > 1).map(|s| s.x + s.width - s.bar + 1..s.x + s.width);
+        let bars: Vec<_> = bars.collect();
+        let color = theme.bar.fg.unwrap_or(Color::Reset);
+        for x in 0..row.width.saturating_sub(1) {
+            let cell = &mut buffer[(row.x + x, row.y)];
+            let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(theme.selected);
+            let in_bar = bars.iter().any(|bar| bar.contains(&x)) && cell.symbol() != " ";
+            // What is reversed is drawn in the colour behind it.
+            let style = match (in_bar, plain.add_modifier.contains(Modifier::REVERSED)) {
+                (false, _) => plain,
+                (true, true) => plain.bg(color),
+                (true, false) => plain.fg(color),
+            };
+            cell.set_style(style);
         }
     }
 }
@@ -130,19 +244,6 @@ fn cell(span: &Span, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) 
     put(buffer, row, span.x + pad as u16, 0, &text, style);
 }
 
-/// A share with its bar in eighths of a cell.
-fn share(theme: &Theme, span: &Span, line: &Line, row: Rect, buffer: &mut Buffer) {
-    let value = span.field.cell(line);
-    let Cell::Percent(percent) = value else { return };
-    let zero = percent == 0.0;
-    cell(span, &value, if zero { theme.dim } else { theme.share(percent) }, row, buffer);
-    if span.bar > 1 && line.depth == 0 {
-        let cells = usize::from(span.bar - 1);
-        let bar = eighths(percent / 100.0, cells);
-        put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
-    }
-}
-
 /// A bar of some cells, filled by a share.
 fn eighths(share: f64, cells: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -150,26 +251,40 @@ fn eighths(share: f64, cells: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// Fold mark, name, and the class letter at the right edge.
-fn symbol(app: &App, theme: &Theme, span: &Span, line: &Line, row: Rect, buffer: &mut Buffer) {
-    let (style, letter) = theme.class(line.kind, &line.dso_path);
-    let indent = (2 * line.depth).min(span.width / 2);
+/// Forks, fold mark and name, with some cells more than its column has.
+fn symbol(app: &App, theme: &Theme, span: &Span, more: u16, line: &Line, row: Rect, buffer: &mut Buffer) {
+    let room = usize::from(span.width + more);
+    let x = span.x;
+    let forks: String = chain_signs(app, line);
+    put(buffer, row, x, 0, &fit_end(&forks, room), theme.dim);
+    let (name, style) = name(app, theme, line);
+    let at = columns::name_at(line);
+    put(buffer, row, x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
+}
+
+/// What stands before a name: forks and fold mark.
+pub(in crate::ui) fn chain_signs(app: &App, line: &Line) -> String {
+    let forks = line.forks.chars().count();
+    let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
         _ if !app.info.chains => ' ',
+        // Of one way only the row itself says that it is open.
+        Mark::Open if line.depth > 0 && !line.is_fork() => ' ',
+        Mark::Leaf if line.depth > 0 => ' ',
         Mark::Leaf => '·',
         Mark::Closed => '▸',
         Mark::Open => '▾',
     };
-    let x = span.x + indent;
-    put(buffer, row, x, 0, &mark.to_string(), theme.dim);
-    let room = usize::from(span.width.saturating_sub(indent + 4));
-    let name = clean(&line.sym);
-    let name = fit(&name, room);
+    let indent = if line.depth > 0 { "  " } else { "" };
+    format!("{indent}{forks}{mark}")
+}
+
+/// A line's name and how it is meant: found, without a symbol, or by the class of its code.
+pub(in crate::ui) fn name<'a>(app: &App, theme: &Theme, line: &'a Line) -> (std::borrow::Cow<'a, str>, Style) {
     let style = match (app.screen.hit(line), line.state) {
         (true, _) => theme.found,
         (_, State::Sought | State::Bounded) => theme.dim,
-        _ => style,
+        _ => theme.class(line.kind, &line.dso_path).0,
     };
-    put(buffer, row, x + 2, 0, &name, style);
-    put(buffer, row, span.x + span.width - 1, 0, &letter.to_string(), theme.dim);
+    (clean(&line.sym), style)
 }

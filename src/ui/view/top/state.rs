@@ -15,6 +15,8 @@ pub struct Screen {
     pub selected: usize,
     /// The item under the cursor; `None` while the cursor rests on the first line, whatever that is.
     pub item: Option<u64>,
+    /// The function whose row the cursor goes to as soon as there is one.
+    pub seek: Option<String>,
     /// Lines that fit.
     pub height: usize,
     pub search: Option<Search>,
@@ -36,9 +38,17 @@ pub fn matches(regex: &Regex, line: &Line) -> bool {
         || line.depth == 0 && (regex.is_match(&line.dso) || line.group.comm.as_ref().is_some_and(|c| regex.is_match(c)))
 }
 
+fn sought(answer: &Answer, name: &str) -> Option<usize> {
+    answer.lines.iter().position(|line| line.depth == 0 && &*line.sym == name)
+}
+
 impl Screen {
     /// Follows the item under the cursor into a new answer.
     pub fn follow(&mut self, answer: &Answer) {
+        if let Some(at) = self.seek.as_deref().and_then(|name| sought(answer, name)) {
+            self.seek = None;
+            return self.go(at, answer);
+        }
         let row = self.selected.saturating_sub(self.top);
         if let Some(item) = self.item
             && let Some(at) = answer.lines.iter().position(|l| l.id == item)

@@ -12,6 +12,24 @@ use crate::ui::command::Command;
 use crate::ui::draw::layout;
 use crate::ui::prompt::Ask;
 
+/// What a key splits rows by, in words, and the keys of it.
+const SPLITS: &[(&str, &[Key])] = &[
+    ("", &[]),
+    ("by comm", &[Key::Comm]),
+    ("by process", &[Key::Comm, Key::Pid]),
+    ("by thread", &[Key::Comm, Key::Tid]),
+    ("by CPU", &[Key::Cpu]),
+    ("by cgroup", &[Key::Cgroup]),
+];
+
+/// The key of a column that says whose or where.
+fn split_key(field: &Field) -> Option<Key> {
+    match field {
+        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup)) => Some(*key),
+        _ => None,
+    }
+}
+
 impl App {
     pub(in crate::ui) fn set_filter(&mut self, text: Option<String>) {
         let Some(text) = text else {
@@ -88,7 +106,7 @@ impl App {
         };
         match zoom {
             Some((label, expression)) => push(self, label, expression),
-            None => self.say("the table does not tell these apart: add the column with C"),
+            None => self.say("rows are not told apart by that: Tab splits them"),
         }
     }
 
@@ -127,9 +145,42 @@ impl App {
             Ok(keys) => {
                 self.columns.retain(|f| !matches!(f, Field::Key(_)));
                 self.columns.extend(keys.into_iter().map(Field::Key));
+                self.sorted = true;
             }
             Err(word) => self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym")),
         }
+    }
+
+    /// What rows of one function are told apart by, in words; empty when by nothing.
+    pub fn split_words(&self) -> &'static str {
+        self.split_now().map_or("", |at| SPLITS[at].0)
+    }
+
+    /// The columns of tasks and places, as one of those that a key goes through.
+    fn split_now(&self) -> Option<usize> {
+        let own: Vec<Key> = self.columns.iter().filter_map(split_key).collect();
+        SPLITS.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
+    }
+
+    /// Tells rows of one function apart by the next thing, or by the one before.
+    pub(in crate::ui) fn split(&mut self, step: isize) {
+        let next = self.split_now().map_or(0, |at| (at as isize + step).rem_euclid(SPLITS.len() as isize) as usize);
+        let (words, keys) = SPLITS[next];
+        self.columns.retain(|field| split_key(field).is_none());
+        if !self.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
+        }
+        let at = self.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
+        self.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
+        if matches!(self.order, Order::By(key) if !self.columns.contains(&Field::Key(key))) {
+            self.set_order(Order::SelfTime);
+        }
+        self.screen.home();
+        self.say(if words.is_empty() {
+            "a row is a function".to_owned()
+        } else {
+            format!("a row is a function {words}")
+        });
     }
 
     pub(in crate::ui) fn order_by(&mut self, field: Field) {
@@ -182,7 +233,8 @@ impl App {
         self.children = !self.children;
         self.toggled.clear();
         if self.children {
-            self.columns.insert(0, Field::Children);
+            let at = self.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
+            self.columns.insert(at, Field::Children);
             self.set_order(Order::Children);
         } else {
             self.columns.retain(|f| *f != Field::Children);

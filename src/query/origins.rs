@@ -1,0 +1,185 @@
+//! Where the stacks of tracepoints begin for a table: at the first caller outside the kernel's code that schedules,
+//! enters and traces, which is the same for all of them and says nothing.
+
+use crate::profile::{NodeId, SymId};
+
+use super::Data;
+
+/// Functions of the kernel that stand between an event and what it is about: the scheduler's, the ways into system
+/// calls, and what tracepoints themselves call.
+const BETWEEN: &[&str] = &[
+    "schedule",
+    "__schedule",
+    "__cond_resched",
+    "_cond_resched",
+    "cond_resched",
+    "io_schedule",
+    "yield",
+    "do_sched_yield",
+    "do_task_dead",
+    "try_to_wake_up",
+    "default_wake_function",
+    "autoremove_wake_function",
+    "activate_task",
+    "deactivate_task",
+    "finish_task_switch",
+    "prepare_task_switch",
+    "wakeup_preempt",
+    "sched_clock_tick",
+    "pick_next_task",
+    "put_prev_entity",
+    "put_prev_task_fair",
+    "set_next_entity",
+    "set_next_task_fair",
+    "dequeue_entity",
+    "enqueue_entity",
+    "update_curr",
+    "syscall_trace_enter",
+    "syscall_enter_from_user_mode",
+    "syscall_exit_work",
+    "syscall_exit_to_user_mode",
+    "syscall_exit_to_user_mode_prepare",
+    "do_syscall_64",
+    "x64_sys_call",
+    "do_el0_svc",
+    "el0_svc",
+    "el0_svc_common",
+    "invoke_syscall",
+    "el0t_64_sync",
+    "el0t_64_sync_handler",
+    "ret_from_fork",
+    "ret_from_fork_asm",
+];
+
+/// How such functions begin.
+const FAMILIES: &[&str] = &[
+    "schedule_",
+    "io_schedule_",
+    "preempt_schedule",
+    "__wake_up",
+    "wake_up_",
+    "ttwu_",
+    "select_task_rq",
+    "dequeue_task",
+    "enqueue_task",
+    "update_curr_",
+    "pick_next_task_",
+    "entry_SYSCALL_",
+    "perf_trace_",
+    "perf_tp_",
+    "perf_event_",
+    "trace_event_",
+    "trace_sys_",
+    "__traceiter_",
+    "__bpf_trace_",
+    "bpf_trace_run",
+];
+
+/// Whether a function of the kernel stands between an event and what it is about.
+pub fn is_between(name: &str) -> bool {
+    let plain = name.split('.').next().unwrap_or(name);
+    BETWEEN.contains(&plain) || FAMILIES.iter().any(|family| plain.starts_with(family))
+}
+
+/// For every stack the one that a table takes for it, kept up to date as stacks and names come.
+#[derive(Debug, Default)]
+pub struct Origins {
+    nodes: Vec<u32>,
+    /// Whether each node stands between, and so do all below it.
+    between: Vec<bool>,
+    /// What is known of each symbol.
+    said: Vec<Option<bool>>,
+    names: u64,
+    epoch: u64,
+}
+
+impl Origins {
+    /// Takes in new stacks; true when a known one begins elsewhere now.
+    pub fn update(&mut self, data: Data<'_>) -> bool {
+        let profile = data.profile;
+        let renamed = profile.renamed_since(self.names).filter(|_| self.epoch == profile.epoch());
+        let kept = match &renamed {
+            Some(renamed) if renamed.is_empty() => self.nodes.len(),
+            Some(renamed) => self.nodes.len().min(renamed.born.node as usize),
+            None => 0,
+        };
+        if renamed.is_none_or(|renamed| !renamed.is_empty()) {
+            self.said.clear();
+        }
+        let before = self.nodes.split_off(kept);
+        self.between.truncate(kept);
+        (self.names, self.epoch) = (profile.frames.names(), profile.epoch());
+        self.said.resize(profile.frames.n_syms(), None);
+        for n in kept as u32..profile.trie.len() as u32 {
+            self.meet(data, NodeId(n));
+        }
+        self.nodes[kept..].iter().zip(&before).any(|(now, then)| now != then)
+    }
+
+    /// Which stacks tables take.
+    pub fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    fn meet(&mut self, data: Data<'_>, node: NodeId) {
+        let profile = data.profile;
+        if node == NodeId::ROOT {
+            self.nodes.push(node.0);
+            return self.between.push(false);
+        }
+        let id = profile.frames.sym_of(profile.trie.frame(node));
+        let between = *self.said[id.0 as usize].get_or_insert_with(|| {
+            let sym = profile.frames.sym(SymId(id.0));
+            sym.kind.is_kernel() && is_between(&sym.name())
+        });
+        let parent = profile.trie.parent(node);
+        // Of what has no other caller at all, the event's own place is said.
+        let origin = self.nodes[parent.0 as usize];
+        let passes = between && parent != NodeId::ROOT && !self.between[origin as usize];
+        self.nodes.push(if passes { origin } else { node.0 });
+        self.between.push(between);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::staged::Staged;
+    use crate::query::{Key, TopSpec};
+
+    fn rows(stacks: &[&[&str]], origins: bool) -> Vec<(String, u64)> {
+        let mut staged = Staged::default();
+        for stack in stacks {
+            staged.sample(1, 1, stack, 1);
+        }
+        let mut found = Origins::default();
+        assert!(!found.update(staged.data()), "nothing was known before");
+        let data = Data { origins: origins.then(|| found.nodes()), ..staged.data() };
+        let spec = TopSpec { keys: vec![Key::Sym], children: false, ..TopSpec::default() };
+        let top = crate::query::Top::build(data, &staged.fold(), &spec, crate::query::Keep::All { sorted: usize::MAX });
+        let mut rows: Vec<(String, u64)> = top
+            .rows
+            .iter()
+            .map(|row| {
+                (top.symbol(data, row.label).map_or_else(String::new, |s| s.name().into_owned()), row.own.samples)
+            })
+            .collect();
+        rows.sort();
+        rows
+    }
+
+    #[test]
+    fn a_table_of_switches_is_of_those_who_waited() {
+        let stacks: &[&[&str]] = &[
+            &["kernel:do_futex", "kernel:futex_wait_queue", "kernel:schedule", "kernel:__schedule"],
+            &["kernel:ep_poll", "kernel:schedule_hrtimeout_range", "kernel:schedule", "kernel:__schedule"],
+            &["main", "kernel:entry_SYSCALL_64_after_hwframe", "kernel:do_syscall_64", "kernel:syscall_trace_enter"],
+            &["kernel:schedule_idle", "kernel:__schedule"],
+            &["main", "schedule"],
+        ];
+        let own = |list: &[(&str, u64)]| list.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<Vec<_>>();
+        let want = own(&[("__schedule", 1), ("ep_poll", 1), ("futex_wait_queue", 1), ("main", 1), ("schedule", 1)]);
+        assert_eq!(rows(stacks, true), want);
+        assert_eq!(rows(stacks, false), own(&[("__schedule", 3), ("schedule", 1), ("syscall_trace_enter", 1)]));
+    }
+}

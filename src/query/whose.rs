@@ -1,0 +1,65 @@
+//! The tasks whose samples an answer is of, the heaviest first: what may be chosen where a task is asked for, whatever
+//! rows are told apart by.
+
+use crate::profile::Acc;
+
+use super::Data;
+use super::fold::Fold;
+use super::top::Group;
+
+/// Tasks that are told of.
+const MOST: usize = 300;
+
+/// A task, and its samples.
+#[derive(Clone, Debug)]
+pub struct Whose {
+    /// All that is known of it, but no CPU and no text of a sample.
+    pub group: Group,
+    pub own: Acc,
+    /// Of all samples that pass the filter, in percent.
+    pub percent: f64,
+}
+
+/// The heaviest tasks.
+pub fn heaviest(data: Data<'_>, fold: &Fold) -> Vec<Whose> {
+    let tasks = data.session.tasks();
+    let mut sums = vec![Acc::default(); tasks.len()];
+    let sites = data.profile.sites.all();
+    for (_, site, acc) in fold.sites() {
+        sums[sites[site as usize].task.0 as usize] += acc;
+    }
+    let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
+    list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+    list.truncate(MOST);
+    let total = fold.total();
+    let one = |(task, own): (usize, Acc)| {
+        let task = &tasks[task];
+        let group = Group {
+            host: Some(data.session.host(task)),
+            comm: Some(task.comm.clone()),
+            pid: Some(task.pid),
+            tid: Some(task.tid),
+            cgroup: Some(data.session.cgroup(task)),
+            ..Group::default()
+        };
+        Whose { group, own, percent: own.percent_of(&total) }
+    };
+    list.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::staged::Staged;
+
+    #[test]
+    fn the_heaviest_come_first() {
+        let mut staged = Staged::default();
+        for (pid, weight) in [(7, 10), (8, 60), (7, 20), (9, 10)] {
+            staged.sample(1, pid, &["main"], weight);
+        }
+        let list = heaviest(staged.data(), &staged.fold());
+        let told: Vec<_> = list.iter().map(|whose| (whose.group.pid, whose.own.samples, whose.percent)).collect();
+        assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);
+    }
+}

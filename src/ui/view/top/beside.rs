@@ -1,0 +1,65 @@
+//! The call chains of the row under the cursor, beside the table.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::unit::percent;
+use crate::query::{Direction, Line};
+use crate::ui::app::App;
+use crate::ui::draw::put;
+use crate::ui::theme::Theme;
+
+use super::columns::name_at;
+use super::draw::{chain_signs, name};
+
+/// Cells of a share.
+const SHARE: u16 = 8;
+
+/// Draws them: shares and DSOs where they change.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.width <= SHARE {
+        return;
+    }
+    for y in 0..area.height {
+        put(buffer, area, 0, y, "│", theme.dim);
+    }
+    let Some(row) = app.row() else { return };
+    let what = if app.direction == Direction::Callers { "callers of" } else { "callees of" };
+    let title = clean(&row.sym);
+    let room = usize::from(area.width).saturating_sub(width(what) + 4);
+    let x = 2 + put(buffer, area, 2, 0, what, theme.dim) + 1;
+    put(buffer, area, x, 0, &fit(&title, room), theme.head);
+    let lines = &app.answer.beside;
+    if lines.is_empty() && app.answer.question.beside == Some(row.id) {
+        put(buffer, area, 2, 1, "none were sampled", theme.dim);
+    }
+    for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate()) {
+        let above = lines[..i].last();
+        let last = y + 1 == area.height && i + 1 < lines.len();
+        if last {
+            put(buffer, area, 2, y, &format!("… {} more: ⏎ unfolds the row", lines.len() - i), theme.dim);
+        } else {
+            draw_line(app, theme, (line, above), Rect { y: area.y + y, height: 1, ..area }, buffer);
+        }
+    }
+}
+
+fn draw_line(app: &App, theme: &Theme, (line, above): (&Line, Option<&Line>), row: Rect, buffer: &mut Buffer) {
+    let share = percent(line.children_percent);
+    if line.is_fork() || above.is_none_or(|above| percent(above.children_percent) != share) {
+        let pad = usize::from(SHARE).saturating_sub(width(&share)) as u16;
+        put(buffer, row, 1 + pad, 0, &share, theme.share(line.children_percent));
+    }
+    let x = SHARE + 1;
+    put(buffer, row, x, 0, &chain_signs(app, line), theme.dim);
+    let (text, style) = name(app, theme, line);
+    let at = x + name_at(line);
+    let dso = Some(clean(&line.dso)).filter(|_| line.is_fork() || above.is_none_or(|above| above.dso != line.dso));
+    let room = usize::from(row.width.saturating_sub(at + 1));
+    let dso = dso.map(|dso| fit_end(&dso, 20).into_owned()).filter(|dso| width(&text) + width(dso) + 2 <= room);
+    put(buffer, row, at, 0, &fit(&text, room), style);
+    if let Some(dso) = dso {
+        put(buffer, row, row.width - 1 - width(&dso) as u16, 0, &dso, theme.dim);
+    }
+}

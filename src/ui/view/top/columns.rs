@@ -1,0 +1,131 @@
+//! Which columns of the table fit, and where they stand.
+
+use crate::panel::top::Field;
+use crate::query::{Key, Line};
+
+/// A column on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub field: Field,
+    pub x: u16,
+    pub width: u16,
+    /// Cells at its end for a bar.
+    pub bar: u16,
+}
+
+/// The cells at the right edge: a class letter between blanks, and the scroll bar.
+pub const EDGE: u16 = 3;
+/// Below this width there is no class letter.
+const LETTER: u16 = 40;
+/// What a function's name has at least before other columns make room.
+const NAME: u16 = 32;
+
+/// Cells at the right edge of a table of some width that are no column's.
+pub fn edge(width: u16) -> u16 {
+    if width >= LETTER { EDGE } else { 1 }
+}
+
+/// Where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the forks.
+pub fn name_at(line: &Line) -> u16 {
+    match line.depth {
+        0 => 2,
+        _ => 4 + line.forks.chars().count().min(usize::from(MOST_FORKS)) as u16,
+    }
+}
+
+/// Forks that are drawn before a name; of more the last ones.
+pub const MOST_FORKS: u16 = 16;
+
+/// What makes room, in this order, while a name would have less than [`NAME`] cells.
+const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Old, Field::Children];
+/// What goes next, while it would have less than 16.
+const THEN: &[Field] = &[
+    Field::Key(Key::Tid),
+    Field::Key(Key::Pid),
+    Field::Key(Key::Comm),
+    Field::Key(Key::Dso),
+    Field::SelfTime,
+    Field::Key(Key::Cpu),
+];
+
+/// The columns that fit. What matters least goes first.
+pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
+    let mut shown: Vec<Field> = chosen.to_vec();
+    let has_names = chosen.contains(&Field::Key(Key::Sym));
+    let mut bar: u16 = if width >= 100 { 9 } else { 0 };
+    let fixed = |field: Field| match field {
+        Field::Key(Key::Comm) => {
+            if width >= 100 {
+                15
+            } else {
+                12
+            }
+        }
+        Field::Key(Key::Dso) if width < 160 => 17,
+        Field::Key(Key::Dso) => 28,
+        Field::Key(Key::Sym) => 0,
+        other => other.column().width,
+    };
+    let need =
+        |shown: &[Field], bar: u16| -> u16 { shown.iter().map(|f| fixed(*f) + 1).sum::<u16>() + bar + edge(width) };
+    let least = if has_names { NAME } else { 0 };
+    if need(&shown, bar) + least > width {
+        bar = 0;
+    }
+    for (list, least) in [(FIRST, least), (THEN, least.min(16))] {
+        for drop in list {
+            if need(&shown, 0) + least > width && shown.len() > 1 && (has_names || shown.len() > 2) {
+                shown.retain(|f| f != drop);
+            }
+        }
+    }
+    let spare = width.saturating_sub(need(&shown, bar));
+    let barred = shown.iter().rposition(|f| matches!(f, Field::Children | Field::SelfTime));
+    let mut x = 1;
+    let mut spans = Vec::new();
+    for (i, field) in shown.iter().enumerate() {
+        let bar = if Some(i) == barred { bar } else { 0 };
+        let width = if *field == Field::Key(Key::Sym) { spare } else { fixed(*field) + bar };
+        spans.push(Span { field: *field, x, width, bar });
+        x += width + 1;
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: &[Field] = crate::ui::overlay::COLUMNS;
+
+    fn names(width: u16, chosen: &[Field]) -> Vec<String> {
+        spans(width, chosen).iter().map(|s| s.field.column().title.into_owned()).collect()
+    }
+
+    #[test]
+    fn at_eighty_columns_names_have_room() {
+        assert_eq!(names(80, Field::FIRST), ["Self", "Children", "Symbol", "DSO"]);
+        let name = spans(80, Field::FIRST).into_iter().find(|s| s.field == Field::Key(Key::Sym));
+        assert!(name.is_some_and(|s| s.width >= 38), "{name:?}");
+        let mut split = Field::FIRST.to_vec();
+        split.splice(2..2, [Field::Key(Key::Comm), Field::Key(Key::Pid)]);
+        assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
+        assert_eq!(names(56, &split), ["Self", "Symbol", "DSO"]);
+        assert_eq!(names(30, Field::FIRST), ["Self", "Symbol"]);
+        assert_eq!(names(120, &split).len(), 6);
+        assert_eq!(names(20, &[Field::Samples]), ["Samples"]);
+    }
+
+    proptest! {
+        #[test]
+        fn columns_stay_inside_and_apart(width in 20u16..400, mask in 1u16..1024) {
+            let chosen: Vec<Field> = ALL.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| *f).collect();
+            let spans = spans(width, &chosen);
+            prop_assert!(!spans.is_empty());
+            for pair in spans.windows(2) {
+                prop_assert!(pair[0].x + pair[0].width < pair[1].x);
+            }
+        }
+    }
+}

@@ -129,8 +129,8 @@ fn tabs_hints_and_overlays_are_clicked() {
     // Beside it a click closes.
     assert!(!incident(100, 30).keys(":").click(2, 6).text().contains("commands ──"));
     // A heading orders.
-    let h = click(incident(120, 30), "Samples");
-    assert!(h.text().contains("Samples▾"), "{}", h.text());
+    let h = click(incident(120, 30), "Children");
+    assert!(h.text().contains("Children▾"), "{}", h.text());
     // The chord of a hint begins.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
 }

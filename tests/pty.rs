@@ -245,7 +245,7 @@ fn units_come_and_go() {
     session.keys("5").wait_for("● every hit");
     session.keys("6").wait_for("No unit runs");
     session.keys("Mnothing\r").wait_for("no unit is called nothing");
-    session.keys("\x1b");
+    session.keys("\x1b").wait_for("No unit runs. M starts one");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
@@ -347,7 +347,7 @@ fn a_storm_of_resizes_is_survived() {
     // Whatever was left open is closed; an Esc that is followed at once would be the beginning of another key.
     let start = Instant::now();
     while !session.text().contains("[1 Top]") {
-        session.keys("\x1b");
+        session.keys("\x1b").wait_for("No unit runs. M starts one");
         std::thread::sleep(Duration::from_millis(100));
         session.keys("1");
         std::thread::sleep(Duration::from_millis(200));

@@ -12,7 +12,7 @@ fn incident() -> Harness {
 #[test]
 fn every_step_is_undone_and_redone() {
     let steps = [
-        ("", "c"),
+        ("", "d"),
         ("", "x"),
         ("", "fcomm == burn<ret>"),
         ("", "C<down>n<up> <esc>"),
@@ -22,6 +22,8 @@ fn every_step_is_undone_and_redone() {
         ("", "i"),
         ("", "a"),
         ("", "b"),
+        ("", "<tab>"),
+        ("", "~"),
         ("", "%"),
         ("", ":range 1,2<ret>"),
         ("", ":sort comm<ret>"),
@@ -59,7 +61,7 @@ fn every_step_is_undone_and_redone() {
 fn steps_are_undone_one_by_one_wherever_one_is() {
     let first = incident();
     let start = first.text();
-    let h = first.keys("cfburn<bs><bs><bs><bs>kernel<ret>2er1");
+    let h = first.keys("dfburn<bs><bs><bs><bs>kernel<ret>2er1");
     let told = h.keys("uuu");
     assert_eq!(told.text(), start);
     let none = told.keys("u");
@@ -86,7 +88,7 @@ fn counting_from_now_on_is_a_step_like_others() {
 
 #[test]
 fn esc_closes_then_goes_back_a_step_of_zoom() {
-    let zoomed = incident().keys("c");
+    let zoomed = incident().keys("d");
     let narrowed = zoomed.text();
     let searched = zoomed.keys("/timer<ret><home>");
     assert_ne!(searched.text(), narrowed);
@@ -104,7 +106,7 @@ fn esc_closes_then_goes_back_a_step_of_zoom() {
 
 #[test]
 fn left_folds_before_it_leaves() {
-    let zoomed = incident().keys("c");
+    let zoomed = incident().keys("d");
     let folded = zoomed.text();
     let open = zoomed.keys("<ret>");
     assert_ne!(open.text(), folded);

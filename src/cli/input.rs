@@ -35,9 +35,10 @@ pub struct Opened {
 }
 
 impl Recording {
-    /// The files that were named.
+    /// The files that were named; without any the one that recordings are written to.
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.input.iter().chain(&self.files).cloned().collect()
+        let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
+        if named.is_empty() { vec![PathBuf::from("perf.data")] } else { named }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod config;
 pub mod cpus;
 pub mod demo;
 pub mod diff;
+mod doors;
 pub mod export;
 mod filters;
 mod generate;
@@ -37,6 +38,7 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::FromArgMatches;
 
+use crate::kernel::spawn::NotRun;
 use crate::kernel::{own_memory, privilege};
 
 /// The arguments or a request make no sense: exit code 2, as clap's own.
@@ -53,7 +55,11 @@ pub fn main() -> ExitCode {
     }
     let config = config::get();
     let command = config::apply(args::whole(), &config.options);
-    let parsed = command.try_get_matches().and_then(|matches| {
+    let words = match doors::arranged(std::env::args_os().collect(), &command) {
+        Ok(words) => words,
+        Err(usage) => return code(Err(usage.into())),
+    };
+    let parsed = command.try_get_matches_from(words).and_then(|matches| {
         if let Some((spec, own)) = args::units::find(&matches) {
             return Ok(Parsed::Unit(spec, Box::new(args::units::UnitArgs::of(spec, own)?)));
         }
@@ -109,6 +115,11 @@ fn code(result: anyhow::Result<u8>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            // As a shell says it: what was to run is nobody's fault here.
+            if let Some(not_run) = error.chain().find_map(not_run) {
+                output::complain(&not_run.to_string());
+                return ExitCode::from(not_run.code);
+            }
             output::complain(&format!("{error:#}"));
             let no_files = |e: &std::io::Error| matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
             if error.chain().filter_map(|cause| cause.downcast_ref()).any(no_files) {
@@ -117,4 +128,10 @@ fn code(result: anyhow::Result<u8>) -> ExitCode {
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// Why a command could not be run, where that is what went wrong.
+fn not_run<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a NotRun> {
+    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    cause.downcast_ref().or_else(|| inner?.downcast_ref())
 }

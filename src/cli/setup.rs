@@ -14,6 +14,7 @@ use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::error::refusal;
 use crate::source::live::{Config, LiveSource, Target, cost, tables_of};
 
 use super::Usage;
@@ -48,8 +49,27 @@ pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::R
         let pid = config.command.as_ref().map_or(0, |c| c.pid());
         config.target = Target::Processes(vec![pid]);
     }
+    if config.target == Target::System && cmd.is_empty() && !rights.system_wide() {
+        bail!(what_works(&rights));
+    }
     let source = LiveSource::start(config, Box::new(RealSys), rights)?;
     Ok(Started { source, per_sample, warning })
+}
+
+/// What a user without rights can do all the same, and what would give more.
+fn what_works(rights: &Rights) -> String {
+    let (reason, remedy) = refusal(rights);
+    let own: &[(&str, &str)] = match rights.blocked.is_some() || rights.shut_out {
+        true => &[],
+        false => &[("perfprof-tui -- CMD", "a command"), ("perfprof-tui -p PID", "a process of your own")],
+    };
+    let always = [("perfprof-tui FILE", "a recording"), ("perfprof-tui demo", "a real incident, with a tour")];
+    let mut text = String::from("this user cannot sample the whole machine. What works now:\n");
+    for (line, what) in own.iter().chain(&always) {
+        text.push_str(&format!("  {line:22}{what}\n"));
+    }
+    text.push_str(&format!("What would give more: {reason}.\n  {remedy}"));
+    text
 }
 
 /// The priority for what reads and shows samples, if one was asked for and may be had.

@@ -220,6 +220,7 @@ mod tests {
                 chains: crate::event::CallGraph::None,
                 cpus: String::new(),
                 for_units: false,
+                user_only: false,
             };
             change(&mut state);
             let filter = state.filter.clone();
@@ -251,6 +252,7 @@ mod tests {
             chains: crate::event::CallGraph::Fp,
             cpus: String::new(),
             for_units: false,
+            user_only: false,
         };
         events.set_states(&[state], &[1]);
         let counts = |value, running_ns| Counts { value, enabled_ns: value * 10, running_ns, lost: 3 };

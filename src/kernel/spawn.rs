@@ -4,9 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rustix::fs::Access;
 use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::privilege;
 
 /// A command that waits for [`Held::release`] between fork and exec.
 ///
@@ -27,9 +31,33 @@ pub enum Output {
     Discard,
 }
 
+/// Whether there is such a program: so that nothing is opened, and no screen taken, for one that is not.
+fn can_run(program: &OsStr) -> io::Result<()> {
+    let kind = |path: &Path| match rustix::fs::access(path, Access::EXEC_OK) {
+        Ok(()) if path.is_dir() => Err(io::ErrorKind::PermissionDenied),
+        Ok(()) => Ok(()),
+        Err(errno) => Err(io::Error::from(errno).kind()),
+    };
+    let places: Vec<PathBuf> = match (program.as_encoded_bytes().contains(&b'/'), privilege::variable("PATH")) {
+        (true, _) => vec![program.into()],
+        (false, Some(path)) => std::env::split_paths(&path).map(|dir| dir.join(program)).collect(),
+        // Where the environment is not believed, the exec finds out.
+        (false, None) => return Ok(()),
+    };
+    let found: Vec<Result<(), io::ErrorKind>> = places.iter().map(|place| kind(place)).collect();
+    // One that may not be run hides none that may, as for execvp(3).
+    let denied = found.iter().find(|one| **one == Err(io::ErrorKind::PermissionDenied));
+    let tried = match found.contains(&Ok(())) {
+        true => Ok(()),
+        false => denied.copied().unwrap_or(Err(io::ErrorKind::NotFound)),
+    };
+    tried.map_err(|kind| named(program, kind.into()))
+}
+
 /// Forks `command[0]` and stops it before the exec.
 pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    can_run(program)?;
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut cmd = Command::new(program);
@@ -67,14 +95,25 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     }
 }
 
+/// A program that cannot be run, in the words and with the status of a shell (POSIX, Exit Status for Commands).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{program}: {reason}")]
+pub struct NotRun {
+    program: String,
+    reason: &'static str,
+    pub code: u8,
+}
+
 /// An error that is the program's own says which that is; others stay as the kernel gave them.
 fn named(program: &OsStr, error: io::Error) -> io::Error {
-    match error.kind() {
-        kind @ (io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-            io::Error::new(kind, format!("{}: {error}", program.display()))
-        }
-        _ => error,
-    }
+    let program = program.display().to_string();
+    let (reason, code) = match error.kind() {
+        io::ErrorKind::NotFound if program.contains('/') => ("No such file or directory", 127),
+        io::ErrorKind::NotFound => ("command not found", 127),
+        io::ErrorKind::PermissionDenied => ("Permission denied", 126),
+        _ => return error,
+    };
+    io::Error::new(error.kind(), NotRun { program, reason, code })
 }
 
 impl Held {
@@ -126,11 +165,22 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_fails_at_release() {
-        let held = hold(&words(&["/no/such/program"]), Output::Discard).expect("hold");
-        let error = held.release().expect_err("no exec");
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        assert!(error.to_string().starts_with("/no/such/program: No such file"), "{error}");
+    fn a_command_that_is_not_there_is_said_as_a_shell_does() {
+        for (program, kind, words) in [
+            ("/no/such/program", io::ErrorKind::NotFound, "/no/such/program: No such file or directory"),
+            ("nosuchcommand", io::ErrorKind::NotFound, "nosuchcommand: command not found"),
+            ("/", io::ErrorKind::PermissionDenied, "/: Permission denied"),
+        ] {
+            let error = hold(&[program.into()], Output::Discard).expect_err("nothing to hold");
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, words));
+        }
+        // What is executable and no program is found out by the exec.
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("empty-interpreter");
+        std::fs::write(&path, "#!/no/such/interpreter\n").expect("written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+        let held = hold(&words(&[path.to_str().expect("utf8")]), Output::Discard).expect("hold");
+        assert_eq!(held.release().expect_err("no exec").kind(), io::ErrorKind::NotFound);
         hold(&words(&["true"]), Output::Discard).expect("hold").cancel();
         assert!(hold(&[], Output::Discard).is_err());
     }

@@ -291,8 +291,8 @@ pub enum StoreArg {
 pub struct Recording {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain,
     /// gzip or zstd; several files of one recording or of several machines together; - for standard input; ssh://HOST
-    /// or ssh://USER@HOST:PORT for a machine that is recorded now, over the wire
-    #[arg(required_unless_present = "input", value_name = "FILE")]
+    /// or ssh://USER@HOST:PORT for a machine that is recorded now, over the wire [default: perf.data]
+    #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// The recording, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::{CallGraph, Event};
+use crate::kernel::attr::Flag;
 use crate::kernel::bpf::Loaded;
 use crate::kernel::cpus;
 use crate::kernel::sys::Counts;
@@ -53,6 +54,7 @@ impl Slot {
             chains: if self.event.no_chains { CallGraph::None } else { common.chains },
             cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
             for_units: self.event.for_units,
+            user_only: common.exclude.kernel || self.event.attr.has(Flag::ExcludeKernel),
         }
     }
 }

@@ -185,7 +185,7 @@ impl App {
             self.run(command);
             return true;
         }
-        let finding = places.finding.height > 0 && mouse.row == places.finding.y && !self.findings.is_empty();
+        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.notice().is_some();
         if finding {
             self.run(Command::Finding);
         }

@@ -58,6 +58,9 @@ view! {
     event: usize, event, "event";
     hide_idle: bool, hide_idle, "idle CPUs";
     age: Age, age, "window of time";
+    age_chosen: bool, age_chosen, "window of time";
+    sorted: bool, sorted, "columns";
+    dismissed: hashbrown::HashSet<super::notice::Of>, dismissed, "message that was dismissed";
     baseline: Option<Mark>, baseline, "comparison";
     per: Per, per, "comparison";
     order_before: Option<(Order, bool)>, order_before, "comparison";

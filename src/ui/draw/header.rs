@@ -5,9 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::analysis::cpus::CpuRow;
-use crate::event::CallGraph;
+use crate::event::{CallGraph, plain};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};
+use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::source::Rate;
@@ -53,7 +54,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     let several = app.info.is_of_many();
     add(fit_end(&hosts(app), NAMES).into_owned(), theme.text, 8);
     add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 1);
-    let event = answer.events.get(app.event).map_or_else(String::new, |e| e.name.clone());
+    let event = answer.events.get(app.event).map_or_else(String::new, event_name);
     let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
     let recorded = || app.info.events.get(app.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
     let way = running.or_else(|| app.info.chains.then(recorded)).filter(|way| way.is_on());
@@ -109,6 +110,13 @@ const NAMES: usize = 24;
 
 /// The weight of the rate, which belongs to the event before it.
 const RATE: u8 = 6;
+
+/// An event's name; where only user code is sampled, though nobody asked for that, it says so as perf does.
+fn event_name(event: &EventInfo) -> String {
+    let user = event.meter.as_ref().is_some_and(|meter| meter.state.user_only);
+    let said = plain(&event.name) != event.name;
+    if user && !said { format!("{}:u", event.name) } else { event.name.clone() }
+}
 
 /// The machine's name, or those of some, or how many they are.
 fn hosts(app: &App) -> String {

@@ -1,0 +1,68 @@
+//! The ways in at the command line: what a hand types that knows perf, or mistypes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn run(args: &[&str], dir: &Path) -> (Option<i32>, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_perfprof-tui")).args(args).current_dir(dir).output().expect("runs");
+    (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
+}
+
+#[test]
+fn a_mistyped_command_names_the_nearest() {
+    let dir = tempfile::tempdir().expect("dir");
+    for (typed, meant) in [("opne", "open"), ("reprot", "report"), ("rundely", "rundelay")] {
+        let (code, said) = run(&[typed], dir.path());
+        assert!(code == Some(2) && said.contains(&format!("nearest: {meant}")), "{typed}: {code:?} {said}");
+    }
+}
+
+/// As `perf report` does, a command that wants a recording takes the one that was just made.
+#[test]
+fn a_recording_that_is_not_named_is_perf_data() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (code, said) = run(&["report"], dir.path());
+    assert!(code == Some(1) && said.contains("perf.data: No such file"), "{code:?} {said}");
+    std::fs::copy(data("ipvs-cpu32.data"), dir.path().join("perf.data")).expect("copied");
+    let (code, said) = run(&["report", "--limit", "3"], dir.path());
+    assert!(code == Some(0) && said.contains("burn"), "{code:?} {said}");
+    let (code, named) = run(&["report", "--limit", "3", "perf.data"], dir.path());
+    assert_eq!((code, named), (Some(0), said));
+}
+
+/// Without a terminal nothing is shown, but it is understood what was meant.
+#[test]
+fn a_recording_alone_is_opened_and_options_may_come_first() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = data("ipvs-cpu32.data");
+    let file = file.to_str().expect("utf-8");
+    for args in [&[file][..], &["--theme", "nord", file], &["--theme", "nord", "demo"], &["-C", "32", "open", file]] {
+        let (code, said) = run(args, dir.path());
+        assert!(code == Some(2) && said.contains("this needs a terminal"), "{args:?}: {code:?} {said}");
+    }
+    let (code, said) = run(&["-F", "99", "demo"], dir.path());
+    assert!(code == Some(2) && said.contains("-F"), "{said}");
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let dir = tempfile::tempdir().expect("dir");
+    let plain = dir.path().join("plain");
+    std::fs::write(&plain, "no program").expect("written");
+    for (name, code, words) in [
+        ("nosuchcommand", 127, "nosuchcommand: command not found"),
+        ("./nosuch", 127, "./nosuch: No such file or directory"),
+        (plain.to_str().expect("utf-8"), 126, "Permission denied"),
+    ] {
+        for how in [&["record", "-e", "cpu-clock", "-o", "x.data", "--"][..], &["stat", "-e", "cpu-clock", "--"]] {
+            let args: Vec<&str> = how.iter().copied().chain([name]).collect();
+            let (got, said) = run(&args, dir.path());
+            assert!(got == Some(code) && said.contains(words), "{args:?}: {got:?} {said}");
+        }
+    }
+}

@@ -26,7 +26,7 @@ use super::output::{print, print_json};
 /// Sort keys as typed.
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
     Key::parse_list(text).map_err(|word| {
-        let names: Vec<&str> = Key::ALL.iter().map(|row| row.1[0]).collect();
+        let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
         let near = crate::event::fault::nearest(&word, names.iter().copied());
         let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
         Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()

@@ -375,7 +375,7 @@ impl Work<'_> {
         let mut spec: TopSpec = self.question.top.clone();
         if old.baseline.other {
             // Another run has other processes.
-            spec.keys.retain(|key| !matches!(key, Key::Pid | Key::Tid));
+            spec.keys.retain(|key| !key.entry().of_this_run);
         }
         let all = Keep::All { sorted: lines::MAX_ROWS };
         let top = rows.top(self.data, self.fold, &spec, all);

@@ -2,6 +2,7 @@
 
 use crate::query::Data;
 use crate::query::answer::Line;
+use crate::query::column::Value;
 use crate::query::diff::Per;
 use crate::query::versus::Versus;
 use crate::query::{Key, Row, Top};
@@ -36,22 +37,17 @@ impl Field {
             Self::Period => of("period", "Period", 16),
             Self::Delta => of("delta", "Δ", 11),
             Self::Old => of("old", "Old", 9),
-            Self::Key(Key::Host) => Column::new("host", "Host", Align::Left, 12),
-            Self::Key(Key::Cpu) => of("cpu", "CPU", 4),
-            Self::Key(Key::Pid) => of("pid", "PID", 7),
-            Self::Key(Key::Tid) => of("tid", "TID", 7),
-            Self::Key(Key::Trace) => Column::new("trace", "Trace output", Align::Left, 40),
-            Self::Key(Key::Cgroup) => Column::new("cgroup", "Cgroup", Align::Left, 24),
-            Self::Key(Key::Comm) => Column::new("comm", "Comm", Align::Left, 15),
-            Self::Key(Key::Dso) => Column::new("dso", "DSO", Align::Left, 18),
-            Self::Key(Key::Sym) => Column::new("sym", "Symbol", Align::Left, 0),
+            Self::Key(key) => {
+                let entry = key.entry();
+                let align = if entry.is_number { Align::Right } else { Align::Left };
+                Column::new(entry.names[0], entry.title, align, entry.width)
+            }
         }
     }
 
     /// The cell of a line. Task columns are left empty inside call chains, where they repeat.
     pub fn cell(self, line: &Line) -> Cell {
         let row = line.depth == 0;
-        let id = |v: Option<i32>| v.filter(|v| row && *v >= 0).map_or(Cell::Empty, |v| Cell::Id(v.into()));
         match self {
             Self::Children => Cell::Percent(line.children_percent),
             Self::SelfTime if row => Cell::Percent(line.own_percent),
@@ -61,16 +57,19 @@ impl Field {
             Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),
-            Self::Key(Key::Host) => line.group.host.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
-            Self::Key(Key::Cpu) => id(line.group.cpu.map(i32::from)),
-            Self::Key(Key::Pid) => id(line.group.pid),
-            Self::Key(Key::Tid) => id(line.group.tid),
-            Self::Key(Key::Comm) => line.group.comm.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
-            Self::Key(Key::Cgroup) => line.group.cgroup.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
-            Self::Key(Key::Trace) => line.group.trace.clone().filter(|_| row).map_or(Cell::Empty, Cell::Text),
             Self::Key(Key::Dso) => Cell::Text(line.dso.clone()),
             Self::Key(Key::Sym) => Cell::Text(line.sym.clone()),
+            Self::Key(key) => value_cell(line.group.get(key).filter(|_| row)),
         }
+    }
+}
+
+/// A row's value; numbers below zero are those of nobody.
+fn value_cell(value: Option<&Value>) -> Cell {
+    match value {
+        Some(Value::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
+        Some(Value::Text(text)) => Cell::Text(text.clone()),
+        _ => Cell::Empty,
     }
 }
 
@@ -120,22 +119,18 @@ pub fn table(data: Data<'_>, top: &Top, keys: &[Key], children: bool, limit: usi
 fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
     let group = &top.groups[row.group as usize];
     let sym = top.symbol(data, row.label);
-    let id = |v: Option<i32>| v.map_or(Cell::Empty, |v| Cell::Id(v.into()));
     match field {
         Field::Children => Cell::Percent(row.children.percent_of(&top.total)),
         Field::SelfTime => Cell::Percent(row.own.percent_of(&top.total)),
         Field::Samples => Cell::Count(row.own.samples),
         Field::Period => Cell::Count(row.own.period),
         Field::Delta | Field::Old => Cell::Empty,
-        Field::Key(Key::Host) => group.host.clone().map_or(Cell::Empty, Cell::Text),
-        Field::Key(Key::Cpu) => id(group.cpu.map(i32::from)),
-        Field::Key(Key::Pid) => id(group.pid),
-        Field::Key(Key::Tid) => id(group.tid),
-        Field::Key(Key::Comm) => group.comm.clone().map_or(Cell::Empty, Cell::Text),
-        Field::Key(Key::Cgroup) => group.cgroup.clone().map_or(Cell::Empty, Cell::Text),
-        Field::Key(Key::Trace) => group.trace.clone().map_or(Cell::Empty, Cell::Text),
         Field::Key(Key::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
         Field::Key(Key::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
+        Field::Key(key) => group.get(key).map_or(Cell::Empty, |value| match value {
+            Value::Id(id) => Cell::Id((*id).into()),
+            Value::Text(text) => Cell::Text(text.clone()),
+        }),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::symbols::spaces::Walked;
 
 use super::annotate::Hits;
 use super::blocks::Flame;
+use super::column::{Key, Value};
 use super::cpus::CpuAnswer;
 use super::diff::Side;
 use super::heat::Heat;
@@ -56,6 +57,15 @@ pub struct Line {
 }
 
 impl Line {
+    /// The value of a column.
+    pub fn value(&self, key: Key) -> Option<Value> {
+        match key {
+            Key::Dso => Some(Value::Text(self.dso.clone())),
+            Key::Sym => Some(Value::Text(self.sym.clone())),
+            key => self.group.get(key).cloned(),
+        }
+    }
+
     /// Whether this entry of a call chain is one of several ways.
     pub fn is_fork(&self) -> bool {
         self.forks.ends_with(['├', '└'])

@@ -130,7 +130,7 @@ mod tests {
         fn the_first_are_those_of_sorting_all(
             steps in prop::collection::vec((prop::collection::vec((0usize..40, 0u64..5), 0..12), 0usize..9, 0u8..9), 1..30),
         ) {
-            let groups: Vec<_> = (0..40).map(|i| Arc::new(Group { pid: Some(i * 7 % 40), ..Group::default() })).collect();
+            let groups: Vec<_> = (0..40).map(|i| Arc::new(Group::staged(Key::Pid, i * 7 % 40))).collect();
             let mut rows: Segments<Row> = Segments::default();
             let mut foremost = Foremost::default();
             for (changes, n, order) in steps {

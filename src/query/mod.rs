@@ -9,6 +9,7 @@ pub mod answer;
 pub mod blocks;
 pub mod chains;
 pub mod collapse;
+pub mod column;
 pub mod context;
 pub mod cpus;
 pub mod diff;
@@ -38,6 +39,8 @@ pub mod top;
 pub mod versus;
 pub mod whose;
 
+use std::sync::Arc;
+
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
@@ -60,6 +63,11 @@ pub struct Data<'a> {
 }
 
 impl Data<'_> {
+    /// The text of a tracepoint's sample.
+    pub fn trace(&self, id: u32) -> Arc<str> {
+        self.profile.sites.traces().get(id as usize).cloned().unwrap_or_default()
+    }
+
     /// The stack that a table takes for a sample's.
     pub fn stack(&self, stack: NodeId) -> NodeId {
         self.origins.and_then(|origins| origins.get(stack.0 as usize)).map_or(stack, |node| NodeId(*node))

@@ -8,63 +8,9 @@ use crate::filter::Filter;
 
 use super::annotate::Target;
 use super::blocks::FlameSpec;
+pub use super::column::Key;
 use super::diff::Per;
 use super::heat::HeatSpec;
-
-/// A column that rows are told apart by, in perf's spelling (perf-report(1), `--sort`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// The machine, where recordings of several are together.
-    Host,
-    Cpu,
-    Comm,
-    Pid,
-    Tid,
-    Cgroup,
-    /// The text of a tracepoint's sample.
-    Trace,
-    Dso,
-    Sym,
-}
-
-impl Key {
-    /// All keys with the spellings that perf accepts, ours first, and the column's title.
-    pub const ALL: &'static [(Self, &'static [&'static str], &'static str)] = &[
-        (Self::Host, &["host"], "Host"),
-        (Self::Cpu, &["cpu"], "CPU"),
-        (Self::Comm, &["comm"], "Comm"),
-        (Self::Pid, &["pid", "tgid"], "PID"),
-        (Self::Tid, &["tid"], "TID"),
-        (Self::Cgroup, &["cgroup"], "Cgroup"),
-        (Self::Trace, &["trace"], "Trace output"),
-        (Self::Dso, &["dso"], "DSO"),
-        (Self::Sym, &["sym", "symbol"], "Symbol"),
-    ];
-
-    pub fn name(self) -> &'static str {
-        self.row().1[0]
-    }
-
-    pub fn title(self) -> &'static str {
-        self.row().2
-    }
-
-    fn row(self) -> &'static (Self, &'static [&'static str], &'static str) {
-        Self::ALL.iter().find(|row| row.0 == self).unwrap_or(&Self::ALL[0])
-    }
-
-    /// Reads `comm,dso,sym`; the error is the word that is no key.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
-        let one = |word: &str| {
-            Self::ALL.iter().find(|row| row.1.contains(&word)).map(|row| row.0).ok_or_else(|| word.to_owned())
-        };
-        let mut keys =
-            text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
-        let mut seen = HashSet::new();
-        keys.retain(|k| seen.insert(*k));
-        if keys.is_empty() { Err(text.to_owned()) } else { Ok(keys) }
-    }
-}
 
 /// What rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,17 +168,6 @@ impl Question {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_in_perf_spelling() {
-        assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
-        assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
-        assert_eq!(Key::parse_list(""), Err(String::new()));
-        let all: Vec<_> = Key::ALL.iter().map(|(key, ..)| format!("{} {}", key.name(), key.title())).collect();
-        let want =
-            "host Host, cpu CPU, comm Comm, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
-        assert_eq!(all.join(", "), want);
-    }
 
     #[test]
     fn folding_and_sight_leave_the_rows_as_they_are() {

@@ -5,20 +5,8 @@ use std::sync::Arc;
 
 use crate::profile::{Acc, Sym};
 
+pub use super::column::Group;
 use super::question::{Key, Order, TopSpec};
-
-/// The part of a row's identity that is about the task: only the chosen keys are set. Rows that are equal otherwise
-/// stand in the order of these fields.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Group {
-    pub cpu: Option<u16>,
-    pub comm: Option<Arc<str>>,
-    pub pid: Option<i32>,
-    pub tid: Option<i32>,
-    pub trace: Option<Arc<str>>,
-    pub cgroup: Option<Arc<str>>,
-    pub host: Option<Arc<str>>,
-}
 
 /// One row. Ids are good for the table that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +38,9 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> By<'a, S> {
             // The difference is known where both sides are.
             Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
             Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(heavy),
-            Order::By(Key::Cpu) => group(a).cpu.cmp(&group(b).cpu).then_with(heavy),
-            Order::By(Key::Comm) => group(a).comm.cmp(&group(b).comm).then_with(heavy),
-            Order::By(Key::Pid) => group(a).pid.cmp(&group(b).pid).then_with(heavy),
-            Order::By(Key::Tid) => group(a).tid.cmp(&group(b).tid).then_with(heavy),
             Order::By(Key::Dso) => symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy),
-            Order::By(Key::Cgroup) => group(a).cgroup.cmp(&group(b).cgroup).then_with(heavy),
-            Order::By(Key::Host) => group(a).host.cmp(&group(b).host).then_with(heavy),
-            Order::By(Key::Trace) => group(a).trace.cmp(&group(b).trace).then_with(heavy),
             Order::By(Key::Sym) => symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(heavy),
+            Order::By(key) => group(a).get(key).cmp(&group(b).get(key)).then_with(heavy),
         };
         let by = if self.spec.reversed { by.reverse() } else { by };
         by.then_with(|| group(a).cmp(group(b))).then_with(|| match (symbol(a), symbol(b)) {

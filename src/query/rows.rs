@@ -174,7 +174,7 @@ mod tests {
         for children in [true, false] {
             let top = staged.top(&TopSpec { keys: vec![Key::Pid, Key::Sym], children, ..TopSpec::default() });
             assert_eq!(top.sites.len(), n as usize);
-            let pid = |row: &Row| top.groups[row.group as usize].pid.unwrap_or_default();
+            let pid = |row: &Row| top.groups[row.group as usize].id(Key::Pid).unwrap_or_default();
             let name = |row: &Row| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
             let mut rows: Vec<_> = top.rows.iter().map(|row| (pid(row), name(row), row.own, row.children)).collect();
             rows.sort_by_key(|(pid, name, ..)| (*pid, name.clone()));

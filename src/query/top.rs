@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::{Acc, Site, Sym, SymId};
 
 use super::Data;
+use super::column::Sampled;
 use super::fold::Fold;
 use super::question::{Key, TopSpec};
 use super::row::By;
@@ -170,20 +171,10 @@ impl Grouping {
 
     /// The group of a site's samples on a CPU.
     pub(super) fn of(&mut self, data: Data<'_>, cpu: u16, site: Site) -> u32 {
-        let has = |key| self.keys.contains(&key);
-        let trace = if has(Key::Trace) { site.trace.0 } else { 0 };
+        let trace = if self.keys.contains(&Key::Trace) { site.trace.0 } else { 0 };
         *self.of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
-            let group = Group {
-                host: has(Key::Host).then(|| data.session.host(task)),
-                cpu: has(Key::Cpu).then_some(cpu),
-                comm: has(Key::Comm).then(|| task.comm.clone()),
-                pid: has(Key::Pid).then_some(task.pid),
-                tid: has(Key::Tid).then_some(task.tid),
-                cgroup: has(Key::Cgroup).then(|| data.session.cgroup(task)),
-                trace: has(Key::Trace)
-                    .then(|| data.profile.sites.traces().get(trace as usize).cloned().unwrap_or_default()),
-            };
+            let group = Group::of(&self.keys, &Sampled { data, task, cpu, trace });
             let next = self.groups.len() as u32;
             *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
                 self.groups.push(group.clone());

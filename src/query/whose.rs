@@ -4,8 +4,8 @@
 use crate::profile::Acc;
 
 use super::Data;
+use super::column::{Group, Key, Sampled};
 use super::fold::Fold;
-use super::top::Group;
 
 /// Tasks that are told of.
 const MOST: usize = 300;
@@ -33,15 +33,8 @@ pub fn heaviest(data: Data<'_>, fold: &Fold) -> Vec<Whose> {
     list.truncate(MOST);
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
-        let task = &tasks[task];
-        let group = Group {
-            host: Some(data.session.host(task)),
-            comm: Some(task.comm.clone()),
-            pid: Some(task.pid),
-            tid: Some(task.tid),
-            cgroup: Some(data.session.cgroup(task)),
-            ..Group::default()
-        };
+        let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0 };
+        let group = Group::of(&[Key::Host, Key::Comm, Key::Pid, Key::Tid, Key::Cgroup], &sampled);
         Whose { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()
@@ -59,7 +52,8 @@ mod tests {
             staged.sample(1, pid, &["main"], weight);
         }
         let list = heaviest(staged.data(), &staged.fold());
-        let told: Vec<_> = list.iter().map(|whose| (whose.group.pid, whose.own.samples, whose.percent)).collect();
+        let told: Vec<_> =
+            list.iter().map(|whose| (whose.group.id(Key::Pid), whose.own.samples, whose.percent)).collect();
         assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::query::{Data, Key, Top};
+use crate::query::{Data, Key, Top, column};
 
 /// One event's part of a report.
 pub fn event(data: Data<'_>, name: &str, lost: u64, top: &Top, keys: &[Key], limit: usize) -> Value {
@@ -17,13 +17,6 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
     let mut out = Map::new();
     for key in keys {
         let value = match key {
-            Key::Host => json!(group.host.as_deref()),
-            Key::Cpu => json!(group.cpu),
-            Key::Comm => json!(group.comm.as_deref()),
-            Key::Pid => json!(group.pid),
-            Key::Tid => json!(group.tid),
-            Key::Cgroup => json!(group.cgroup.as_deref()),
-            Key::Trace => json!(group.trace.as_deref()),
             Key::Dso => {
                 out.insert("dso".into(), json!(sym.map(|s| &*s.dso_name)));
                 out.insert("dso_path".into(), json!(sym.map(|s| &*data.session.dsos.get(s.dso).path)));
@@ -34,6 +27,11 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
                 out.insert("sym_from".into(), json!(sym.map(|s| s.state.word())));
                 continue;
             }
+            key => match group.get(*key) {
+                Some(column::Value::Id(id)) => json!(id),
+                Some(column::Value::Text(text)) => json!(**text),
+                None => Value::Null,
+            },
         };
         out.insert(key.name().into(), value);
     }

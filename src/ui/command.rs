@@ -2,6 +2,7 @@
 //! the README's table and `--exec` are all made from [`TABLE`].
 
 use crate::event::fault::nearest;
+use crate::query::Key;
 
 /// What the user can ask of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,22 +24,11 @@ pub enum Command {
     PreviousMatch,
     Filter(Option<String>),
     Fold,
-    ZoomThread,
-    ZoomProcess,
-    ZoomComm,
-    ZoomDso,
-    ZoomSymbol,
     ZoomCpu(Option<String>),
+    /// Only what shares the row's value in a column, or all but that.
+    Zoom(Key),
+    LeaveOut(Key),
     ZoomKernel,
-    ZoomHost,
-    ZoomCgroup,
-    ExcludeThread,
-    ExcludeProcess,
-    ExcludeComm,
-    ExcludeDso,
-    ExcludeSymbol,
-    ExcludeHost,
-    ExcludeCgroup,
     ExcludeKernel,
     ShowIdle,
     Columns,
@@ -190,14 +180,14 @@ impl Row {
 }
 
 macro_rules! table {
-    ($($group:literal { $($name:literal $(: $argument:literal)? $keys:expr => $variant:ident: $doc:literal;)* })*) => {
+    ($($group:literal { $($name:literal $(: $argument:literal)? $keys:expr => $variant:ident $(($part:expr))?: $doc:literal;)* })*) => {
         /// All commands, in the order of the help.
-        pub const TABLE: &[Row] = &[$($(table!(@row $group, $name, [$($argument)?], $keys, $variant, $doc)),*),*];
+        pub const TABLE: &[Row] = &[$($(table!(@row $group, $name, [$($argument)?], $keys, $variant [$($part)?], $doc)),*),*];
     };
-    (@row $group:literal, $name:literal, [], $keys:expr, $variant:ident, $doc:literal) => {
-        Row { name: $name, argument: "", keys: &$keys, group: $group, doc: $doc, make: |_| Command::$variant }
+    (@row $group:literal, $name:literal, [], $keys:expr, $variant:ident [$($part:expr)?], $doc:literal) => {
+        Row { name: $name, argument: "", keys: &$keys, group: $group, doc: $doc, make: |_| Command::$variant $(($part))? }
     };
-    (@row $group:literal, $name:literal, [$argument:literal], $keys:expr, $variant:ident, $doc:literal) => {
+    (@row $group:literal, $name:literal, [$argument:literal], $keys:expr, $variant:ident [], $doc:literal) => {
         Row { name: $name, argument: $argument, keys: &$keys, group: $group, doc: $doc, make: Command::$variant }
     };
 }
@@ -241,22 +231,22 @@ table! {
         "range": "from,until" [] => Range: "only a range of time: seconds from the start, or 10%-20%";
         "range-back" ["["] => RangeBack: "to the range of time that was looked at before";
         "range-on" ["]"] => RangeOn: "to the next one again";
-        "zoom-thread" ["t"] => ZoomThread: "only this row's thread or comm";
-        "zoom-process" ["p"] => ZoomProcess: "only this row's process";
-        "zoom-comm" ["c"] => ZoomComm: "only this row's comm";
-        "zoom-dso" ["d"] => ZoomDso: "only this row's DSO";
-        "zoom-symbol" ["o"] => ZoomSymbol: "only stacks through this row's function";
+        "zoom-thread" ["t"] => Zoom(Key::Tid): "only this row's thread or comm";
+        "zoom-process" ["p"] => Zoom(Key::Pid): "only this row's process";
+        "zoom-comm" ["c"] => Zoom(Key::Comm): "only this row's comm";
+        "zoom-dso" ["d"] => Zoom(Key::Dso): "only this row's DSO";
+        "zoom-symbol" ["o"] => Zoom(Key::Sym): "only stacks through this row's function";
         "zoom-cpu": "cpus" ["Q"] => ZoomCpu: "only some CPUs";
         "zoom-kernel" ["ctrl-k"] => ZoomKernel: "only the kernel";
-        "zoom-cgroup" ["O"] => ZoomCgroup: "only this row's cgroup";
-        "zoom-host" ["@"] => ZoomHost: "only this row's host";
-        "not-thread" ["- t"] => ExcludeThread: "leave this row's thread or comm out";
-        "not-process" ["- p"] => ExcludeProcess: "leave this row's process out";
-        "not-comm" ["- c"] => ExcludeComm: "leave this row's comm out";
-        "not-dso" ["- d"] => ExcludeDso: "leave this row's DSO out";
-        "not-symbol" ["x", "- o"] => ExcludeSymbol: "leave stacks through this row's function out";
-        "not-cgroup" ["- O"] => ExcludeCgroup: "leave this row's cgroup out";
-        "not-host" ["- @"] => ExcludeHost: "leave this row's host out";
+        "zoom-cgroup" ["O"] => Zoom(Key::Cgroup): "only this row's cgroup";
+        "zoom-host" ["@"] => Zoom(Key::Host): "only this row's host";
+        "not-thread" ["- t"] => LeaveOut(Key::Tid): "leave this row's thread or comm out";
+        "not-process" ["- p"] => LeaveOut(Key::Pid): "leave this row's process out";
+        "not-comm" ["- c"] => LeaveOut(Key::Comm): "leave this row's comm out";
+        "not-dso" ["- d"] => LeaveOut(Key::Dso): "leave this row's DSO out";
+        "not-symbol" ["x", "- o"] => LeaveOut(Key::Sym): "leave stacks through this row's function out";
+        "not-cgroup" ["- O"] => LeaveOut(Key::Cgroup): "leave this row's cgroup out";
+        "not-host" ["- @"] => LeaveOut(Key::Host): "leave this row's host out";
         "not-kernel" ["- ctrl-k"] => ExcludeKernel: "leave the kernel out";
         "idle" ["i"] => ShowIdle: "show or hide idle CPUs";
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::filter::capture::Subject;
 use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
 use crate::panel::unit::percent;
-use crate::query::Answer;
+use crate::query::column;
 use crate::query::whose::Whose;
+use crate::query::{Answer, Key};
 
 /// How many completions are offered.
 const MAX: usize = 12;
@@ -53,11 +54,13 @@ pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(St
 pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
     for Whose { group, percent, .. } in &answer.tasks {
-        let comm = group.comm.as_deref().unwrap_or_default().to_owned();
-        if let Some(pid) = group.pid.filter(|pid| *pid > 0) {
+        let comm = group.text(Key::Comm).map(|text| &**text).unwrap_or_default().to_owned();
+        if let Some(pid) = group.id(Key::Pid).filter(|pid| *pid > 0) {
             *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
         }
-        if let Some(cgroup) = group.cgroup.as_deref().map(|g| g.trim_matches('/')).filter(|g| !g.is_empty()) {
+        if let Some(cgroup) =
+            group.text(Key::Cgroup).map(|text| &**text).map(|g| g.trim_matches('/')).filter(|g| !g.is_empty())
+        {
             *weights.entry((format!("cgroup {cgroup}"), String::new())).or_default() += percent;
         }
     }
@@ -81,14 +84,10 @@ fn values(field: Field, answer: &Answer) -> Vec<(String, String)> {
         }
     };
     for Whose { group, own, .. } in &answer.tasks {
-        let value = match field {
-            Field::Comm => group.comm.as_deref().map(str::to_owned),
-            Field::Pid => group.pid.map(|v| v.to_string()),
-            Field::Tid => group.tid.map(|v| v.to_string()),
-            Field::Host => group.host.as_deref().map(str::to_owned),
-            Field::Cgroup => group.cgroup.as_deref().map(str::to_owned),
-            _ => None,
-        };
+        let entry = column::ALL
+            .iter()
+            .find(|entry| entry.field.is_some_and(|name| FIELDS.iter().any(|row| row.0 == field && row.1 == name)));
+        let value = entry.and_then(|entry| group.get(entry.key)).map(|value| value.text().into_owned());
         add(value, own.samples);
     }
     for line in answer.lines.iter().filter(|l| l.depth == 0) {

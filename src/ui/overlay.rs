@@ -5,7 +5,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use tui_input::Input;
 
 use crate::panel::top::Field;
-use crate::query::Key;
+use crate::query::column;
 
 use crate::ui::command::{Command, Row, TABLE};
 use crate::ui::view::annotate::state::Annotated;
@@ -134,26 +134,15 @@ impl Palette {
 }
 
 /// The columns that can be chosen, in their natural order.
-pub const COLUMNS: &[Field] = &[
-    Field::Children,
-    Field::SelfTime,
-    Field::Samples,
-    Field::Period,
-    Field::Key(Key::Host),
-    Field::Key(Key::Cpu),
-    Field::Key(Key::Comm),
-    Field::Key(Key::Pid),
-    Field::Key(Key::Tid),
-    Field::Key(Key::Cgroup),
-    Field::Key(Key::Trace),
-    Field::Key(Key::Dso),
-    Field::Key(Key::Sym),
-];
+pub fn columns() -> impl Iterator<Item = Field> {
+    let figures = [Field::Children, Field::SelfTime, Field::Samples, Field::Period];
+    figures.into_iter().chain(column::ALL.iter().map(|entry| Field::Key(entry.key)))
+}
 
 /// The menu's order: the shown columns as they stand, then the others.
 pub fn column_menu(shown: &[Field]) -> Vec<Field> {
-    let hidden = COLUMNS.iter().filter(|f| !shown.contains(f));
-    shown.iter().chain(hidden).copied().collect()
+    let hidden = columns().filter(|f| !shown.contains(f));
+    shown.iter().copied().chain(hidden).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use crate::event::fault::nearest;
 use crate::filter::{Filter, Known};
 use crate::panel::top::Field;
-use crate::ui::overlay::COLUMNS;
+use crate::ui::overlay::columns;
 use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};
@@ -115,20 +115,20 @@ impl Reader<'_> {
         let Some(list) = value.get_ref().as_array() else {
             return self.fault(value, "columns: a list of names is expected");
         };
-        let mut columns: Vec<Field> = Vec::new();
+        let mut chosen: Vec<Field> = Vec::new();
         for item in list.iter() {
             let name = item.get_ref().as_str().unwrap_or_default();
-            match COLUMNS.iter().find(|field| column_name(**field) == name) {
-                Some(field) if !columns.contains(field) => columns.push(*field),
+            match columns().find(|field| column_name(*field) == name) {
+                Some(field) if !chosen.contains(&field) => chosen.push(field),
                 Some(_) => {}
                 None => {
-                    let names: Vec<String> = COLUMNS.iter().map(|field| column_name(*field)).collect();
+                    let names: Vec<String> = columns().map(column_name).collect();
                     self.fault(item, format!("columns: {name} is no column: there are {}", names.join(", ")));
                 }
             }
         }
-        if columns.iter().any(|field| matches!(field, Field::Key(_))) {
-            self.config.columns = Some(columns);
+        if chosen.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.config.columns = Some(chosen);
         } else {
             self.fault(
                 value,

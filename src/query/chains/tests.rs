@@ -68,7 +68,7 @@ proptest! {
         let top = staged.top(&TopSpec { keys, children, ..TopSpec::default() });
         let direction = if callers { Direction::Callers } else { Direction::Callees };
         for row in &top.rows {
-            let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].pid);
+            let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(Key::Pid));
             let mut want = Paths::from([(Vec::new(), Acc::default())]);
             for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
                 let is = |i: &usize| {

@@ -72,7 +72,7 @@ fn lines_unfold_one_by_one() {
     assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "those of a row that is folded, too");
     let line = listed.lines.iter().find(|line| &*line.sym == "h").expect("a row");
     assert_eq!((&*line.dso, &*line.dso_path, line.kind), ("lib", "/usr/lib/lib", DsoKind::File));
-    assert_eq!((line.own, line.children, line.group.pid), (Acc::default(), Acc::one(30), None));
+    assert_eq!((line.own, line.children, line.group.id(Key::Pid)), (Acc::default(), Acc::one(30), None));
 }
 
 #[test]

@@ -72,13 +72,13 @@ fn letter(n: u8) -> String {
 }
 
 /// (pid and CPU, function) to (id, own, children).
-type Sums = BTreeMap<(Option<i32>, Option<u16>, String), (u64, Acc, Acc)>;
+type Sums = BTreeMap<(Option<i32>, Option<i32>, String), (u64, Acc, Acc)>;
 
 fn sums(staged: &Staged, top: &Top) -> Sums {
     let one = |row: &Row| {
         let (group, name) = (&top.groups[row.group as usize], top.symbol(staged.data(), row.label));
         let name = name.map_or(String::new(), |sym| sym.name().into_owned());
-        ((group.pid, group.cpu, name), (row.id, row.own, row.children))
+        ((group.id(Key::Pid), group.id(Key::Cpu), name), (row.id, row.own, row.children))
     };
     top.rows.iter().map(one).collect()
 }

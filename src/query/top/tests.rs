@@ -19,7 +19,8 @@ fn built(staged: &Staged, keys: &[Key], children: bool) -> Top {
 fn sums(staged: &Staged, keys: &[Key], children: bool) -> Sums {
     let top = built(staged, keys, children);
     let name = |row: &Row| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| sym.name().into_owned());
-    let one = |row: &Row| ((top.groups[row.group as usize].pid, name(row)), (row.own.period, row.children.period));
+    let one =
+        |row: &Row| ((top.groups[row.group as usize].id(Key::Pid), name(row)), (row.own.period, row.children.period));
     assert_eq!(top.n_rows, top.rows.len());
     top.rows.iter().map(one).collect()
 }
@@ -146,7 +147,7 @@ proptest! {
             if by_file { sym.dso_name.to_string() } else { sym.name().into_owned() }
         });
         let got = top.rows.iter().map(|row| {
-            ((top.groups[row.group as usize].pid, name(row)), (row.own.period, row.children.period))
+            ((top.groups[row.group as usize].id(Key::Pid), name(row)), (row.own.period, row.children.period))
         });
         prop_assert_eq!(got.collect::<BTreeMap<_, _>>(), want);
         prop_assert_eq!(top.total.period, samples.iter().map(|(_, _, weight)| weight).sum::<u64>());

@@ -3,6 +3,7 @@
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use tui_input::backend::crossterm::EventHandler;
 
+use crate::query::Key;
 use crate::ui::app::{App, Tab};
 use crate::ui::command::{self, Command};
 use crate::ui::draw::{header, layout, overlays};
@@ -84,7 +85,7 @@ impl App {
             let pattern = format!("^{}$", regex::escape(&line.sym));
             add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
         }
-        for comm in self.answer.tasks.iter().filter_map(|whose| whose.group.comm.as_deref()) {
+        for comm in self.answer.tasks.iter().filter_map(|whose| whose.group.text(Key::Comm).map(|comm| &**comm)) {
             let filter = format!("comm == \"{comm}\"");
             add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
         }

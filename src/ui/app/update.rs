@@ -107,22 +107,10 @@ impl App {
             Command::NextMatch => self.screen.next(1, &answer),
             Command::PreviousMatch => self.screen.next(-1, &answer),
             Command::Filter(text) => self.set_filter(text),
-            Command::ZoomThread
-            | Command::ZoomProcess
-            | Command::ZoomComm
-            | Command::ZoomDso
-            | Command::ZoomSymbol
-            | Command::ZoomHost
-            | Command::ZoomCgroup
-            | Command::ZoomKernel => self.zoom(&command, false),
-            Command::ExcludeThread => self.zoom(&Command::ZoomThread, true),
-            Command::ExcludeProcess => self.zoom(&Command::ZoomProcess, true),
-            Command::ExcludeComm => self.zoom(&Command::ZoomComm, true),
-            Command::ExcludeDso => self.zoom(&Command::ZoomDso, true),
-            Command::ExcludeSymbol => self.zoom(&Command::ZoomSymbol, true),
-            Command::ExcludeHost => self.zoom(&Command::ZoomHost, true),
-            Command::ExcludeCgroup => self.zoom(&Command::ZoomCgroup, true),
-            Command::ExcludeKernel => self.zoom(&Command::ZoomKernel, true),
+            Command::Zoom(key) => self.zoom(key, false),
+            Command::LeaveOut(key) => self.zoom(key, true),
+            Command::ZoomKernel => self.push_zoom("kernel".into(), "kernel".into()),
+            Command::ExcludeKernel => self.push_zoom("not kernel".into(), "!(kernel)".into()),
             Command::ZoomCpu(text) => self.zoom_cpu(text),
             Command::ShowIdle => {
                 self.hide_idle = !self.hide_idle;
@@ -336,20 +324,8 @@ fn is_about_rows(command: &Command) -> bool {
             | Command::Direction
             | Command::Fractal
             | Command::Limit(_)
-            | Command::ZoomThread
-            | Command::ZoomProcess
-            | Command::ZoomComm
-            | Command::ZoomDso
-            | Command::ZoomSymbol
-            | Command::ZoomHost
-            | Command::ZoomCgroup
-            | Command::ExcludeThread
-            | Command::ExcludeProcess
-            | Command::ExcludeComm
-            | Command::ExcludeDso
-            | Command::ExcludeSymbol
-            | Command::ExcludeHost
-            | Command::ExcludeCgroup
+            | Command::Zoom(_)
+            | Command::LeaveOut(_)
             | Command::Columns
             | Command::OrderRight
             | Command::OrderLeft

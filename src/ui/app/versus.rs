@@ -4,7 +4,7 @@ use crate::ingest::offcpu::NAME as OFF_CPU;
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
 use crate::query::diff::Per;
-use crate::query::{Age, Baseline, Key, Order, range};
+use crate::query::{Age, Baseline, Order, range};
 use crate::session::Origin;
 use crate::source::Info;
 use crate::ui::prompt::Ask;
@@ -240,7 +240,7 @@ impl App {
     /// The columns that say something: another run has other processes.
     pub fn fields(&self) -> Vec<Field> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
-        let says = |f: &&Field| !other || !matches!(f, Field::Key(Key::Pid | Key::Tid));
+        let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
         self.columns.iter().filter(says).copied().collect()
     }
 

@@ -4,6 +4,7 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
+use crate::query::Key;
 use crate::query::blocks::{Block, FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
 use crate::query::flame::{Class, Edit};
@@ -79,7 +80,7 @@ impl App {
             | Command::Chains
             | Command::ByDso => self.flame_edit(command),
             Command::OffCpu => self.toggle_off_cpu(),
-            Command::ZoomDso | Command::ZoomSymbol | Command::ZoomComm => self.flame_filter(command),
+            Command::Zoom(key @ (Key::Dso | Key::Sym | Key::Comm)) => self.flame_filter(*key),
             _ => return false,
         }
         true
@@ -116,14 +117,14 @@ impl App {
     }
 
     /// Zooms by filter, as on the table, into what is under the cursor.
-    fn flame_filter(&mut self, command: &Command) {
+    fn flame_filter(&mut self, key: Key) {
         let Some(flame) = self.answer.flame.clone() else { return };
         let Some(index) = self.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0) else { return };
         let block = &flame.blocks[index];
         let comm = self.flame.names(&flame, index).first().cloned();
-        let (field, value) = match command {
-            Command::ZoomDso => ("dso", (!block.dso.is_empty()).then(|| block.dso.clone())),
-            Command::ZoomComm => ("comm", comm.filter(|_| self.flame.place.way == Way::Roots)),
+        let (field, value) = match key {
+            Key::Dso => ("dso", (!block.dso.is_empty()).then(|| block.dso.clone())),
+            Key::Comm => ("comm", comm.filter(|_| self.flame.place.way == Way::Roots)),
             _ => ("stack", Some(block.name.clone())),
         };
         match value {

@@ -4,6 +4,7 @@
 use regex::Regex;
 
 use crate::query::Answer;
+use crate::query::Key;
 use crate::query::answer::Line;
 use crate::query::find::pattern;
 
@@ -35,7 +36,8 @@ pub struct Search {
 /// Whether a line matches a search: by function, DSO or comm.
 pub fn matches(regex: &Regex, line: &Line) -> bool {
     regex.is_match(&line.sym)
-        || line.depth == 0 && (regex.is_match(&line.dso) || line.group.comm.as_ref().is_some_and(|c| regex.is_match(c)))
+        || line.depth == 0
+            && (regex.is_match(&line.dso) || line.group.text(Key::Comm).is_some_and(|c| regex.is_match(c)))
 }
 
 fn sought(answer: &Answer, name: &str) -> Option<usize> {

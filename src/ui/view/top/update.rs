@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::filter::equals;
 use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
 use crate::ui::app::App;
@@ -82,30 +81,15 @@ impl App {
         self.screen.home();
     }
 
-    /// Keeps only what shares a value with the line under the cursor, or leaves that out.
-    pub(in crate::ui) fn zoom(&mut self, command: &Command, exclude: bool) {
-        let push = |app: &mut Self, label: String, expression: String| match exclude {
-            true => app.push_zoom(format!("not {label}"), format!("!({expression})")),
-            false => app.push_zoom(label, expression),
-        };
-        if *command == Command::ZoomKernel {
-            return push(self, "kernel".into(), "kernel".into());
-        }
+    /// Keeps only what shares a column's value with the line under the cursor, or leaves that out.
+    pub(in crate::ui) fn zoom(&mut self, key: Key, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
-        let group = &line.group;
-        let number = |field: &str, id: i32| (format!("{field} {id}"), format!("{field} == {id}"));
-        let comm = || group.comm.as_ref().map(|c| (format!("comm {c}"), equals("comm", c)));
-        let zoom = match command {
-            Command::ZoomDso => Some((line.dso.to_string(), equals("dso", &line.dso))),
-            Command::ZoomSymbol => Some((line.sym.to_string(), equals("stack", &line.sym))),
-            Command::ZoomComm => comm(),
-            Command::ZoomHost => group.host.as_ref().map(|h| (format!("host {h}"), equals("host", h))),
-            Command::ZoomCgroup => group.cgroup.as_ref().map(|c| (format!("cgroup {c}"), equals("cgroup", c))),
-            Command::ZoomProcess => group.pid.map(|pid| number("pid", pid)),
-            _ => group.tid.map(|tid| number("tid", tid)).or_else(comm).or(group.pid.map(|pid| number("pid", pid))),
-        };
-        match zoom {
-            Some((label, expression)) => push(self, label, expression),
+        // Where threads are not told apart, what comes nearest.
+        let near: &[Key] = if key == Key::Tid { &[Key::Tid, Key::Comm, Key::Pid] } else { &[key] };
+        let found = near.iter().find_map(|key| key.entry().only(&line.value(*key)?));
+        match found {
+            Some((label, expression)) if exclude => self.push_zoom(format!("not {label}"), format!("!({expression})")),
+            Some((label, expression)) => self.push_zoom(label, expression),
             None => self.say("rows are not told apart by that: Tab splits them"),
         }
     }
@@ -115,22 +99,14 @@ impl App {
         let Some((line, field)) = layout::cell(self, column, row) else { return };
         let answer = self.answer.clone();
         self.screen.go(line, &answer);
-        let command = match field {
-            Field::Key(Key::Comm) => Command::ZoomComm,
-            Field::Key(Key::Pid) => Command::ZoomProcess,
-            Field::Key(Key::Tid) => Command::ZoomThread,
-            Field::Key(Key::Host) => Command::ZoomHost,
-            Field::Key(Key::Cgroup) => Command::ZoomCgroup,
-            Field::Key(Key::Dso) => Command::ZoomDso,
-            Field::Key(Key::Sym) => Command::ZoomSymbol,
-            Field::Key(Key::Cpu) if !exclude => return self.zoom_cpu(None),
-            _ => return self.say("this column has no value to filter by"),
-        };
-        self.zoom(&command, exclude);
+        match field {
+            Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
+            _ => self.say("this column has no value to filter by"),
+        }
     }
 
     pub(in crate::ui) fn zoom_cpu(&mut self, text: Option<String>) {
-        let own = self.line().and_then(|l| l.group.cpu).map(|cpu| cpu.to_string());
+        let own = self.line().and_then(|l| l.group.id(Key::Cpu)).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
         let expression = format!("cpu in {text}");
         match self.parse(&expression) {

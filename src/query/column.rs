@@ -1,0 +1,207 @@
+//! What tells rows of one function apart: one entry for each says what it is called, how it is shown, what its value is
+//! in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::filter::equals;
+use crate::session::Task;
+
+use super::Data;
+
+/// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Cpu,
+    Comm,
+    Pid,
+    Tid,
+    /// The text of a tracepoint's sample.
+    Trace,
+    Cgroup,
+    /// The machine, where recordings of several are together.
+    Host,
+    Dso,
+    Sym,
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value {
+    Id(i32),
+    Text(Arc<str>),
+}
+
+impl Value {
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Id(id) => Cow::Owned(id.to_string()),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Whose a sample is, and where it was taken.
+#[derive(Clone, Copy)]
+pub struct Sampled<'a> {
+    pub data: Data<'a>,
+    pub task: &'a Task,
+    pub cpu: u16,
+    /// Which text of a tracepoint's sample.
+    pub trace: u32,
+}
+
+/// An entry.
+pub struct Entry {
+    pub key: Key,
+    /// Spellings that are taken, as perf's `--sort` has them (perf-report(1)); ours first.
+    pub names: &'static [&'static str],
+    pub title: &'static str,
+    /// Whether it is a number, and stands at the right.
+    pub is_number: bool,
+    /// Cells; 0 for what takes the room that is left.
+    pub width: u16,
+    /// Whether another run of the same programs has other values.
+    pub of_this_run: bool,
+    /// The value in a sample; none where it is of the function instead.
+    pub value: Option<fn(&Sampled<'_>) -> Value>,
+    /// The filter's field that asks for it, where there is one.
+    pub field: Option<&'static str>,
+}
+
+/// A column whose value is a sample's.
+const fn of(key: Key, names: &'static [&'static str], title: &'static str, value: fn(&Sampled<'_>) -> Value) -> Entry {
+    let field = Some(names[0]);
+    Entry { key, names, title, is_number: false, width: 0, of_this_run: false, value: Some(value), field }
+}
+
+impl Entry {
+    const fn number(self, width: u16) -> Self {
+        Self { is_number: true, width, ..self }
+    }
+
+    const fn wide(self, width: u16) -> Self {
+        Self { width, ..self }
+    }
+
+    const fn of_this_run(self) -> Self {
+        Self { of_this_run: true, ..self }
+    }
+
+    const fn of_function(self, field: &'static str) -> Self {
+        Self { value: None, field: Some(field), ..self }
+    }
+
+    const fn without_field(self) -> Self {
+        Self { field: None, ..self }
+    }
+
+    /// What a view of one value is called, and the filter that leaves it.
+    pub fn only(&self, value: &Value) -> Option<(String, String)> {
+        let (name, field) = (self.names[0], self.field?);
+        Some(match value {
+            Value::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
+            // A function's or a file's own name says what it is.
+            Value::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
+            Value::Text(text) => (format!("{name} {text}"), equals(field, text)),
+        })
+    }
+}
+
+fn nothing(_: &Sampled<'_>) -> Value {
+    Value::Id(0)
+}
+
+/// All of them, in the order in which they are offered.
+pub const ALL: &[Entry] = &[
+    of(Key::Host, &["host"], "Host", |of| Value::Text(of.data.session.host(of.task))).wide(12),
+    of(Key::Cpu, &["cpu"], "CPU", |of| Value::Id(of.cpu.into())).number(4),
+    of(Key::Comm, &["comm"], "Comm", |of| Value::Text(of.task.comm.clone())).wide(15),
+    of(Key::Pid, &["pid", "tgid"], "PID", |of| Value::Id(of.task.pid)).number(7).of_this_run(),
+    of(Key::Tid, &["tid"], "TID", |of| Value::Id(of.task.tid)).number(7).of_this_run(),
+    of(Key::Cgroup, &["cgroup"], "Cgroup", |of| Value::Text(of.data.session.cgroup(of.task))).wide(24),
+    of(Key::Trace, &["trace"], "Trace output", |of| Value::Text(of.data.trace(of.trace))).wide(40).without_field(),
+    of(Key::Dso, &["dso"], "DSO", nothing).wide(18).of_function("dso"),
+    of(Key::Sym, &["sym", "symbol"], "Symbol", nothing).of_function("stack"),
+];
+
+impl Key {
+    pub fn entry(self) -> &'static Entry {
+        ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
+    }
+
+    pub fn name(self) -> &'static str {
+        self.entry().names[0]
+    }
+
+    pub fn title(self) -> &'static str {
+        self.entry().title
+    }
+
+    /// Reads `comm,dso,sym`; the error is the word that is no key.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let one = |word: &str| {
+            let found = ALL.iter().find(|entry| entry.names.contains(&word));
+            found.map(|entry| entry.key).ok_or_else(|| word.to_owned())
+        };
+        let mut keys =
+            text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
+        let mut seen = hashbrown::HashSet::new();
+        keys.retain(|k| seen.insert(*k));
+        if keys.is_empty() { Err(text.to_owned()) } else { Ok(keys) }
+    }
+}
+
+/// The part of a row's identity that is about its task and place: the values of the chosen keys, in their order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Group(Vec<(Key, Value)>);
+
+impl Group {
+    /// The values of some keys in a sample.
+    pub fn of(keys: &[Key], sampled: &Sampled<'_>) -> Self {
+        let one = |key: &Key| Some((*key, key.entry().value?(sampled)));
+        let mut values: Vec<(Key, Value)> = keys.iter().filter_map(one).collect();
+        values.sort_unstable_by_key(|(key, _)| *key);
+        Self(values)
+    }
+
+    /// One of a number alone.
+    #[cfg(test)]
+    pub fn staged(key: Key, id: i32) -> Self {
+        Self(vec![(key, Value::Id(id))])
+    }
+
+    pub fn get(&self, key: Key) -> Option<&Value> {
+        self.0.iter().find(|(of, _)| *of == key).map(|(_, value)| value)
+    }
+
+    pub fn id(&self, key: Key) -> Option<i32> {
+        match self.get(key)? {
+            Value::Id(id) => Some(*id),
+            Value::Text(_) => None,
+        }
+    }
+
+    pub fn text(&self, key: Key) -> Option<&Arc<str>> {
+        match self.get(key)? {
+            Value::Text(text) => Some(text),
+            Value::Id(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_perf_spelling() {
+        assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
+        assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
+        assert_eq!(Key::parse_list(""), Err(String::new()));
+        let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
+        let want =
+            "host Host, cpu CPU, comm Comm, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
+        assert_eq!(all.join(", "), want);
+    }
+}

@@ -245,7 +245,7 @@ fn units_come_and_go() {
     session.keys("5").wait_for("● every hit");
     session.keys("6").wait_for("No unit runs");
     session.keys("Mnothing\r").wait_for("no unit is called nothing");
-    session.keys("\x1b").wait_for("No unit runs. M starts one");
+    session.keys("\x1b").wait_for("M add unit");
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
@@ -267,14 +267,24 @@ fn units_of_a_recording() {
 #[test]
 fn the_demo_and_its_tour() {
     let mut session = Session::start(&["demo", "--speed", "20"], 24, 80);
-    session.wait_for("tour 1 of 7").wait_for("TIMER (estimation_timer)");
-    session.keys("!").wait_for("tour 2 of 7").wait_for("[4 CPUs]");
-    session.keys("\r").wait_for("tour 3 of 7").wait_for("estimation_timer");
-    session.keys("\r").wait_for("tour 4 of 7").wait_for("call_timer_fn");
-    session.keys("2").wait_for("tour 5 of 7").wait_for("[2 Flame]");
-    session.keys("3").wait_for("tour 6 of 7").wait_for("[3 Time]");
-    session.keys("1").wait_for("tour 7 of 7");
-    session.keys("\x1b").wait_for("■ file 00:1");
+    session.wait_for("tour 1 of 11").wait_for("TIMER (estimation_timer)");
+    session.wait_for("_find_next_bit");
+    session.keys("!").wait_for("tour 2 of 11").wait_for("[4 CPUs]");
+    session.keys("\r").wait_for("tour 3 of 11").wait_for("estimation_timer");
+    session.keys("\r").wait_for("tour 4 of 11").wait_for("_find_next_bit");
+    session.keys("2").wait_for("tour 5 of 11").wait_for("[2 Flame]");
+    session.keys("3").wait_for("tour 6 of 11").wait_for("[3 Time]");
+    // What changed between two bursts: no column of the map is covered by what tells of it.
+    session.wait_for("0 ns").wait_for("12 s");
+    session.keys("\x1b[H\x1b[C\x1b[C\x1b[CV").wait_for("tour 7 of 11");
+    session.keys("b").wait_for("tour 8 of 11").wait_for("that is the baseline");
+    session.keys("\x1b[C\x1b[C\x1b[C\x1b[CV").wait_for("tour 9 of 11");
+    session.keys("\r").wait_for("tour 10 of 11").wait_for("[1 Top]").wait_for("_find_next_bit");
+    session.keys("u").wait_for("tour 11 of 11").wait_for("[3 Time]");
+    // Esc and q together would be another key.
+    session.keys("\x1b");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!session.text().contains("tour 11"), "{}", session.text());
     session.keys("q");
     assert!(session.end().success() && session.is_restored());
 }
@@ -347,7 +357,7 @@ fn a_storm_of_resizes_is_survived() {
     // Whatever was left open is closed; an Esc that is followed at once would be the beginning of another key.
     let start = Instant::now();
     while !session.text().contains("[1 Top]") {
-        session.keys("\x1b").wait_for("No unit runs. M starts one");
+        session.keys("\x1b").wait_for("M add unit");
         std::thread::sleep(Duration::from_millis(100));
         session.keys("1");
         std::thread::sleep(Duration::from_millis(200));

@@ -51,8 +51,29 @@ pub const STEPS: &[Step] = &[
         done: |command, _| matches!(command, Command::TabTime),
     },
     Step {
-        text: "A column is a second, its rows the time inside it: stripes are bursts. v selects a part, Enter shows that part \
-               on every screen, b compares with it. Now the way back:",
+        text: "A column is a second, its rows the time inside it: blocks that come again are bursts. What changed between \
+               two of them? Go to a burst with ← and →, and select its column:",
+        name: "time-columns",
+        done: |command, _| matches!(command, Command::TimeColumns),
+    },
+    Step {
+        text: "→ would take more columns in. This time is what another one is compared with:",
+        name: "time-baseline",
+        done: |command, _| matches!(command, Command::TimeBaseline),
+    },
+    Step {
+        text: "Now to another burst with ← and →, and select that, too:",
+        name: "time-columns",
+        done: |command, _| matches!(command, Command::TimeColumns),
+    },
+    Step {
+        text: "Only that time, on every screen, against the first one:",
+        name: "time-enter",
+        done: |command, _| matches!(command, Command::TimeEnter),
+    },
+    Step {
+        text: "What changed most comes first: Δ in points of share, Old what it was; ~ marks what may be chance. Nothing \
+               is lost by looking: one key undoes every step, on every screen:",
         name: "undo",
         done: |command, _| matches!(command, Command::Undo | Command::TabTop),
     },

@@ -21,6 +21,9 @@ const MOST: usize = 16 << 20;
 /// Pieces of this much time are sent at once, as a recorder drains its rings.
 const ROUND: Duration = Duration::from_millis(100);
 
+/// So much of the beginning is there at once: with the first burst there is something to look at.
+const BEFORE: Duration = Duration::from_secs(4);
+
 /// `perfprof-tui demo`.
 pub fn run(args: args::Demo) -> anyhow::Result<u8> {
     super::live::need_terminal("report")?;
@@ -57,7 +60,7 @@ fn play(stream: &[u8], speed: f64, to: OwnedFd) -> std::io::Result<()> {
             && let Ok(sample) = layout.sample(header, body)
         {
             let first = *first.get_or_insert(sample.time);
-            let when = Duration::from_nanos(sample.time.saturating_sub(first)).div_f64(speed);
+            let when = Duration::from_nanos(sample.time.saturating_sub(first)).saturating_sub(BEFORE).div_f64(speed);
             if when >= due {
                 out.write_all(&stream[sent..at])?;
                 sent = at;

@@ -14,6 +14,7 @@ use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::app::Tab;
 use crate::ui::command::Command;
+use crate::ui::draw::layout;
 use crate::ui::overlay::{Overlay, Searched};
 use crate::ui::prompt::{Ask, Prompt};
 
@@ -23,11 +24,13 @@ impl App {
         let Some(mut tour) = self.tour else { return self.carry_out_command(command) };
         if matches!(command, Command::Leave | Command::StopLoading) {
             self.tour = None;
+            self.screen.height = layout::table_height(self);
             return;
         }
         self.carry_out_command(command.clone());
         tour.ran(&command, self.tab);
         self.tour = Some(tour);
+        self.screen.height = layout::table_height(self);
     }
 
     fn carry_out_command(&mut self, command: Command) {

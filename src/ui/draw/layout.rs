@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::panel::top::Field;
 use crate::query::Key;
 use crate::ui::app::{App, Tab};
+use crate::ui::draw::tour;
 use crate::ui::view::top::columns::{self, Span};
 
 /// Below this nothing useful fits.
@@ -23,6 +24,8 @@ pub struct Places {
     pub table: Rect,
     /// The call chains of the row under the cursor, beside the table; no columns where there is no room.
     pub beside: Rect,
+    /// The step of the tour, where one is given.
+    pub tour: Rect,
     pub details: Rect,
     pub footer: Rect,
 }
@@ -33,7 +36,8 @@ pub fn places(app: &App, area: Rect) -> Places {
     let h = area.height;
     let (found, strip) = (finding_height(app, h), strip_height(app, h));
     let above = 2 + found + strip;
-    let (whole, beside) = (row(above, h - 2 - above), beside_width(app, area.width));
+    let tour = tour::height(app, area.width, h.saturating_sub(2 + above));
+    let (whole, beside) = (row(above, h - 2 - above - tour), beside_width(app, area.width));
     let table = Rect { width: whole.width - beside, ..whole };
     Places {
         header: row(0, 1),
@@ -42,6 +46,7 @@ pub fn places(app: &App, area: Rect) -> Places {
         strip: row(2 + found, strip),
         table,
         beside: Rect { x: whole.x + table.width, width: beside, ..whole },
+        tour: row(h - 2 - tour, tour),
         details: row(h - 2, 1),
         footer: row(h - 1, 1),
     }
@@ -76,7 +81,7 @@ fn spans(app: &App, width: u16) -> Vec<Span> {
 
 /// Lines of the table that fit under its heading.
 pub fn table_height(app: &App) -> usize {
-    usize::from(app.size.1.saturating_sub(5 + finding_height(app, app.size.1) + strip_height(app, app.size.1)))
+    places_of(app).map_or(0, |places| usize::from(places.table.height.saturating_sub(1)))
 }
 
 /// What lies under the mouse.

@@ -50,7 +50,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
     }
     footer::details(app, theme, places.details, buffer);
     let cursor = footer::draw(app, theme, places.footer, buffer);
-    tour::draw(app, theme, places.table, buffer);
+    tour::draw(app, theme, places.tour, buffer);
     let over = overlays::draw(app, theme, places.table, buffer);
     over.or(cursor)
 }

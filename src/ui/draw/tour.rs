@@ -1,41 +1,58 @@
-//! The tour's box, at the lower edge of the table.
+//! The tour's box, in lines of its own below what it speaks of.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::widgets::{Block, Clear, Widget};
+use ratatui::widgets::{Block, Widget};
 
 use crate::panel::text::{width, wrap};
 use crate::ui::app::App;
 use crate::ui::keys::shown;
 use crate::ui::theme::Theme;
+use crate::ui::tour::Step;
 
 use crate::ui::draw::put;
 
-/// Draws the step that one is at, unless something is typed or lies over the screen.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let free = app.prompt.is_none() && app.overlays.is_empty();
-    let Some((tour, step)) = app.tour.filter(|_| free).and_then(|tour| Some((tour, tour.step()?))) else { return };
-    let w = area.width.min(84);
+/// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
+pub fn height(app: &App, width: u16, room: u16) -> u16 {
+    let lines = app.tour.and_then(|tour| tour.step()).map_or(0, |step| plan(app, step, width).2);
+    if lines + LEAST <= room && width >= 30 { lines } else { 0 }
+}
+
+/// Lines that a table must have beside it.
+const LEAST: u16 = 6;
+
+/// The words in lines, the key, and how high the box is.
+fn plan(app: &App, step: &Step, width: u16) -> (Vec<String>, String, u16) {
     let key = shown(app.keymap.key_of(step.name).unwrap_or("esc"));
-    let lines = wrap(step.text, usize::from(w.saturating_sub(4)));
-    let last = lines.last().map_or(0, |line| width(line));
+    let room = usize::from(width.saturating_sub(4));
+    let lines = wrap(step.text, room);
     // The key stands behind the words where there is room.
-    let below = u16::from(last + width(&key) + 6 > usize::from(w));
-    let h = lines.len() as u16 + 2 + below;
-    if h > area.height || w < 30 {
+    let below = usize::from(!has_room(&lines, &key, room));
+    let height = (lines.len() + below + 2) as u16;
+    (lines, key, height)
+}
+
+fn has_room(lines: &[String], key: &str, room: usize) -> bool {
+    lines.last().map_or(0, |line| width(line)) + width(key) + 3 <= room
+}
+
+/// Draws the step that one is at.
+pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some((tour, step)) = app.tour.and_then(|tour| Some((tour, tour.step()?))) else { return };
+    if area.height == 0 {
         return;
     }
-    let rect = Rect { x: area.x + area.width - w, y: area.y + area.height - h, width: w, height: h };
-    Clear.render(rect, buffer);
-    buffer.set_style(rect, theme.ground);
+    let (lines, key, _) = plan(app, step, area.width);
     let (at, of) = tour.place();
     let title = format!(" tour {at} of {of}, Esc ends it ");
     let block = Block::bordered().title(title).title_style(theme.title).border_style(theme.bar);
-    let inner = block.inner(rect);
-    block.render(rect, buffer);
+    let inner = block.inner(area);
+    block.render(area, buffer);
     for (y, line) in (0..).zip(&lines) {
         put(buffer, inner, 1, y, line, theme.text);
     }
-    let (x, y) = if below == 1 { (1, lines.len() as u16) } else { (last as u16 + 2, lines.len() as u16 - 1) };
+    let behind = has_room(&lines, &key, usize::from(area.width.saturating_sub(4)));
+    let last = lines.last().map_or(0, |line| width(line)) as u16;
+    let (x, y) = if behind { (last + 2, lines.len() as u16 - 1) } else { (1, lines.len() as u16) };
     put(buffer, inner, x, y, &format!(" {key} "), theme.selected);
 }

@@ -34,7 +34,7 @@
 //! # Threads
 //!
 //! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
-//! and publishes answers by an atomic swap; `symbols` looks names up and takes functions apart, `lines`
+//! and publishes answers by an atomic swap; `symbols` looks names up and annotates functions, `lines`
 //! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
 //! reads /proc ten times a second, and `softirqs` reads tracepoints of its own while asked to; the main
 //! thread runs the interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits

@@ -324,8 +324,10 @@ fn the_readmes_command_lines_are_taken() {
             .expect("sh")
             .stdout;
         let words = String::from_utf8(words).expect("text");
-        let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0'));
-        if let Err(error) = perfprof_tui::cli::args::whole().try_get_matches_from(words) {
+        let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0')).map(Into::into).collect();
+        let parser = perfprof_tui::cli::args::whole();
+        let words = perfprof_tui::cli::doors::arranged(words, &parser).unwrap_or_else(|why| panic!("{line}: {why}"));
+        if let Err(error) = parser.try_get_matches_from(words) {
             assert!(!error.use_stderr(), "{line}: {error}");
         }
     }

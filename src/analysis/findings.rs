@@ -1,12 +1,12 @@
-//! Which CPUs stand out, and why, in words.
+//! Which CPUs are anomalies, and why, in words.
 //!
-//! A CPU stands out when its share of softirqs and interrupts is far above its peers' or its own
+//! A CPU is an anomaly when its share of softirqs and interrupts is far above its peers' or its own
 //! past's: by the modified z-score 0.6745·(x − median)/MAD of Iglewicz and Hoaglin ("How to Detect
 //! and Handle Outliers", 1993), from their limit of 3.5 on, and by no less than some points. Medians,
-//! unlike means, are not moved by the CPU that is looked for. Missing samples stand out by themselves:
+//! unlike means, are not moved by the CPU that is looked for. Missing samples are anomalies by themselves:
 //! there should be none. Missing ticks do where samples or tracepoints say that more ran than was
 //! counted: a CPU that only idles loses ticks as well. A CPU without peers and without a past, as in a
-//! recording of one CPU, stands out from twice those points on.
+//! recording of one CPU, is an anomaly from twice those points on.
 
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
@@ -19,12 +19,12 @@ use super::softirq::Times;
 const Z: f64 = 3.5;
 /// A spread of less than this is taken for this, in points: shares of one second are that coarse.
 const LEAST_MAD: f64 = 1.0;
-/// What stands out does so until it is below this part of the points.
+/// An anomaly is one until it is below this part of the points.
 const STAYS: f64 = 0.6;
 /// Of how many expected samples on fewer of them are a finding.
 const MIN_EXPECTED: f64 = 100.0;
 
-/// Why a CPU stands out.
+/// Why a CPU is an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Soft,
@@ -48,7 +48,7 @@ impl Kind {
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
 const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
 
-/// One CPU that stands out.
+/// One anomalous CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub cpu: u32,
@@ -103,7 +103,7 @@ impl Facts<'_> {
         Some((vector as usize, sum(false), sum(true))).filter(|(vector, ..)| *vector < VECTORS.len())
     }
 
-    /// The points for a CPU, lower when it stood out already.
+    /// The points for a CPU, lower when it was an anomaly already.
     fn limit(&self, cpu: u32, kind: Kind) -> f64 {
         let known = self.before.iter().any(|f| f.cpu == cpu && f.kind == kind);
         if known { STAYS * self.points } else { self.points }
@@ -118,7 +118,7 @@ struct Seen<'a> {
     samples: Option<&'a CpuSamples>,
 }
 
-/// What stands out, the worst first.
+/// The anomalies, the worst first.
 pub fn findings(facts: Facts<'_>) -> Vec<Finding> {
     let seen = seen(facts);
     let mut out = Vec::new();

@@ -29,7 +29,7 @@ pub const SPEC: Spec = Spec {
 /// Roles: both kinds apart, or together.
 const MAJOR: usize = 1;
 const MAX_PLACES: usize = 1 << 17;
-/// Addresses are put together by two megabytes.
+/// Addresses are merged by two megabytes.
 const AREA: u32 = 21;
 /// How long the mappings of a process are taken for true.
 const FRESH_NS: u64 = 200_000_000;

@@ -18,7 +18,7 @@ pub const EVENTS: [&str; 5] =
     ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
 /// Seconds of the latency map.
 pub const SECONDS: usize = 60;
-/// Seconds that what stands out is of.
+/// Seconds that anomalies are of.
 const RECENT: usize = 10;
 const SECOND: u64 = 1_000_000_000;
 /// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines.

@@ -1,5 +1,5 @@
 //! `cpus`: the figures of the CPU screen without a screen, one table an interval. Samples tell which function is behind
-//! a CPU that stands out.
+//! an anomalous CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +121,7 @@ impl Sampler {
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
     }
 
-    /// What stands out, with the functions behind it.
+    /// The anomalies, with the functions behind them.
     fn findings(&mut self, facts: Facts<'_>) -> Vec<Finding> {
         let now = self.answer(None);
         let mut found = of_samples(facts, &now);

@@ -8,7 +8,7 @@ pub mod config;
 pub mod cpus;
 pub mod demo;
 pub mod diff;
-mod doors;
+pub mod doors;
 pub mod export;
 mod filters;
 mod generate;

@@ -128,7 +128,7 @@ pub enum UnitRequest {
     Look(Option<(u64, Look)>),
     /// Makes the present its baseline, or forgets that.
     Baseline(u64, bool),
-    /// Begins the figures of all units anew.
+    /// Resets the figures of all units.
     Reset,
 }
 
@@ -145,7 +145,7 @@ pub enum Notice {
     SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
-    /// A function, taken apart, or why it was not.
+    /// An annotated function, or why it is none.
     Listing(Target, Result<Arc<Listing>, String>),
 }
 

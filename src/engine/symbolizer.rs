@@ -37,7 +37,7 @@ pub struct Job {
     pub frames: Vec<Wanted>,
 }
 
-/// A function to take apart.
+/// A function to annotate.
 #[derive(Debug)]
 pub struct ListJob {
     pub target: Target,

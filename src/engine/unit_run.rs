@@ -33,7 +33,7 @@ pub struct Run {
     pub spec: &'static Spec,
     pub unit: Box<dyn Unit>,
     pub symbols: Options,
-    /// Figures are cut, and begin anew, this often.
+    /// Figures are told and reset this often.
     pub interval: Option<Duration>,
     /// It ends when so much has been measured.
     pub duration: Option<Duration>,

@@ -27,7 +27,7 @@ pub fn lines(
     fold.update(data, 0..u64::MAX);
     let named = Named::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
-    // Names that differ may be written alike, so equal lines are put together by their text.
+    // Names that differ may be written alike, so equal lines are merged by their text.
     let mut merged: BTreeMap<String, u64> = BTreeMap::new();
     let mut comm_now: Option<Arc<str>> = None;
     for (comm, node, acc) in stacks(data, &named, &fold) {

@@ -1,6 +1,6 @@
 //! Chains of frames with one child each, drawn as one frame.
 
-/// A tree after its chains were put together.
+/// A tree after its chains were merged.
 pub struct Collapsed {
     pub parent: Vec<u32>,
     /// For each node, the nodes of the tree before that it stands for, from the root on.

@@ -1,4 +1,4 @@
-//! Stacks by name: the trie with frames of the same function put together, and weights on it. What
+//! Stacks by name: the trie with frames of the same function merged, and weights on it. What
 //! folded stacks, flame graphs and most other tools' formats are made of.
 
 use std::sync::Arc;

@@ -114,7 +114,7 @@ pub enum Command {
     Mark(Option<String>),
     Note(Option<String>),
     Marks,
-    Strip,
+    Timeline,
     EventAdd(Option<String>),
     EventEnter,
     EventStop,
@@ -321,7 +321,7 @@ table! {
         "time-in" ["+", "="] => TimeIn: "shorter columns";
         "time-out" ["-"] => TimeOut: "longer columns";
         "time-scale" ["%"] => TimeScale: "colours by rank, or by share of the highest";
-        "time-lit" ["*"] => TimeLit: "light no function's samples any more";
+        "time-highlight" ["*"] => TimeLit: "highlight no function's samples any more";
     }
     "CPUs" {
         "cpu-left" ["left"] => CpuLeft: "to the column on the left";
@@ -350,7 +350,7 @@ table! {
         "unit-previous" ["{"] => UnitPrevious: "to the unit before";
         "unit-enter" ["enter"] => UnitEnter: "what the row under the cursor is about; fold a row of a tree; zoom into a frame";
         "unit-baseline" ["b", "m"] => UnitBaseline: "compare with this moment, or with nothing any more";
-        "unit-reset" ["Z"] => UnitReset: "begin the figures of all units anew; they cannot be brought back";
+        "unit-reset" ["Z"] => UnitReset: "reset the figures of all units; they cannot be brought back";
         "unit-stop" ["del", "x"] => UnitStop: "end the unit";
     }
     "Program" {
@@ -360,8 +360,8 @@ table! {
         "cpu-screen" ["4"] => TabCpus: "the CPUs and their softirqs";
         "events" ["5"] => TabEvents: "the events: what is measured, what could be";
         "units" ["6"] => TabUnits: "analysis units: perf-prof's questions, live";
-        "strip" ["T"] => Strip: "show or hide the strip of time above table and flame graph";
-        "finding" ["!"] => Finding: "go to what the message is about: the CPU that stands out, code without names";
+        "timeline" ["T"] => Timeline: "show or hide the timeline above table and flame graph";
+        "finding" ["!"] => Finding: "go to what the message is about: an anomalous CPU, code without names";
         "dismiss" ["~"] => Dismiss: "say no more of what the message is about";
         "threshold": "points" [] => Threshold: "how far a CPU must stand above the others to be told";
         "help" ["?", "h", "f1"] => Help: "this help";
@@ -370,7 +370,7 @@ table! {
         "slow" [] => Slow: "two frames a second at most, for slow links, or as many as there are";
         "bytes" [] => Bytes: "show how many bytes a second the screen takes";
         "mouse" ["alt-m"] => Mouse: "leave the mouse to the terminal, or take it back";
-        "redraw" ["ctrl-l"] => Redraw: "draw the screen anew";
+        "redraw" ["ctrl-l"] => Redraw: "draw the screen again";
         "suspend" ["ctrl-z"] => Suspend: "stop the program until fg";
         "quit" ["q", "ctrl-c"] => Quit: "leave";
     }

@@ -21,13 +21,13 @@ impl std::fmt::Debug for Step {
 pub const STEPS: &[Step] = &[
     Step {
         text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
-               some seconds the third line says what stands out. Its key goes there:",
+               some seconds the third line names the anomaly. Its key goes there:",
         name: "finding",
         // Before the first findings nothing is there to go to.
         done: |command, tab| matches!(command, Command::Finding) && tab == Tab::Cpus,
     },
     Step {
-        text: "The CPUs, those that stand out first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
+        text: "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
                The functions behind that cell:",
         name: "cpu-enter",
         done: |command, _| matches!(command, Command::CpuEnter),
@@ -117,7 +117,7 @@ mod tests {
     fn a_step_is_done_when_it_led_somewhere() {
         let mut tour = Tour::default();
         tour.ran(&Command::Finding, Tab::Top);
-        assert_eq!(tour.place().0, 1, "nothing stood out yet");
+        assert_eq!(tour.place().0, 1, "nothing was found yet");
         tour.ran(&Command::Finding, Tab::Cpus);
         tour.ran(&Command::Toggle, Tab::Cpus);
         assert_eq!(tour.place().0, 2);

@@ -1,4 +1,4 @@
-//! CPUs by hand, and which of them stand out.
+//! CPUs by hand, and which of them are anomalies.
 
 use super::*;
 use crate::analysis::softirq::{Pairs, Seen, Which};
@@ -278,7 +278,7 @@ fn where_the_time_is_measured_it_names_the_vector() {
     assert_eq!((by_time.vector, by_time.function.as_deref()), (Some(8), Some("tick_nohz_handler")));
     // Too little of it was measured to say what the rest is.
     assert_eq!(of(Some(&timed(&[(1, 8, 100)]))).vector, Some(3));
-    // What is not charged to any tick stands out by its time alone.
+    // What is not charged to any tick is an anomaly by its time alone.
     let quiet = host(&[0.0, 0.0, 0.0]);
     let times = timed(&[(2, 8, 300)]);
     let found = findings(Facts { times: Some(&times), ..facts(&quiet, None) });

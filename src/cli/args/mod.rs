@@ -153,7 +153,7 @@ pub struct View {
     /// A recording to compare with
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
-    /// How many points a CPU's share of softirqs must stand above the others' to be told of
+    /// How many points a CPU's share of softirqs must be above the others' to be an anomaly
     #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
     pub threshold: f64,
     /// Commands to run at the start, as typed after ':'; may be repeated

@@ -53,7 +53,7 @@ fn of(spec: &'static Spec) -> Command {
             .value_hint(ValueHint::FilePath)
             .help("A recording that holds its events, instead of the running machine"),
         Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(format!(
-            "Seconds after which figures are printed and begin anew [default: {}]; a word that is no number is a \
+            "Seconds after which figures are printed and reset [default: {}]; a word that is no number is a \
                  recording, as -i of other commands",
             match spec.interval {
                 Some(seconds) => format!("{seconds}, with --duration one report at the end"),

@@ -51,7 +51,7 @@ pub(super) struct Names {
     epoch: u64,
     /// Build ids that servers were asked for: once is enough, whatever came.
     fetched: FxHashSet<BuildId>,
-    /// The DSO of the function that was last taken apart.
+    /// The DSO of the function that was last annotated.
     listed: Option<DsoId>,
 }
 
@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Has a function taken apart.
+    /// Has a function annotated.
     pub(super) fn list(&mut self, target: Target, at: Option<u64>) {
         let place = match at {
             Some(at) => self.names.listed.map(|dso| (dso, at)),

@@ -235,7 +235,7 @@ impl LiveSource {
     fn attach_to(&mut self, text: &str) -> Result<String, String> {
         let target = Target::parse(text).map_err(|error| line(&error))?;
         if self.attachment.by_task && !self.attachment.rights.system_wide() {
-            return Err("this user may sample its own tasks only: end, and start anew with -p".to_owned());
+            return Err("this user may sample its own tasks only: end, and start again with -p".to_owned());
         }
         let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
         let need = target.tasks().len().max(1) * self.attachment.rings.len() * self.attachment.slots.len();
@@ -296,7 +296,7 @@ impl LiveSource {
         }
         if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
             return Err(
-                "this user's rings cannot grow while it runs: end, and start anew with --call-graph dwarf".to_owned()
+                "this user's rings cannot grow while it runs: end, and start again with --call-graph dwarf".to_owned()
             );
         }
         let events: Vec<Event> = self.attachment.slots.iter().map(|slot| slot.event.clone()).collect();

@@ -42,7 +42,7 @@ pub struct RecordingSource {
 }
 
 impl RecordingSource {
-    /// Puts inputs together, each of a machine of this name: equal events become one. `notes` is what the user
+    /// Merges inputs, each of a machine of this name: equal events become one. `notes` is what the user
     /// should know of those that are missing.
     pub fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
         let (hosts, host_of) = hosts::of(&inputs, named);

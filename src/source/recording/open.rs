@@ -56,7 +56,7 @@ pub fn open_as(
                 inputs.extend(more);
             }
             Kind::Text(_) if paths.len() > 1 => {
-                return Err(wrap(ReadError::Holds("samples that could be put together with other files (it is text)")));
+                return Err(wrap(ReadError::Holds("samples that could be merged with other files (it is text)")));
             }
             Kind::Text(source) => return Ok(Box::new(source.by(authors))),
         }

@@ -48,7 +48,7 @@ fn machine(file: &Elf<'_>) -> Result<Machine, String> {
         object::Architecture::X86_64 => Ok(Machine::X86_64),
         object::Architecture::I386 => Ok(Machine::X86),
         object::Architecture::Aarch64 => Ok(Machine::Aarch64),
-        other => Err(format!("code of {other:?} cannot be taken apart here")),
+        other => Err(format!("code of {other:?} cannot be annotated here")),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The instructions of a function: its code from the file, from the running kernel or from what a JIT
-//! wrote, taken apart, with source lines beside it.
+//! wrote, annotated, with source lines beside it.
 
 mod arm;
 mod bytes;
@@ -14,7 +14,7 @@ use super::places::Places;
 use super::{Found, Options, Resolver};
 use crate::session::Dso;
 
-/// What a machine's instructions are taken apart by.
+/// What a machine's instructions are decoded by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     X86_64,
@@ -48,7 +48,7 @@ pub struct Instruction {
     pub line: Option<Line>,
 }
 
-/// A function, taken apart.
+/// An annotated function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     pub function: Arc<str>,

@@ -73,7 +73,7 @@ pub enum Effect {
     SaveFilters(SavedFilters),
     /// Read a recording to compare with.
     Baseline(PathBuf),
-    /// Take a function apart, by name or at an address of the last one's DSO.
+    /// Annotate a function, by name or at an address of the last one's DSO.
     List(Target, Option<u64>),
     /// Make all names readable in another way.
     Names(Form),
@@ -198,8 +198,8 @@ impl Tab {
                  bursts. v selects, Enter shows what was selected on every screen, b compares with it."
             }
             Self::Cpus => {
-                "What each CPU does by the kernel's own counts, and its softirqs by samples. CPUs that stand out from \
-                 their peers come first; Enter shows the functions behind a cell."
+                "What each CPU does by the kernel's own counts, and its softirqs by samples. Anomalies \
+                 come first; Enter shows the functions behind a cell."
             }
             Self::Events => {
                 "What is measured and what it costs, and below it what this machine could measure. Changes hold from now \
@@ -246,7 +246,7 @@ pub struct App {
     pub tracing: bool,
     /// The tracepoints' own fields, which filters may name.
     pub fields: Arc<Vec<TraceField>>,
-    /// CPUs that stand out, the worst first.
+    /// CPUs with anomalies, the worst first.
     pub findings: Vec<Finding>,
     /// Messages that were dismissed.
     pub(in crate::ui) dismissed: hashbrown::HashSet<notice::Of>,
@@ -266,7 +266,7 @@ pub struct App {
     pub zooms: Vec<Zoom>,
     pub(in crate::ui) steps: steps::Steps,
     pub(in crate::ui) ranges: range::Ranges,
-    /// The strip of time above table and flame graph.
+    /// The timeline above table and flame graph.
     pub strip: bool,
     /// Whether there are colours enough for two rows of a map in one cell.
     pub fine: bool,

@@ -163,7 +163,7 @@ impl App {
         }
     }
 
-    /// A click on what stands on every screen: tabs, the line of what stands out, and the keys at the bottom. Whether
+    /// A click on what stands on every screen: tabs, the message, and the keys at the bottom. Whether
     /// it was one.
     pub(in crate::ui) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {

@@ -69,7 +69,7 @@ impl App {
             }
             Command::TabFlame => self.tab = Tab::Flame,
             Command::TabTime => self.show_time(),
-            Command::Strip => self.strip = !self.strip,
+            Command::Timeline => self.strip = !self.strip,
             Command::Range(text) => self.set_range(text),
             Command::RangeBack => self.walk_ranges(-1),
             Command::RangeOn => self.walk_ranges(1),

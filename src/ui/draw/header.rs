@@ -83,7 +83,7 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
     add(app.age_shown().unwrap_or_default(), theme.text, 10);
     add(format!("{} samples", thousands(answer.shown.samples)), theme.text, 12);
     if answer.kept_from > 1_000_000_000 && app.info.origin == Origin::Live {
-        add(format!("keeps {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
+        add(format!("retention {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
     }
     let lost = answer.ledger.lost();
     let lost_text = match lost {

@@ -16,9 +16,9 @@ pub const MIN: (u16, u16) = (20, 6);
 pub struct Places {
     pub header: Rect,
     pub tabs: Rect,
-    /// What stands out; no lines when nothing does.
+    /// The message; no lines where there is none.
     pub finding: Rect,
-    /// The strip of time; no line where there is none.
+    /// The timeline; no line where there is none.
     pub strip: Rect,
     /// The table with its heading.
     pub table: Rect,
@@ -58,12 +58,12 @@ pub fn places_of(app: &App) -> Option<Places> {
     (width >= MIN.0 && height >= MIN.1).then(|| places(app, Rect { x: 0, y: 0, width, height }))
 }
 
-/// Lines for what stands out: none on a screen with hardly any.
+/// Lines for the message: none on a screen with hardly any.
 fn finding_height(app: &App, height: u16) -> u16 {
     u16::from(height >= 10 && app.notice().is_some())
 }
 
-/// Lines for the strip of time: only where there is room, above what it narrows.
+/// Lines for the timeline: only where there is room, above what it narrows.
 fn strip_height(app: &App, height: u16) -> u16 {
     u16::from(app.strip && matches!(app.tab, Tab::Top | Tab::Flame) && height >= 20)
 }

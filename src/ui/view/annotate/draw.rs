@@ -30,7 +30,7 @@ pub fn draw(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) 
     title(screen, theme, area, buffer);
     match &screen.listing {
         None => {
-            put(buffer, area, 2, 2, "taking it apart …", theme.dim);
+            put(buffer, area, 2, 2, "annotating …", theme.dim);
         }
         Some(Err(why)) => {
             let lines = crate::panel::text::wrap(&clean(why), usize::from(area.width.saturating_sub(4)));

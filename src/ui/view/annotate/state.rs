@@ -9,7 +9,7 @@ use crate::symbols::code::{Flow, Listing};
 #[derive(Clone, Debug)]
 pub struct Annotated {
     pub target: Target,
-    /// `None` while its code is being taken apart.
+    /// `None` while it is being annotated.
     pub listing: Option<Result<Arc<Listing>, String>>,
     pub hits: Arc<Hits>,
     pub rows: Vec<Row>,

@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// A function was taken apart.
+    /// A function was annotated.
     pub fn set_listing(&mut self, target: &Target, listing: Result<Arc<Listing>, String>) {
         self.with_annotated(|screen, room| screen.set_listing(target, listing, room));
     }

@@ -71,7 +71,7 @@ impl App {
         self.findings = findings::findings(facts);
     }
 
-    /// The CPU that is asked about: the one under the cursor, else the one that stands out.
+    /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
     pub(in crate::ui) fn asked_cpu(&self) -> Option<u16> {
         let found = self.findings.first().map(|f| f.cpu);
         let cpu = match self.tab {
@@ -198,10 +198,10 @@ impl App {
         }
     }
 
-    /// Goes to what stands out most: its CPU and its vector.
+    /// Goes to the worst anomaly: its CPU and its vector.
     pub(in crate::ui) fn go_to_finding(&mut self) {
         let Some(first) = self.findings.first().cloned() else {
-            return self.say("no CPU stands out from its peers or from its past");
+            return self.say("no CPU is an anomaly beside its peers or its past");
         };
         // Again on the same place leads to the next one.
         let here = (self.tab == Tab::Cpus).then(|| self.cpu()).flatten();
@@ -250,7 +250,7 @@ impl App {
     pub(in crate::ui) fn set_threshold(&mut self, text: Option<String>) {
         let value = text.as_deref().map(|t| t.trim_end_matches('%').trim().parse::<f64>());
         match value {
-            None => self.say(format!("CPUs stand out from {} points above the others on", self.points)),
+            None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.points)),
             Some(Ok(points)) if (0.5..100.0).contains(&points) => {
                 self.points = points;
                 self.look_for_findings();

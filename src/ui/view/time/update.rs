@@ -65,7 +65,9 @@ impl App {
             Command::TimeIn => self.zoom_time(-1),
             Command::TimeOut => self.zoom_time(1),
             Command::TimeLit if self.time.lit.is_some() => self.time.lit = None,
-            Command::TimeLit => self.say("light a function: put the cursor on it in the table or flame graph, then 3"),
+            Command::TimeLit => {
+                self.say("highlight a function: put the cursor on it in the table or flame graph, then 3")
+            }
             Command::Search(Some(text)) => self.light_search(text),
             Command::Search(None) => self.ask_for(Ask::Search, String::new()),
             _ => return false,

@@ -99,7 +99,7 @@ pub(in crate::ui) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Bu
         vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
     } else if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
         let hint = if app.filter.is_some() || !app.zooms.is_empty() {
-            "⌫ takes the last filter back"
+            "⌫ undoes the last step"
         } else {
             "i shows idle CPUs"
         };

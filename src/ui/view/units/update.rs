@@ -87,7 +87,7 @@ impl App {
             Command::UnitBaseline => self.unit_baseline(),
             Command::UnitReset => {
                 self.effects.push(Effect::Unit(UnitRequest::Reset));
-                self.say("the figures of units begin anew");
+                self.say("the figures of units are reset");
             }
             Command::OrderRight => self.order_rows(1),
             Command::OrderLeft => self.order_rows(-1),

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::scenes::scene;
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
@@ -147,6 +147,50 @@ fn trees_fold_and_graphs_zoom() {
     press(&mut app, KeyCode::Tab);
     press(&mut app, KeyCode::Down);
     assert!(drawn(&app).contains("probe  10.2 kB, 100.0 % of all"), "{}", drawn(&app));
+}
+
+/// A heading orders, the mark of a tree's row folds, and both are steps that are undone.
+#[test]
+fn headings_and_marks_are_clicked_and_undone() {
+    let mut app = app(100, 40);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![answer("rundelay")]));
+    let first = drawn(&app);
+    let (x, y) = place(&first, "Total");
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("Total▾"), "{}", drawn(&app));
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("Total▴"));
+    press(&mut app, KeyCode::Char('u'));
+    press(&mut app, KeyCode::Char('u'));
+    assert_eq!(drawn(&app), first);
+    app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("nested-trace") }]));
+    let (x, y) = place(&drawn(&app), "▾ softirq 1");
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("▸ softirq 1"), "{}", drawn(&app));
+    // Rows that are filtered away come back.
+    let before = drawn(&app);
+    press(&mut app, KeyCode::Char('/'));
+    "timer".chars().for_each(|c| press(&mut app, KeyCode::Char(c)));
+    press(&mut app, KeyCode::Enter);
+    assert_ne!(drawn(&app), before);
+    press(&mut app, KeyCode::Backspace);
+    assert_eq!(drawn(&app), before);
+}
+
+/// Where a text stands.
+fn place(screen: &str, text: &str) -> (u16, u16) {
+    let at = |line: &str| line.find(text).map(|at| line[..at].chars().count() as u16);
+    screen
+        .lines()
+        .zip(0..)
+        .find_map(|(line, y)| Some((at(line)?, y)))
+        .unwrap_or_else(|| panic!("no {text} on\n{screen}"))
+}
+
+fn click(app: &mut App, column: u16, row: u16) {
+    let kind = MouseEventKind::Down(MouseButton::Left);
+    app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::query::blocks::{Flame, layout};
 use crate::query::find::shown;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::state::PanelView;
+use crate::ui::view::units::state::{PanelView, visible};
 
 use crate::ui::draw::layout::{MIN, places};
 use crate::ui::draw::put;
@@ -23,8 +23,10 @@ use crate::ui::view::units::panels;
 pub enum Hit {
     Unit(u64),
     Panel(usize),
-    /// Which of the visible rows.
-    Row(usize),
+    /// A column's heading.
+    Head(usize),
+    /// Which of the visible rows, and whether its fold mark was hit.
+    Row(usize, bool),
 }
 
 /// Where things stand.
@@ -115,9 +117,14 @@ pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
         return inside(&plan.titles).map(Hit::Panel);
     }
     let main = plan.main;
-    let below = y.checked_sub(main.y + 1).filter(|row| *row + 1 < main.height)?;
     let (panel, view) = app.units.panel()?;
-    Some(Hit::Row(panels::first_row(panel, view, main) + usize::from(below)))
+    if y == main.y {
+        return panels::column_at(panel, main, x).map(Hit::Head);
+    }
+    let below = y.checked_sub(main.y + 1).filter(|row| *row + 1 < main.height)?;
+    let at = panels::first_row(panel, view, main) + usize::from(below);
+    let row = panel.rows().and_then(|rows| visible(&panel.body, rows, view).get(at).copied());
+    Some(Hit::Row(at, row.is_some_and(|row| panels::is_mark(panel, main, row, x))))
 }
 
 /// Draws it.

@@ -109,6 +109,21 @@ fn spans(columns: &[Column], area: u16) -> Vec<Span> {
     out
 }
 
+/// The column whose heading is at a place of the panel's first line.
+pub fn column_at(panel: &Panel, area: Rect, x: u16) -> Option<usize> {
+    let columns = &panel.rows()?.table.columns;
+    let x = x.checked_sub(area.x)?;
+    spans(columns, area.width).into_iter().find(|(_, from, cells)| (*from..=from + cells).contains(&x)).map(|(i, ..)| i)
+}
+
+/// Whether the mark that folds a row of a tree is at a place.
+pub fn is_mark(panel: &Panel, area: Rect, row: usize, x: u16) -> bool {
+    let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
+    let depth = rows.depth.get(row).copied().unwrap_or(0);
+    let last = spans(&rows.table.columns, area.width).into_iter().find(|(i, ..)| i + 1 == rows.table.columns.len());
+    last.is_some_and(|(_, from, _)| x == area.x + from + 2 * depth)
+}
+
 #[allow(clippy::too_many_arguments, reason = "a place to draw is two of them")]
 fn table(panel: &Panel, rows: &Rows, view: &PanelView, main: bool, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let columns = &rows.table.columns;

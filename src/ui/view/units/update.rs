@@ -205,7 +205,8 @@ impl App {
                             view.panel = panel;
                         }
                     }
-                    Some(drawn::Hit::Row(row)) => self.click_row(row),
+                    Some(drawn::Hit::Head(column)) => self.order_by_column(column),
+                    Some(drawn::Hit::Row(row, on_mark)) => self.click_row(row, on_mark),
                     None => {}
                 }
                 self.tell_units();
@@ -214,7 +215,15 @@ impl App {
         }
     }
 
-    fn click_row(&mut self, at: usize) {
+    /// Orders by a column whose heading was clicked; once more turns the order around.
+    fn order_by_column(&mut self, column: usize) {
+        if let Some(view) = self.units.panel_view_mut() {
+            let turned = view.order.is_some_and(|(by, turned)| by == column && !turned);
+            view.order = Some((column, turned));
+        }
+    }
+
+    fn click_row(&mut self, at: usize, on_mark: bool) {
         let Some((panel, view)) = self.units.panel() else { return };
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
@@ -223,7 +232,7 @@ impl App {
         if let Some(view) = self.units.panel_view_mut() {
             view.selected = Some(id);
         }
-        if again {
+        if again || on_mark {
             self.run(Command::UnitEnter);
         }
     }

@@ -175,7 +175,9 @@ impl View {
         match &question.flame {
             Some(spec) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
-                parts.flame = Some(Arc::new(blocks::layout(&tree, spec)));
+                let mut flame = blocks::layout(&tree, spec);
+                flame.count_processes(&whose::processes(data, &fold));
+                parts.flame = Some(Arc::new(flame));
                 self.flame = Some(tree);
             }
             None => {

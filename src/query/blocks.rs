@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::diff::{Per, Verdict, verdict};
 use super::find::{pattern, shown};
 use super::flame::{Both, Class, Edit, FlameTree};
@@ -58,6 +60,10 @@ pub struct Block {
     pub below: Option<usize>,
     /// How many frames are pooled; 0 for a frame of its own.
     pub pooled: usize,
+    /// How many programs too small for a frame of their own share this one; 0 for all other frames.
+    pub small: usize,
+    /// How many processes a program's frame is of, where that is known.
+    pub processes: usize,
     pub found: bool,
 }
 
@@ -85,6 +91,10 @@ pub struct Flame {
 }
 
 const CELL: u64 = 8;
+/// Cells of a program's frame at least; smaller ones share one.
+const PROGRAM: u128 = 3 * CELL as u128;
+/// The name in a zoom of the frame that small programs share: what it shows changes from second to second.
+pub const SMALL: &str = "small programs";
 
 /// Tree nodes with the weight that comes through each.
 #[derive(Clone)]
@@ -94,23 +104,62 @@ enum Members<'a> {
     Ends(&'a [u32]),
     /// All nodes in which stacks end.
     AllEnds,
+    /// Programs that share a frame, which is zoomed into: they stand on it themselves.
+    Programs(Vec<(u32, Both)>),
 }
 
 /// Frames with one name under one parent.
 struct Group<'a> {
     name: u32,
+    /// How many programs share the frame that bears this one's name; 0 for a frame of its own.
+    small: usize,
     class: Class,
     own: Both,
     total: Both,
     members: Members<'a>,
 }
 
+impl<'a> Group<'a> {
+    /// The frame that several share.
+    fn shared(tree: &FlameTree, small: Vec<Self>) -> Option<Self> {
+        let (name, class) = small.first().map(|first| (first.name, first.class))?;
+        let mut all = Self {
+            name,
+            small: small.len(),
+            class,
+            own: Both::default(),
+            total: Both::default(),
+            members: Members::AllEnds,
+        };
+        let mut nodes = Vec::new();
+        for one in small {
+            all.own += one.own;
+            all.total += one.total;
+            match one.members {
+                Members::List(list) | Members::Programs(list) => nodes.extend(list),
+                Members::Ends(ends) => nodes.extend(ends.iter().map(|node| (*node, tree.own(*node)))),
+                Members::AllEnds => {}
+            }
+        }
+        all.members = Members::List(nodes);
+        Some(all)
+    }
+
+    /// What a zoom into it shows: of programs that share a frame these.
+    fn entered(self) -> Self {
+        match self.members {
+            Members::List(list) if self.small > 0 => Self { members: Members::Programs(list), ..self },
+            _ => self,
+        }
+    }
+}
+
 /// Neighbours that are too narrow to draw.
-struct Pool {
+struct Pool<'a> {
     /// The width of their siblings before them.
     from: u128,
     sum: Both,
-    frames: usize,
+    frames: Vec<Group<'a>>,
 }
 
 /// Which neighbours a group expands to.
@@ -165,15 +214,17 @@ pub fn layout(tree: &FlameTree, spec: &FlameSpec) -> Flame {
 impl<'a> Layout<'a> {
     /// The whole graph in one direction, its zoomed frame as wide as the screen.
     fn tower(&mut self, members: Members<'a>, total: Both, step: Step) {
-        let mut base = Group { name: u32::MAX, class: Class::Thread, own: Both::default(), total, members };
+        let mut base = Group { name: u32::MAX, small: 0, class: Class::Thread, own: Both::default(), total, members };
         let (mut spot, spec) = (self.ground(), self.spec);
         for (row, name) in (0..).zip(&spec.zoom) {
-            let groups = self.expand(&base, step);
-            let Some(next) = groups.into_iter().find(|g| *self.tree.names()[g.name as usize].text == **name) else {
-                break;
+            let groups = self.standing_on(&base, step, spot);
+            let is_meant = |g: &Group<'_>| match g.small {
+                0 => *self.tree.names()[g.name as usize].text == **name,
+                _ => **name == *SMALL,
             };
+            let Some(next) = groups.into_iter().find(is_meant) else { break };
             spot = self.put(&next, base.total, spot, row);
-            base = next;
+            base = next.entered();
             self.out.zoom.push(name.clone());
         }
         self.out.zoomed = base.total;
@@ -192,11 +243,17 @@ impl<'a> Layout<'a> {
         let tree = self.tree;
         let name = &tree.names()[group.name as usize];
         let block = Block {
-            id: self.id(at.block, (&name.text, &name.dso), row),
+            id: match group.small {
+                0 => self.id(at.block, (&name.text, &name.dso), row),
+                _ => self.id(at.block, SMALL, row),
+            },
             row,
             x0: at.x0,
             x1: at.x1,
-            name: name.text.clone(),
+            name: match group.small {
+                0 => name.text.clone(),
+                small => format!("{} +{}", name.text, small - 1).into(),
+            },
             dso: name.dso.clone(),
             class: group.class,
             own: group.own,
@@ -205,6 +262,8 @@ impl<'a> Layout<'a> {
             verdict: self.verdict(group.total),
             below: at.block,
             pooled: 0,
+            small: group.small,
+            processes: 0,
             found: self.matches[group.name as usize],
         };
         self.out.blocks.push(block);
@@ -238,16 +297,17 @@ impl<'a> Layout<'a> {
         let (width, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
         let at = |sum: u128| spot.x0 + ((width * sum + whole / 2) / whole) as u32;
         let mut sum = 0u128;
-        let mut pool: Option<Pool> = None;
-        for child in self.expand(group, step) {
+        let mut pool: Option<Pool<'a>> = None;
+        for child in self.standing_on(group, step, spot) {
             let weight = self.width(child.total);
             if width * weight < u128::from(CELL) * whole {
-                let pool = pool.get_or_insert(Pool { from: sum, sum: Both::default(), frames: 0 });
+                let pool = pool.get_or_insert(Pool { from: sum, sum: Both::default(), frames: Vec::new() });
                 pool.sum += child.total;
-                pool.frames += 1;
+                pool.frames.push(child);
             } else {
                 if let Some(pool) = pool.take() {
-                    self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row);
+                    let here = Spot { x0: at(pool.from), x1: at(sum), ..spot };
+                    next.extend(self.pool(pool, group.total, here, row));
                 }
                 let here = Spot { x0: at(sum), x1: at(sum + weight), ..spot };
                 let here = self.put(&child, group.total, here, row);
@@ -256,20 +316,23 @@ impl<'a> Layout<'a> {
             sum += weight;
         }
         if let Some(pool) = pool {
-            self.pool(&pool, group.total, Spot { x0: at(pool.from), x1: at(sum), ..spot }, row);
+            let here = Spot { x0: at(pool.from), x1: at(sum), ..spot };
+            next.extend(self.pool(pool, group.total, here, row));
         }
     }
 
-    fn pool(&mut self, pool: &Pool, parent: Both, at: Spot, row: i32) {
+    /// Draws neighbours as one block; where it has room for more, what they have in common stands on it.
+    fn pool(&mut self, pool: Pool<'a>, parent: Both, at: Spot, row: i32) -> Option<(Group<'a>, Spot)> {
         if at.x1 <= at.x0 {
-            return;
+            return None;
         }
+        let frames = pool.frames.len();
         self.out.blocks.push(Block {
             id: self.id(at.block, ("others", at.x0), row),
             row,
             x0: at.x0,
             x1: at.x1,
-            name: format!("{} others", pool.frames).into(),
+            name: format!("{frames} others").into(),
             dso: "".into(),
             class: Class::Unknown,
             own: Both::default(),
@@ -277,9 +340,33 @@ impl<'a> Layout<'a> {
             parent,
             verdict: self.verdict(pool.sum),
             below: at.block,
-            pooled: pool.frames,
+            pooled: frames,
+            small: 0,
+            processes: 0,
             found: false,
         });
+        let here = Spot { block: Some(self.out.blocks.len() - 1), ..at };
+        let has_room = u64::from(at.x1 - at.x0) >= CELL;
+        Some((Group::shared(self.tree, pool.frames)?, here)).filter(|_| has_room)
+    }
+
+    /// The groups that stand on a group. Programs do by weight, and those too small for a frame of their own share one.
+    fn standing_on(&mut self, group: &Group<'a>, step: Step, spot: Spot) -> Vec<Group<'a>> {
+        let mut groups = self.expand(group, step);
+        let ground = matches!(&group.members, Members::List(list) if matches!(list[..], [(0, _)]));
+        if step != Step::Callees || !ground && !matches!(group.members, Members::Programs(_)) {
+            return groups;
+        }
+        let tree = self.tree;
+        let width = |g: &Group<'_>| tree.width(g.total);
+        groups.sort_by(|a, b| width(b).cmp(&width(a)).then_with(|| tree.by_name(a.name, b.name)));
+        let (cells, whole) = (u128::from(spot.x1 - spot.x0), self.width(group.total).max(1));
+        let large = groups.partition_point(|g| cells * width(g) >= PROGRAM * whole);
+        if groups.len() - large > 1 {
+            let small = groups.split_off(large);
+            groups.extend(Group::shared(tree, small));
+        }
+        groups
     }
 
     /// The groups next to a group: by name, in the order of the spec. Next to all ends of stacks are
@@ -298,6 +385,7 @@ impl<'a> Layout<'a> {
                 *slot = groups.len() as u32;
                 groups.push(Group {
                     name,
+                    small: 0,
                     class: tree.class(node),
                     own: Both::default(),
                     total: Both::default(),
@@ -327,6 +415,9 @@ impl<'a> Layout<'a> {
         match &group.members {
             Members::List(list) => list.iter().for_each(|(node, through)| go(*node, *through)),
             Members::Ends(nodes) => nodes.iter().for_each(|node| go(*node, tree.own(*node))),
+            Members::Programs(list) => {
+                list.iter().for_each(|(node, through)| put(slots, *node, *through, tree.own(*node)))
+            }
             Members::AllEnds => {}
         }
         groups.iter_mut().zip(lists).for_each(|(group, list)| group.members = Members::List(list));
@@ -346,7 +437,7 @@ impl<'a> Layout<'a> {
         let group = |i: usize| {
             let leaf = leaves.groups[i];
             let members = Members::Ends(leaves.nodes(i));
-            Group { name: leaf.name, class: leaf.class, own: leaf.total, total: leaf.total, members }
+            Group { name: leaf.name, small: 0, class: leaf.class, own: leaf.total, total: leaf.total, members }
         };
         match self.spec.by_weight {
             true => (0..leaves.groups.len()).map(group).collect(),
@@ -379,6 +470,7 @@ impl<'a> Layout<'a> {
         let classes = members.iter().filter(|(n, _)| tree.name(*n) == name).map(|(n, _)| tree.class(*n));
         let anchor = Group {
             name,
+            small: 0,
             class: classes.min().unwrap_or(Class::Unknown),
             own,
             total,
@@ -426,6 +518,13 @@ impl<'a> Layout<'a> {
 }
 
 impl Flame {
+    /// Says how many processes the programs on the ground have.
+    pub fn count_processes(&mut self, counts: &FxHashMap<Arc<str>, usize>) {
+        for block in self.blocks.iter_mut().filter(|block| block.class == Class::Thread && block.small == 0) {
+            block.processes = counts.get(&block.name).copied().unwrap_or(0);
+        }
+    }
+
     /// A weight then and now, in the unit of the comparison.
     pub fn values(&self, both: Both) -> (f64, f64) {
         match (self.versus, self.sides) {

@@ -1,6 +1,10 @@
 //! The tasks whose samples an answer is of, the heaviest first: what may be chosen where a task is asked for, whatever
 //! rows are told apart by.
 
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use crate::profile::Acc;
 
 use super::Data;
@@ -38,6 +42,21 @@ pub fn heaviest(data: Data<'_>, fold: &Fold) -> Vec<Whose> {
         Whose { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()
+}
+
+/// How many processes each program has that were sampled.
+pub fn processes(data: Data<'_>, fold: &Fold) -> FxHashMap<Arc<str>, usize> {
+    let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
+    let mut seen = vec![false; tasks.len()];
+    fold.sites().into_iter().for_each(|(_, site, _)| seen[sites[site as usize].task.0 as usize] = true);
+    let mut pids: FxHashSet<(&Arc<str>, i32)> = FxHashSet::default();
+    let mut counts: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+    for task in tasks.iter().zip(&seen).filter(|(_, seen)| **seen).map(|(task, _)| task) {
+        if pids.insert((&task.comm, task.pid)) {
+            *counts.entry(task.comm.clone()).or_default() += 1;
+        }
+    }
+    counts
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ pub enum Command {
     FlameLeft,
     FlameRight,
     FlameZoom,
+    FlameTasks,
     Flip,
     Leaves,
     Around(Option<String>),
@@ -296,6 +297,7 @@ table! {
     "Flame graph" {
         "flame-left" ["left"] => FlameLeft: "to the sibling on the left";
         "flame-right" ["right"] => FlameRight: "to the sibling on the right";
+        "flame-tasks" ["tab"] => FlameTasks: "stacks stand on programs, on processes, or on all tasks together";
         "flame-zoom" ["enter"] => FlameZoom: "make the frame under the cursor as wide as the screen";
         "flip" ["e u"] => Flip: "put the root at the bottom, or on top";
         "leaves" ["R"] => Leaves: "start from the leaves, or from the root";

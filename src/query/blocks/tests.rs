@@ -199,6 +199,9 @@ impl Plain {
 /// A frame's letter, and its paths from there on.
 type Lettered = (char, Vec<String>);
 
+/// From where to where, how many are pooled there, the frame when none are, and the paths from there on.
+type Part = (usize, usize, usize, Option<char>, Vec<String>);
+
 /// What stands on a spot, in rows of one direction: paths of letters, put together letter by letter. Of callers
 /// nothing ends in a frame.
 fn plain(paths: &[String], below: Option<usize>, cells: u32, rows: &[i32], by_weight: bool, out: &mut Vec<Plain>) {
@@ -217,27 +220,31 @@ fn plain(paths: &[String], below: Option<usize>, cells: u32, rows: &[i32], by_we
             }
             let (width, whole) = ((x1 - x0) as usize, paths.len());
             let edge = |sum: usize| x0 + (width as f64 * sum as f64 / whole as f64 + 0.5 + 1e-9) as u32;
-            // From where to where, how many are pooled there, and the frame when none are.
-            let mut parts: Vec<(usize, usize, usize, Option<Lettered>)> = Vec::new();
+            let mut parts: Vec<Part> = Vec::new();
             let mut sum = 0;
             for (c, paths) in children {
                 let (from, n) = (sum, paths.len());
                 sum += n;
                 match parts.last_mut() {
-                    _ if width * n >= 8 * whole => parts.push((from, sum, 0, Some((c, paths)))),
-                    Some((_, to, pooled @ 1.., _)) => (*to, *pooled) = (sum, *pooled + 1),
-                    _ => parts.push((from, sum, 1, None)),
+                    _ if width * n >= 8 * whole => parts.push((from, sum, 0, Some(c), paths)),
+                    Some((_, to, pooled @ 1.., _, all)) => {
+                        (*to, *pooled) = (sum, *pooled + 1);
+                        all.extend(paths);
+                    }
+                    _ => parts.push((from, sum, 1, None, paths)),
                 }
             }
-            for (from, to, pooled, frame) in parts {
+            for (from, to, pooled, frame, paths) in parts {
                 let (edges, total, parent) = ((edge(from), edge(to)), (to - from) as u64, whole as u64);
                 if edges.0 == edges.1 {
                     continue;
                 }
-                let name = frame.as_ref().map_or_else(|| format!("{pooled} others"), |(c, _)| c.to_string());
-                let ends = frame.iter().flat_map(|(_, paths)| paths).filter(|path| path.is_empty() && !callers);
+                let name = frame.map_or_else(|| format!("{pooled} others"), |c| c.to_string());
+                let ends = paths.iter().filter(|path| frame.is_some() && path.is_empty() && !callers);
                 out.push(Plain { row: *row, name, edges, total, own: ends.count() as u64, parent, pooled, below });
-                level.extend(frame.map(|(_, paths)| (paths, Some(out.len() - 1), edges)));
+                if frame.is_some() || edges.1 - edges.0 >= 8 {
+                    level.push((paths, Some(out.len() - 1), edges));
+                }
             }
         }
     }
@@ -453,4 +460,65 @@ proptest! {
             if let Some(block) = block { prop_assert_eq!(block.total.new.samples, ends); }
         }
     }
+}
+
+/// A machine of two large programs, one of them of many processes, and of 300 small ones.
+fn busy() -> (crate::query::staged::Staged, Fold) {
+    let mut staged = crate::query::staged::Staged::default();
+    let mut pid = 0;
+    let mut sample = |comm: &str, stack: &[&str], weight: u64| {
+        pid += 1;
+        let name = comm.as_bytes();
+        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: true, name }, 0);
+        staged.sample(1, pid, stack, weight);
+    };
+    for _ in 0..14 {
+        sample("rustc", &["main", "check"], 20);
+    }
+    sample("gzip", &["main", "deflate"], 120);
+    for n in 0..300 {
+        sample(&format!("small-{n}"), &["start", ["exec", "exit", "fault"][n % 3]], 1);
+    }
+    let fold = staged.fold();
+    (staged, fold)
+}
+
+fn seen(staged: &crate::query::staged::Staged, fold: &Fold, spec: &FlameSpec) -> Flame {
+    let mut flame = layout(&FlameTree::build(staged.data(), fold, &spec.edits), spec);
+    flame.count_processes(&crate::query::whose::processes(staged.data(), fold));
+    flame
+}
+
+fn row(flame: &Flame, row: i32) -> Vec<(&str, u64, usize)> {
+    flame.blocks.iter().filter(|b| b.row == row).map(|b| (&*b.name, b.total.new.period, b.processes)).collect()
+}
+
+#[test]
+fn many_small_programs_are_drawn_as_one() {
+    let (staged, fold) = busy();
+    let spec = FlameSpec {
+        way: Way::Roots,
+        zoom: Vec::new(),
+        edits: Vec::new(),
+        width: 80,
+        height: 20,
+        by_weight: false,
+        find: None,
+    };
+    let all = seen(&staged, &fold, &spec);
+    assert!(all.drawn > 99.0, "{}", all.drawn);
+    assert_eq!(row(&all, 0), [("rustc", 280, 14), ("gzip", 120, 1), ("small-0 +299", 300, 0)], "the heaviest first");
+    let of_small: Vec<_> = row(&all, 2).into_iter().skip(2).collect();
+    assert_eq!(of_small, [("exec", 100, 0), ("exit", 100, 0), ("fault", 100, 0)], "what they have in common");
+    // A zoom into it shows the programs themselves.
+    let zoomed = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], ..spec.clone() });
+    assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.period), (1, 300));
+    assert_eq!(row(&zoomed, 1), [("small-0 +299", 300, 0)], "all are alike, so none has room for itself");
+    let wide = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], width: 900, ..spec.clone() });
+    assert_eq!(row(&wide, 1).len(), 300);
+    // Processes apart, and all together.
+    let apart = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::Processes], width: 160, ..spec.clone() });
+    assert_eq!(row(&apart, 0)[..2], [("gzip 15", 120, 0), ("rustc 1", 20, 0)]);
+    let together = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::AllTasks], ..spec });
+    assert_eq!((row(&together, 0), row(&together, 1).len()), (vec![("all tasks", 700, 0)], 2));
 }

@@ -10,7 +10,7 @@ use crate::query::collapse::{collapse, joined};
 use crate::query::diff::Per;
 use crate::query::fold::Fold;
 use crate::query::named::{Name, name};
-use crate::session::DsoKind;
+use crate::session::{DsoKind, Task};
 
 use super::weights::Weights;
 use super::{Edit, FlameTree};
@@ -29,6 +29,8 @@ pub(super) struct Namer {
     focus: Option<Arc<str>>,
     recursion: bool,
     by_dso: bool,
+    processes: bool,
+    all_tasks: bool,
     pub(super) edits: Vec<Edit>,
 }
 
@@ -42,6 +44,8 @@ impl Namer {
             focus,
             recursion: edits.contains(&Edit::CollapseRecursion),
             by_dso: edits.contains(&Edit::ByDso),
+            processes: edits.contains(&Edit::Processes),
+            all_tasks: edits.contains(&Edit::AllTasks),
             edits: edits.to_vec(),
             ..Self::default()
         }
@@ -57,9 +61,9 @@ impl Namer {
         let mut own = Weights::default();
         // Names under callers are seldom more than addresses under callers.
         own.reserve(data.profile.trie.len() + data.profile.trie.len() / 32);
-        for (comm, list) in by_comm(data, &weights) {
+        for (ground, list) in self.by_ground(data, &weights) {
             walk.next_thread();
-            let start = self.thread(trie, comm);
+            let start = self.thread(trie, ground);
             for site in list {
                 let at = self.walk(&mut walk, trie, sites[site as usize].stack.0, start);
                 if at != NOWHERE {
@@ -70,6 +74,28 @@ impl Namer {
         }
         own.resize(trie.len());
         own
+    }
+
+    /// What a task's stacks stand on.
+    pub(super) fn ground(&self, task: &Task) -> Arc<str> {
+        match (self.all_tasks, self.processes) {
+            (true, _) => "all tasks".into(),
+            (false, true) => format!("{} {}", task.comm, task.pid).into(),
+            (false, false) => task.comm.clone(),
+        }
+    }
+
+    /// The sites with weight by what they stand on, in the order of that.
+    fn by_ground(&self, data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
+        let of_task: Vec<Arc<str>> = data.session.tasks().iter().map(|task| self.ground(task)).collect();
+        let mut grounds: Vec<&Arc<str>> = of_task.iter().collect();
+        grounds.sort_unstable();
+        grounds.dedup();
+        let place: Vec<usize> = of_task.iter().map(|ground| grounds.binary_search(&ground).unwrap_or(0)).collect();
+        let mut lists = vec![Vec::new(); grounds.len()];
+        let sites = (0u32..).zip(data.profile.sites.all().iter()).zip(weights).filter(|(_, acc)| !acc.is_zero());
+        sites.for_each(|((id, site), _)| lists[place[site.task.0 as usize]].push(id));
+        grounds.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty()).collect()
     }
 
     /// The node of a thread's name.
@@ -244,21 +270,6 @@ impl<'a> Walk<'a> {
             self.thread = 1;
         }
     }
-}
-
-/// The sites with weight by comm, in the order of comms.
-fn by_comm(data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
-    let tasks = data.session.tasks();
-    let mut comms: Vec<&Arc<str>> = tasks.iter().map(|t| &t.comm).collect();
-    comms.sort_unstable();
-    comms.dedup();
-    let place = |comm: &Arc<str>| comms.binary_search(&comm).unwrap_or(0);
-    let of_task: Vec<usize> = tasks.iter().map(|t| place(&t.comm)).collect();
-    let mut lists = vec![Vec::new(); comms.len()];
-    let sites = (0u32..).zip(data.profile.sites.all().iter()).zip(weights).filter(|(_, acc)| !acc.is_zero());
-    sites.for_each(|((id, site), _)| lists[of_task[site.task.0 as usize]].push(id));
-    let some = comms.into_iter().cloned().zip(lists).filter(|(_, list)| !list.is_empty());
-    some.collect()
 }
 
 /// Makes what ends in each node what goes through it. A node's own is what its children leave of it,

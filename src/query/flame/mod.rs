@@ -37,6 +37,10 @@ pub enum Edit {
     CollapseChains,
     /// Frames are DSOs instead of functions.
     ByDso,
+    /// Processes stand on the ground, each for itself, instead of programs.
+    Processes,
+    /// All tasks together stand on the ground.
+    AllTasks,
 }
 
 impl Edit {
@@ -49,6 +53,8 @@ impl Edit {
             Self::CollapseRecursion => "recursion".into(),
             Self::CollapseChains => "chains".into(),
             Self::ByDso => "by-dso".into(),
+            Self::Processes => "processes".into(),
+            Self::AllTasks => "all-tasks".into(),
         }
     }
 }
@@ -233,8 +239,8 @@ impl FlameTree {
         let mut path = Vec::new();
         for change in news.changes() {
             let site = profile.sites.get(SiteId(change.site));
-            let comm = data.session.tasks()[site.task.0 as usize].comm.clone();
-            let start = self.namer.thread(&mut self.trie, comm);
+            let ground = self.namer.ground(&data.session.tasks()[site.task.0 as usize]);
+            let start = self.namer.thread(&mut self.trie, ground);
             path.extend(profile.trie.walk(site.stack));
             let mut at = self.namer.begin(start);
             while let Some(frame) = path.pop() {

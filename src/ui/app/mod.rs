@@ -432,6 +432,11 @@ impl App {
         self.screen.height = layout::table_height(self);
         self.follow_heat();
         self.follow_hits();
+        if let Some(flame) = answer.flame.as_ref().filter(|flame| flame.found.is_some())
+            && std::mem::take(&mut self.flame.seeks)
+        {
+            self.flame.to_found(flame);
+        }
         self.return_cursor();
         if answer.flame.is_none() && answer.heat.is_none() {
             self.screen.follow(&answer);

@@ -9,10 +9,11 @@ use crate::panel::text::{clean, fit, width};
 use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
+use crate::query::ChainMode;
 use crate::query::blocks::{Block, Flame};
 use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
-use crate::query::flame::Class;
+use crate::query::flame::{Both, Class};
 use crate::query::versus::Versus;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
@@ -184,7 +185,15 @@ fn one(
         let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return over(&on_and_off(block, room, theme), area, buffer);
     }
-    label(block, room, style, theme, Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 }, buffer);
+    let whole = if app.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
+    label(
+        (block, whole),
+        room,
+        style,
+        theme,
+        Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 },
+        buffer,
+    );
 }
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
@@ -198,7 +207,7 @@ pub(in crate::ui) fn plain(block: &Block, selected: bool, theme: &Theme, place: 
     let room = to.saturating_sub(from);
     if room > 0 {
         let at = Rect { x: place.x + from, y: place.y + y, width: room, height: 1 };
-        label(block, usize::from(room), style, theme, at, buffer);
+        label((block, &block.parent), usize::from(room), style, theme, at, buffer);
     }
 }
 
@@ -228,8 +237,12 @@ fn shade(name: &str) -> usize {
     (rustc_hash::FxBuildHasher.hash_one(name) >> 40) as usize
 }
 
-fn label(block: &Block, room: usize, style: Style, theme: &Theme, place: Rect, buffer: &mut Buffer) {
-    let share = percent(block.total.percent_of(&block.parent));
+fn label((block, whole): (&Block, &Both), room: usize, style: Style, theme: &Theme, place: Rect, buffer: &mut Buffer) {
+    let share = percent(block.total.percent_of(whole));
+    let share = match block.processes {
+        0 | 1 => share,
+        n => format!("{share} ({} processes)", thousands(n as u64)),
+    };
     // Without colours an edge must be a character.
     let edge = if theme.fine { "" } else { "│" };
     let mark = if block.pooled > 0 { "░".to_owned() } else { block.class.letter().to_string() };
@@ -242,7 +255,9 @@ fn label(block: &Block, room: usize, style: Style, theme: &Theme, place: Rect, b
             // The letter says that it is inlined.
             let name = clean(block.name.strip_suffix(INLINED).unwrap_or(&block.name)).into_owned();
             let with_share = format!("{name}  {share}");
-            let name = if width(&with_share) <= left { with_share } else { fit(&name, left).into_owned() };
+            let short = format!("{name}  {}", percent(block.total.percent_of(whole)));
+            let fitting = [with_share, short].into_iter().find(|text| width(text) <= left);
+            let name = fitting.unwrap_or_else(|| fit(&name, left).into_owned());
             format!("{head}{name}")
         }
     };

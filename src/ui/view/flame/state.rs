@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::query::blocks::{Block, Flame, FlameSpec, Way};
+use crate::query::blocks::{Block, Flame, FlameSpec, SMALL, Way};
 use crate::query::find::shown;
 use crate::query::flame::{Class, Edit};
 
@@ -29,11 +29,13 @@ pub struct FlameScreen {
     pub find: Option<String>,
     /// The block under the cursor, by id.
     pub cursor: Option<u64>,
+    /// A search was begun: the cursor goes to what is found.
+    pub seeks: bool,
 }
 
 impl Default for FlameScreen {
     fn default() -> Self {
-        Self { place: Place::default(), icicle: true, find: None, cursor: None }
+        Self { place: Place::default(), icicle: true, find: None, cursor: None, seeks: false }
     }
 }
 
@@ -110,6 +112,13 @@ impl FlameScreen {
         }
     }
 
+    /// The first block that the search found, when the cursor is on none.
+    pub fn to_found(&mut self, flame: &Flame) {
+        if !self.block(flame).is_some_and(|block| block.found) {
+            self.next_found(flame, 1);
+        }
+    }
+
     /// The next (1) or previous (-1) block that the search found, row by row.
     pub fn next_found(&mut self, flame: &Flame, step: i32) {
         let mut found: Vec<&Block> = flame.blocks.iter().filter(|b| b.found).collect();
@@ -135,7 +144,9 @@ impl FlameScreen {
         let mut names = Vec::new();
         let mut at = Some(index);
         while let Some(block) = at.map(|i| &flame.blocks[i]) {
-            if block.pooled == 0 {
+            if block.small > 0 {
+                names.push(SMALL.into());
+            } else if block.pooled == 0 {
                 names.push(block.name.clone());
             }
             at = block.below;

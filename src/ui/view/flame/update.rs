@@ -4,10 +4,10 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
-use crate::query::Key;
 use crate::query::blocks::{Block, FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
 use crate::query::flame::{Class, Edit};
+use crate::query::{ChainMode, Key};
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::app::Zoom;
@@ -67,7 +67,7 @@ impl App {
             }
             Command::Search(None) => self.ask_for(Ask::Search, self.flame.find.clone().unwrap_or_default()),
             Command::Search(Some(text)) => match pattern(text) {
-                Ok(_) => self.flame.find = Some(text.clone()),
+                Ok(_) => (self.flame.find, self.flame.seeks) = (Some(text.clone()), true),
                 Err(error) => self.error(error),
             },
             Command::NextMatch => self.flame.next_found(&flame, 1),
@@ -80,6 +80,12 @@ impl App {
             | Command::Chains
             | Command::ByDso => self.flame_edit(command),
             Command::OffCpu => self.toggle_off_cpu(),
+            Command::FlameTasks => self.next_ground(),
+            Command::Fractal => {
+                let of_all = self.chain_mode == ChainMode::Fractal;
+                self.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+                self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
+            }
             Command::Zoom(key @ (Key::Dso | Key::Sym | Key::Comm)) => self.flame_filter(*key),
             _ => return false,
         }
@@ -88,12 +94,28 @@ impl App {
 
     /// The frame under the cursor, a function's or a comm's.
     fn flame_frame(&self) -> Option<&Block> {
-        self.flame.block(self.answer.flame.as_ref()?).filter(|block| block.pooled == 0)
+        self.flame.block(self.answer.flame.as_ref()?).filter(|block| block.pooled == 0 && block.small == 0)
     }
 
     /// The function under the cursor.
     pub(in crate::ui) fn flame_function(&self) -> Option<String> {
         self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
+    }
+
+    /// Lets stacks stand on programs, on processes or on nothing.
+    fn next_ground(&mut self) {
+        let edits = &self.flame.place.edits;
+        let (next, words) = match (edits.contains(&Edit::Processes), edits.contains(&Edit::AllTasks)) {
+            (false, false) => (Some(Edit::Processes), "each process for itself"),
+            (true, _) => (Some(Edit::AllTasks), "all tasks together"),
+            _ => (None, "processes of one program together"),
+        };
+        self.flame.change(|place| {
+            place.edits.retain(|edit| !matches!(edit, Edit::Processes | Edit::AllTasks));
+            place.edits.extend(next);
+            place.zoom.clear();
+        });
+        self.say(words);
     }
 
     fn flame_around(&mut self, text: String) {
@@ -119,7 +141,11 @@ impl App {
     /// Zooms by filter, as on the table, into what is under the cursor.
     fn flame_filter(&mut self, key: Key) {
         let Some(flame) = self.answer.flame.clone() else { return };
-        let Some(index) = self.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0) else { return };
+        let Some(index) =
+            self.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
+        else {
+            return;
+        };
         let block = &flame.blocks[index];
         let comm = self.flame.names(&flame, index).first().cloned();
         let (field, value) = match key {

@@ -52,7 +52,8 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         }
     };
     let several = app.info.is_of_many();
-    add(fit_end(&hosts(app), NAMES).into_owned(), theme.text, 8);
+    let room = if several && app.size.0 >= 120 { 2 * NAMES } else { NAMES };
+    add(fit_end(&hosts(app), room).into_owned(), theme.text, 8);
     add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 1);
     let event = answer.events.get(app.event).map_or_else(String::new, event_name);
     let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);

@@ -187,6 +187,7 @@ fn hint(app: &App, name: &'static str, word: &'static str) -> Option<Hint> {
     };
     let key = shown(app.keymap.key_of(name)?);
     match name {
+        "split" => Some(Hint { key, word: app.next_split(), press: Press::Command(row) }),
         "order-right" => Some(Hint { key: "< >".to_owned(), word, press: Press::Command(row) }),
         "toggle" => {
             let word = if app.direction == Direction::Callers { word } else { "callees" };

@@ -132,6 +132,12 @@ impl App {
         self.split_now().map_or("", |at| SPLITS[at].0)
     }
 
+    /// What the key would split rows by next, in words.
+    pub fn next_split(&self) -> &'static str {
+        let next = self.split_now().map_or(0, |at| (at + 1) % SPLITS.len());
+        if next == 0 { "by function" } else { SPLITS[next].0 }
+    }
+
     /// The columns of tasks and places, as one of those that a key goes through.
     fn split_now(&self) -> Option<usize> {
         let own: Vec<Key> = self.columns.iter().filter_map(split_key).collect();

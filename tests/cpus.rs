@@ -28,6 +28,15 @@ fn the_founding_incident_at_each_size() {
     }
 }
 
+/// Columns in which nothing was to be seen give way, and the cursor is on the CPU that stands out.
+#[test]
+fn what_is_active_is_shown_from_the_start() {
+    let text = incident(120, 40).host("ipvs-busy").keys("4").text();
+    let head = text.lines().find(|line| line.contains("usr")).expect("a heading");
+    assert!(head.contains("TIMER") && !head.contains("gst") && !head.contains('›'), "{head}");
+    assert!(text.lines().any(|line| line.starts_with("›!  32 ")), "{text}");
+}
+
 #[test]
 fn what_a_recording_tells() {
     insta::assert_snapshot!(incident(80, 24).keys("4").text());

@@ -20,6 +20,8 @@ pub struct CpuFacts<'a> {
     pub host: Option<&'a HostView>,
     pub samples: Option<&'a CpuAnswer>,
     pub times: Option<&'a Times>,
+    /// Whether the time of niced tasks counts as user time, as it has no column of its own.
+    pub nice_is_user: bool,
 }
 
 impl<'a> CpuFacts<'a> {
@@ -66,6 +68,9 @@ impl<'a> CpuFacts<'a> {
         let net = |of: fn(&super::cpus::NetRates) -> f32| online.and_then(|r| r.net.as_ref()).map(|n| f64::from(of(n)));
         match column {
             CpuColumn::Cpu => Some(f64::from(cpu)),
+            CpuColumn::Share(Ticks::USER) if self.nice_is_user && row.is_some() => {
+                of(online.map(|r| r.shares[Ticks::USER] + r.shares[Ticks::NICE]))
+            }
             CpuColumn::Share(i) => of(online.map(|r| r.shares[i])).or_else(|| self.sampled_share(i, cpu)),
             CpuColumn::Missing => of(online.map(|r| r.missing)),
             CpuColumn::Peak => of(online.map(|r| r.peak).or(self.sampled(cpu).map(|s| s.peak))),

@@ -120,9 +120,18 @@ fn samples() -> CpuAnswer {
 }
 
 #[test]
+fn niced_tasks_count_as_user_time_where_they_have_no_column() {
+    let mut host = host();
+    host.rows[0].shares[Ticks::NICE] = 4.5;
+    let facts = |nice_is_user| CpuFacts { host: Some(&host), nice_is_user, ..CpuFacts::default() };
+    let user = CpuColumn::Share(Ticks::USER);
+    assert_eq!([false, true].map(|nice| facts(nice).value(user, 1)), [Some(12.5), Some(17.0)]);
+}
+
+#[test]
 fn every_cell_has_its_value() {
     let (host, times, samples) = (host(), times(), samples());
-    let facts = CpuFacts { host: Some(&host), samples: Some(&samples), times: Some(&times) };
+    let facts = CpuFacts { host: Some(&host), samples: Some(&samples), times: Some(&times), nice_is_user: false };
     assert_eq!(facts.cpus(), [1, 2]);
     for (column, value) in [
         (CpuColumn::Cpu, Some(1.0)),
@@ -243,7 +252,7 @@ fn samples_stand_in_where_nothing_was_read() {
 #[test]
 fn every_cell_in_words() {
     let (host, times, samples) = (host(), times(), samples());
-    let facts = CpuFacts { host: Some(&host), samples: Some(&samples), times: Some(&times) };
+    let facts = CpuFacts { host: Some(&host), samples: Some(&samples), times: Some(&times), nice_is_user: false };
     for (column, words) in [
         (CpuColumn::Sampled(1), "TIMER on CPU 1: 50.0 % of its samples, top: run_timers 40.0 %   50 of 100 samples"),
         (CpuColumn::Sampled(3), "NET_RX on CPU 1: 0.0 % of its samples   0 of 100 samples"),

@@ -76,7 +76,7 @@ impl App {
             Command::Mark(text) => self.mark(text),
             Command::Note(text) => self.note_moment(text),
             Command::Marks => self.overlays.push(Overlay::Marks { cursor: 0 }),
-            Command::TabCpus => self.tab = Tab::Cpus,
+            Command::TabCpus => self.show_cpus(),
             Command::TabEvents => self.show_events(),
             Command::TabUnits => self.tab = Tab::Units,
             Command::Unit(text) => self.add_unit(text),

@@ -12,7 +12,6 @@ use crate::query::flame::Class;
 use crate::session::machine::Ticks;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::view::cpus::state::CpusScreen;
 
 use crate::ui::draw::layout::{MIN, places};
 use crate::ui::draw::put;
@@ -72,7 +71,7 @@ type Place = Option<(u16, u16)>;
 fn spans(app: &App, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Place, bool) {
     let mut x = 2;
     let mut out = Vec::new();
-    for column in CpusScreen::common(facts, screen) {
+    for column in app.cpus.common(facts, screen) {
         let width = column.column().width;
         if x + width < screen {
             out.push(Span { column, x, width });
@@ -353,7 +352,7 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
 /// The screen as text: the table with all columns.
 pub fn text(app: &App) -> String {
     let facts = app.facts();
-    let mut columns = CpusScreen::common(&facts, u16::MAX);
+    let mut columns = app.cpus.common(&facts, u16::MAX);
     columns.extend(app.cpus.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));
     facts.table(&columns, &app.cpus.rows(&facts)).to_text()
 }

@@ -44,11 +44,21 @@ pub struct CpusScreen {
     pub page: Option<Page>,
     pub order: CpuColumn,
     pub reversed: bool,
+    /// Columns in which something was to be seen: they stay, so that no column comes and goes.
+    active: Vec<CpuColumn>,
 }
 
 impl Default for CpusScreen {
     fn default() -> Self {
-        Self { cpu: None, column: CpuColumn::Cpu, top: 0, page: None, order: CpuColumn::Cpu, reversed: false }
+        Self {
+            cpu: None,
+            column: CpuColumn::Cpu,
+            top: 0,
+            page: None,
+            order: CpuColumn::Cpu,
+            reversed: false,
+            active: Vec::new(),
+        }
     }
 }
 
@@ -78,34 +88,54 @@ impl CpusScreen {
     }
 
     /// The columns that are always there, for a screen so wide.
-    pub fn common(facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
+    pub fn common(&self, facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
         use CpuColumn::{Given, Ksoftirqd, Missing, Peak, Samples, Share};
-        let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER)];
-        let wide = width >= 120;
-        let host = facts.host.is_some();
-        out.extend((wide && host).then_some(Share(Ticks::NICE)));
-        out.extend([Share(Ticks::SYSTEM), Share(Ticks::IRQ), Share(Ticks::SOFTIRQ)]);
+        let (wide, host) = (width >= 120, facts.host.is_some());
+        let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER), Share(Ticks::SYSTEM), Share(Ticks::IRQ)];
+        out.push(Share(Ticks::SOFTIRQ));
         if host {
-            out.extend(wide.then_some(Share(Ticks::IOWAIT)));
-            out.push(Share(Ticks::STEAL));
-            out.extend(wide.then_some(Share(Ticks::GUEST)));
+            // Where nothing waits, is stolen or given to guests, vectors have the room.
+            let rare = [Share(Ticks::IOWAIT), Share(Ticks::STEAL), Share(Ticks::GUEST)];
+            out.extend(rare.into_iter().filter(|column| self.active.contains(column)));
         }
         out.push(Share(Ticks::IDLE));
         if host {
             out.push(Missing);
-            out.extend(facts.samples.is_some().then_some(Given));
+            out.extend((facts.samples.is_some() && (wide || self.active.contains(&Given))).then_some(Given));
         }
         out.push(Peak);
-        out.extend((wide && host).then_some(Ksoftirqd));
+        out.extend((host && self.active.contains(&Ksoftirqd)).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));
         out
+    }
+
+    /// Takes note of the columns in which there is something to be seen.
+    pub fn note(&mut self, facts: &CpuFacts<'_>) {
+        let cpus = facts.cpus();
+        let shares = [Ticks::IOWAIT, Ticks::STEAL, Ticks::GUEST].map(CpuColumn::Share);
+        let vectors = SHOWN.into_iter().flat_map(|v| [CpuColumn::Sampled(v), CpuColumn::Timed(v)]);
+        for column in shares.into_iter().chain([CpuColumn::Ksoftirqd]).chain(vectors) {
+            // What rounds to nothing is nothing to be seen.
+            let least = if matches!(column, CpuColumn::Share(_)) { 0.5 } else { 0.05 };
+            let is_seen = |cpu: &u32| facts.value(column, *cpu).is_some_and(|value| value >= least);
+            if !self.active.contains(&column) && cpus.iter().any(is_seen) {
+                self.active.push(column);
+            }
+        }
+    }
+
+    /// The vectors in which something was to be seen; all of them where nothing was.
+    fn vectors(&self, of: fn(usize) -> CpuColumn) -> Vec<CpuColumn> {
+        let all: Vec<CpuColumn> = SHOWN.into_iter().map(of).collect();
+        let active: Vec<CpuColumn> = all.iter().copied().filter(|column| self.active.contains(column)).collect();
+        if active.is_empty() { all } else { active }
     }
 
     /// The columns of the page.
     pub fn own(&self, facts: &CpuFacts<'_>) -> Vec<CpuColumn> {
         match self.page(facts) {
-            Page::Sampled => SHOWN.into_iter().map(CpuColumn::Sampled).collect(),
-            Page::Timed => [CpuColumn::IrqTimed].into_iter().chain(SHOWN.into_iter().map(CpuColumn::Timed)).collect(),
+            Page::Sampled => self.vectors(CpuColumn::Sampled),
+            Page::Timed => [vec![CpuColumn::IrqTimed], self.vectors(CpuColumn::Timed)].concat(),
             Page::Rates => {
                 let n = facts.host.map_or(0, |h| h.vectors.len());
                 let known = SHOWN.into_iter().filter(|v| *v < n);

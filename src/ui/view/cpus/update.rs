@@ -48,6 +48,18 @@ impl App {
             host: self.host.as_deref(),
             samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
             times: self.times.as_deref(),
+            nice_is_user: true,
+        }
+    }
+
+    /// Shows the CPUs, at first with the cursor on what stands out.
+    pub(in crate::ui) fn show_cpus(&mut self) {
+        self.tab = Tab::Cpus;
+        if self.cpus.cpu.is_none()
+            && let Some(found) = self.findings.first()
+        {
+            self.cpus.cpu = Some(found.cpu);
+            self.move_cpu(0);
         }
     }
 
@@ -69,6 +81,9 @@ impl App {
             before: &self.findings,
         };
         self.findings = findings::findings(facts);
+        let mut cpus = std::mem::take(&mut self.cpus);
+        cpus.note(&self.facts());
+        self.cpus = cpus;
     }
 
     /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
@@ -130,7 +145,7 @@ impl App {
     /// All columns in their order on the screen.
     fn cpu_columns(&self) -> Vec<CpuColumn> {
         let facts = self.facts();
-        let mut columns = CpusScreen::common(&facts, self.size.0);
+        let mut columns = self.cpus.common(&facts, self.size.0);
         columns.extend(self.cpus.own(&facts));
         columns
     }

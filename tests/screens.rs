@@ -340,7 +340,7 @@ fn the_map_of_time_and_a_range_of_it() {
     assert_eq!(cells.span.len(), 2 * heat.rows + 2);
     assert!(wanted > 0 && wanted < all);
     h = h.keys("<ret>");
-    assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.0")), (wanted, true), "{}", h.text());
+    assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.1")), (wanted, true), "{}", h.text());
     // The map shows the range among what surrounds it; back is the whole of it.
     h = h.keys("3");
     assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);

@@ -81,12 +81,12 @@ pub fn value(value: f64, per: Per) -> Cell {
     }
 }
 
-/// A difference with its signs, e.g. `▲ +1.25 %`.
+/// A difference with its signs, e.g. `▲ +1.2 pp`: of shares in percentage points.
 pub fn delta(versus: &Versus) -> String {
     let delta = versus.delta();
     let sign = if delta < 0.0 { '-' } else { '+' };
     let size = match versus.per {
-        Per::Total => percent(delta.abs()),
+        Per::Total => percent(delta.abs()).replace('%', "pp"),
         _ => short(delta.abs()),
     };
     format!("{} {sign}{size}", versus.verdict.sign())

@@ -197,15 +197,28 @@ fn row_at(offset: u64, rows: usize, length: u64) -> usize {
     }
 }
 
-/// How many rows of offsets fit a sampling rate: where a row is not much longer than the time between two
-/// samples, it takes in a whole number of them, or stripes would be seen that are not there.
+/// How many rows of offsets fit a sampling rate. A row is a round time, as long as it takes in many samples; where it is
+/// not much longer than the time between two of them, it takes in a whole number of them, or stripes would be seen that
+/// are not there.
 pub fn offset_rows(room: usize, hz: u64, length: u64) -> usize {
     let samples = (u128::from(hz) * u128::from(length) / u128::from(SECOND)) as usize;
     let room = room.clamp(1, MAX_ROWS);
-    if samples / room >= 16 {
-        return room;
+    let shows = |rows: &usize| samples / rows >= 16 || samples.is_multiple_of(*rows);
+    let round = |row: u64| usize::try_from(length / row).ok().filter(|_| length.is_multiple_of(row));
+    let rounds = round_times().filter_map(round).filter(|rows| (1..=room).contains(rows));
+    // A third of the room at least, or what is seen is coarser than it need be.
+    match rounds.filter(|rows| 3 * rows >= room && shows(rows)).max() {
+        Some(rows) => rows,
+        None if samples / room >= 16 => room,
+        None => (room.div_ceil(2)..=room).rev().find(|rows| samples.is_multiple_of(*rows)).unwrap_or(room.min(samples)),
     }
-    (room.div_ceil(2)..=room).rev().find(|rows| samples.is_multiple_of(*rows)).unwrap_or(room.min(samples))
+}
+
+/// Times that are read at a glance, in nanoseconds: 1, 2 and 5 of each power of ten up to a second, then those that
+/// columns have.
+fn round_times() -> impl Iterator<Item = u64> {
+    let short = (0..6).flat_map(|power| [1, 2, 5].map(|n| n * 10u64.pow(power)));
+    short.chain(LENGTHS.iter().copied())
 }
 
 #[cfg(test)]
@@ -258,9 +271,12 @@ mod tests {
     #[test]
     fn rows_of_offsets_take_whole_numbers_of_samples() {
         let rows = |room, hz| offset_rows(room, hz, SECOND);
-        assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 40));
-        assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 40, 1, 10));
-        assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (47, 50, 50, 26));
-        assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (7, 9, 1021));
+        assert_eq!((rows(50, 49), rows(50, 99), rows(50, 4000), rows(40, 999)), (49, 33, 50, 20));
+        assert_eq!((rows(100, 99), rows(40, 0), rows(0, 7), rows(50, 10)), (99, 20, 1, 10));
+        assert_eq!((rows(50, 799), rows(50, 800), rows(50, 814), rows(51, 26)), (20, 50, 50, 26));
+        assert_eq!((rows(9, 140), rows(9, 145), rows(5000, 1021)), (5, 5, 1021));
+        // Half a minute in seconds, a minute in twos, a day in hours.
+        let long = [30, 60, 86_400].map(|seconds| offset_rows(40, 999, seconds * SECOND));
+        assert_eq!(long, [30, 30, 24]);
     }
 }

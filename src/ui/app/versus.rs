@@ -244,6 +244,15 @@ impl App {
         self.columns.iter().filter(says).copied().collect()
     }
 
+    /// The range of time that is compared with, when it is one.
+    pub fn baseline_range(&self) -> Option<(u64, u64)> {
+        match self.baseline.as_ref()?.of {
+            Of::Range(range) => Some(range),
+            Of::Past(ns) => Some((0, ns)),
+            Of::View(_) | Of::File => None,
+        }
+    }
+
     /// Which samples count by their age, in words.
     pub fn age_shown(&self) -> Option<String> {
         let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);

@@ -3,7 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::Modifier;
 
 use crate::panel::unit::clock;
 use crate::ui::app::App;
@@ -42,10 +42,13 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let (text, style) = if *lost > 0 { ('×', theme.error) } else { (bar(*n, top), style) };
         put(buffer, area, x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
-    if let Some((from, until)) = app.range() {
+    // What is looked at, and what it is compared with.
+    let lit = [(app.baseline_range(), theme.same.add_modifier(Modifier::UNDERLINED)), (app.range(), theme.found)];
+    for (range, style) in lit {
+        let Some((from, until)) = range else { continue };
         let (from, until) = (place(from), place(until.saturating_sub(1)));
         let cells = Rect { x: area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..area };
-        buffer.set_style(cells.intersection(area), Style::new().reversed());
+        buffer.set_style(cells.intersection(area), style);
     }
     for mark in app.answer.marks.iter() {
         let name = if mark.name.is_empty() { "▾" } else { &mark.name };

@@ -229,6 +229,10 @@ fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &m
             put(buffer, line, x, 0, &text, theme.dim);
         }
     }
+    // Live, the newest column stands left of the oldest: here the page was turned.
+    if turned(app, heat) > 0 {
+        put(buffer, line, slot_of(app, heat, 0) * wide, 0, "┊", theme.key);
+    }
     for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
         put(buffer, line, slot_of(app, heat, column) * wide, 0, "×", theme.error);
     }

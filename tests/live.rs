@@ -388,7 +388,7 @@ fn refusals_name_reason_and_remedy() {
     check(&["-G", "no/such/group"], 1, "cgroup");
     check(&["--call-graph", "magic", "--", "true"], 2, "fp, tables, dwarf[,SIZE], lbr, auto or none");
     if allowed("refusals_name_reason_and_remedy") {
-        check(&["-e", "cpu-clock", "--", "/no/such/program"], 1, "cannot be started");
+        check(&["-e", "cpu-clock", "--", "/no/such/program"], 127, "No such file or directory");
         let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stderr).contains("was not written"));
@@ -541,7 +541,7 @@ fn counters_count_as_perf_stat_does() {
         (&["stat", "-A", "--", "true"], "--per-cpu"),
         (&["stat", "-e", "page-fault", "--", "true"], "nearest"),
         (&["stat", "-p", "999999999"], "no such process"),
-        (&["stat", "--", "/no/such/program"], "cannot be started"),
+        (&["stat", "--", "/no/such/program"], "/no/such/program: No such file or directory"),
         (&["stat", "-I", "1", "-a"], "10 milliseconds"),
     ] {
         let out = program().args(args).output().expect("runs");
@@ -647,8 +647,12 @@ fn a_command_that_cannot_start_is_named() {
         let out =
             program().args(command).args(["--", "/no/such/program"]).current_dir(dir.path()).output().expect("runs");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!((out.status.code(), said.matches("/no/such/program").count()), (Some(1), 1), "{command:?}: {said}");
-        assert!(said.contains("cannot be started: /no/such/program: No such file"), "{command:?}: {said}");
+        assert_eq!(
+            (out.status.code(), said.matches("/no/such/program").count()),
+            (Some(127), 1),
+            "{command:?}: {said}"
+        );
+        assert!(said.contains("perfprof-tui: /no/such/program: No such file"), "{command:?}: {said}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
 }

@@ -166,6 +166,7 @@ impl App {
         let here = self.tab;
         self.steps.begun = None;
         step.before.put(&step.after, self);
+        self.follow_heat();
         // A step that led to another screen is undone where it was made.
         if step.from.tab != step.to {
             self.tab = step.from.tab;
@@ -181,6 +182,7 @@ impl App {
         let here = self.tab;
         self.steps.begun = None;
         step.after.put(&step.before, self);
+        self.follow_heat();
         if step.from.tab != step.to {
             self.tab = step.to;
         }

@@ -31,7 +31,7 @@ pub struct TimeScreen {
     pub scale: Scale,
     /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
     pub levels: Levels,
-    levels_of: Option<(By, u64, usize)>,
+    levels_of: Option<(By, u64, usize, Scale)>,
     /// Lights the samples of a function or of a search: the clause, and what it is called.
     pub lit: Option<(String, String)>,
 }
@@ -118,7 +118,7 @@ impl TimeScreen {
 
     /// Takes a map in: the colours' meaning is kept while it serves.
     pub fn take(&mut self, heat: &Heat) {
-        let of = Some((heat.by, heat.length, heat.rows));
+        let of = Some((heat.by, heat.length, heat.rows, self.scale));
         if self.levels_of != of || !self.levels.serve(&heat.cells, self.scale) {
             self.levels = Levels::of(&heat.cells, self.scale);
             self.levels_of = of;

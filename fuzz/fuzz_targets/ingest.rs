@@ -20,10 +20,11 @@ use perfprof_tui::filter::{Filter, Known};
 use perfprof_tui::kernel::attr::Flag;
 use perfprof_tui::perfdata::EventDesc;
 use perfprof_tui::query::blocks::{FlameSpec, Way};
+use perfprof_tui::query::column;
 use perfprof_tui::query::diff::Per;
 use perfprof_tui::query::flame::Edit;
 use perfprof_tui::query::heat::{By, HeatSpec};
-use perfprof_tui::query::{Age, Answer, Baseline, Key, Question};
+use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
@@ -257,7 +258,7 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
         2 => question.age = Age::Half(words.word()?.max(1)),
         3 => {
             question.top.keys =
-                Key::ALL.iter().map(|key| key.0).filter(|key| text >> (*key as u8 % 8) & 1 == 1).collect()
+                column::ALL.iter().map(|entry| entry.key).filter(|key| text >> (*key as u8 % 8) & 1 == 1).collect()
         }
         4 | 5 => {
             let name: Arc<str> = String::from_utf8_lossy(&words.word()?.to_le_bytes()).into();

@@ -188,6 +188,33 @@ fn calls_of_a_command_with_their_errors() {
 }
 
 #[test]
+fn calls_are_told_with_their_strings() {
+    const NAME: &str = "calls_are_told_with_their_strings";
+    if !traced(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("a\u{1b}[31m"), dir.path().join("x".repeat(250)));
+    std::fs::write(&from, "").expect("written");
+    let event = "syscalls:sys_enter_rename*";
+    let paths = [from.to_str().expect("text"), to.to_str().expect("text")];
+    let log = answer(&["trace", "-e", event, "--", "mv", "-T", paths[0], paths[1]]);
+    let said: Vec<&str> = rows(&log, "Log").iter().filter_map(|row| row["text"].as_str()).collect();
+    // One that is longer than 239 bytes is cut.
+    let cut = format!("{}...", &paths[1][..239]);
+    let is_told = |line: &&str| line.contains(&format!("{:?}", paths[0])) && line.contains(&format!("{cut:?}"));
+    assert!(said.iter().any(is_told), "{said:?}");
+    // A recording has them as the kernel's own text, which perf prints, too.
+    let file = dir.path().join("x.data");
+    let mut record = program();
+    record.args(["record", "-e", event, "-o"]).arg(&file).args(["--", "mv", "-T", paths[1], paths[0]]);
+    assert!(record.output().expect("runs").status.success());
+    let script = program().args(["script", "-F", "trace"]).arg(&file).output().expect("runs");
+    let text = String::from_utf8_lossy(&script.stdout).into_owned();
+    assert!(text.contains(&format!("\"{}\"", paths[0].replace('\u{1b}', "␛"))), "{text}");
+}
+
+#[test]
 fn memory_that_is_kept_is_found_to_the_byte() {
     const NAME: &str = "memory_that_is_kept_is_found_to_the_byte";
     if !traced(NAME) {

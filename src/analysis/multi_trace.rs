@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
+use crate::event::print::call;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::begun::Begun;
@@ -188,7 +189,7 @@ impl MultiTrace {
 
     fn words(&self, seen: &Seen) -> String {
         match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
-            Some(format) => format.text(&seen.raw),
+            Some(format) => call::text(format, &seen.raw).unwrap_or_else(|| format.text(&seen.raw)),
             None => String::new(),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
+use crate::event::print::call;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
 
@@ -16,8 +17,9 @@ use super::frame::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Wan
 pub const SPEC: Spec = Spec {
     name: "trace",
     about: "what happens: any events as a log in order of time, with rates and stacks",
-    help: "The newest events are kept with their fields, and are put in words when they are looked at. A filter of an \
-           event (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
+    help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
+           system calls a BPF program reads the strings where they are made, for which rights are needed. A filter of \
+           an event (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
            also those that are not kept any more.",
     example: "perfprof-tui trace -e 'sched:sched_process_exec,signal:*' -g",
     options: &["event", "stack", "keep"],
@@ -77,7 +79,7 @@ impl Trace {
 
     fn words(&self, line: &Line) -> String {
         match self.events.get(&line.event) {
-            Some((_, Some(format))) => format.text(&line.raw),
+            Some((_, Some(format))) => call::text(format, &line.raw).unwrap_or_else(|| format.text(&line.raw)),
             _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
             _ => format!("ip {:#x}", line.ip),
         }

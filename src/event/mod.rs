@@ -11,6 +11,7 @@ pub mod probe;
 pub mod referee;
 pub mod spec;
 pub mod state;
+pub mod strings;
 pub mod trace_filter;
 pub mod tracepoint;
 

@@ -63,7 +63,7 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
 }
 
 /// The blob of tracefs texts that perf.data carries as TRACING_DATA (feature 1), version 0.6
-/// (trace.dat(5) shares its shape).
+/// (trace.dat(5) shares its shape), as a live session lays records out.
 pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&[23, 8, 68]);
@@ -88,7 +88,7 @@ pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<
         let names: Vec<&str> = events.iter().filter(|(s, _)| s == system).map(|(_, n)| n.as_str()).collect();
         out.extend_from_slice(&(names.len() as u32).to_le_bytes());
         for name in names {
-            let text = format(root, system, name)?;
+            let text = super::strings::described(system, &format(root, system, name)?);
             out.extend_from_slice(&(text.len() as u64).to_le_bytes());
             out.extend_from_slice(text.as_bytes());
         }

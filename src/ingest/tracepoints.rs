@@ -48,6 +48,7 @@ pub(super) fn of_this_machine(name: &str) -> Option<Format> {
     let (system, event) = name.split_once(':')?;
     let root = tracepoint::root().ok()?;
     let text = tracepoint::format(&root, system, event).ok()?;
+    let text = crate::event::strings::described(system, &text);
     let mut format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
     if format.names_strings() {
         format.strings = Arc::new(strings(&String::from_utf8_lossy(&tracepoint::strings(&root))));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::io::Errno;
 
-use super::bpf_calls::{self, Code, Shared};
+use super::bpf_calls::{self, Code, Runs, Shared};
 
 /// Parameters that one program may have.
 pub const MAX_CONSTANTS: usize = 255;
@@ -77,7 +77,7 @@ impl Loaded {
             code.push(CALL | TAIL_CALL << 32);
             code.extend(YES);
         }
-        let fd = bpf_calls::load(&Code { instructions: &code, licence: c"GPL", types: None })?;
+        let fd = bpf_calls::load(&Code { runs: Runs::Sample, instructions: &code, licence: c"GPL", types: None })?;
         Ok(Self { fd, parameters })
     }
 

@@ -15,7 +15,6 @@ const MAP_DELETE_ELEM: i64 = 3;
 const PROG_LOAD: i64 = 5;
 const OBJ_GET_INFO_BY_FD: i64 = 15;
 const BTF_LOAD: i64 = 18;
-const PROG_TYPE_PERF_EVENT: u32 = 7;
 const F_MMAPABLE: u32 = 1 << 10;
 
 /// Types of maps.
@@ -142,9 +141,18 @@ impl Drop for Shared {
     }
 }
 
+/// What a program runs at (`enum bpf_prog_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Runs {
+    Tracepoint = 5,
+    Sample = 7,
+}
+
 /// A program's instructions, and the types of its functions where some are called back.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
+    pub runs: Runs,
     pub instructions: &'a [u64],
     pub licence: &'a CStr,
     pub types: Option<Types<'a>>,
@@ -165,7 +173,7 @@ pub fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
 /// Loads a program for events; what the verifier refuses comes with its last words.
 pub fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     let attr = || {
-        let mut attr = Attr::of(&[PROG_TYPE_PERF_EVENT, code.instructions.len() as u32])
+        let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
             .point(2, code.instructions.as_ptr())
             .point(4, code.licence.as_ptr());
         if let Some(types) = &code.types {

@@ -23,6 +23,7 @@ pub mod procfs;
 pub mod ring;
 pub mod sched;
 pub mod spawn;
+pub mod strings;
 pub mod sys;
 pub mod tty;
 pub mod walk;

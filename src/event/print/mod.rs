@@ -1,6 +1,7 @@
 //! The kernel's `print fmt` of a tracepoint: a printf format and C expressions over its fields
 //! (Documentation/trace/events.rst; the helpers are those of include/trace/stages/stage3_*.h).
 
+pub mod call;
 mod expr;
 mod parse;
 mod pointer;

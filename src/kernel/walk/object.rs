@@ -7,7 +7,7 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget, 
 use rustc_hash::FxHashMap;
 
 use crate::kernel::bpf::LoadError;
-use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, PERF_EVENT_ARRAY, Shared, Types};
+use crate::kernel::bpf_calls::{self, ARRAY_OF_MAPS, Code, MapKind, PERF_EVENT_ARRAY, Runs, Shared, Types};
 use crate::kernel::cpus;
 use crate::kernel::sys::Errno;
 
@@ -60,7 +60,7 @@ pub fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
     let places = [("perf_event", 0), (".text", text_at as u32)];
     let functions = functions(data(".BTF")?, data(".BTF.ext")?, &places).ok_or_else(|| odd("types of functions"))?;
     let types = Types { btf: btf.as_fd(), functions: &functions };
-    let program = bpf_calls::load(&Code { instructions: &code, licence, types: Some(types) })?;
+    let program = bpf_calls::load(&Code { runs: Runs::Sample, instructions: &code, licence, types: Some(types) })?;
     Ok(Linked { program, maps })
 }
 

@@ -22,7 +22,12 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
         return;
     }
     let code = [0x95];
-    let refused = bpf_calls::load(&bpf_calls::Code { instructions: &code, licence: c"GPL", types: None });
+    let refused = bpf_calls::load(&bpf_calls::Code {
+        runs: bpf_calls::Runs::Sample,
+        instructions: &code,
+        licence: c"GPL",
+        types: None,
+    });
     let error = refused.expect_err("it returns what was never set");
     assert!(error.log.contains("R0 !read_ok"), "{error:?}");
     for damaged in [&OBJECT[..0], &OBJECT[..OBJECT.len() / 2], &OBJECT[..100]] {

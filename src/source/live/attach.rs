@@ -14,6 +14,7 @@ use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, Run};
 use super::attr::{self, Common, Have};
 use super::error::OpenError;
 use super::slot::Slot;
+use super::strings::{Place, Strings};
 use super::walks::Walks;
 
 /// A CPU's ring and the event that owns it.
@@ -77,6 +78,8 @@ pub struct Attachment {
     pub notes: Vec<String>,
     /// What walks user stacks in the kernel, while that is asked for.
     pub walks: Option<Walks>,
+    /// What reads the strings that system calls are given.
+    pub strings: Strings,
 }
 
 impl Attachment {
@@ -102,6 +105,7 @@ impl Attachment {
             fresh_ids: Vec::new(),
             notes: Vec::new(),
             walks: None,
+            strings: Strings::default(),
         }
     }
 
@@ -239,6 +243,7 @@ impl Attachment {
                     if let Some(walks) = walks {
                         walks.learn(id, &attr);
                     }
+                    self.read_strings(i, cpu, id, &attr);
                     self.fresh_ids.push(fresh(id, i as u16, &attr));
                     self.opened.push(Opened { fd, event: Some(i as u16), cpu, who, id });
                     return Ok(Some(self.opened.len() - 1));
@@ -247,6 +252,15 @@ impl Attachment {
                 Err(errno) => self.fall_back(i, &attr, errno)?,
             }
         }
+    }
+
+    /// Has the strings read that the system calls of an event are given, where it is one of calls with strings.
+    fn read_strings(&mut self, i: usize, cpu: u32, id: u64, attr: &Attr) {
+        let (event, ring) = (&self.slots[i].event, self.rings.get(&cpu));
+        let Some(ring) = ring.filter(|_| event.tracepoint.is_some() && !event.no_samples) else { return };
+        let writer = attr::walked(&self.common);
+        let place = Place { cpu, id, attr, owner: &ring.owner, writer: &writer };
+        self.notes.extend(self.strings.open(&*self.sys, event, &place));
     }
 
     /// Changes what is asked for so that another try may succeed.
@@ -321,6 +335,7 @@ impl Attachment {
         if let Some(walks) = &mut self.walks {
             walks.close(cpu);
         }
+        self.strings.close_cpu(cpu);
         self.rings.remove(&cpu)
     }
 
@@ -329,6 +344,9 @@ impl Attachment {
         let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(which);
         self.opened = kept;
         self.retire(&gone);
+        let Self { strings, opened, slots, .. } = self;
+        let of = |o: &Opened| o.event.map(|i| slots[usize::from(i)].event.attr.config);
+        strings.keep(|number| opened.iter().any(|o| of(o) == Some(number)));
     }
 
     fn retire(&mut self, gone: &[Opened]) {

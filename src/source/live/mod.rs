@@ -13,6 +13,7 @@ pub mod kernel_maps;
 pub mod probes;
 mod share;
 mod slot;
+mod strings;
 pub mod target;
 mod walks;
 
@@ -333,9 +334,11 @@ impl LiveSource {
     fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        let Attachment { rings, walks, .. } = &mut self.attachment;
+        let Attachment { rings, walks, strings, .. } = &mut self.attachment;
         for (cpu, ring) in rings {
+            let from = batch.bytes.len();
             drain(*cpu, ring, walks.as_mut(), &mut self.read, &mut batch.bytes);
+            strings.joints.join(*cpu, &mut batch.bytes, from);
         }
         self.drained = batch.bytes.len() - had;
         if self.attachment.walks.as_mut().is_some_and(|walks| walks.pairs.has_asked()) {

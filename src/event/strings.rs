@@ -1,0 +1,97 @@
+//! Strings that system calls are given. The kernel records where they are; a live session reads them there and lays
+//! records out as Linux 6.19 and later do by themselves: beside `filename` a field `__filename_val` with the text.
+
+use super::format::Format;
+
+/// A record has no more of them: of all calls `mount` and `request_key` have the most.
+pub const MOST: usize = 3;
+
+/// Which fields of a record lead to strings, and where their texts are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strings {
+    /// Where the record has each address.
+    pub addresses: Vec<usize>,
+    /// Where the words that locate the texts begin, four bytes each.
+    pub at: usize,
+}
+
+impl Strings {
+    /// Those of a tracepoint; `None` where it has none, or the kernel tells them.
+    pub fn of(format: &Format) -> Option<Self> {
+        let is_call = format.system == "syscalls" && format.name.starts_with("sys_enter_");
+        if !is_call || format.fields.iter().any(|field| field.name.ends_with("_val")) {
+            return None;
+        }
+        let ends_in_nul = |kind: &str, name: &str| match kind {
+            "const char *" => !matches!(name, "buf" | "u_msg_ptr"),
+            "char *" => matches!(name, "filename" | "dev_name" | "dir_name" | "type"),
+            _ => false,
+        };
+        let strings = format.fields.iter().filter(|field| ends_in_nul(&field.kind, &field.name) && field.size == 8);
+        let addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
+        let at = format.fields.iter().map(|field| field.offset + field.size).max()?;
+        (!addresses.is_empty()).then_some(Self { addresses, at })
+    }
+}
+
+/// The name of the field with the text of another.
+pub fn text_of(name: &str) -> String {
+    format!("__{name}_val")
+}
+
+/// A `format` file as it describes records with their strings.
+pub fn described(system: &str, text: &str) -> String {
+    let Some(format) = Format::parse(system, text, false) else { return text.to_owned() };
+    let Some(strings) = Strings::of(&format) else { return text.to_owned() };
+    let (head, print) = text.split_once("\nprint fmt: ").unwrap_or((text, ""));
+    let (mut head, mut print) = (head.trim_end().to_owned() + "\n", print.to_owned());
+    let fields = strings.addresses.iter().filter_map(|at| format.fields.iter().find(|field| field.offset == *at));
+    for (i, field) in fields.enumerate() {
+        let (name, own, at) = (&field.name, text_of(&field.name), strings.at + 4 * i);
+        head += &format!("\tfield:__data_loc char[] {own};\toffset:{at};\tsize:4;\tsigned:0;\n");
+        for before in ['"', ' '] {
+            let said = format!("{before}{name}: 0x%08lx");
+            print = print.replacen(&said, &format!("{said} \\\"%s\\\""), 1);
+        }
+        let given = format!("(REC->{name}))");
+        print = print.replacen(&given, &format!("{given}, __get_str({own})"), 1);
+    }
+    format!("{head}\nprint fmt: {print}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RENAME: &str = "name: sys_enter_rename\nID: 7\nformat:\n\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:const char * oldname;\toffset:16;\tsize:8;\tsigned:0;\n\tfield:const char * newname;\toffset:24;\tsize:8;\tsigned:0;\n\nprint fmt: \"oldname: 0x%08lx, newname: 0x%08lx\", ((unsigned long)(REC->oldname)), ((unsigned long)(REC->newname))\n";
+
+    #[test]
+    fn a_record_is_described_with_its_strings() {
+        let text = described("syscalls", RENAME);
+        let format = Format::parse("syscalls", &text, false).expect("format");
+        let mut raw = vec![0; 16];
+        for address in [0x1000u64, 0x2000] {
+            raw.extend(address.to_le_bytes());
+        }
+        for (offset, len) in [(40u32, 2u32), (42, 3)] {
+            raw.extend((offset | len << 16).to_le_bytes());
+        }
+        raw.extend(b"a\0bc\0");
+        assert_eq!(format.text(&raw), r#"oldname: 0x00001000 "a", newname: 0x00002000 "bc""#);
+        assert_eq!(described("syscalls", &text), text);
+        assert_eq!(described("sched", RENAME), RENAME);
+    }
+
+    #[test]
+    fn only_what_ends_in_nul_is_a_string() {
+        let of = |declaration: &str| {
+            let text = RENAME.replace("const char * oldname", declaration);
+            Strings::of(&Format::parse("syscalls", &text, false).expect("format")).map(|s| (s.addresses, s.at))
+        };
+        assert_eq!(of("const char * path"), Some((vec![16, 24], 32)));
+        assert_eq!(of("char * type"), Some((vec![16, 24], 32)));
+        for other in ["const char * buf", "char * buf", "const char *const * argv", "unsigned long addr"] {
+            assert_eq!(of(other), Some((vec![24], 32)), "{other}");
+        }
+    }
+}

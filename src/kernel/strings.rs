@@ -1,0 +1,128 @@
+//! BPF programs that read the strings which a system call is given, while the task that makes it is there to be read
+//! from, and write them as a record of their own before the call's.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::bpf::LoadError;
+use super::bpf_calls::{self, Code, MapKind, PERF_EVENT_ARRAY, Runs};
+use super::cpus;
+use super::sys::Errno;
+
+/// Bytes of a program's stack, which holds all that it writes.
+const STACK: usize = 512;
+/// No string is longer, its NUL included.
+const LONGEST: usize = 248;
+
+// Instructions (Documentation/bpf/standardization/instruction-set.rst).
+const LDX_DW: u64 = 0x79;
+const STX_DW: u64 = 0x7b;
+const ST_DW: u64 = 0x7a;
+const MOV_K: u64 = 0xb7;
+const MOV_X: u64 = 0xbf;
+const MOV32_K: u64 = 0xb4;
+const ADD_K: u64 = 0x07;
+const LD_MAP: u64 = 0x18 | 1 << 12;
+const CALL: u64 = 0x85;
+const EXIT: u64 = 0x95;
+
+// Helpers (bpf-helpers(7)).
+const PERF_EVENT_OUTPUT: i32 = 25;
+const PROBE_READ_USER_STR: i32 = 114;
+/// `BPF_F_CURRENT_CPU`.
+const CURRENT_CPU: i32 = -1;
+
+fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
+    code | to << 8 | from << 12 | u64::from(offset as u16) << 16 | u64::from(value as u32) << 32
+}
+
+/// How what is written is laid out: whose it is, then for each string its length or an errno, then the strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    strings: usize,
+}
+
+impl Written {
+    /// Of so many strings, at least one.
+    pub fn new(strings: usize) -> Self {
+        Self { strings: strings.max(1) }
+    }
+
+    /// Bytes that a string may have, its NUL included.
+    pub fn room(self) -> usize {
+        ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
+    }
+
+    pub fn size(self) -> usize {
+        8 + self.strings * (8 + self.room())
+    }
+
+    /// The tracepoint that a record is of.
+    pub fn of(record: &[u8]) -> Option<u64> {
+        record.first_chunk().map(|tag| u64::from_le_bytes(*tag))
+    }
+
+    /// A string, with its NUL; `None` where it could not be read. One that fills its room is cut.
+    pub fn string(self, record: &[u8], i: usize) -> Option<&[u8]> {
+        let length = record.get(8 + 8 * i..)?.first_chunk().map(|length| i64::from_le_bytes(*length))?;
+        let length = usize::try_from(length).ok().filter(|length| (1..=self.room()).contains(length))?;
+        record.get(8 + 8 * self.strings + i * self.room()..)?.get(..length)
+    }
+
+    /// The program for strings whose addresses stand so far from the start of a tracepoint's record.
+    fn program(self, tracepoint: u64, addresses: &[usize], events: BorrowedFd<'_>) -> Vec<u64> {
+        // r6: the context. The stack from `base` on is what is written.
+        let base = -(self.size() as i32);
+        let mut code = vec![op(MOV_X, 6, 1, 0, 0), op(ST_DW, 10, 0, base, tracepoint as i32)];
+        for (i, address) in addresses.iter().enumerate() {
+            let (length, string) = (8 + 8 * i, 8 + 8 * self.strings + i * self.room());
+            code.extend([
+                op(LDX_DW, 3, 6, *address as i32, 0),
+                op(MOV_X, 1, 10, 0, 0),
+                op(ADD_K, 1, 0, 0, base + string as i32),
+                op(MOV_K, 2, 0, 0, self.room() as i32),
+                op(CALL, 0, 0, 0, PROBE_READ_USER_STR),
+                op(STX_DW, 10, 0, base + length as i32, 0),
+            ]);
+        }
+        code.extend([
+            op(MOV_X, 1, 6, 0, 0),
+            op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
+            0,
+            op(MOV32_K, 3, 0, 0, CURRENT_CPU),
+            op(MOV_X, 4, 10, 0, 0),
+            op(ADD_K, 4, 0, 0, base),
+            op(MOV_K, 5, 0, 0, self.size() as i32),
+            op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
+            // Whoever else traces the call gets it as if the program were not there.
+            op(MOV_K, 0, 0, 0, 1),
+            op(EXIT, 0, 0, 0, 0),
+        ]);
+        code
+    }
+}
+
+/// Where programs write: an event of each CPU.
+#[derive(Debug)]
+pub struct Outlets(OwnedFd);
+
+impl Outlets {
+    pub fn new() -> Result<Self, Errno> {
+        let entries = cpus::possible() as u32;
+        let kind = MapKind { kind: PERF_EVENT_ARRAY, key: 4, value: 4, entries, flags: 0 };
+        Ok(Self(bpf_calls::map(&kind, None)?))
+    }
+
+    /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
+    pub fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        bpf_calls::put(self.0.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+    }
+
+    /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
+    ///
+    /// # Errors
+    /// [`LoadError`] has the verifier's last words where it refused the program.
+    pub fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
+        let code = Written::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
+        bpf_calls::load(&Code { runs: Runs::Tracepoint, instructions: &code, licence: c"GPL", types: None })
+    }
+}

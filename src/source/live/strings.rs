@@ -1,0 +1,324 @@
+//! Strings that system calls are given: a program in the kernel writes them as a record of their own before each call's,
+//! and here the two become one, laid out as [`crate::event::strings`] describes.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::event::strings::Strings as Fields;
+use crate::event::{Event, format::Format, tracepoint};
+use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
+use crate::kernel::bpf::LoadError;
+use crate::kernel::strings::{Outlets, Written};
+use crate::kernel::sys::{Ioctl, Sys};
+use crate::record::Layout;
+use crate::record::kinds::{HEADER, Header, types};
+
+use super::capture::refused_program;
+
+/// In what a program wrote: header, id, task, then its bytes behind their size.
+const TASK_AT: usize = HEADER + 8;
+const WRITTEN_AT: usize = HEADER + 20;
+
+/// The programs, and how their records are joined to samples.
+#[derive(Debug, Default)]
+pub struct Strings {
+    /// What records of each tracepoint have, by its number; `None` where that is no string.
+    fields: FxHashMap<u64, Option<Fields>>,
+    outlets: Option<Outlets>,
+    /// The event of each ring by which programs write.
+    writers: BTreeMap<u32, OwnedFd>,
+    /// Of each tracepoint with strings the event that has the program. It runs wherever the call is made, so one is
+    /// enough, and that one never counts.
+    carriers: FxHashMap<u64, OwnedFd>,
+    has_failed: bool,
+    pub joints: Joints,
+}
+
+impl Strings {
+    /// Has the strings of an event's samples on a CPU read. What comes back says why they cannot be, once.
+    pub fn open(&mut self, sys: &dyn Sys, event: &Event, at: &Place<'_>) -> Option<String> {
+        let number = event.attr.config;
+        let fields = self.fields.entry(number).or_insert_with(|| fields_of(event)).clone()?;
+        self.joints.learn(at.id, number, &fields, at.attr);
+        if self.has_failed {
+            return None;
+        }
+        let error = self.try_open(sys, number, &fields, at).err()?;
+        self.has_failed = true;
+        let (reason, remedy) = refused_program(&error, "without it they are shown as addresses.");
+        Some(format!("strings that system calls are given are not read: {reason}. {remedy}").trim_end().to_owned())
+    }
+
+    fn try_open(&mut self, sys: &dyn Sys, number: u64, fields: &Fields, at: &Place<'_>) -> Result<(), LoadError> {
+        let outlets = match &mut self.outlets {
+            Some(outlets) => outlets,
+            none => none.insert(Outlets::new()?),
+        };
+        if !self.writers.contains_key(&at.cpu) {
+            let writer = sys.open(at.writer, -1, at.cpu as i32, None, None)?;
+            sys.ioctl(writer.as_fd(), Ioctl::SetOutput(at.owner.as_fd()))?;
+            self.joints.writers.insert(sys.ioctl(writer.as_fd(), Ioctl::Id)?);
+            outlets.write_by(at.cpu, writer.as_fd())?;
+            sys.ioctl(writer.as_fd(), Ioctl::Enable)?;
+            self.writers.insert(at.cpu, writer);
+        }
+        if let Entry::Vacant(place) = self.carriers.entry(number) {
+            let program = outlets.load(number, &fields.addresses)?;
+            let attr = Attr { kind: TYPE_TRACEPOINT, config: number, ..Attr::default() };
+            let carrier = sys.open(&attr, -1, at.cpu as i32, None, None)?;
+            sys.ioctl(carrier.as_fd(), Ioctl::SetBpf(program.as_fd()))?;
+            place.insert(carrier);
+        }
+        Ok(())
+    }
+
+    pub fn close_cpu(&mut self, cpu: u32) {
+        self.writers.remove(&cpu);
+        self.joints.waiting.remove(&cpu);
+    }
+
+    /// Ends what no event needs any more.
+    pub fn keep(&mut self, is_open: impl Fn(u64) -> bool) {
+        self.carriers.retain(|number, _| is_open(*number));
+    }
+}
+
+/// Where and how an event was opened, and by what programs write there.
+pub struct Place<'a> {
+    pub cpu: u32,
+    pub id: u64,
+    pub attr: &'a Attr,
+    pub owner: &'a OwnedFd,
+    pub writer: &'a Attr,
+}
+
+fn fields_of(event: &Event) -> Option<Fields> {
+    let (system, name) = event.tracepoint.as_ref().filter(|(system, _)| system == "syscalls")?;
+    let text = tracepoint::format(&tracepoint::root().ok()?, system, name).ok()?;
+    Fields::of(&Format::parse(system, &text, cfg!(target_endian = "big"))?)
+}
+
+/// How a sample of an id is completed.
+#[derive(Clone, Copy, Debug)]
+struct Joint {
+    tracepoint: u64,
+    /// Where the call chain begins, or the raw data where there is none.
+    chain_at: usize,
+    has_chain: bool,
+    /// Where the words that locate strings begin in the raw data, and how many there are.
+    at: usize,
+    strings: usize,
+}
+
+/// Joins strings to samples.
+#[derive(Debug, Default)]
+pub struct Joints {
+    writers: FxHashSet<u64>,
+    samples: FxHashMap<u64, Joint>,
+    /// Of each ring what was written last.
+    waiting: BTreeMap<u32, Vec<u8>>,
+}
+
+impl Joints {
+    fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
+        use sample::{ADDR, CALLCHAIN, CPU, ID, IDENTIFIER, IP, PERIOD, RAW, READ, STREAM_ID, TID, TIME};
+        let has = attr.sample_type;
+        // What stands before is words, of which the task is the third.
+        if has & (IDENTIFIER | IP | TID | RAW | READ) == IDENTIFIER | IP | TID | RAW {
+            let before = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
+            let chain_at = HEADER + 8 * (has & before).count_ones() as usize;
+            let (at, strings) = (fields.at, fields.addresses.len());
+            self.samples.insert(id, Joint { tracepoint, chain_at, has_chain: has & CALLCHAIN != 0, at, strings });
+        }
+    }
+
+    /// Joins what a CPU's ring brought, whole records, which stands in `out` from `from` on.
+    pub fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
+        if self.samples.is_empty() || out.len() == from {
+            return;
+        }
+        let bytes = out.split_off(from);
+        let waiting = self.waiting.entry(cpu).or_default();
+        let mut at = 0;
+        while let Some(header) = Header::read(&bytes[at..]) {
+            let size = usize::from(header.size).max(HEADER);
+            let Some(record) = bytes.get(at..at + size) else { break };
+            at += size;
+            let id = (header.kind == types::SAMPLE).then(|| Layout::identifier(header.kind, &record[HEADER..]));
+            match id.flatten() {
+                Some(id) if self.writers.contains(&id) => {
+                    waiting.clear();
+                    waiting.extend_from_slice(record);
+                }
+                Some(id) => {
+                    let joined = self.samples.get(&id).and_then(|joint| joint.complete(record, waiting));
+                    out.extend_from_slice(joined.as_deref().unwrap_or(record));
+                }
+                None => {
+                    if header.kind == types::LOST {
+                        waiting.clear();
+                    }
+                    out.extend_from_slice(record);
+                }
+            }
+        }
+        out.extend_from_slice(&bytes[at.min(bytes.len())..]);
+    }
+}
+
+impl Joint {
+    /// The sample with its strings, and with none where what was written is of another call.
+    fn complete(&self, record: &[u8], waiting: &[u8]) -> Option<Vec<u8>> {
+        let chain = match self.has_chain {
+            true => 8 + 8 * usize::try_from(long(record, self.chain_at)?).ok()?,
+            false => 0,
+        };
+        let raw_at = self.chain_at.checked_add(chain)?;
+        let size = u32::from_le_bytes(*record.get(raw_at..)?.first_chunk()?) as usize;
+        let (raw, rest) = record.get(raw_at + 4..)?.split_at_checked(size)?;
+        let mut whole = raw.get(..self.at)?.to_vec();
+        let written = waiting.get(WRITTEN_AT..).unwrap_or_default();
+        let is_its = Written::of(written) == Some(self.tracepoint)
+            && record.get(HEADER + 16..HEADER + 24) == waiting.get(TASK_AT..TASK_AT + 8);
+        let mut texts = Vec::new();
+        let layout = Written::new(self.strings);
+        for i in 0..self.strings {
+            let text =
+                Some(written).filter(|_| is_its).and_then(|written| layout.string(written, i)).unwrap_or_default();
+            // One that is cut says so, as the kernel has it. One that was not read has no length, but leads to an end,
+            // as perf looks for that alone.
+            let (text, end): (_, &[u8]) = match text.len() {
+                0 => (text, b"\0"),
+                len if len == layout.room() => (&text[..len - 1], b"...\0"),
+                _ => (text, b""),
+            };
+            let offset = self.at + 4 * self.strings + texts.len();
+            let len = if text.is_empty() { 0 } else { text.len() + end.len() };
+            whole.extend_from_slice(&u32::try_from(offset | len << 16).ok()?.to_le_bytes());
+            texts.extend_from_slice(text);
+            texts.extend_from_slice(end);
+        }
+        whole.extend(texts);
+        // The size is of four bytes, and all is words of eight.
+        whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
+        let mut out = record[..raw_at].to_vec();
+        out.extend_from_slice(&(whole.len() as u32).to_le_bytes());
+        out.append(&mut whole);
+        out.extend_from_slice(rest);
+        let size = u16::try_from(out.len()).ok()?;
+        out[6..HEADER].copy_from_slice(&size.to_le_bytes());
+        Some(out)
+    }
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::sample::{CALLCHAIN, CGROUP, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
+
+    const KIND: u64 = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN | RAW | CGROUP;
+    const CALL: u64 = 600;
+
+    fn record(words: &[u64], bytes: &[u8], rest: &[u64]) -> Vec<u8> {
+        let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if !bytes.is_empty() {
+            body.extend((bytes.len() as u32).to_le_bytes());
+            body.extend(bytes);
+        }
+        body.extend(rest.iter().flat_map(|word| word.to_le_bytes()));
+        let mut out = types::SAMPLE.to_le_bytes().to_vec();
+        out.extend([0, 0]);
+        out.extend(((HEADER + body.len()) as u16).to_le_bytes());
+        out.extend(body);
+        out
+    }
+
+    fn call(task: u64) -> Vec<u8> {
+        let mut raw = vec![7; 32];
+        raw.extend([0; 4]);
+        record(&[1, 0x10, task, 5, 0, 1, 2, 0xa, 0xb], &raw, &[77])
+    }
+
+    fn written(task: u64, tag: u64, strings: [&[u8]; 2]) -> Vec<u8> {
+        let layout = Written::new(2);
+        let mut bytes = tag.to_le_bytes().to_vec();
+        for string in strings {
+            let length = if string.is_empty() { -14 } else { string.len() as i64 };
+            bytes.extend(length.to_le_bytes());
+        }
+        for string in strings {
+            bytes.extend(string);
+            bytes.resize(bytes.len() + layout.room() - string.len(), 0);
+        }
+        bytes.extend([0; 4]);
+        record(&[9, task], &bytes, &[])
+    }
+
+    /// The strings of the samples that come out.
+    fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
+        let mut joints = Joints::default();
+        joints.writers.insert(9);
+        let fields = Fields { addresses: vec![16, 24], at: 32 };
+        joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
+        let mut out = b"before".to_vec();
+        out.extend(pieces.concat());
+        joints.join(0, &mut out, 6);
+        let layout = Layout { sample_type: KIND, id_all: true, ..Layout::default() };
+        let (mut found, mut at) = (Vec::new(), 6);
+        while let Some(header) = Header::read(&out[at..]) {
+            let body = &out[at + HEADER..at + usize::from(header.size)];
+            at += usize::from(header.size);
+            if header.kind != types::SAMPLE {
+                continue;
+            }
+            let sample = layout.sample(header, body).expect("whole");
+            assert_eq!((sample.cgroup, sample.raw.len() % 8, &sample.raw[..32]), (77, 4, &[7; 32][..]));
+            let text = |i: usize| {
+                let word = u32::from_le_bytes(*sample.raw[32 + 4 * i..].first_chunk().expect("word"));
+                let (offset, len) = ((word & 0xffff) as usize, (word >> 16) as usize);
+                (len > 0).then(|| crate::event::format::text(&sample.raw[offset..offset + len]))
+            };
+            found.push([text(0), text(1)]);
+        }
+        assert_eq!(at, out.len());
+        found
+    }
+
+    #[test]
+    fn a_call_gets_the_strings_that_were_written_for_it() {
+        let some = |text: &str| Some(text.to_owned());
+        let long = [b'x'; 240];
+        let cut = "x".repeat(239) + "...";
+        let lost = [&types::LOST.to_le_bytes()[..], &[0, 0, 24, 0], &[0; 16]].concat();
+        let ours = || written(5, CALL, [b"/a\0", b"/bc\0"]);
+        for (pieces, want) in [
+            (vec![ours(), call(5), call(5)], vec![[some("/a"), some("/bc")], [some("/a"), some("/bc")]]),
+            (vec![written(5, CALL, [b"", b"\0"]), call(5)], vec![[None, some("")]]),
+            (vec![written(5, CALL, [&long, b"y\0"]), call(5)], vec![[Some(cut), some("y")]]),
+            (vec![call(5)], vec![[None, None]]),
+            (vec![ours(), call(6)], vec![[None, None]]),
+            (vec![written(5, CALL + 1, [b"/a\0", b"/b\0"]), call(5)], vec![[None, None]]),
+            (vec![ours(), lost, call(5)], vec![[None, None]]),
+        ] {
+            assert_eq!(read(&pieces), want);
+        }
+    }
+
+    #[test]
+    fn damaged_records_pass_as_they_are() {
+        let mut short = call(5);
+        short[HEADER + 6 * 8] = 200;
+        let mut joints = Joints::default();
+        joints.learn(1, CALL, &Fields { addresses: vec![16], at: 32 }, &Attr { sample_type: KIND, ..Attr::default() });
+        let mut out = short.clone();
+        joints.join(0, &mut out, 0);
+        assert_eq!(out, short);
+    }
+}

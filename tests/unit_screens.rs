@@ -9,6 +9,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
+use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
 use perfprof_tui::query::{Answer, Key};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
@@ -119,14 +120,17 @@ fn keys_move_among_rows_and_panels_and_tell_the_engine() {
         Effect::Unit(UnitRequest::Look(Some((id, look)))) => Some((*id, look.selected.clone())),
         _ => None,
     });
-    // The victim's row, of the first panel.
-    assert_eq!(told.map(|(id, selected)| (id, selected[0])), Some((1, Some(20))));
+    // Of the first panel the second row: the cursor rests on the first one.
+    assert_eq!(told.map(|(id, selected)| (id, selected[0])), Some((1, Some(10))));
+    assert!(drawn(&app).contains("›hog") && drawn(&app).contains("2/2  hog"), "{}", drawn(&app));
     press(&mut app, KeyCode::Tab);
     assert!(drawn(&app).contains("[Ran while"));
     press(&mut app, KeyCode::BackTab);
-    press(&mut app, KeyCode::Char('>'));
+    // The unit's own order is marked, too, and its neighbour is next to it.
+    assert!(drawn(&app).contains("Total▾"), "{}", drawn(&app));
+    press(&mut app, KeyCode::Char('<'));
     press(&mut app, KeyCode::Char('R'));
-    assert!(drawn(&app).contains("Comm▴"), "{}", drawn(&app));
+    assert!(drawn(&app).contains("Calls▴"), "{}", drawn(&app));
     press(&mut app, KeyCode::Char('x'));
     assert!(app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Stop(1)))));
     press(&mut app, KeyCode::Char('1'));
@@ -139,7 +143,6 @@ fn trees_fold_and_graphs_zoom() {
     press(&mut app, KeyCode::Char('6'));
     app.set_units(Arc::new(vec![answer("nested-trace")]));
     assert!(drawn(&app).contains("▾ softirq 1") && drawn(&app).contains("· timer_expire"));
-    press(&mut app, KeyCode::Down);
     press(&mut app, KeyCode::Enter);
     assert!(drawn(&app).contains("▸ softirq 1") && !drawn(&app).contains("· timer_expire"));
     app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("kmemleak") }]));
@@ -156,11 +159,11 @@ fn headings_and_marks_are_clicked_and_undone() {
     press(&mut app, KeyCode::Char('6'));
     app.set_units(Arc::new(vec![answer("rundelay")]));
     let first = drawn(&app);
-    let (x, y) = place(&first, "Total");
+    let (x, y) = place(&first, "Max");
     click(&mut app, x, y);
-    assert!(drawn(&app).contains("Total▾"), "{}", drawn(&app));
+    assert!(drawn(&app).contains("Max▾"), "{}", drawn(&app));
     click(&mut app, x, y);
-    assert!(drawn(&app).contains("Total▴"));
+    assert!(drawn(&app).contains("Max▴"));
     press(&mut app, KeyCode::Char('u'));
     press(&mut app, KeyCode::Char('u'));
     assert_eq!(drawn(&app), first);
@@ -191,6 +194,45 @@ fn place(screen: &str, text: &str) -> (u16, u16) {
 fn click(app: &mut App, column: u16, row: u16) {
     let kind = MouseEventKind::Down(MouseButton::Left);
     app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+}
+
+/// A long list has its place and a scroll bar, the cursor stays on its row and the row in its place on the screen, and a
+/// course shows its newest part whole.
+#[test]
+fn a_long_list_is_scrolled_as_the_table_is() {
+    let list = |first: u64, more: usize| {
+        let column = |name, width| Column::new(name, name, Align::Left, width);
+        let mut rows = Rows::new(vec![column("name", 10), column("course", 8)]);
+        for id in first..first + 3481 {
+            let course: Vec<f32> = (0..20).map(|i| if i < 16 { 0.0 } else { 7.0 }).collect();
+            rows.push(id, vec![Cell::Text(format!("row{id}").into()), Cell::Course(course.into())]);
+        }
+        rows.more = more;
+        UnitAnswer { panels: vec![Panel::new("Rows", Body::Table(rows))], ..answer("rundelay") }
+    };
+    let mut app = app(80, 24);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![list(0, 9)]));
+    let first = drawn(&app);
+    assert!(first.contains(" 1/3,481 and 9 more that are not shown  row0"), "{first}");
+    assert!(first.contains("›row0       ▁▁▁▁████") && !first.contains('…'), "{first}");
+    // The thumb is at the top, and leaves there with the rows.
+    assert!(first.lines().nth(5).is_some_and(|line| line.ends_with('▐')), "{first}");
+    (0..20).for_each(|_| press(&mut app, KeyCode::Down));
+    let below = drawn(&app);
+    let at = place(&below, "›row20");
+    app.set_units(Arc::new(vec![list(3, 0)]));
+    let later = drawn(&app);
+    assert!(place(&later, "›row20") == at && later.contains(" 18/3,481  row20"), "{later}");
+    // One that is gone leaves the cursor where it was.
+    app.set_units(Arc::new(vec![list(100, 0)]));
+    assert!(drawn(&app).contains(" 18/3,481  row117"), "{}", drawn(&app));
+    press(&mut app, KeyCode::End);
+    let last = drawn(&app);
+    assert!(last.contains(" 3,481/3,481  row3580"), "{last}");
+    assert!(last.lines().nth(20).is_some_and(|line| line.ends_with('▐')), "{last}");
+    press(&mut app, KeyCode::Home);
+    assert!(drawn(&app).contains(" 1/3,481  row100"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::ui::hints;
 use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
 use crate::ui::theme::Theme;
+use crate::ui::widget::rows;
 
 use crate::ui::draw::put;
 
@@ -40,7 +41,10 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         }
         return;
     }
-    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events | Tab::Units) {
+    if app.tab == Tab::Units {
+        return crate::ui::view::units::draw::details(app, theme, area, buffer);
+    }
+    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events) {
         return;
     }
     if let Some(search) = &app.screen.search {
@@ -87,7 +91,7 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
 /// Which row of how many the cursor is on, and what a row is where that is not a function alone.
 fn place(app: &App) -> String {
     let upto = app.answer.lines.iter().take(app.screen.selected + 1).filter(|line| line.depth == 0).count();
-    let of = format!("{}/{}", thousands(upto as u64), thousands(app.answer.rows as u64));
+    let of = rows::place(upto, app.answer.rows);
     let split = app.split_words();
     if split.is_empty() || app.size.0 < 100 { of } else { format!("{of} {split}") }
 }

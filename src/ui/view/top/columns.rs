@@ -2,6 +2,7 @@
 
 use crate::panel::top::Field;
 use crate::query::{Key, Line};
+use crate::ui::widget::rows::{BAR, BARRED};
 
 /// A column on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ const THEN: &[Field] = &[
 pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
     let mut shown: Vec<Field> = chosen.to_vec();
     let has_names = chosen.contains(&Field::Key(Key::Sym));
-    let mut bar: u16 = if width >= 100 { 9 } else { 0 };
+    let mut bar: u16 = if width >= BARRED { BAR } else { 0 };
     let fixed = |field: Field| match field {
         Field::Key(Key::Comm) => {
             if width >= 100 {

@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
@@ -17,6 +17,7 @@ use crate::ui::theme::Theme;
 
 use crate::ui::draw::put;
 use crate::ui::view::top::columns::{self, Span};
+use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
 /// Draws heading, lines and scroll bar.
 pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -53,11 +54,7 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
     for span in spans {
         let column = span.field.column();
         let ordered = span.field == app.order_field();
-        let arrow = match (ordered, app.reversed) {
-            (true, false) => "▾",
-            (true, true) => "▴",
-            _ => "",
-        };
+        let arrow = arrow(ordered, app.reversed);
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);
         let pad = match column.align {
@@ -75,19 +72,6 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
             &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))),
             style,
         );
-    }
-}
-
-/// Where one is in a long list: a thumb at the right edge, as tall as what is seen of it.
-pub(in crate::ui) fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
-    let height = usize::from(area.height);
-    if height == 0 || lines <= height {
-        return;
-    }
-    let thumb = (height * height / lines).max(1);
-    let at = (top * (height - thumb)).div_ceil(lines - height).min(height - thumb);
-    for y in at..at + thumb {
-        put(buffer, area, area.width - 1, y as u16, "▐", theme.dim);
     }
 }
 
@@ -169,7 +153,9 @@ impl Row<'_> {
             put(buffer, row, area.width - 2, 0, &letter.to_string(), theme.dim);
         }
         if self.selected {
-            self.light_up(theme, places.spans, row, buffer);
+            let bars = places.spans.iter().filter(|span| span.bar > 1);
+            let bars: Vec<_> = bars.map(|s| s.x + s.width - s.bar + 1..s.x + s.width).collect();
+            light_up(theme, &bars, row, buffer);
         }
     }
 
@@ -212,25 +198,6 @@ impl Row<'_> {
             put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
         }
     }
-
-    /// The line under the cursor: one even bar, for colours under it would show as patches; share bars stay.
-    fn light_up(&self, theme: &Theme, spans: &[Span], row: Rect, buffer: &mut Buffer) {
-        let bars = spans.iter().filter(|span| span.bar > 1).map(|s| s.x + s.width - s.bar + 1..s.x + s.width);
-        let bars: Vec<_> = bars.collect();
-        let color = theme.bar.fg.unwrap_or(Color::Reset);
-        for x in 0..row.width.saturating_sub(1) {
-            let cell = &mut buffer[(row.x + x, row.y)];
-            let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(theme.selected);
-            let in_bar = bars.iter().any(|bar| bar.contains(&x)) && cell.symbol() != " ";
-            // What is reversed is drawn in the colour behind it.
-            let style = match (in_bar, plain.add_modifier.contains(Modifier::REVERSED)) {
-                (false, _) => plain,
-                (true, true) => plain.bg(color),
-                (true, false) => plain.fg(color),
-            };
-            cell.set_style(style);
-        }
-    }
 }
 
 fn cell(span: &Span, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) {
@@ -242,13 +209,6 @@ fn cell(span: &Span, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) 
         Align::Left => 0,
     };
     put(buffer, row, span.x + pad as u16, 0, &text, style);
-}
-
-/// A bar of some cells, filled by a share.
-fn eighths(share: f64, cells: usize) -> String {
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
-    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
 /// Forks, fold mark and name, with some cells more than its column has.

@@ -5,18 +5,20 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::analysis::registry::UNITS;
-use crate::panel::text::{clean, fit_end, width};
+use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, thousands};
-use crate::panel::{Body, Panel};
+use crate::panel::{Body, Cell, Panel};
 use crate::query::blocks::{Flame, layout};
 use crate::query::find::shown;
 use crate::ui::app::App;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::state::{PanelView, visible};
+use crate::ui::view::units::order::{cursor, visible};
+use crate::ui::view::units::state::PanelView;
 
 use crate::ui::draw::layout::{MIN, places};
 use crate::ui::draw::put;
-use crate::ui::view::units::panels;
+use crate::ui::view::units::{panels, table};
+use crate::ui::widget::rows::place;
 
 /// What a click means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +121,12 @@ pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
     let main = plan.main;
     let (panel, view) = app.units.panel()?;
     if y == main.y {
-        return panels::column_at(panel, main, x).map(Hit::Head);
+        return table::column_at(panel, view, main, x).map(Hit::Head);
     }
     let below = y.checked_sub(main.y + 1).filter(|row| *row + 1 < main.height)?;
-    let at = panels::first_row(panel, view, main) + usize::from(below);
+    let at = table::first_row(panel, view, main) + usize::from(below);
     let row = panel.rows().and_then(|rows| visible(&panel.body, rows, view).get(at).copied());
-    Some(Hit::Row(at, row.is_some_and(|row| panels::is_mark(panel, main, row, x))))
+    Some(Hit::Row(at, row.is_some_and(|row| table::is_mark(panel, view, main, row, x))))
 }
 
 /// Draws it.
@@ -180,6 +182,25 @@ fn notes(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let style = if unit.notes.is_empty() { theme.dim } else { theme.warning };
     let text = own.join("; ");
     put(buffer, area, 1, 0, &fit_end(&clean(&text), usize::from(area.width.saturating_sub(2))), style);
+}
+
+/// Which row of how many the cursor is on, and what it is about, where its column cuts that.
+pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some((panel, view)) = app.units.panel() else { return };
+    let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
+    let list = visible(&panel.body, rows, view);
+    let at = cursor(&panel.body, rows, view, &list);
+    let mut text = place(at.map_or(list.len(), |at| at + 1), list.len());
+    if rows.more > 0 {
+        text += &format!(" and {} more that are not shown", thousands(rows.more as u64));
+    }
+    let texts = at.into_iter().flat_map(|at| &rows.table.rows[list[at]]).filter_map(|cell| match cell {
+        Cell::Text(text) => Some(clean(text)),
+        _ => None,
+    });
+    let longest = texts.max_by_key(|text| width(text)).unwrap_or_default();
+    let text = format!("{text}  {longest}");
+    put(buffer, area, 1, 0, &fit(&text, usize::from(area.width.saturating_sub(2))), theme.dim);
 }
 
 /// No unit runs: what there is.

@@ -2,6 +2,8 @@
 
 pub mod chooser;
 pub mod draw;
+pub mod order;
 pub mod panels;
 pub mod state;
+pub mod table;
 pub mod update;

@@ -7,12 +7,13 @@ use ratatui::style::{Color, Style};
 use crate::panel::heatmap::{Heatmap, SHADES};
 use crate::panel::histogram::Histogram;
 use crate::panel::series::{Series, level};
-use crate::panel::text::{clean, fit, fit_stack, width};
+use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
-use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
+use crate::panel::{Body, Panel};
 use crate::query::blocks::Flame;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::state::{PanelView, visible};
+use crate::ui::view::units::state::PanelView;
+use crate::ui::view::units::table;
 
 use crate::ui::draw::put;
 use crate::ui::view::flame::draw as graph;
@@ -35,7 +36,9 @@ pub fn draw(
         return;
     }
     match &panel.body {
-        Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => table(panel, rows, view, main, theme, area, buffer),
+        Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => {
+            table::Table { panel, rows, view, main }.draw(theme, area, buffer);
+        }
         Body::Histogram(histogram) => bars(histogram, theme, area, buffer),
         Body::Heatmap(map) => heatmap(map, theme, area, buffer),
         Body::Series(series) => courses(series, theme, area, buffer),
@@ -44,159 +47,6 @@ pub fn draw(
                 icicle(panel, flame, view, main, theme, area, buffer);
             }
         }
-    }
-}
-
-/// The first row in sight: a log follows its end until a row of it is chosen.
-pub fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
-    let Some(rows) = panel.rows() else { return 0 };
-    let height = usize::from(area.height.saturating_sub(1)).max(1);
-    let list = visible(&panel.body, rows, view);
-    let last = list.len().saturating_sub(height);
-    let at = view.selected.and_then(|id| list.iter().position(|row| rows.ids[*row] == id));
-    match at {
-        None if matches!(panel.body, Body::Log(_)) => last,
-        None => 0,
-        // The row under the cursor stays in sight while others come and go.
-        Some(at) => view.top.min(at).max((at + 1).saturating_sub(height)).min(last),
-    }
-}
-
-/// A column's place: (column, x, cells).
-type Span = (usize, u16, u16);
-
-/// Cells that a wide column of text may be narrowed to, and those that the last one, which says what a row is about,
-/// keeps.
-const NARROW: u16 = 14;
-const SUBJECT: u16 = 24;
-
-/// The columns that fit, each with its place and width: texts are narrowed first, then columns go by their rank, the
-/// first and the subject never. Columns keep their width while figures change.
-fn spans(columns: &[Column], area: u16) -> Vec<Span> {
-    let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
-    let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
-    let least = |i: usize| match columns[i].width {
-        0 if last == Some(i) => SUBJECT,
-        0 => NARROW,
-        wide if columns[i].align == Align::Left && wide > SUBJECT - 4 => NARROW,
-        _ => whole(i),
-    };
-    let mut shown: Vec<usize> = (0..columns.len()).collect();
-    let need = |shown: &[usize]| shown.iter().map(|i| least(*i) + 1).sum::<u16>() + 1;
-    while need(&shown) > area && shown.len() > 2 {
-        let goes = |i: &&usize| **i != 0 && last != Some(**i);
-        let Some(drop) = shown.iter().filter(goes).max_by_key(|i| (columns[**i].rank, **i)).copied() else { break };
-        shown.retain(|i| *i != drop);
-    }
-    let mut spare = area.saturating_sub(need(&shown));
-    let flexible = shown.iter().filter(|i| columns[**i].width == 0).count() as u16;
-    let grown: Vec<u16> = shown
-        .iter()
-        .map(|i| {
-            let more = if columns[*i].width == 0 { 0 } else { (whole(*i) - least(*i)).min(spare) };
-            spare -= more;
-            least(*i) + more
-        })
-        .collect();
-    let mut x = 1;
-    let mut out = Vec::new();
-    for (i, cells) in shown.into_iter().zip(grown) {
-        let more = if columns[i].width == 0 { spare / flexible.max(1) } else { 0 };
-        let cells = (cells + more).min(area.saturating_sub(x));
-        out.push((i, x, cells));
-        x += cells + 1;
-    }
-    out
-}
-
-/// The column whose heading is at a place of the panel's first line.
-pub fn column_at(panel: &Panel, area: Rect, x: u16) -> Option<usize> {
-    let columns = &panel.rows()?.table.columns;
-    let x = x.checked_sub(area.x)?;
-    spans(columns, area.width).into_iter().find(|(_, from, cells)| (*from..=from + cells).contains(&x)).map(|(i, ..)| i)
-}
-
-/// Whether the mark that folds a row of a tree is at a place.
-pub fn is_mark(panel: &Panel, area: Rect, row: usize, x: u16) -> bool {
-    let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
-    let depth = rows.depth.get(row).copied().unwrap_or(0);
-    let last = spans(&rows.table.columns, area.width).into_iter().find(|(i, ..)| i + 1 == rows.table.columns.len());
-    last.is_some_and(|(_, from, _)| x == area.x + from + 2 * depth)
-}
-
-#[allow(clippy::too_many_arguments, reason = "a place to draw is two of them")]
-fn table(panel: &Panel, rows: &Rows, view: &PanelView, main: bool, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let columns = &rows.table.columns;
-    let spans = spans(columns, area.width);
-    for (i, x, cells) in &spans {
-        let column = &columns[*i];
-        let mark = match view.order {
-            Some((by, turned)) if by == *i => {
-                if turned {
-                    "▴"
-                } else {
-                    "▾"
-                }
-            }
-            _ => "",
-        };
-        let title = fit(&format!("{}{mark}", column.title), usize::from(*cells)).into_owned();
-        let pad = if column.align == Align::Right { cells.saturating_sub(width(&title) as u16) } else { 0 };
-        put(buffer, area, x + pad, 0, &title, theme.head);
-    }
-    let list = visible(&panel.body, rows, view);
-    let first = first_row(panel, view, area);
-    let height = usize::from(area.height - 1);
-    for (row, y) in list.iter().skip(first).take(height).zip(1..) {
-        let here = main && view.selected == Some(rows.ids[*row]);
-        if here {
-            for x in 0..area.width {
-                buffer[(area.x + x, area.y + y)].set_style(theme.selected);
-            }
-        }
-        for (i, x, cells) in &spans {
-            let Some(cell) = rows.table.rows[*row].get(*i) else { continue };
-            let style = if here { theme.selected } else { style_of(cell, theme) };
-            let text = words(panel, rows, *row, *i, view);
-            let fitting = if columns[*i].name.ends_with("stack") { fit_stack } else { fit };
-            let text = fitting(&text, usize::from(*cells)).into_owned();
-            let right = columns[*i].align == Align::Right;
-            let pad = if right { cells.saturating_sub(width(&text) as u16) } else { 0 };
-            let place = Rect { width: (x + cells).min(area.width), ..area };
-            put(buffer, place, x + pad, y, &text, style);
-        }
-    }
-    let hidden = list.len().saturating_sub(first + height) + rows.more;
-    if hidden > 0 && main && area.height > 3 {
-        let text = format!(" {} more ", thousands(hidden as u64));
-        let x = area.width.saturating_sub(width(&text) as u16 + 1);
-        put(buffer, area, x, area.height - 1, &text, theme.dim);
-    }
-}
-
-/// A cell's text; of a tree the last column is indented, with a mark where rows are folded.
-fn words(panel: &Panel, rows: &Rows, row: usize, column: usize, view: &PanelView) -> String {
-    let text = rows.table.rows[row][column].text();
-    if !matches!(panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {
-        return text;
-    }
-    let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
-    let parent = row + 1 < rows.ids.len() && depth(row + 1) > depth(row);
-    let mark = match (parent, view.folded.contains(&rows.ids[row])) {
-        (false, _) => "·",
-        (true, true) => "▸",
-        (true, false) => "▾",
-    };
-    format!("{}{mark} {text}", "  ".repeat(usize::from(depth(row))))
-}
-
-fn style_of(cell: &Cell, theme: &Theme) -> Style {
-    match cell {
-        Cell::Percent(share) if *share >= 25.0 => theme.hot,
-        Cell::Percent(share) if *share >= 5.0 => theme.warm,
-        Cell::Course(_) => theme.bar,
-        Cell::Address(_) => theme.dim,
-        _ => theme.text,
     }
 }
 

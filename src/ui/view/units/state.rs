@@ -7,9 +7,10 @@ use hashbrown::{HashMap, HashSet};
 use crate::analysis::frame::Look;
 use crate::analysis::registry::{self, UNITS};
 use crate::engine::{UnitAnswer, UnitRequest};
-use crate::panel::{Body, Cell, Panel, Rows};
+use crate::panel::{Body, Panel};
 
 use crate::ui::view::flame::state::FlameScreen;
+use crate::ui::view::units::order::{cursor, own_order, visible};
 
 /// Rows of a log that are asked for.
 const LOG_ROWS: usize = 1000;
@@ -17,17 +18,41 @@ const LOG_ROWS: usize = 1000;
 /// Where one is in a panel.
 #[derive(Clone, Debug, Default)]
 pub struct PanelView {
-    /// The row under the cursor, by its id; none until one is chosen.
+    /// The row under the cursor, by its id; `None` while the cursor rests on the first row, whatever that is, and while
+    /// a log is followed.
     pub selected: Option<u64>,
     /// The first row in sight.
     pub top: usize,
     /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
     pub order: Option<(usize, bool)>,
+    /// The unit's own order, as the rows tell it.
+    pub own_order: Option<(usize, bool)>,
     /// Only rows with a text that matches are shown.
     pub filter: Option<regex::Regex>,
     /// Rows of a tree that are folded.
     pub folded: HashSet<u64>,
     pub flame: FlameScreen,
+}
+
+impl PanelView {
+    /// The column that rows stand in the order of, and whether it is turned around.
+    pub fn ordered_by(&self) -> Option<(usize, bool)> {
+        self.order.or(self.own_order)
+    }
+
+    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go.
+    fn follow(&mut self, before: &Panel, now: &Panel) {
+        let Some(rows) = now.rows() else { return };
+        self.own_order = own_order(&now.body, rows, self.own_order);
+        let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
+        let at = visible(&before.body, old, self).iter().position(|row| old.ids[*row] == id);
+        let Some(at) = at else { return };
+        let list = visible(&now.body, rows, self);
+        let last = list.len().saturating_sub(1);
+        let then = list.iter().position(|row| rows.ids[*row] == id).unwrap_or(at.min(last));
+        self.selected = list.get(then).map(|row| rows.ids[*row]);
+        self.top = then.saturating_sub(at.saturating_sub(self.top));
+    }
 }
 
 /// A unit's panels and which of them is looked at.
@@ -68,6 +93,10 @@ impl UnitsScreen {
             let view = self.views.entry(answer.id).or_default();
             if view.panels.len() < answer.panels.len() {
                 view.panels.resize(answer.panels.len(), PanelView::default());
+            }
+            let before = self.answers.iter().find(|before| before.id == answer.id).map_or(&[][..], |b| &b.panels);
+            for (i, (panel, view)) in answer.panels.iter().zip(&mut view.panels).enumerate() {
+                view.follow(before.get(i).unwrap_or(panel), panel);
             }
         }
         self.answers = answers;
@@ -140,31 +169,39 @@ impl UnitsScreen {
         }
     }
 
-    /// Moves the cursor by some rows; `isize::MIN` lets go of it.
+    /// Moves the cursor by some rows; `isize::MIN` goes to the first one, `isize::MAX` to the last.
     pub fn step_row(&mut self, by: isize, height: usize) {
         let Some((panel, view)) = self.panel() else { return };
         let Some(rows) = panel.rows() else { return };
-        let visible = visible(&panel.body, rows, view);
+        let list = visible(&panel.body, rows, view);
         let log = matches!(panel.body, Body::Log(_));
-        let at = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
-        let last = visible.len().saturating_sub(1);
+        let last = list.len().saturating_sub(1);
+        let at = cursor(&panel.body, rows, view, &list);
         let next = match (at, by) {
-            (_, isize::MIN) => None,
-            (_, isize::MAX) => Some(last),
-            (None, by) if log => Some(last.saturating_add_signed(by.min(0))),
-            (None, by) => Some(usize::try_from(by - 1).unwrap_or(0)),
+            // The end of a log is where it is followed, and the start of a table what is first at any time.
+            (_, isize::MIN) if !log => None,
+            (_, isize::MAX) if log => None,
+            (None, by) if log && by > 0 => None,
+            (None, by) => Some((last + usize::from(log)).saturating_add_signed(by)),
             (Some(at), by) => Some(at.saturating_add_signed(by)),
         };
-        let next = next.map(|at| at.min(last)).filter(|_| !visible.is_empty());
-        let id = next.map(|at| rows.ids[visible[at]]);
-        if let Some(view) = self.panel_view_mut() {
-            view.selected = id;
-            if let Some(at) = next {
-                view.top = view.top.min(at).max((at + 1).saturating_sub(height.max(1)));
-            } else {
-                view.top = 0;
-            }
-        }
+        let next = next.map(|at| at.min(last)).filter(|_| !list.is_empty());
+        self.choose(next.map(|at| (at, rows.ids[list[at]])), height);
+    }
+
+    /// Has the row that the cursor rests on stay under it.
+    pub fn hold_row(&mut self, height: usize) {
+        let Some((panel, view)) = self.panel() else { return };
+        let Some(rows) = panel.rows() else { return };
+        let list = visible(&panel.body, rows, view);
+        let at = cursor(&panel.body, rows, view, &list).or(list.len().checked_sub(1));
+        self.choose(at.map(|at| (at, rows.ids[list[at]])), height);
+    }
+
+    fn choose(&mut self, row: Option<(usize, u64)>, height: usize) {
+        let Some(view) = self.panel_view_mut() else { return };
+        view.selected = row.map(|(_, id)| id);
+        view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
     /// What the engine is to be told, when that has changed; `shown` while this screen is.
@@ -181,53 +218,6 @@ impl UnitsScreen {
         }
         self.told.clone_from(&look);
         Some(UnitRequest::Look(look))
-    }
-}
-
-/// The rows of a panel in the order in which they are shown, folded ones left out.
-pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
-    let mut list = ordered(body, rows, view);
-    if let Some(filter) = &view.filter {
-        list.retain(|row| {
-            rows.table.rows[*row].iter().any(|cell| match cell {
-                Cell::Text(text) => filter.is_match(text),
-                Cell::Id(id) => filter.is_match(&id.to_string()),
-                _ => false,
-            })
-        });
-    }
-    list
-}
-
-fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
-    let all = 0..rows.table.rows.len();
-    match (body, view.order) {
-        (Body::Tree(_), _) => {
-            let mut out = Vec::new();
-            let mut hidden: Option<u16> = None;
-            for row in all {
-                let depth = rows.depth.get(row).copied().unwrap_or(0);
-                if hidden.is_some_and(|folded| depth > folded) {
-                    continue;
-                }
-                hidden = view.folded.contains(&rows.ids[row]).then_some(depth);
-                out.push(row);
-            }
-            out
-        }
-        (Body::Table(_), Some((column, turned))) => {
-            let mut order: Vec<usize> = all.collect();
-            let cell = |row: usize| rows.table.rows[row].get(column);
-            order.sort_by(|a, b| match (cell(*a), cell(*b)) {
-                (Some(a), Some(b)) => b.compare(a),
-                _ => std::cmp::Ordering::Equal,
-            });
-            if turned {
-                order.reverse();
-            }
-            order
-        }
-        _ => all.collect(),
     }
 }
 
@@ -316,18 +306,6 @@ mod tests {
         fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
             proptest::prop_assert_eq!(words(&quoted(&list)), Ok(list));
         }
-    }
-
-    #[test]
-    fn rows_are_filtered_by_their_texts() {
-        let mut rows = Rows::new(Vec::new());
-        for (id, name) in [(1, "nginx"), (2, "bash"), (3, "nginx: worker")] {
-            rows.push(id, vec![Cell::Text(name.into()), Cell::Count(id)]);
-        }
-        let body = Body::Table(rows.clone());
-        let filter = Some(regex::Regex::new("^ng").expect("a pattern"));
-        let view = PanelView { order: Some((1, false)), filter, ..PanelView::default() };
-        assert_eq!(visible(&body, &rows, &view), [2, 0]);
     }
 
     #[test]

@@ -6,12 +6,13 @@ use crate::analysis::frame::{Settings, Spec};
 use crate::analysis::registry;
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::event::fault::nearest;
-use crate::panel::Body;
+use crate::panel::{Body, Panel};
 use crate::query::find::pattern;
 use crate::ui::command::Command;
 use crate::ui::prompt::Ask;
 use crate::ui::view::units::draw as drawn;
-use crate::ui::view::units::state::{visible, words};
+use crate::ui::view::units::order::visible;
+use crate::ui::view::units::state::words;
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -91,12 +92,7 @@ impl App {
             }
             Command::OrderRight => self.order_rows(1),
             Command::OrderLeft => self.order_rows(-1),
-            Command::Reverse => {
-                if let Some(view) = self.units.panel_view_mut() {
-                    let (column, turned) = view.order.unwrap_or((0, false));
-                    view.order = Some((column, !turned));
-                }
-            }
+            Command::Reverse => self.turn_rows(None),
             _ => return false,
         }
         self.tell_units();
@@ -126,28 +122,50 @@ impl App {
         }
     }
 
+    /// The order of the rows that are looked at, where they can be ordered.
+    fn order_now(&mut self) -> Option<(usize, bool)> {
+        match self.units.panel() {
+            Some((Panel { body: Body::Table(_) | Body::Tree(_), .. }, view)) => {
+                Some(view.ordered_by().unwrap_or((usize::MAX, false)))
+            }
+            Some((Panel { body: Body::Log(_), .. }, _)) => {
+                self.say("a log is in the order of time");
+                None
+            }
+            _ => None,
+        }
+    }
+
     fn order_rows(&mut self, by: isize) {
-        let Some((panel, view)) = self.units.panel() else { return };
-        let Some(columns) = panel.rows().map(|rows| rows.table.columns.len() as isize).filter(|n| *n > 0) else {
-            return;
-        };
-        let next = match view.order {
-            None => 0,
-            Some((column, _)) => (column as isize + by).rem_euclid(columns),
-        };
-        let title = panel.rows().map_or(String::new(), |rows| rows.table.columns[next as usize].title.to_string());
+        let Some((column, turned)) = self.order_now() else { return };
+        let titles = self.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
+        let Some(titles) = titles.filter(|titles| !titles.is_empty()) else { return };
+        let n = titles.len() as isize;
+        let next = isize::try_from(column).map_or(0, |column| (column + by).rem_euclid(n)) as usize;
+        let title = titles[next].title.to_string();
         if let Some(view) = self.units.panel_view_mut() {
-            view.order = Some((next as usize, view.order.is_some_and(|(_, turned)| turned)));
+            view.order = Some((next, turned && view.order.is_some()));
         }
         self.say(format!("ordered by {title}"));
     }
 
+    /// Turns the order around, or orders by a column, whose heading was clicked; once more turns that around.
+    fn turn_rows(&mut self, clicked: Option<usize>) {
+        let Some((by, turned)) = self.order_now() else { return };
+        let by = if by == usize::MAX { 0 } else { by };
+        let (column, turned) = clicked.map_or((by, !turned), |clicked| (clicked, clicked == by && !turned));
+        if let Some(view) = self.units.panel_view_mut() {
+            view.order = Some((column, turned));
+        }
+    }
+
     /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
     fn enter_row(&mut self) {
-        let Some((panel, view)) = self.units.panel() else { return };
+        let Some((panel, _)) = self.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
-                let Some(id) = view.selected else { return };
+                self.units.hold_row(drawn::main_height(self));
+                let Some(id) = self.units.panel().and_then(|(_, view)| view.selected) else { return };
                 if let Some(view) = self.units.panel_view_mut()
                     && !view.folded.remove(&id)
                 {
@@ -164,10 +182,7 @@ impl App {
                 }
             }
             _ => {
-                let chosen = view.selected.is_some();
-                if !chosen {
-                    self.units.step_row(1, 1);
-                }
+                self.units.hold_row(drawn::main_height(self));
                 self.units.step_panel(1);
             }
         }
@@ -205,21 +220,13 @@ impl App {
                             view.panel = panel;
                         }
                     }
-                    Some(drawn::Hit::Head(column)) => self.order_by_column(column),
+                    Some(drawn::Hit::Head(column)) => self.turn_rows(Some(column)),
                     Some(drawn::Hit::Row(row, on_mark)) => self.click_row(row, on_mark),
                     None => {}
                 }
                 self.tell_units();
             }
             _ => {}
-        }
-    }
-
-    /// Orders by a column whose heading was clicked; once more turns the order around.
-    fn order_by_column(&mut self, column: usize) {
-        if let Some(view) = self.units.panel_view_mut() {
-            let turned = view.order.is_some_and(|(by, turned)| by == column && !turned);
-            view.order = Some((column, turned));
         }
     }
 

@@ -1,0 +1,182 @@
+//! Which rows of a panel are shown, in which order, and where the cursor is among them.
+
+use crate::panel::{Body, Cell, Rows};
+use crate::ui::view::units::state::PanelView;
+
+/// The rows of a panel in the order in which they are shown, folded ones and those that are filtered away left out.
+pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
+    let mut list = ordered(body, rows, view);
+    if let Some(filter) = &view.filter {
+        list.retain(|row| {
+            rows.table.rows[*row].iter().any(|cell| match cell {
+                Cell::Text(text) => filter.is_match(text),
+                Cell::Id(id) => filter.is_match(&id.to_string()),
+                _ => false,
+            })
+        });
+    }
+    list
+}
+
+/// Where the cursor is among the rows that are shown: on the first while none is chosen, and nowhere while a log is
+/// followed.
+pub fn cursor(body: &Body, rows: &Rows, view: &PanelView, visible: &[usize]) -> Option<usize> {
+    let chosen = view.selected.and_then(|id| visible.iter().position(|row| rows.ids[*row] == id));
+    chosen.or((!matches!(body, Body::Log(_)) && !visible.is_empty()).then_some(0))
+}
+
+fn ordered(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {
+    match body {
+        Body::Tree(_) => {
+            let mut out = Vec::new();
+            siblings(rows, view, 0, rows.ids.len(), &mut out);
+            out
+        }
+        Body::Table(_) => {
+            let mut order: Vec<usize> = (0..rows.ids.len()).collect();
+            sort(rows, view, &mut order, |row| *row);
+            order
+        }
+        _ => (0..rows.ids.len()).collect(),
+    }
+}
+
+/// Puts the rows of a tree between two places in order: those that stand beside each other, each with what is below it.
+fn siblings(rows: &Rows, view: &PanelView, from: usize, until: usize, out: &mut Vec<usize>) {
+    let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
+    let mut heads = Vec::new();
+    let mut level = u16::MAX;
+    for row in from..until {
+        if depth(row) <= level {
+            level = depth(row);
+            heads.push(row);
+        }
+    }
+    let ends = heads.iter().skip(1).copied().chain([until]);
+    let mut list: Vec<(usize, usize)> = heads.iter().copied().zip(ends).collect();
+    sort(rows, view, &mut list, |(head, _)| *head);
+    for (head, end) in list {
+        out.push(head);
+        if !view.folded.contains(&rows.ids[head]) {
+            siblings(rows, view, head + 1, end, out);
+        }
+    }
+}
+
+fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> usize) {
+    let Some((column, turned)) = view.order else { return };
+    let cell = |item: &T| rows.table.rows[row(item)].get(column);
+    list.sort_by(|a, b| match (cell(a), cell(b)) {
+        (Some(a), Some(b)) => b.compare(a),
+        _ => std::cmp::Ordering::Equal,
+    });
+    if turned {
+        list.reverse();
+    }
+}
+
+/// The column that a unit has put its rows in the order of, by what they are: one of sums before others. What held
+/// before stays while it holds.
+pub fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
+    if matches!(body, Body::Log(_)) {
+        return None;
+    }
+    let heads: Vec<&Vec<Cell>> = rows
+        .table
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| rows.depth.get(*i).is_none_or(|d| *d == 0))
+        .map(|p| p.1)
+        .collect();
+    let holds = |(column, turned): (usize, bool)| {
+        let order = |a: &Vec<Cell>, b: &Vec<Cell>| match (a.get(column), b.get(column)) {
+            (Some(a), Some(b)) if turned => Some(b.compare(a)),
+            (Some(a), Some(b)) => Some(a.compare(b)),
+            _ => None,
+        };
+        let falls = heads.windows(2).all(|pair| order(pair[0], pair[1]).is_some_and(std::cmp::Ordering::is_ge));
+        falls && heads.len() > 1 && order(heads[0], heads[heads.len() - 1]).is_some_and(std::cmp::Ordering::is_gt)
+    };
+    if let Some(before) = before.filter(|before| heads.len() < 2 || holds(*before)) {
+        return Some(before);
+    }
+    let rank = |column: usize| match heads.first().and_then(|row| row.get(column)) {
+        Some(Cell::Time(_) | Cell::Bytes(_)) => 0,
+        Some(Cell::Percent(_)) => 1,
+        Some(Cell::Count(_) | Cell::Number(_)) => 2,
+        _ => 3,
+    };
+    let columns = (0..rows.table.columns.len()).flat_map(|column| [(column, false), (column, true)]);
+    columns
+        .filter(|by| holds(*by) && (!by.1 || rank(by.0) == 3))
+        .min_by_key(|(column, turned)| (rank(*column), *turned, *column))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(cells: &[(u16, &str, u64, u64)]) -> Rows {
+        let column = |name| crate::panel::Column::new(name, name, crate::panel::Align::Left, 0);
+        let mut rows = Rows::new(vec![column("name"), column("n"), column("time")]);
+        for (id, (depth, name, n, time)) in (1..).zip(cells) {
+            rows.push_below(*depth, id, vec![Cell::Text((*name).into()), Cell::Count(*n), Cell::Time(*time)]);
+        }
+        rows
+    }
+
+    #[test]
+    fn rows_are_filtered_by_their_texts() {
+        let rows = of(&[(0, "nginx", 1, 0), (0, "bash", 2, 0), (0, "nginx: worker", 3, 0)]);
+        let body = Body::Table(rows.clone());
+        let filter = Some(regex::Regex::new("^ng").expect("a pattern"));
+        let view = PanelView { order: Some((1, false)), filter, ..PanelView::default() };
+        assert_eq!(visible(&body, &rows, &view), [2, 0]);
+    }
+
+    #[test]
+    fn rows_of_a_tree_stay_below_theirs_in_any_order() {
+        let rows =
+            of(&[(0, "a", 1, 0), (1, "b", 5, 0), (1, "c", 9, 0), (2, "d", 2, 0), (0, "e", 3, 0), (1, "f", 4, 0)]);
+        let body = Body::Tree(rows.clone());
+        let mut view = PanelView { order: Some((1, false)), ..PanelView::default() };
+        assert_eq!(visible(&body, &rows, &view), [4, 5, 0, 2, 3, 1]);
+        view.folded.extend([3, 5]);
+        assert_eq!(visible(&body, &rows, &view), [4, 0, 2, 1]);
+        view.order = Some((1, true));
+        assert_eq!(visible(&body, &rows, &view), [0, 1, 2, 4]);
+        view.order = None;
+        assert_eq!(visible(&body, &rows, &view), [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn the_order_of_a_unit_is_seen_from_its_rows() {
+        let by = |cells: &[(u16, &str, u64, u64)], before| {
+            let rows = of(cells);
+            own_order(&Body::Table(rows.clone()), &rows, before)
+        };
+        let falling = [(0, "b", 9, 7), (0, "a", 4, 7), (0, "c", 4, 2)];
+        assert_eq!(by(&falling, None), Some((2, false)));
+        assert_eq!(by(&falling, Some((1, false))), Some((1, false)));
+        assert_eq!(by(&[(0, "a", 1, 5), (0, "b", 2, 6)], Some((1, false))), Some((0, false)));
+        assert_eq!(by(&[(0, "b", 1, 5), (0, "a", 2, 6), (0, "c", 0, 1)], None), None);
+        assert_eq!(by(&[(0, "b", 1, 5)], Some((1, false))), Some((1, false)));
+        let rows = of(&falling);
+        assert_eq!(own_order(&Body::Log(rows.clone()), &rows, Some((1, false))), None);
+    }
+
+    #[test]
+    fn the_cursor_rests_on_the_first_row_and_a_log_is_followed() {
+        let rows = of(&[(0, "a", 1, 0), (0, "b", 2, 0)]);
+        let at = |body: &Body, selected| {
+            let view = PanelView { selected, ..PanelView::default() };
+            cursor(body, &rows, &view, &visible(body, &rows, &view))
+        };
+        let (table, log) = (Body::Table(rows.clone()), Body::Log(rows.clone()));
+        assert_eq!(
+            (at(&table, None), at(&table, Some(2)), at(&log, None), at(&log, Some(1))),
+            (Some(0), Some(1), None, Some(0))
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! A panel's rows as a table: columns that fit, the order in their headings, the cursor, heat, the scroll bar.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use crate::panel::series::spark;
+use crate::panel::text::{fit, fit_stack, width};
+use crate::panel::{Align, Body, Cell, Column, Panel, Rows};
+use crate::ui::theme::Theme;
+use crate::ui::view::units::order::{cursor, visible};
+use crate::ui::view::units::state::PanelView;
+use crate::ui::widget::rows::{BAR, BARRED, arrow, eighths, light_up, scroll_bar};
+
+use crate::ui::draw::put;
+
+/// The first row in sight: a log follows its end until a row of it is chosen.
+pub fn first_row(panel: &Panel, view: &PanelView, area: Rect) -> usize {
+    let Some(rows) = panel.rows() else { return 0 };
+    let list = visible(&panel.body, rows, view);
+    first_of(view, area, list.len(), cursor(&panel.body, rows, view, &list))
+}
+
+fn first_of(view: &PanelView, area: Rect, rows: usize, cursor: Option<usize>) -> usize {
+    let height = usize::from(area.height.saturating_sub(1)).max(1);
+    let last = rows.saturating_sub(height);
+    cursor.map_or(last, |at| view.top.min(at).max((at + 1).saturating_sub(height)).min(last))
+}
+
+/// A column's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    column: usize,
+    x: u16,
+    cells: u16,
+    /// Cells at its end for a bar, a blank before it included.
+    bar: u16,
+}
+
+/// Cells that a wide column of text may be narrowed to, and those that the last one, which says what a row is about,
+/// keeps.
+const NARROW: u16 = 14;
+const SUBJECT: u16 = 24;
+
+/// The columns of a panel in a place: the last cell is the scroll bar's, and the share that rows are ordered by has a bar.
+fn spans_of(rows: &Rows, view: &PanelView, area: Rect) -> Vec<Span> {
+    let is_share = |column: usize| {
+        let cells = rows.table.rows.iter().filter_map(|row| row.get(column));
+        matches!(cells.into_iter().find(|cell| **cell != Cell::Empty), Some(Cell::Percent(_)))
+    };
+    let barred = view.ordered_by().map(|(column, _)| column).filter(|c| area.width >= BARRED && is_share(*c));
+    let room = area.width.saturating_sub(1);
+    let with_bar = barred.map(|_| room.saturating_sub(BAR));
+    let mut list = spans(&rows.table.columns, with_bar.unwrap_or(room));
+    if let Some(at) = list.iter().position(|span| Some(span.column) == barred) {
+        (list[at].cells, list[at].bar) = (list[at].cells + BAR, BAR);
+        list[at + 1..].iter_mut().for_each(|span| span.x += BAR);
+    }
+    list
+}
+
+/// The columns that fit, each with its place and width: texts are narrowed first, then columns go by their rank, the
+/// first and the subject never. Columns keep their width while figures change.
+fn spans(columns: &[Column], area: u16) -> Vec<Span> {
+    let last = columns.last().filter(|column| column.width == 0).map(|_| columns.len() - 1);
+    let whole = |i: usize| columns[i].width.max(width(&columns[i].title) as u16);
+    let least = |i: usize| match columns[i].width {
+        0 if last == Some(i) => SUBJECT,
+        0 => NARROW,
+        wide if columns[i].align == Align::Left && wide > SUBJECT - 4 => NARROW,
+        _ => whole(i),
+    };
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    let need = |shown: &[usize]| shown.iter().map(|i| least(*i) + 1).sum::<u16>() + 1;
+    while need(&shown) > area && shown.len() > 2 {
+        let goes = |i: &&usize| **i != 0 && last != Some(**i);
+        let Some(drop) = shown.iter().filter(goes).max_by_key(|i| (columns[**i].rank, **i)).copied() else { break };
+        shown.retain(|i| *i != drop);
+    }
+    let mut spare = area.saturating_sub(need(&shown));
+    let flexible = shown.iter().filter(|i| columns[**i].width == 0).count() as u16;
+    let grown: Vec<u16> = shown
+        .iter()
+        .map(|i| {
+            let more = if columns[*i].width == 0 { 0 } else { (whole(*i) - least(*i)).min(spare) };
+            spare -= more;
+            least(*i) + more
+        })
+        .collect();
+    let mut x = 1;
+    let mut out = Vec::new();
+    for (i, cells) in shown.into_iter().zip(grown) {
+        let more = if columns[i].width == 0 { spare / flexible.max(1) } else { 0 };
+        let cells = (cells + more).min(area.saturating_sub(x));
+        out.push(Span { column: i, x, cells, bar: 0 });
+        x += cells + 1;
+    }
+    out
+}
+
+/// The column whose heading is at a place of the panel's first line.
+pub fn column_at(panel: &Panel, view: &PanelView, area: Rect, x: u16) -> Option<usize> {
+    let x = x.checked_sub(area.x)?;
+    let spans = spans_of(panel.rows()?, view, area);
+    spans.into_iter().find(|span| (span.x..=span.x + span.cells).contains(&x)).map(|span| span.column)
+}
+
+/// Whether the mark that folds a row of a tree is at a place.
+pub fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) -> bool {
+    let Some(rows) = panel.rows().filter(|_| matches!(panel.body, Body::Tree(_))) else { return false };
+    let depth = rows.depth.get(row).copied().unwrap_or(0);
+    let spans = spans_of(rows, view, area);
+    let last = spans.iter().find(|span| span.column + 1 == rows.table.columns.len());
+    last.is_some_and(|span| x == area.x + span.x + 2 * depth)
+}
+
+/// What is drawn; the cursor is seen in the panel that is looked at.
+pub struct Table<'a> {
+    pub panel: &'a Panel,
+    pub rows: &'a Rows,
+    pub view: &'a PanelView,
+    pub main: bool,
+}
+
+impl Table<'_> {
+    pub fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+        let spans = spans_of(self.rows, self.view, area);
+        self.heading(theme, &spans, area, buffer);
+        let list = visible(&self.panel.body, self.rows, self.view);
+        let cursor = cursor(&self.panel.body, self.rows, self.view, &list);
+        let first = first_of(self.view, area, list.len(), cursor);
+        for (i, y) in (first..list.len()).zip(1..area.height) {
+            let line = Rect { y: area.y + y, height: 1, ..area };
+            self.row(list[i], theme, &spans, line, buffer);
+            if self.main && cursor == Some(i) {
+                put(buffer, line, 0, 0, "›", theme.title);
+                let is_course = |span: &&Span| matches!(self.cell(list[i], span.column), Some(Cell::Course(_)));
+                let courses = spans.iter().filter(is_course).map(|span| span.x..span.x + span.cells);
+                let bars = spans.iter().filter(|span| span.bar > 0);
+                let bars = bars.map(|span| span.x + span.cells - span.bar + 1..span.x + span.cells);
+                light_up(theme, &courses.chain(bars).collect::<Vec<_>>(), line, buffer);
+            }
+        }
+        let body = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        scroll_bar(theme, (first, list.len()), body, buffer);
+    }
+
+    fn heading(&self, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
+        for span in spans {
+            let column = &self.rows.table.columns[span.column];
+            let (ordered, turned) =
+                self.view.ordered_by().map_or((false, false), |(by, turned)| (by == span.column, turned));
+            let (room, mark) = (usize::from(span.cells - span.bar), arrow(ordered, turned));
+            // The mark stays where the title fills its column.
+            let title = if width(&column.title) <= room {
+                let kept = room - width(mark).min(room);
+                column.title.chars().take(kept).collect::<String>()
+            } else {
+                fit(&column.title, room - width(mark).min(room)).into_owned()
+            };
+            let text = title + mark;
+            let pad = if column.align == Align::Right { room.saturating_sub(width(&text)) } else { 0 };
+            let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
+            put(buffer, area, span.x + pad as u16, 0, &text, style);
+        }
+    }
+
+    fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
+        self.rows.table.rows[row].get(column)
+    }
+
+    fn row(&self, row: usize, theme: &Theme, spans: &[Span], line: Rect, buffer: &mut Buffer) {
+        for span in spans {
+            let Some(cell) = self.cell(row, span.column) else { continue };
+            let column = &self.rows.table.columns[span.column];
+            let room = usize::from(span.cells - span.bar);
+            let text = match cell {
+                // Of a course the newest part.
+                Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
+                _ if column.name.ends_with("stack") => fit_stack(&self.words(row, span.column), room).into_owned(),
+                _ => fit(&self.words(row, span.column), room).into_owned(),
+            };
+            let right = column.align == Align::Right;
+            let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
+            let place = Rect { width: (span.x + span.cells).min(line.width), ..line };
+            put(buffer, place, span.x + pad as u16, 0, &text, style_of(cell, theme));
+            if let (Cell::Percent(share), true) = (cell, span.bar > 1) {
+                let bar = eighths(share / 100.0, usize::from(span.bar - 1));
+                put(buffer, place, span.x + span.cells - span.bar + 1, 0, &bar, theme.bar);
+            }
+        }
+    }
+
+    /// A cell's text; of a tree the last column is indented, with a mark where rows are folded.
+    fn words(&self, row: usize, column: usize) -> String {
+        let rows = self.rows;
+        let text = rows.table.rows[row][column].text();
+        if !matches!(self.panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {
+            return text;
+        }
+        let depth = |row: usize| rows.depth.get(row).copied().unwrap_or(0);
+        let parent = row + 1 < rows.ids.len() && depth(row + 1) > depth(row);
+        let mark = match (parent, self.view.folded.contains(&rows.ids[row])) {
+            (false, _) => "·",
+            (true, true) => "▸",
+            (true, false) => "▾",
+        };
+        format!("{}{mark} {text}", "  ".repeat(usize::from(depth(row))))
+    }
+}
+
+fn style_of(cell: &Cell, theme: &Theme) -> Style {
+    match cell {
+        Cell::Percent(share) if *share > 0.0 => theme.share(*share),
+        Cell::Percent(_) | Cell::Count(0) | Cell::Time(0) | Cell::Bytes(0) | Cell::Address(_) => theme.dim,
+        Cell::Course(_) => theme.bar,
+        _ => theme.text,
+    }
+}

@@ -1,0 +1,67 @@
+//! What tables of several screens have in common: the mark of the order, bars, the line under the cursor, the scroll bar.
+
+use std::ops::Range;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
+
+use crate::panel::unit::thousands;
+use crate::ui::theme::Theme;
+
+use crate::ui::draw::put;
+
+/// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
+pub const BARRED: u16 = 100;
+pub const BAR: u16 = 9;
+
+/// The mark behind the title of the column that rows are ordered by.
+pub fn arrow(ordered: bool, reversed: bool) -> &'static str {
+    match (ordered, reversed) {
+        (true, false) => "▾",
+        (true, true) => "▴",
+        _ => "",
+    }
+}
+
+/// A bar of some cells, filled by a share.
+pub fn eighths(share: f64, cells: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
+    format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+}
+
+/// The line under the cursor: one even bar, for colours under it would show as patches; bars at some cells stay.
+pub fn light_up(theme: &Theme, bars: &[Range<u16>], row: Rect, buffer: &mut Buffer) {
+    let color = theme.bar.fg.unwrap_or(Color::Reset);
+    for x in 0..row.width.saturating_sub(1) {
+        let cell = &mut buffer[(row.x + x, row.y)];
+        let plain = cell.style().fg(Color::Reset).bg(Color::Reset).patch(theme.selected);
+        let in_bar = bars.iter().any(|bar| bar.contains(&x)) && cell.symbol() != " ";
+        // What is reversed is drawn in the colour behind it.
+        let style = match (in_bar, plain.add_modifier.contains(Modifier::REVERSED)) {
+            (false, _) => plain,
+            (true, true) => plain.bg(color),
+            (true, false) => plain.fg(color),
+        };
+        cell.set_style(style);
+    }
+}
+
+/// Where one is in a long list: a thumb at the right edge, as tall as what is seen of it.
+pub fn scroll_bar(theme: &Theme, (top, lines): (usize, usize), area: Rect, buffer: &mut Buffer) {
+    let height = usize::from(area.height);
+    if height == 0 || lines <= height {
+        return;
+    }
+    let thumb = (height * height / lines).max(1);
+    let at = (top * (height - thumb)).div_ceil(lines - height).min(height - thumb);
+    for y in at..at + thumb {
+        put(buffer, area, area.width - 1, y as u16, "▐", theme.dim);
+    }
+}
+
+/// Which row of how many the cursor is on, counted from 1.
+pub fn place(row: usize, rows: usize) -> String {
+    format!("{}/{}", thousands(row as u64), thousands(rows as u64))
+}

@@ -24,6 +24,24 @@ fn click(harness: Harness, text: &str) -> Harness {
     harness.click(x, y)
 }
 
+/// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers, and
+/// are zoomed into.
+#[test]
+fn rows_are_by_the_texts_of_a_tracepoint() {
+    let clock = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("<tab>");
+    assert!(clock.text().contains("a row is a function by comm"), "{}", clock.text());
+    let by_text = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("}<tab>");
+    let text = by_text.text();
+    assert!(text.contains("rows by prev_comm") && text.contains("Self▾  Children"), "{text}");
+    assert!(!text.contains("Symbol") && !text.contains("DSO"), "{text}");
+    let unfolded = by_text.keys("<ret>j");
+    insta::assert_snapshot!("rows-by-a-text-100x24", unfolded.text());
+    let zoomed = unfolded.keys("ko");
+    assert!(zoomed.text().contains(" 1/1 by prev_comm"), "{}", zoomed.text());
+    let back = zoomed.keys("u<tab><tab>");
+    assert!(back.text().contains("a row is a function by comm") && back.text().contains("Symbol"), "{}", back.text());
+}
+
 #[test]
 fn help_is_searched_by_typing() {
     let help = incident(80, 24).keys("?");

@@ -258,7 +258,7 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
         2 => question.age = Age::Half(words.word()?.max(1)),
         3 => {
             question.top.keys =
-                column::ALL.iter().map(|entry| entry.key).filter(|key| text >> (*key as u8 % 8) & 1 == 1).collect()
+                (0..).zip(column::ALL).filter(|(i, _)| text >> (i % 8) & 1 == 1).map(|(_, entry)| entry.key).collect()
         }
         4 | 5 => {
             let name: Arc<str> = String::from_utf8_lossy(&words.word()?.to_le_bytes()).into();

@@ -90,14 +90,14 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
         traces: keys.contains(&Key::Trace),
-        fields: args.which.needs_fields(),
+        fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         ..Wants::default()
     })?;
     let event = *chosen_events(&loaded, &args.which)?
         .first()
         .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
     let filter = args.which.filter(&loaded)?;
-    let mut fold = Fold::new(event, filter, keys.contains(&Key::Cpu));
+    let mut fold = Fold::new(event, filter, false).told_apart(keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let spec = TopSpec {
         keys: keys.to_vec(),

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::Wants;
 use crate::engine::offline::Loaded;
+use crate::event::plain;
 use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel;
@@ -31,6 +32,23 @@ pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
         let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
         Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
     })
+}
+
+/// Whether a recording has the field of a tracepoint that a key names.
+fn is_recorded(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+    let Some((event, field)) = name.split_once('.') else { return Ok(()) };
+    let events: Vec<&str> =
+        loaded.event_names.iter().filter_map(|name| plain(name).split_once(':')).map(|n| n.1).collect();
+    let known = loaded.fields();
+    let fields: Vec<&str> = known.iter().map(|field| &*field.name).collect();
+    let (what, word, list) =
+        if events.contains(&event) { ("field", field, fields) } else { ("tracepoint", event, events) };
+    if list.contains(&word) {
+        return Ok(());
+    }
+    let near = crate::event::fault::nearest(word, list.iter().copied());
+    let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    Err(Usage(format!("--sort {name}: the recording has no {what} {word}{hint}")).into())
 }
 
 /// The columns of a recording for which none were typed.
@@ -66,12 +84,13 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     let wants = Wants {
         chains: children || chains.is_some() || by_stack,
         traces: keys.contains(&Key::Trace),
-        fields: args.which.needs_fields(),
+        fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.inline,
         ..Wants::default()
     };
     let name = opened.name.clone();
     let loaded = opened.load(wants)?;
+    keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
     if args.coverage {
         return coverage(&loaded, args.format);
     }
@@ -188,7 +207,7 @@ pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize
 }
 
 fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
-    let mut fold = Fold::new(event, filter, spec.keys.contains(&Key::Cpu));
+    let mut fold = Fold::new(event, filter, false).told_apart(&spec.keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let mut top = Top::build(loaded.data(), &fold, spec, Keep::First(usize::MAX));
     let total = top.total;

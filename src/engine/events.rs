@@ -148,6 +148,7 @@ impl Events {
                     _ => m.state.note.clone(),
                 }),
                 filter: meter.as_ref().and_then(|m| m.state.filter.clone()),
+                texts: Vec::new(),
                 meter,
             }
         };
@@ -208,6 +209,7 @@ mod tests {
             lost: 0,
             note: None,
             filter: None,
+            texts: Vec::new(),
             meter,
         };
         let said = |change: &dyn Fn(&mut EventState)| {

@@ -20,7 +20,7 @@ use crate::query::seen::Seen;
 use crate::query::standing::Standing;
 use crate::query::versus::{self, Place, Table, Versus};
 use crate::query::whose::{self, Whose};
-use crate::query::{Age, Baseline, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
+use crate::query::{Age, Baseline, Data, Fold, Keep, Question, Top, TopSpec, lines};
 
 use super::offline::Loaded;
 
@@ -220,7 +220,7 @@ impl View {
     fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Fold, spec: &HeatSpec, until: u64) -> Heat {
         let (event, filter) = (question.event, question.filter.as_ref());
         let own = question.range.is_some() || question.age != Age::All;
-        let kept = self.heat.take().filter(|f| own && f.serves(event, filter, false, None));
+        let kept = self.heat.take().filter(|f| own && f.serves(event, filter, &[], None));
         self.heat = own.then(|| kept.unwrap_or_else(|| Fold::like(fold, false)));
         if let Some(fold) = &mut self.heat {
             fold.update(data, 0..until);
@@ -245,15 +245,17 @@ impl View {
             Age::Half(ns) => Some(ns),
             Age::All | Age::Last(_) => None,
         };
-        let by_cpu = question.top.keys.contains(&Key::Cpu);
+        let keys = &question.top.keys[..];
         let (event, filter, window) = (question.event, question.filter.as_ref(), window(data, question.range));
-        let serves = |f: &Fold| f.serves(event, filter, by_cpu, half) && f.window() == window.as_ref();
-        let mut fold = match self.fold.take() {
-            Some(fold) if serves(&fold) => fold,
+        let serves = |f: &Fold| f.serves(event, filter, keys, half) && f.window() == window.as_ref();
+        let kept = self.fold.as_ref().is_some_and(serves);
+        let fold = match self.fold.take() {
+            Some(fold) if kept => fold,
             // Of the same filter nothing need be decided again.
-            Some(fold) if fold.has(event, filter) => Fold::like(&fold, by_cpu).decaying(half).within(window),
-            _ => Fold::new(event, question.filter.clone(), by_cpu).decaying(half).within(window),
+            Some(fold) if fold.has(event, filter) => Fold::like(&fold, false),
+            _ => Fold::new(event, question.filter.clone(), false),
         };
+        let mut fold = if kept { fold } else { fold.told_apart(keys).decaying(half).within(window) };
         fold.update(data, since(data, question.age, until)..until);
         fold
     }
@@ -300,11 +302,11 @@ fn bring_up_then(
         None if baseline.other => same_event(data, of, question.event),
         None => question.event,
     };
-    let by_cpu = question.top.keys.contains(&Key::Cpu);
+    let keys = &question.top.keys[..];
     let window = window(of, baseline.range);
     let mut fold = kept
-        .filter(|f| f.serves(event, baseline.filter.as_ref(), by_cpu, None) && f.window() == window.as_ref())
-        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), by_cpu).within(window));
+        .filter(|f| f.serves(event, baseline.filter.as_ref(), keys, None) && f.window() == window.as_ref())
+        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), false).told_apart(keys).within(window));
     fold.update(of, 0..until);
     fold
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::print::{FunctionAt, Printer};
+use super::strings::text_of;
 
 /// Strings of the kernel that records name by their address.
 pub type Strings = FxHashMap<u64, Box<str>>;
@@ -89,6 +90,22 @@ impl Format {
 
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
+    }
+
+    /// The same, and of a string whose address is recorded the field with its text, where there is one.
+    pub fn said(&self, name: &str) -> Option<&Field> {
+        self.field(&text_of(name)).or_else(|| self.field(name))
+    }
+
+    /// Whether a field is the text of another.
+    pub fn tells_beside(&self, field: &Field) -> bool {
+        self.fields.iter().any(|of| field.name == text_of(&of.name))
+    }
+
+    /// The names of its own fields that hold words for people.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let own = self.fields.iter().map(|field| &*field.name).filter(|name| !name.starts_with("__"));
+        own.filter(|name| self.said(name).is_some_and(Field::is_text))
     }
 
     /// The sample's own text, as the kernel's `print fmt` puts it; where that cannot be followed,

@@ -127,14 +127,12 @@ pub type FieldRow = (Field, &'static str, Kind, &'static str);
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
     let mut fields: Vec<TraceField> = Vec::new();
     for format in formats {
-        for field in &format.fields {
+        // What is told beside another goes by that one's name.
+        for field in format.fields.iter().filter(|field| !format.tells_beside(field)) {
+            let is_text = format.said(&field.name).is_some_and(|said| !said.is_number());
             match fields.iter_mut().find(|known| known.name == field.name) {
-                Some(known) => known.text |= !field.is_number(),
-                None => fields.push(TraceField {
-                    name: field.name.clone(),
-                    kind: field.kind.clone(),
-                    text: !field.is_number(),
-                }),
+                Some(known) => known.text |= is_text,
+                None => fields.push(TraceField { name: field.name.clone(), kind: field.kind.clone(), text: is_text }),
             }
         }
     }

@@ -69,6 +69,7 @@ fn value_cell(value: Option<&Value>) -> Cell {
     match value {
         Some(Value::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
         Some(Value::Text(text)) => Cell::Text(text.clone()),
+        Some(Value::Number(n)) => Cell::Id(*n),
         _ => Cell::Empty,
     }
 }
@@ -130,6 +131,7 @@ fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
         Field::Key(key) => group.get(key).map_or(Cell::Empty, |value| match value {
             Value::Id(id) => Cell::Id((*id).into()),
             Value::Text(text) => Cell::Text(text.clone()),
+            Value::Number(n) => Cell::Id(*n),
         }),
     }
 }

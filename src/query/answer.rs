@@ -82,6 +82,8 @@ pub struct EventInfo {
     pub note: Option<String>,
     /// What the kernel filters it by.
     pub filter: Option<String>,
+    /// Its fields that hold words, where it is a tracepoint.
+    pub texts: Vec<Arc<str>>,
     /// How it is measured right now; none of a recording.
     pub meter: Option<Meter>,
 }

@@ -182,7 +182,7 @@ impl Trees {
         }
         let mut path = Vec::new();
         for change in news.changes() {
-            let group = tally.group_of(data, change.cpu, change.site);
+            let group = tally.group_of(data, change.lane, change.site);
             let stack = data.stack(data.profile.sites.all()[change.site as usize].stack);
             let profile = data.profile;
             let sym = |n: NodeId| news.sym(&profile.frames, profile.trie.frame(n).0, &change);
@@ -206,9 +206,9 @@ impl Trees {
             let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
             let inlined = |n: NodeId| profile.frames.inlined(profile.trie.frame(n).0);
             let paths = Paths { data, mode: tally.mode(), label, reach, sym, inlined };
-            for (cpu, site, acc) in fold.sites() {
+            for (lane, site, acc) in fold.sites() {
                 let stack = data.stack(profile.sites.all()[site as usize].stack);
-                if tally.group_of(data, cpu, site) == group && paths.follow(stack, &mut path) {
+                if tally.group_of(data, lane, site) == group && paths.follow(stack, &mut path) {
                     one.tree.count(&mut one.edges, &path, |sum| *sum += acc);
                 }
             }

@@ -2,12 +2,13 @@
 //! in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::filter::equals;
 use crate::session::Task;
 
 use super::Data;
+use super::traced::Traced;
 
 /// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +19,8 @@ pub enum Key {
     Tid,
     /// The text of a tracepoint's sample.
     Trace,
+    /// A field of a tracepoint: of one event, `event.field`, or of any.
+    Traced(&'static str),
     Cgroup,
     /// The machine, where recordings of several are together.
     Host,
@@ -30,6 +33,7 @@ pub enum Key {
 pub enum Value {
     Id(i32),
     Text(Arc<str>),
+    Number(i64),
 }
 
 impl Value {
@@ -37,6 +41,7 @@ impl Value {
         match self {
             Self::Id(id) => Cow::Owned(id.to_string()),
             Self::Text(text) => Cow::Borrowed(text),
+            Self::Number(n) => Cow::Owned(n.to_string()),
         }
     }
 }
@@ -49,6 +54,8 @@ pub struct Sampled<'a> {
     pub cpu: u16,
     /// Which text of a tracepoint's sample.
     pub trace: u32,
+    /// Which values of its fields.
+    pub values: Option<(&'a Traced, u16)>,
 }
 
 /// An entry.
@@ -61,18 +68,25 @@ pub struct Entry {
     pub is_number: bool,
     /// Cells; 0 for what takes the room that is left.
     pub width: u16,
+    /// What rows are told apart by, in words.
+    pub words: &'static str,
     /// Whether another run of the same programs has other values.
     pub of_this_run: bool,
     /// The value in a sample; none where it is of the function instead.
-    pub value: Option<fn(&Sampled<'_>) -> Value>,
+    pub value: Option<fn(&Sampled<'_>, Key) -> Value>,
     /// The filter's field that asks for it, where there is one.
     pub field: Option<&'static str>,
 }
 
 /// A column whose value is a sample's.
-const fn of(key: Key, names: &'static [&'static str], title: &'static str, value: fn(&Sampled<'_>) -> Value) -> Entry {
+const fn of(
+    key: Key,
+    names: &'static [&'static str],
+    title: &'static str,
+    value: fn(&Sampled<'_>, Key) -> Value,
+) -> Entry {
     let field = Some(names[0]);
-    Entry { key, names, title, is_number: false, width: 0, of_this_run: false, value: Some(value), field }
+    Entry { key, names, title, is_number: false, width: 0, words: "", of_this_run: false, value: Some(value), field }
 }
 
 impl Entry {
@@ -98,9 +112,11 @@ impl Entry {
 
     /// What a view of one value is called, and the filter that leaves it.
     pub fn only(&self, value: &Value) -> Option<(String, String)> {
-        let (name, field) = (self.names[0], self.field?);
+        let field = self.field?;
+        let name = if self.key.traced().is_some() { field } else { self.names[0] };
         Some(match value {
             Value::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
+            Value::Number(n) => (format!("{name} {n}"), format!("{field} == {n}")),
             // A function's or a file's own name says what it is.
             Value::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
             Value::Text(text) => (format!("{name} {text}"), equals(field, text)),
@@ -108,25 +124,70 @@ impl Entry {
     }
 }
 
-fn nothing(_: &Sampled<'_>) -> Value {
+fn nothing(_: &Sampled<'_>, _: Key) -> Value {
     Value::Id(0)
 }
 
 /// All of them, in the order in which they are offered.
 pub const ALL: &[Entry] = &[
-    of(Key::Host, &["host"], "Host", |of| Value::Text(of.data.session.host(of.task))).wide(12),
-    of(Key::Cpu, &["cpu"], "CPU", |of| Value::Id(of.cpu.into())).number(4),
-    of(Key::Comm, &["comm"], "Comm", |of| Value::Text(of.task.comm.clone())).wide(15),
-    of(Key::Pid, &["pid", "tgid"], "PID", |of| Value::Id(of.task.pid)).number(7).of_this_run(),
-    of(Key::Tid, &["tid"], "TID", |of| Value::Id(of.task.tid)).number(7).of_this_run(),
-    of(Key::Cgroup, &["cgroup"], "Cgroup", |of| Value::Text(of.data.session.cgroup(of.task))).wide(24),
-    of(Key::Trace, &["trace"], "Trace output", |of| Value::Text(of.data.trace(of.trace))).wide(40).without_field(),
+    of(Key::Host, &["host"], "Host", |of, _| Value::Text(of.data.session.host(of.task))).wide(12),
+    of(Key::Cpu, &["cpu"], "CPU", |of, _| Value::Id(of.cpu.into())).number(4),
+    of(Key::Comm, &["comm"], "Comm", |of, _| Value::Text(of.task.comm.clone())).wide(15),
+    of(Key::Pid, &["pid", "tgid"], "PID", |of, _| Value::Id(of.task.pid)).number(7).of_this_run(),
+    of(Key::Tid, &["tid"], "TID", |of, _| Value::Id(of.task.tid)).number(7).of_this_run(),
+    of(Key::Cgroup, &["cgroup"], "Cgroup", |of, _| Value::Text(of.data.session.cgroup(of.task))).wide(24),
+    of(Key::Trace, &["trace"], "Trace output", |of, _| Value::Text(of.data.trace(of.trace))).wide(40).without_field(),
     of(Key::Dso, &["dso"], "DSO", nothing).wide(18).of_function("dso"),
     of(Key::Sym, &["sym", "symbol"], "Symbol", nothing).of_function("stack"),
 ];
 
+/// The columns of tracepoints' fields that were asked for: they live as long as the program, as all others do.
+static TRACED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+/// The column of a tracepoint's field: of one event, `event.field`, or of any.
+pub fn traced(name: &str) -> Key {
+    let known = |list: &[&'static Entry]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
+    if let Some(key) = known(&TRACED.read().unwrap_or_else(PoisonError::into_inner)) {
+        return key;
+    }
+    let mut list = TRACED.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(key) = known(&list) {
+        return key;
+    }
+    let name: &'static str = Box::leak(name.into());
+    let field = name.rsplit('.').next().unwrap_or(name);
+    let value = |of: &Sampled<'_>, key: Key| {
+        let value = of.values.zip(key.traced()).map(|((traced, number), name)| traced.value(number, name));
+        value.unwrap_or_else(|| Value::Text("".into()))
+    };
+    let names: &'static [&'static str] = Box::leak(Box::new([name]));
+    let words: &'static str = Box::leak(format!("by {field}").into());
+    let entry = Entry {
+        words,
+        names,
+        title: field,
+        field: Some(field),
+        key: Key::Traced(name),
+        ..of(Key::Trace, &[""], "", value)
+    };
+    list.push(Box::leak(Box::new(entry.wide(20))));
+    Key::Traced(name)
+}
+
 impl Key {
+    /// The name of a tracepoint's field, where it is one.
+    pub fn traced(self) -> Option<&'static str> {
+        match self {
+            Self::Traced(name) => Some(name),
+            _ => None,
+        }
+    }
+
     pub fn entry(self) -> &'static Entry {
+        if let Self::Traced(name) = self {
+            let list = TRACED.read().unwrap_or_else(PoisonError::into_inner);
+            return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
+        }
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])
     }
 
@@ -138,11 +199,14 @@ impl Key {
         self.entry().title
     }
 
-    /// Reads `comm,dso,sym`; the error is the word that is no key.
+    /// Reads `comm,dso,sym`, and `event.field` as perf does (perf-report(1), dynamic sort keys); the error is the word
+    /// that is no key.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let one = |word: &str| {
-            let found = ALL.iter().find(|entry| entry.names.contains(&word));
-            found.map(|entry| entry.key).ok_or_else(|| word.to_owned())
+            let found = ALL.iter().find(|entry| entry.names.contains(&word)).map(|entry| entry.key);
+            let of_event = || word.split_once('.').filter(|(event, field)| is_name(event) && is_name(field));
+            found.or_else(|| of_event().map(|_| traced(word))).ok_or_else(|| word.to_owned())
         };
         let mut keys =
             text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(one).collect::<Result<Vec<_>, _>>()?;
@@ -159,7 +223,7 @@ pub struct Group(Vec<(Key, Value)>);
 impl Group {
     /// The values of some keys in a sample.
     pub fn of(keys: &[Key], sampled: &Sampled<'_>) -> Self {
-        let one = |key: &Key| Some((*key, key.entry().value?(sampled)));
+        let one = |key: &Key| Some((*key, key.entry().value?(sampled, *key)));
         let mut values: Vec<(Key, Value)> = keys.iter().filter_map(one).collect();
         values.sort_unstable_by_key(|(key, _)| *key);
         Self(values)
@@ -178,14 +242,24 @@ impl Group {
     pub fn id(&self, key: Key) -> Option<i32> {
         match self.get(key)? {
             Value::Id(id) => Some(*id),
-            Value::Text(_) => None,
+            Value::Text(_) | Value::Number(_) => None,
         }
+    }
+
+    /// Those of its keys that are fields of tracepoints.
+    pub fn traced(&self) -> impl Iterator<Item = Key> {
+        self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
+    }
+
+    /// All values that are texts.
+    pub fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().filter_map(|(key, _)| self.text(*key))
     }
 
     pub fn text(&self, key: Key) -> Option<&Arc<str>> {
         match self.get(key)? {
             Value::Text(text) => Some(text),
-            Value::Id(_) => None,
+            Value::Id(_) | Value::Number(_) => None,
         }
     }
 }
@@ -199,6 +273,16 @@ mod tests {
         assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
         assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
         assert_eq!(Key::parse_list(""), Err(String::new()));
+        let field = Key::parse_list("sched_switch.next_comm").expect("a field")[0];
+        assert_eq!(
+            (field, field.name(), field.title()),
+            (traced("sched_switch.next_comm"), "sched_switch.next_comm", "next_comm")
+        );
+        assert_eq!(
+            field.entry().only(&Value::Number(-7)).map(|(_, filter)| filter).as_deref(),
+            Some("next_comm == -7")
+        );
+        assert_eq!(Key::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
         let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
         let want =
             "host Host, cpu CPU, comm Comm, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";

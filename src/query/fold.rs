@@ -11,19 +11,21 @@ use crate::filter::Filter;
 use crate::profile::{Acc, Chunk, Renamed};
 
 use super::Data;
+use super::column::Key;
 use super::judge::{Judge, Verdict};
 use super::news::{Change, News};
+use super::traced::{Lane, Traced, lane};
 
 /// Samples from which a full pass is shared among threads.
 const PARALLEL: usize = 1 << 19;
 
 type Part<'a> = (&'a Chunk, Range<usize>);
 
-/// Weights per site; with the CPU as a key, per CPU and site.
+/// Weights per site; with the CPU or fields of tracepoints as keys, per lane and site.
 #[derive(Clone, Debug)]
 enum Lanes {
     One(Vec<Acc>),
-    ByCpu(FxHashMap<(u16, u32), Acc>),
+    ByLane(FxHashMap<(Lane, u32), Acc>),
 }
 
 /// The weights of all samples that pass.
@@ -34,6 +36,9 @@ pub struct Fold {
     /// Only samples of these times count.
     window: Option<Range<u64>>,
     lanes: Lanes,
+    /// Whether lanes are of CPUs, and of which values of tracepoints' fields.
+    by_cpu: bool,
+    traced: Option<Arc<Traced>>,
     total: Acc,
     /// Absolute positions of the samples that are in it.
     counted: Range<u64>,
@@ -79,12 +84,14 @@ struct Sums {
 
 impl Fold {
     pub fn new(event: usize, filter: Option<Arc<Filter>>, by_cpu: bool) -> Self {
-        let lanes = if by_cpu { Lanes::ByCpu(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
         Self {
             event: event as u16,
             judge: filter.map(Judge::new),
             window: None,
             lanes,
+            by_cpu,
+            traced: None,
             total: Acc::default(),
             counted: 0..0,
             epoch: 0,
@@ -96,12 +103,14 @@ impl Fold {
 
     /// A new one with another's filter, and what was decided of it.
     pub fn like(other: &Self, by_cpu: bool) -> Self {
-        let lanes = if by_cpu { Lanes::ByCpu(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
         Self {
             event: other.event,
             judge: other.judge.clone(),
             window: None,
             lanes,
+            by_cpu,
+            traced: None,
             total: Acc::default(),
             counted: 0..0,
             epoch: other.epoch,
@@ -115,6 +124,20 @@ impl Fold {
     pub fn within(mut self, window: Option<Range<u64>>) -> Self {
         self.window = window;
         self
+    }
+
+    /// Adds samples up apart by those keys that are not their sites'.
+    pub fn told_apart(mut self, keys: &[Key]) -> Self {
+        self.by_cpu = keys.contains(&Key::Cpu);
+        self.traced = Traced::of(keys);
+        let apart = self.by_cpu || self.traced.is_some();
+        self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        self
+    }
+
+    /// The values of tracepoints' fields that samples are told apart by.
+    pub fn traced(&self) -> Option<&Arc<Traced>> {
+        self.traced.as_ref()
     }
 
     /// Whether it is of that event and filter.
@@ -133,9 +156,10 @@ impl Fold {
         self
     }
 
-    /// Whether this fold answers for that event, filter, grouping and decay.
-    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, by_cpu: bool, half: Option<u64>) -> bool {
-        self.has(event, filter) && matches!(self.lanes, Lanes::ByCpu(_)) == by_cpu && self.decay.map(|d| d.half) == half
+    /// Whether this fold answers for that event, filter, keys and decay.
+    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, keys: &[Key], half: Option<u64>) -> bool {
+        let apart = self.by_cpu == keys.contains(&Key::Cpu) && Traced::serves(self.traced.as_ref(), keys);
+        self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
     }
 
     /// What decides its filter, up to date with what was last counted.
@@ -199,16 +223,16 @@ impl Fold {
             return;
         }
         let changed: FxHashSet<u32> = changed.into_iter().collect();
-        for (cpu, site, acc) in self.weights_of(&renamed.sites(data.profile, data.profile.sites.len())) {
-            self.news.note(Change { cpu, site, acc, out: true, before: true });
+        for (lane, site, acc) in self.weights_of(&renamed.sites(data.profile, data.profile.sites.len())) {
+            self.news.note(Change { lane, site, acc, out: true, before: true });
             if !changed.contains(&site) {
-                self.news.note(Change { cpu, site, acc, out: false, before: false });
+                self.news.note(Change { lane, site, acc, out: false, before: false });
                 continue;
             }
             self.total -= acc;
             match &mut self.lanes {
                 Lanes::One(accs) => accs[site as usize] = Acc::default(),
-                Lanes::ByCpu(accs) => drop(accs.remove(&(cpu, site))),
+                Lanes::ByLane(accs) => drop(accs.remove(&(lane, site))),
             }
         }
         let from = renamed.born.sample.max(self.counted.start);
@@ -219,17 +243,17 @@ impl Fold {
     }
 
     /// The sites of these that have weight, with it.
-    fn weights_of(&self, sites: &[u32]) -> Vec<(u16, u32, Acc)> {
+    fn weights_of(&self, sites: &[u32]) -> Vec<(Lane, u32, Acc)> {
         match &self.lanes {
             Lanes::One(accs) => {
                 let of = |site: &u32| accs.get(*site as usize).map(|acc| (0, *site, *acc));
                 sites.iter().filter_map(of).filter(|(.., acc)| !acc.is_zero()).collect()
             }
-            Lanes::ByCpu(_) if sites.is_empty() => Vec::new(),
-            Lanes::ByCpu(accs) => {
+            Lanes::ByLane(_) if sites.is_empty() => Vec::new(),
+            Lanes::ByLane(accs) => {
                 let wanted: FxHashSet<u32> = sites.iter().copied().collect();
                 let of = accs.iter().filter(|((_, site), acc)| wanted.contains(site) && !acc.is_zero());
-                of.map(|((cpu, site), acc)| (*cpu, *site, *acc)).collect()
+                of.map(|((lane, site), acc)| (*lane, *site, *acc)).collect()
             }
         }
     }
@@ -260,7 +284,7 @@ impl Fold {
     fn reset(&mut self) {
         match &mut self.lanes {
             Lanes::One(accs) => accs.clear(),
-            Lanes::ByCpu(accs) => accs.clear(),
+            Lanes::ByLane(accs) => accs.clear(),
         }
         self.total = Acc::default();
         self.counted = 0..0;
@@ -281,7 +305,7 @@ impl Fold {
             self.total += part.total;
             match (&mut self.lanes, part.lanes) {
                 (Lanes::One(all), Lanes::One(part)) => all.iter_mut().zip(part).for_each(|(a, b)| *a += b),
-                (Lanes::ByCpu(all), Lanes::ByCpu(part)) => {
+                (Lanes::ByLane(all), Lanes::ByLane(part)) => {
                     part.into_iter().for_each(|(k, v)| *all.entry(k).or_default() += v)
                 }
                 _ => {}
@@ -292,7 +316,7 @@ impl Fold {
     fn part(&self, data: Data<'_>, part: &[Part<'_>]) -> Sums {
         let lanes = match &self.lanes {
             Lanes::One(accs) => Lanes::One(vec![Acc::default(); accs.len()]),
-            Lanes::ByCpu(_) => Lanes::ByCpu(FxHashMap::default()),
+            Lanes::ByLane(_) => Lanes::ByLane(FxHashMap::default()),
         };
         let mut sums = Sums { lanes, total: Acc::default(), news: News::default() };
         for (chunk, range) in part {
@@ -315,7 +339,7 @@ impl Fold {
             scale(&mut self.total);
             match &mut self.lanes {
                 Lanes::One(accs) => accs.iter_mut().for_each(scale),
-                Lanes::ByCpu(accs) => accs.values_mut().for_each(scale),
+                Lanes::ByLane(accs) => accs.values_mut().for_each(scale),
             }
         }
     }
@@ -348,33 +372,35 @@ impl Fold {
         of: &impl Fn(u32) -> bool,
     ) {
         let Sums { lanes, total, news } = sums;
-        let by_cpu = matches!(lanes, Lanes::ByCpu(_));
+        let reader = self.traced.as_ref().map(|traced| traced.reader(data, self.event));
         let mut passed = Acc::default();
-        let mut add = |cpu: u16, site: u32, one: Acc| {
+        let mut add = |row: usize, site: u32, one: Acc| {
+            let values = reader.as_ref().map_or(0, |reader| reader.number(chunk.raw(row)));
+            let lane = lane(if self.by_cpu { chunk.cpu[row] } else { 0 }, values);
             passed += one;
             let slot = match lanes {
                 Lanes::One(accs) => &mut accs[site as usize],
-                Lanes::ByCpu(accs) => accs.entry((cpu, site)).or_default(),
+                Lanes::ByLane(accs) => accs.entry((lane, site)).or_default(),
             };
             if out {
                 *slot -= one
             } else {
                 *slot += one
             }
-            news.note(Change { cpu: if by_cpu { cpu } else { 0 }, site, acc: one, out, before });
+            news.note(Change { lane, site, acc: one, out, before });
         };
         self.each(data, chunk, range, of, &mut add);
         if out { *total -= passed } else { *total += passed }
     }
 
-    /// Hands every sample that passes to `add`, as (CPU, site, weight).
+    /// Hands every sample that passes to `add`, as (row, site, weight).
     fn each(
         &self,
         data: Data<'_>,
         chunk: &Chunk,
         range: Range<usize>,
         of: &impl Fn(u32) -> bool,
-        add: &mut impl FnMut(u16, u32, Acc),
+        add: &mut impl FnMut(usize, u32, Acc),
     ) {
         let whole = 0..u64::MAX;
         let window = self.window.as_ref().unwrap_or(&whole);
@@ -399,7 +425,7 @@ impl Fold {
                     None => Acc::one(chunk.weight[i]),
                     Some(decay) => decay.weigh(chunk.time[i], chunk.weight[i]),
                 };
-                add(chunk.cpu[i], site, one);
+                add(i, site, one);
             }
         }
     }
@@ -422,7 +448,7 @@ impl Fold {
         match &self.lanes {
             Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),
             Lanes::One(accs) => accs.iter().map(|acc| self.whole(*acc)).collect(),
-            Lanes::ByCpu(accs) => {
+            Lanes::ByLane(accs) => {
                 let n = accs.keys().map(|(_, site)| *site as usize + 1).max().unwrap_or(0);
                 let mut sums = vec![Acc::default(); n];
                 accs.iter().for_each(|((_, site), acc)| sums[*site as usize] += *acc);
@@ -431,17 +457,17 @@ impl Fold {
         }
     }
 
-    /// The sites with weight, as (CPU, site, weight); the CPU is 0 unless it is a key. In order.
-    pub fn sites(&self) -> Vec<(u16, u32, Acc)> {
-        let some = |cpu: u16, site: u32, acc: &Acc| {
+    /// The sites with weight, as (lane, site, weight); the lane is 0 unless something of it is a key. In order.
+    pub fn sites(&self) -> Vec<(Lane, u32, Acc)> {
+        let some = |lane: Lane, site: u32, acc: &Acc| {
             let acc = self.whole(*acc);
-            (!acc.is_zero()).then_some((cpu, site, acc))
+            (!acc.is_zero()).then_some((lane, site, acc))
         };
         match &self.lanes {
             Lanes::One(accs) => (0..).zip(accs).filter_map(|(site, acc)| some(0, site, acc)).collect(),
-            Lanes::ByCpu(accs) => {
-                let mut list: Vec<_> = accs.iter().filter_map(|((cpu, site), acc)| some(*cpu, *site, acc)).collect();
-                list.sort_unstable_by_key(|(cpu, site, _)| (*cpu, *site));
+            Lanes::ByLane(accs) => {
+                let mut list: Vec<_> = accs.iter().filter_map(|((lane, site), acc)| some(*lane, *site, acc)).collect();
+                list.sort_unstable_by_key(|(lane, site, _)| (*lane, *site));
                 list
             }
         }

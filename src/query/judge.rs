@@ -298,7 +298,7 @@ struct Traced {
 
 impl Traced {
     fn new(format: &Format, name: &str) -> Option<Self> {
-        Some(Self { field: format.field(name)?.clone(), big: format.big })
+        Some(Self { field: format.said(name)?.clone(), big: format.big })
     }
 
     fn holds(&self, atom: &Atom, raw: &[u8]) -> bool {

@@ -36,6 +36,7 @@ pub mod standing;
 pub mod steady;
 pub mod tally;
 pub mod top;
+pub mod traced;
 pub mod versus;
 pub mod whose;
 

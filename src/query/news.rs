@@ -4,14 +4,16 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, Frames, Had};
 
+use super::traced::Lane;
+
 /// Changes that are worth following one by one; with more of them all is counted anew.
 const MAX: usize = 1 << 18;
 
 /// Weight that a site got or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// 0 unless the fold is by CPU.
-    pub cpu: u16,
+    /// 0 unless the fold tells samples of one site apart.
+    pub lane: Lane,
     pub site: u32,
     pub acc: Acc,
     /// Whether it was taken out.
@@ -77,11 +79,11 @@ impl News {
 
     /// The changes, those of the same kind and site as one; what came before what went, so that no sum falls below zero.
     pub fn changes(&self) -> Vec<Change> {
-        let mut sums: FxHashMap<(u16, u32, bool, bool), Acc> = FxHashMap::default();
+        let mut sums: FxHashMap<(Lane, u32, bool, bool), Acc> = FxHashMap::default();
         for change in &self.list {
-            *sums.entry((change.cpu, change.site, change.out, change.before)).or_default() += change.acc;
+            *sums.entry((change.lane, change.site, change.out, change.before)).or_default() += change.acc;
         }
-        let one = |((cpu, site, out, before), acc)| Change { cpu, site, acc, out, before };
+        let one = |((lane, site, out, before), acc)| Change { lane, site, acc, out, before };
         let mut changes: Vec<Change> = sums.into_iter().map(one).collect();
         changes.sort_unstable_by_key(|change| change.out);
         changes

@@ -14,6 +14,7 @@ use super::news::{Change, News};
 use super::question::TopSpec;
 use super::row::By;
 use super::top::{Grouping, Keep, LabelMode, Row, Top, first_syms, identity, n_labels, symbol};
+use super::traced::Lane;
 
 /// The label of samples without a frame.
 const NO_FRAME: u32 = u32::MAX;
@@ -47,7 +48,7 @@ impl Tally {
         if data.profile.trie.len() > MANY {
             return Self::walked(data, fold, spec);
         }
-        let mut tally = Self::empty(spec);
+        let mut tally = Self::empty(fold, spec);
         let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
         let label = |row: &Row| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
         for row in &top.rows {
@@ -59,9 +60,9 @@ impl Tally {
         tally
     }
 
-    fn empty(spec: &TopSpec) -> Self {
+    fn empty(fold: &Fold, spec: &TopSpec) -> Self {
         Self {
-            grouping: Grouping::new(&spec.keys),
+            grouping: Grouping::new(&spec.keys, fold),
             mode: LabelMode::of(&spec.keys),
             children: spec.children,
             rows: Segments::default(),
@@ -77,11 +78,11 @@ impl Tally {
 
     /// The same in no more memory than the rows take.
     pub(super) fn walked(data: Data<'_>, fold: &Fold, spec: &TopSpec) -> Self {
-        let mut tally = Self::empty(spec);
+        let mut tally = Self::empty(fold, spec);
         tally.meet_syms(data);
         let news = News::none();
-        for (cpu, site, acc) in fold.sites() {
-            tally.count(data, &news, &Change { cpu, site, acc, out: false, before: false });
+        for (lane, site, acc) in fold.sites() {
+            tally.count(data, &news, &Change { lane, site, acc, out: false, before: false });
         }
         tally
     }
@@ -92,8 +93,8 @@ impl Tally {
     }
 
     /// The number of a group of a [`Top`] that was made from it.
-    pub fn group_of(&mut self, data: Data<'_>, cpu: u16, site: u32) -> u32 {
-        self.grouping.of(data, cpu, data.profile.sites.all()[site as usize])
+    pub fn group_of(&mut self, data: Data<'_>, lane: Lane, site: u32) -> u32 {
+        self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
     }
 
     /// Follows what changed.
@@ -114,7 +115,7 @@ impl Tally {
     fn count(&mut self, data: Data<'_>, news: &News, change: &Change) {
         let profile = data.profile;
         let site = profile.sites.all()[change.site as usize];
-        let group = self.grouping.of(data, change.cpu, site);
+        let group = self.grouping.of(data, change.lane, site);
         let stack = data.stack(site.stack);
         if stack == NodeId::ROOT {
             let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };

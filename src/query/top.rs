@@ -14,6 +14,7 @@ use super::question::{Key, TopSpec};
 use super::row::By;
 pub use super::row::{Group, Row};
 use super::rows;
+use super::traced::{Lane, Traced, cpu_of, values_of};
 
 /// What distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub fn path_bit(label: u32) -> u64 {
 impl Top {
     /// Projects a fold into rows.
     pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: Keep) -> Self {
-        let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys));
+        let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys, fold));
         top.sort(data, spec, keep);
         top
     }
@@ -152,13 +153,14 @@ pub(super) struct Grouping {
     keys: Vec<Key>,
     groups: Vec<Arc<Group>>,
     ids: FxHashMap<Arc<Group>, u32>,
-    of_task: FxHashMap<(u16, u32, u32), u32>,
+    of_task: FxHashMap<(Lane, u32, u32), u32>,
+    traced: Option<Arc<Traced>>,
 }
 
 impl Grouping {
-    pub(super) fn new(keys: &[Key]) -> Self {
+    pub(super) fn new(keys: &[Key], fold: &Fold) -> Self {
         let (groups, ids, of_task) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
-        Self { keys: keys.to_vec(), groups, ids, of_task }
+        Self { keys: keys.to_vec(), groups, ids, of_task, traced: fold.traced().cloned() }
     }
 
     pub(super) fn keys(&self) -> &[Key] {
@@ -169,12 +171,13 @@ impl Grouping {
         &self.groups
     }
 
-    /// The group of a site's samples on a CPU.
-    pub(super) fn of(&mut self, data: Data<'_>, cpu: u16, site: Site) -> u32 {
+    /// The group of a site's samples in a lane.
+    pub(super) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
         let trace = if self.keys.contains(&Key::Trace) { site.trace.0 } else { 0 };
-        *self.of_task.entry((cpu, site.task.0, trace)).or_insert_with(|| {
+        *self.of_task.entry((lane, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
-            let group = Group::of(&self.keys, &Sampled { data, task, cpu, trace });
+            let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
+            let group = Group::of(&self.keys, &Sampled { data, task, cpu: cpu_of(lane), trace, values });
             let next = self.groups.len() as u32;
             *self.ids.entry(Arc::new(group)).or_insert_with_key(|group| {
                 self.groups.push(group.clone());
@@ -190,9 +193,9 @@ type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
 fn group(data: Data<'_>, fold: &Fold, grouping: &mut Grouping) -> Grouped {
     let weighted = fold.sites();
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
-    for (cpu, site, acc) in weighted {
+    for (lane, site, acc) in weighted {
         let site = data.profile.sites.all()[site as usize];
-        tagged.push((grouping.of(data, cpu, site), data.stack(site.stack).0, acc));
+        tagged.push((grouping.of(data, lane, site), data.stack(site.stack).0, acc));
     }
     let n = grouping.groups.len();
     let mut counts = vec![0usize; n + 1];

@@ -37,7 +37,7 @@ pub fn heaviest(data: Data<'_>, fold: &Fold) -> Vec<Whose> {
     list.truncate(MOST);
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
-        let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0 };
+        let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
         let group = Group::of(&[Key::Host, Key::Comm, Key::Pid, Key::Tid, Key::Cgroup], &sampled);
         Whose { group, own, percent: own.percent_of(&total) }
     };

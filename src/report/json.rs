@@ -30,6 +30,7 @@ fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) 
             key => match group.get(*key) {
                 Some(column::Value::Id(id)) => json!(id),
                 Some(column::Value::Text(text)) => json!(**text),
+                Some(column::Value::Number(n)) => json!(n),
                 None => Value::Null,
             },
         };

@@ -160,6 +160,7 @@ impl Harness {
             lost: 0,
             note: None,
             filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
+            texts: core.profile.format(i as u16).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect()),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
         });
         let span = core.profile.span().unwrap_or_default();

@@ -132,7 +132,7 @@ pub struct Config {
 /// What a screen shows first, and where names come from.
 #[derive(Debug, ClapArgs)]
 pub struct View {
-    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym [default: comm,pid,dso,sym]
+    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub sort: Option<String>,
     /// Show only samples that match, e.g. 'comm == nginx && !idle'
@@ -445,8 +445,8 @@ pub struct Report {
     pub recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym [default: comm,dso,sym; of tracepoints
-    /// comm,trace; with host, of several machines]
+    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym, and EVENT.FIELD of a tracepoint [default:
+    /// comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub sort: Option<String>,
     #[command(flatten)]

@@ -110,23 +110,23 @@ fn mixed(n: u64) -> (Session, Profile) {
 }
 
 /// The same by a plain loop: (CPU, site) to (samples, period).
-fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(u16, u32, Acc)> {
-    let mut sums: std::collections::BTreeMap<(u16, u32), Acc> = Default::default();
+fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(u32, u32, Acc)> {
+    let mut sums: std::collections::BTreeMap<(u32, u32), Acc> = Default::default();
     for i in range.filter(|i| i % 5 != 0 && keep(*i)) {
-        let cpu = if by_cpu { (i % 3) as u16 } else { 0 };
+        let cpu = if by_cpu { (i % 3) as u32 } else { 0 };
         *sums.entry((cpu, (i / 3 % 2) as u32)).or_default() += Acc::one(i);
     }
     sums.into_iter().map(|((cpu, site), acc)| (cpu, site, acc)).collect()
 }
 
-fn sum(list: &[(u16, u32, Acc)]) -> Acc {
+fn sum(list: &[(u32, u32, Acc)]) -> Acc {
     list.iter().fold(Acc::default(), |mut sum, (_, _, acc)| {
         sum += *acc;
         sum
     })
 }
 
-fn check(fold: &Fold, want: &[(u16, u32, Acc)]) {
+fn check(fold: &Fold, want: &[(u32, u32, Acc)]) {
     assert_eq!(fold.sites(), want);
     assert_eq!(fold.total(), sum(want));
     for (site, acc) in fold.by_site().iter().enumerate() {
@@ -191,13 +191,17 @@ fn whom_a_fold_serves() {
     let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
     let (a, b) = (filter("pid == 1"), filter("pid == 2"));
     let fold = Fold::new(1, Some(a.clone()), true).decaying(Some(5));
-    assert!(fold.serves(1, Some(&a), true, Some(5)) && fold.has(1, Some(&a)));
-    assert!(!fold.serves(0, Some(&a), true, Some(5)) && !fold.has(0, Some(&a)));
-    assert!(!fold.serves(1, Some(&b), true, Some(5)) && !fold.has(1, Some(&b)));
-    assert!(!fold.serves(1, None, true, Some(5)) && !fold.has(1, None));
-    assert!(!fold.serves(1, Some(&a), false, Some(5)));
-    assert!(!fold.serves(1, Some(&a), true, None) && !fold.serves(1, Some(&a), true, Some(6)));
-    assert!(Fold::like(&fold, false).serves(1, Some(&a), false, None));
+    assert!(fold.serves(1, Some(&a), &[Key::Cpu], Some(5)) && fold.has(1, Some(&a)));
+    assert!(!fold.serves(0, Some(&a), &[Key::Cpu], Some(5)) && !fold.has(0, Some(&a)));
+    assert!(!fold.serves(1, Some(&b), &[Key::Cpu], Some(5)) && !fold.has(1, Some(&b)));
+    assert!(!fold.serves(1, None, &[Key::Cpu], Some(5)) && !fold.has(1, None));
+    assert!(!fold.serves(1, Some(&a), &[], Some(5)));
+    let field = crate::query::column::traced("sched_switch.next_comm");
+    assert!(!fold.serves(1, Some(&a), &[Key::Cpu, field], Some(5)));
+    let by_field = Fold::like(&fold, false).told_apart(&[Key::Sym, field]);
+    assert!(by_field.serves(1, Some(&a), &[field], None) && !by_field.serves(1, Some(&a), &[], None));
+    assert!(!fold.serves(1, Some(&a), &[Key::Cpu], None) && !fold.serves(1, Some(&a), &[Key::Cpu], Some(6)));
+    assert!(Fold::like(&fold, false).serves(1, Some(&a), &[], None));
     assert_eq!(fold.judge().map(Judge::filter), Some(&a));
     assert!(Fold::new(1, None, true).judge().is_none());
 }

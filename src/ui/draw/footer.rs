@@ -106,7 +106,9 @@ fn line_details(app: &App) -> Option<String> {
     // In order of importance: where one is, the name, the figures, what is wrong, the file.
     let place = place(app);
     let room = room.saturating_sub(width(&place) + 2);
-    let name = clean(&line.sym);
+    // A row that is no function is what its texts say.
+    let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
+    let name = if line.sym.is_empty() { texts().into() } else { clean(&line.sym) };
     let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
     let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
     let mut text = format!("{name}  {figures}");

@@ -3,7 +3,6 @@
 use ratatui::layout::Rect;
 
 use crate::panel::top::Field;
-use crate::query::Key;
 use crate::ui::app::{App, Tab};
 use crate::ui::draw::tour;
 use crate::ui::view::top::columns::{self, Span};
@@ -110,7 +109,8 @@ pub fn hit(app: &App, column: u16, row: u16) -> Hit {
     }
     let line = app.screen.top + usize::from(row - table.y - 1);
     let Some(found) = app.answer.lines.get(line) else { return Hit::Nothing };
-    let mark = span.is_some_and(|s| s.field == Field::Key(Key::Sym) && column < s.x + columns::name_at(found));
+    let subject = columns::subject(spans.iter().map(|span| span.field));
+    let mark = span.is_some_and(|s| Some(s.field) == subject && column < s.x + columns::name_at(found));
     Hit::Line(line, mark)
 }
 

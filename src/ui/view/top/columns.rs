@@ -49,6 +49,18 @@ const THEN: &[Field] = &[
     Field::Key(Key::Cpu),
 ];
 
+/// The column that says what a row is about, and under which its call chains stand: functions, where rows are told apart
+/// by them, else the last one of texts.
+pub fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
+    let is_text = |field: &Field| match field {
+        Field::Key(Key::Dso) => false,
+        Field::Key(key) => !key.entry().is_number,
+        _ => false,
+    };
+    let names = Field::Key(Key::Sym);
+    if shown.clone().any(|field| field == names) { Some(names) } else { shown.rfind(is_text) }
+}
+
 /// The columns that fit. What matters least goes first.
 pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
     let mut shown: Vec<Field> = chosen.to_vec();
@@ -81,12 +93,13 @@ pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
         }
     }
     let spare = width.saturating_sub(need(&shown, bar));
+    let subject = subject(shown.iter().copied());
     let barred = shown.iter().rposition(|f| matches!(f, Field::Children | Field::SelfTime));
     let mut x = 1;
     let mut spans = Vec::new();
     for (i, field) in shown.iter().enumerate() {
         let bar = if Some(i) == barred { bar } else { 0 };
-        let width = if *field == Field::Key(Key::Sym) { spare } else { fixed(*field) + bar };
+        let width = fixed(*field) + bar + if Some(*field) == subject { spare } else { 0 };
         spans.push(Span { field: *field, x, width, bar });
         x += width + 1;
     }

@@ -51,6 +51,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
+    let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
         let ordered = span.field == app.order_field();
@@ -60,7 +61,7 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
         let pad = match column.align {
             Align::Right => room.saturating_sub(width(&text)),
             // Names begin behind their fold marks.
-            Align::Left if span.field == Field::Key(Key::Sym) => 2,
+            Align::Left if Some(span.field) == subject => 2,
             Align::Left => 0,
         };
         let style = if ordered { theme.head.add_modifier(Modifier::BOLD) } else { theme.head };
@@ -130,8 +131,12 @@ impl Row<'_> {
         let line = self.line;
         // A name may take what the DSO behind it leaves free.
         let mut free = 0;
+        let subject = columns::subject(places.spans.iter().map(|span| span.field));
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
+                other if other != Field::Key(Key::Sym) && Some(other) == subject => {
+                    symbol(app, theme, span, 0, line, row, buffer);
+                }
                 Field::Key(Key::Sym) => {
                     let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(Key::Dso));
                     symbol(app, theme, span, if behind { free } else { 0 }, line, row, buffer);
@@ -148,7 +153,11 @@ impl Row<'_> {
                 Field::Children | Field::SelfTime => self.share(app, theme, span, row, buffer),
             }
         }
-        if columns::edge(area.width) == columns::EDGE && self.says(|line| theme.class(line.kind, &line.dso_path).1) {
+        let has_class = line.depth > 0 || !line.sym.is_empty();
+        if has_class
+            && columns::edge(area.width) == columns::EDGE
+            && self.says(|line| theme.class(line.kind, &line.dso_path).1)
+        {
             let letter = theme.class(line.kind, &line.dso_path).1;
             put(buffer, row, area.width - 2, 0, &letter.to_string(), theme.dim);
         }
@@ -217,7 +226,12 @@ fn symbol(app: &App, theme: &Theme, span: &Span, more: u16, line: &Line, row: Re
     let x = span.x;
     let forks: String = chain_signs(app, line);
     put(buffer, row, x, 0, &fit_end(&forks, room), theme.dim);
-    let (name, style) = name(app, theme, line);
+    let (name, style) = match span.field {
+        Field::Key(Key::Sym) => name(app, theme, line),
+        _ if line.depth > 0 => name(app, theme, line),
+        // Rows that are no functions are what else they are told apart by.
+        field => (field.cell(line).text().into(), theme.text),
+    };
     let at = columns::name_at(line);
     put(buffer, row, x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
 }

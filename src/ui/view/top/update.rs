@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use crate::event::plain;
 use crate::panel::top::Field;
+use crate::query::column::traced;
 use crate::query::{Direction, Key, Order};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -21,10 +23,13 @@ const SPLITS: &[(&str, &[Key])] = &[
     ("by cgroup", &[Key::Cgroup]),
 ];
 
-/// The key of a column that says whose or where.
+/// One of what a key goes through.
+type Split = (&'static str, Vec<Key>);
+
+/// The key of a column that says whose, where or what.
 fn split_key(field: &Field) -> Option<Key> {
     match field {
-        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup)) => Some(*key),
+        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup | Key::Traced(_))) => Some(*key),
         _ => None,
     }
 }
@@ -85,7 +90,12 @@ impl App {
     pub(in crate::ui) fn zoom(&mut self, key: Key, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
         // Where threads are not told apart, what comes nearest.
-        let near: &[Key] = if key == Key::Tid { &[Key::Tid, Key::Comm, Key::Pid] } else { &[key] };
+        let near = match key {
+            Key::Tid => vec![Key::Tid, Key::Comm, Key::Pid],
+            // Rows by what a tracepoint says are no functions.
+            Key::Sym if line.sym.is_empty() => line.group.traced().collect(),
+            key => vec![key],
+        };
         let found = near.iter().find_map(|key| key.entry().only(&line.value(*key)?));
         match found {
             Some((label, expression)) if exclude => self.push_zoom(format!("not {label}"), format!("!({expression})")),
@@ -123,45 +133,65 @@ impl App {
                 self.columns.extend(keys.into_iter().map(Field::Key));
                 self.sorted = true;
             }
-            Err(word) => self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym")),
+            Err(word) => {
+                self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint"));
+            }
         }
     }
 
     /// What rows of one function are told apart by, in words; empty when by nothing.
     pub fn split_words(&self) -> &'static str {
-        self.split_now().map_or("", |at| SPLITS[at].0)
+        let splits = self.splits();
+        self.split_now(&splits).map_or("", |at| splits[at].0)
     }
 
     /// What the key would split rows by next, in words.
     pub fn next_split(&self) -> &'static str {
-        let next = self.split_now().map_or(0, |at| (at + 1) % SPLITS.len());
-        if next == 0 { "by function" } else { SPLITS[next].0 }
+        let splits = self.splits();
+        let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
+        if next == 0 { "by function" } else { splits[next].0 }
     }
 
     /// The columns of tasks and places, as one of those that a key goes through.
-    fn split_now(&self) -> Option<usize> {
+    fn split_now(&self, splits: &[Split]) -> Option<usize> {
         let own: Vec<Key> = self.columns.iter().filter_map(split_key).collect();
-        SPLITS.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
+        splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
+    }
+
+    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more.
+    fn splits(&self) -> Vec<Split> {
+        let event = self.answer.events.get(self.event);
+        let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
+        let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
+            let key = traced(&format!("{name}.{text}"));
+            (key.entry().words, vec![key])
+        });
+        let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
+        splits.splice(1..1, texts);
+        splits
     }
 
     /// Tells rows of one function apart by the next thing, or by the one before.
     pub(in crate::ui) fn split(&mut self, step: isize) {
-        let next = self.split_now().map_or(0, |at| (at as isize + step).rem_euclid(SPLITS.len() as isize) as usize);
-        let (words, keys) = SPLITS[next];
-        self.columns.retain(|field| split_key(field).is_none());
-        if !self.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+        let mut splits = self.splits();
+        let now = self.split_now(&splits);
+        let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
+        let (words, keys) = splits.swap_remove(next);
+        let by_text = keys.iter().any(|key| key.traced().is_some());
+        self.columns.retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
+        if !by_text && !self.columns.iter().any(|field| matches!(field, Field::Key(_))) {
             self.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
         }
-        let at = self.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
+        let end = self.columns.len();
+        let at = self.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
         self.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
         if matches!(self.order, Order::By(key) if !self.columns.contains(&Field::Key(key))) {
             self.set_order(Order::SelfTime);
         }
         self.screen.home();
-        self.say(if words.is_empty() {
-            "a row is a function".to_owned()
-        } else {
-            format!("a row is a function {words}")
+        self.say(match keys.first().and_then(|key| key.traced()) {
+            Some(_) => format!("rows {words}"),
+            None => format!("a row is a function {words}").trim_end().to_owned(),
         });
     }
 

@@ -22,6 +22,7 @@ const MOV_X: u64 = 0xbf;
 const MOV32_K: u64 = 0xb4;
 const ADD_K: u64 = 0x07;
 const LD_MAP: u64 = 0x18 | 1 << 12;
+const JLE_K: u64 = 0xb5;
 const CALL: u64 = 0x85;
 const EXIT: u64 = 0x95;
 
@@ -52,7 +53,8 @@ impl Written {
         ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
     }
 
-    pub fn size(self) -> usize {
+    /// Bytes that all may take.
+    fn size(self) -> usize {
         8 + self.strings * (8 + self.room())
     }
 
@@ -84,14 +86,20 @@ impl Written {
                 op(STX_DW, 10, 0, base + length as i32, 0),
             ]);
         }
+        // Of the last string, which is the only one of most calls, no more is written than it has: r7 is its length.
+        let before_it = self.size() - self.room();
         code.extend([
+            op(MOV_X, 7, 0, 0, 0),
+            op(JLE_K, 7, 0, 1, self.room() as i32),
+            op(MOV_K, 7, 0, 0, self.room() as i32),
             op(MOV_X, 1, 6, 0, 0),
             op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
             0,
             op(MOV32_K, 3, 0, 0, CURRENT_CPU),
             op(MOV_X, 4, 10, 0, 0),
             op(ADD_K, 4, 0, 0, base),
-            op(MOV_K, 5, 0, 0, self.size() as i32),
+            op(MOV_X, 5, 7, 0, 0),
+            op(ADD_K, 5, 0, 0, before_it as i32),
             op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
             // Whoever else traces the call gets it as if the program were not there.
             op(MOV_K, 0, 0, 0, 1),

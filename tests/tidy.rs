@@ -332,3 +332,20 @@ fn the_readmes_command_lines_are_taken() {
         }
     }
 }
+
+/// Whoever wants the machine or the process to itself has to ask for it first.
+#[test]
+fn tests_that_run_alone_say_so() {
+    let mut tests = 0;
+    for path in sources(&root().join("tests/alone")) {
+        let text = std::fs::read_to_string(&path).expect("read");
+        for test in text.split("\n#[test]\n").skip(1) {
+            let (head, body) = test.split_once("{\n").expect("a body");
+            let first = body.lines().find(|line| !line.trim_start().starts_with("const ")).unwrap_or_default();
+            let name = format!("{}: {}", path.display(), head.trim());
+            assert_eq!(first.trim(), "let _alone = alone();", "{name}");
+            tests += 1;
+        }
+    }
+    assert!(tests > 15, "{tests}");
+}

@@ -14,7 +14,7 @@ use crate::source::recording;
 use super::args;
 use super::input::Opened;
 
-/// A stream of 34 CPUs for eleven seconds, zstd; `tests/demo.rs` makes it.
+/// A stream of 34 CPUs for eleven seconds, zstd; `tests/offline/demo.rs` makes it.
 const INCIDENT: &[u8] = include_bytes!("incident.zst");
 /// What it unpacks to, at most.
 const MOST: usize = 16 << 20;

@@ -1,0 +1,338 @@
+//! What goes wrong around the program: killed while it saves, stopped and continued, CPUs that go and come, tracefs not
+//! there, no descriptors left, memory limited. Each is survived, or said.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::alone;
+use crate::common::session::Session;
+use crate::common::{self, Nature, allowed, data, environment, has, may_change_the_machine, program, skipped};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_perfprof-tui");
+
+fn text(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// The shell with these words before the program.
+fn shell(before: &str, args: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{before}; exec {PROGRAM} {args}")).env_clear().envs(environment());
+    command
+}
+
+/// Samples in a recording, and whether it is whole.
+fn counted(file: &Path) -> (u64, bool) {
+    let output = program().arg("report").arg(file).args(["--format", "json"]).output().expect("ran");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}: {:?} {}", file.display(), output.status, text(&output)));
+    (report["events"][0]["samples"].as_u64().unwrap_or(0), output.status.success() && output.stderr.is_empty())
+}
+
+/// A recording, opened by a shell that was told this before; it is being saved here.
+fn saving(before: &str, saved: &Path) -> Session {
+    let line = format!("{before}; exec {PROGRAM} open {}", data("ipvs-cpu32.data").display());
+    let mut session = Session::start_program("sh", &["-c", &line], 24, 100);
+    session.wait_for("■ file");
+    session.keys(&format!(":save {}\r", saved.display()));
+    session
+}
+
+fn save(saved: &Path) {
+    let mut session = saving("true", saved);
+    session.wait_for("saved ");
+    session.keys("q");
+    assert!(session.end().success());
+}
+
+/// What is being written in a folder, or was when its writer was killed.
+fn parts(dir: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_dir(dir).expect("readable").flatten().map(|entry| entry.path());
+    list.filter(|path| path.to_string_lossy().contains(".data.part-")).collect()
+}
+
+#[test]
+fn a_killed_recorder_leaves_what_it_had() {
+    const NAME: &str = "a_killed_recorder_leaves_what_it_had";
+    let _alone = alone();
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("x.data");
+    std::fs::write(&file, "of yesterday").expect("written");
+    let mut recorder = program()
+        .args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "4999", "-o"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let start = std::time::Instant::now();
+    let large = || parts(dir.path()).first().and_then(|part| part.metadata().ok()).is_some_and(|m| m.len() > 1 << 20);
+    while !large() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
+    let part = parts(dir.path()).pop().expect("a part");
+    assert!(counted(&part).0 > 100, "{}", counted(&part).0);
+}
+
+/// A file system of a few kilobytes, which ends with the command.
+fn on_a_tiny_disk(words: &str) -> Option<String> {
+    let mut command = Command::new("unshare");
+    let script = format!("mount -t tmpfs -o size=64k none /mnt && cd /mnt && {PROGRAM} {words}; ls -l /mnt");
+    command.args(["-m", "sh", "-c", &script]).env_clear().envs(environment());
+    let said = text(&command.output().ok()?);
+    (!said.contains("unshare:") && !said.contains("mount:")).then_some(said)
+}
+
+#[test]
+fn a_full_disk_is_said_with_the_file_and_the_remedy() {
+    const NAME: &str = "a_full_disk_is_said_with_the_file_and_the_remedy";
+    let _alone = alone();
+    let file = data("ipvs-cpu32.data");
+    let file = file.display();
+    let mut told = 0;
+    for format in ["folded", "svg", "pprof", "firefox", "speedscope", "perfdata"] {
+        let words = format!("export {file} --to {format} -o out.{format}");
+        let Some(said) = on_a_tiny_disk(&words) else {
+            return skipped(NAME, "this user may not make mount namespaces");
+        };
+        let fits = said.contains(&format!(" out.{format}\n"));
+        let full = said.contains(&format!("out.{format} was not written: No space left on device"));
+        assert!(fits || full && said.contains("make room there"), "{format}: {said}");
+        assert!(!said.contains(".part-"), "{said}");
+        told += u32::from(full);
+    }
+    assert!(told > 0, "all formats fit into 64 KB");
+    let Some(said) = on_a_tiny_disk(&format!("diff {file} {file} --per nothing --format svg -o d.svg")) else {
+        return skipped(NAME, "this user may not make mount namespaces");
+    };
+    assert!(said.contains(" d.svg\n") || said.contains("d.svg was not written: No space left"), "{said}");
+    if allowed(NAME) {
+        let said = on_a_tiny_disk("record -q -a -e cpu-clock -F 4999 -o r.data -- sleep 3").unwrap_or_default();
+        assert!(said.contains("r.data was not written: No space left on device"), "{said}");
+        // What was recorded so far is there, and said.
+        assert!(
+            said.contains("can be opened: r.data.part-") || said.contains("can be opened: ./r.data.part-"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().expect("dir");
+    let saved = dir.path().join("saved.data");
+    save(&saved);
+    let whole = counted(&saved);
+    assert!(whole.0 > 0);
+    let files = || std::fs::read_dir(dir.path()).expect("dir").count();
+    // The kernel kills it at this place of the file. What is being written is there under another name until it is
+    // whole, and stays there after the kill.
+    let length = std::fs::metadata(&saved).expect("saved").len();
+    for part in [1, 4, 7] {
+        let before = files();
+        let mut session = saving(&format!("ulimit -c 0; ulimit -f {}", length * part / 8 / 512), &saved);
+        assert!(!session.end().success());
+        assert_eq!((counted(&saved), files()), (whole, before + 1), "at {part} eighths");
+    }
+    // And at any time: it may be over by then.
+    for wait in [0, 1, 2, 4, 8] {
+        let before = files();
+        let mut session = saving("true", &saved);
+        let start = std::time::Instant::now();
+        while files() == before && start.elapsed() < Duration::from_secs(3) {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(wait));
+        session.signal("-KILL");
+        assert!(!session.end().success());
+        assert_eq!(counted(&saved), whole, "after {wait} ms");
+    }
+    // What was left over of those saves stands in nobody's way.
+    save(&saved);
+}
+
+#[test]
+fn stopped_and_continued() {
+    const NAME: &str = "stopped_and_continued";
+    let _alone = alone();
+    if !allowed(NAME) {
+        return;
+    }
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "999", "-a"], 24, 120);
+    session.wait_for("● live").wait_for("[kernel.kallsyms]");
+    session.signal("-STOP");
+    std::thread::sleep(Duration::from_millis(1500));
+    session.signal("-CONT");
+    // Keys work, and samples go on coming.
+    session.keys("2").wait_for("[2 Flame]").wait_for("● live");
+    let header = |session: &Session| session.text().lines().next().map(str::to_owned);
+    let before = header(&session);
+    let start = std::time::Instant::now();
+    while header(&session) == before {
+        assert!(start.elapsed() < common::session::PATIENCE, "nothing comes any more");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// Puts a CPU back whatever happens.
+struct Offline(PathBuf);
+
+impl Offline {
+    fn cpu(n: u32) -> Option<Self> {
+        let switch = PathBuf::from(format!("/sys/devices/system/cpu/cpu{n}/online"));
+        (std::fs::read_to_string(&switch).ok()?.trim() == "1").then_some(())?;
+        std::fs::write(&switch, "0").ok()?;
+        Some(Self(switch))
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        let _ = std::fs::write(&self.0, "1");
+    }
+}
+
+#[test]
+fn a_cpu_goes_and_comes_back() {
+    const NAME: &str = "a_cpu_goes_and_comes_back";
+    let _alone = alone();
+    if !allowed(NAME) || !has(NAME, Nature::Hotplug) || !may_change_the_machine(NAME) {
+        return;
+    }
+    match Offline::cpu(1) {
+        None => return skipped(NAME, "CPU 1 cannot be taken offline here"),
+        Some(cpu) => drop(cpu),
+    }
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "499", "-a"], 30, 120);
+    session.wait_for("● live").wait_for("[kernel.kallsyms]");
+    let Some(cpu) = Offline::cpu(1) else { return skipped(NAME, "CPU 1 went offline only once") };
+    session.keys("4").wait_for("[4 CPUs]").wait_for("\n     1    -    -    -");
+    drop(cpu);
+    session.keys("1").wait_for("[1 Top]").wait_for("● live");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    // One that is not there from the start is no obstacle for those that are.
+    let Some(cpu) = Offline::cpu(1) else { return skipped(NAME, "CPU 1 went offline only twice") };
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("one.data");
+    let output = program()
+        .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-a", "-o"])
+        .arg(&file)
+        .args(["--", "sleep", "0.3"])
+        .output();
+    drop(cpu);
+    let output = output.expect("ran");
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(counted(&file).0 > 50);
+}
+
+#[test]
+fn tracefs_is_not_there() {
+    const NAME: &str = "tracefs_is_not_there";
+    let _alone = alone();
+    if !allowed(NAME) {
+        return;
+    }
+    let hide = "umount -l /sys/kernel/tracing 2>/dev/null; umount -l /sys/kernel/debug 2>/dev/null; true";
+    let inside = |args: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c"]).arg(format!("{hide}; exec {PROGRAM} {args}"));
+        command.env_clear().envs(environment()).output()
+    };
+    let Ok(output) = inside("stat -e sched:sched_switch -- true") else {
+        return skipped(NAME, "no unshare on this machine");
+    };
+    if text(&output).contains("unshare:") {
+        return skipped(NAME, "this user may not make mount namespaces");
+    }
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("mount -t tracefs"), "{said}");
+    // What needs none of it works.
+    let output = inside("stat -e cpu-clock -- true").expect("ran");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn no_descriptors_are_left() {
+    const NAME: &str = "no_descriptors_are_left";
+    let _alone = alone();
+    if !allowed(NAME) {
+        return;
+    }
+    for limit in [8, 12, 16, 20] {
+        let output = shell(&format!("ulimit -n {limit}"), "stat -e cpu-clock -e task-clock -e page-faults -a -- true");
+        let output = { output }.output().expect("ran");
+        let said = text(&output);
+        assert!(!said.contains("panicked"), "{said}");
+        assert!(output.status.success() || said.contains("ulimit -"), "{limit}: {said}");
+    }
+    let output = shell("ulimit -n 10", "record -q -e cpu-clock -a -o /dev/null -- true").output().expect("ran");
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("ulimit -"), "{said}");
+}
+
+/// A memory cgroup of its own.
+struct Group(PathBuf);
+
+impl Group {
+    fn limited(bytes: u64) -> Option<Self> {
+        let name = format!("perfprof-test-{}", std::process::id());
+        for (tree, file) in [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")] {
+            let group = Self(Path::new(tree).join(&name));
+            if std::fs::create_dir(&group.0).is_ok() && std::fs::write(group.0.join(file), bytes.to_string()).is_ok() {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_cgroup_limits_memory() {
+    const NAME: &str = "a_cgroup_limits_memory";
+    let _alone = alone();
+    if !allowed(NAME) {
+        return;
+    }
+    let Some(group) = Group::limited(192 << 20) else {
+        return skipped(NAME, "no memory cgroup can be made here");
+    };
+    let procs = group.0.join("cgroup.procs");
+    // Many stacks in little time: each process of the load is new.
+    let mut load = Command::new("timeout")
+        .args(["8", "sh", "-c", "while :; do /bin/true; done"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("load");
+    let line = format!("echo 0 > {}; exec {PROGRAM} -e cpu-clock -F 4999 -a", procs.display());
+    let mut session = Session::start_program("sh", &["-c", &line], 30, 120);
+    session.wait_for("● live");
+    std::thread::sleep(Duration::from_secs(5));
+    session.keys("2").wait_for("[2 Flame]").wait_for("● live");
+    let pid = session.child.id();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("alive");
+    // Its own pages: those of files count for the group that read them first.
+    let rss = |line: &str| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse::<u64>().ok();
+    let rss = status.lines().find_map(rss).expect("RssAnon");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    // It ends what it has started.
+    let _ = load.wait();
+    assert!(rss < 192 << 10, "{rss} kB");
+    drop(group);
+}

@@ -1,0 +1,270 @@
+//! What each level of rights may measure, tried as an ordinary user: the rows of the README's table that can be made
+//! here. Run by root, who takes the rights away; the level of the kernel is put back at the end.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::alone;
+use crate::common::{allowed, may_change_the_machine, skipped};
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// The kernel's level as it was, put back when this is dropped.
+struct Level {
+    before: String,
+}
+
+impl Level {
+    fn take() -> Option<Self> {
+        let before = std::fs::read_to_string(PARANOID).ok()?;
+        std::fs::write(PARANOID, before.trim()).ok()?;
+        Some(Self { before })
+    }
+
+    fn set(&self, level: i32) {
+        std::fs::write(PARANOID, level.to_string()).expect("set");
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        let _ = std::fs::write(PARANOID, self.before.trim());
+    }
+}
+
+/// The user nobody.
+const NOBODY: u32 = 65534;
+
+/// The program as this user with these capabilities.
+fn as_user(user: u32, program: &Path, home: &Path, caps: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_string()]);
+    if !caps.is_empty() {
+        let list: String = caps.split(',').map(|cap| format!(",+{cap}")).collect();
+        command.args([format!("--inh-caps=-all{list}"), format!("--ambient-caps=-all{list}")]);
+    }
+    command.arg(program).env("HOME", home).env("XDG_CONFIG_HOME", "/nonexistent");
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// How many samples of a recording match.
+fn count(program: &Path, file: &Path, filter: &str) -> u64 {
+    let mut report = Command::new(program);
+    let output = report.arg("report").arg(file).args(["--where", filter, "--format", "json"]).output().expect("ran");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    json["events"][0]["samples"].as_u64().expect("a count")
+}
+
+#[test]
+fn each_level_sees_what_the_readme_says() {
+    let _alone = alone();
+    const NAME: &str = "each_level_sees_what_the_readme_says";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can take rights away");
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skipped(NAME, "there is no setpriv (util-linux)");
+    }
+    if !may_change_the_machine(NAME) {
+        return;
+    }
+    let Some(level) = Level::take() else { return skipped(NAME, "kernel.perf_event_paranoid cannot be set") };
+    let dir = tempfile::tempdir().expect("dir");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("opened");
+    let program = dir.path().join("perfprof-tui");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    // (capabilities, level): the whole machine, the kernel's part of one's own commands.
+    let rows = [("", 0, true, true), ("", 1, false, true), ("", 2, false, false), ("perfmon", 2, true, true)];
+    for (caps, paranoid, machine, kernel) in rows {
+        level.set(paranoid);
+        let row = format!("capabilities {caps:?}, level {paranoid}");
+        let file = dir.path().join(format!("own-{paranoid}-{}.data", caps.len()));
+        let mut own = as_user(NOBODY, &program, dir.path(), caps);
+        own.args(["record", "-e", "cpu-clock", "-F", "999", "-o"]).arg(&file);
+        let output =
+            own.args(["--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=400000"]).output().expect("ran");
+        assert!(output.status.success(), "{row}: {}", text(&output));
+        assert!(count(&program, &file, "user") > 0, "{row}: nobody sees its own commands");
+        let seen = count(&program, &file, "kernel");
+        assert_eq!(seen > 0, kernel, "{row}: {seen} samples of the kernel\n{}", text(&output));
+        if !kernel {
+            assert!(text(&output).contains("kernel"), "{row}: that is said: {}", text(&output));
+        }
+        let mut wide = as_user(NOBODY, &program, dir.path(), caps);
+        wide.args(["record", "-a", "-e", "cpu-clock", "-F", "99", "-o"]).arg(dir.path().join("all.data"));
+        let output = wide.args(["--", "sleep", "0.2"]).output().expect("ran");
+        assert_eq!(output.status.success(), machine, "{row}: {}", text(&output));
+        if !machine {
+            let said = text(&output);
+            assert!(said.contains("perf_event_paranoid") && said.contains("cap_perfmon"), "{row}: {said}");
+        }
+        let _ = std::fs::remove_file(dir.path().join("all.data"));
+    }
+    // Kernels as they come know no level above 2; those of some distributions let root alone in there.
+    level.set(4);
+    let mut own = as_user(NOBODY, &program, dir.path(), "");
+    own.args(["record", "-e", "cpu-clock", "-o"]).arg(dir.path().join("four.data")).args(["--", "true"]);
+    let works = own.output().expect("ran").status.success();
+    let output = as_user(NOBODY, &program, dir.path(), "").arg("doctor").output().expect("ran");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.contains("only root may use perf events"), !works, "{said}");
+    assert_eq!(said.contains("own processes, user code only"), works, "{said}");
+    // Tracepoints need their formats, which tracefs shows to root alone unless it is mounted otherwise.
+    let tracefs = std::fs::metadata("/sys/kernel/tracing");
+    let hidden = tracefs.is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o005 == 0);
+    if !hidden {
+        return skipped(NAME, "tracefs is not mounted, or open to all: its row is not tried");
+    }
+    let mut traced = as_user(NOBODY, &program, dir.path(), "perfmon");
+    let output = traced.args(["stat", "-e", "sched:sched_switch", "--", "true"]).output().expect("ran");
+    assert!(!output.status.success() && text(&output).contains("trac"), "{}", text(&output));
+}
+
+/// What a file holds that root alone may read.
+const MARKER: &str = "qqzxvwkj-marker-of-a-secret";
+
+/// A line of numbers of /proc/PID/status.
+fn status(pid: u32, key: &str, radix: u32) -> Vec<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).expect(key).to_owned();
+    line.split_whitespace().map(|word| u64::from_str_radix(word, radix).expect("a number")).collect()
+}
+
+/// The program's file lends rights to every user: they serve for sampling, and open no file.
+#[test]
+fn a_program_with_more_rights_reads_as_its_caller() {
+    let _alone = alone();
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    const NAME: &str = "a_program_with_more_rights_reads_as_its_caller";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can lend rights");
+    }
+    let there = |tool: &str| Command::new(tool).arg("--help").output().is_ok();
+    if !(there("setpriv") && there("setcap") && there("cc")) {
+        return skipped(NAME, "there is no setpriv, setcap or cc");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let mode = |path: &Path, bits| std::fs::set_permissions(path, PermissionsExt::from_mode(bits)).expect("mode");
+    mode(dir.path(), 0o777);
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("secret"), format!("{MARKER}\n").repeat(20)).expect("written");
+    mode(&at("secret"), 0o600);
+    let body = "void spin(void) {\n for (;;)\n  x++;\n}\nint main(void) {\n spin();\n}\n";
+    let code = format!("volatile unsigned long x;\n#line 1 \"{}\"\n{body}", at("secret").display());
+    std::fs::write(at("spin.c"), code).expect("code");
+    let compiled = Command::new("cc").args(["-g", "-O1", "-o"]).args([at("spin"), at("spin.c")]).status().expect("cc");
+    assert!(compiled.success());
+    let lends = |name: &str| {
+        let program = at(name);
+        std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+        program
+    };
+    let (capable, setuid) = (lends("capable"), lends("setuid"));
+    let all = "cap_perfmon,cap_bpf,cap_syslog,cap_dac_read_search,cap_dac_override,cap_sys_ptrace=ep";
+    if !Command::new("setcap").arg(all).arg(&capable).status().is_ok_and(|status| status.success()) {
+        return skipped(NAME, "this file system keeps no capabilities");
+    }
+    mode(&setuid, 0o4755);
+    for program in [capable, setuid] {
+        let name = program.display();
+        let said = |output: Output| {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &text(&output);
+            assert!(!said.contains(MARKER) && !said.contains(&MARKER[..8]), "{name}: {said}");
+            said
+        };
+        let run = |args: &[&str]| {
+            let mut command = as_user(NOBODY, &program, dir.path(), "");
+            said(command.args(args).current_dir(dir.path()).output().expect("ran"))
+        };
+        assert!(run(&["report", "secret"]).contains("ermission denied"), "{name}");
+        assert!(run(&["report", "--symfs", "/root", "secret"]).contains("ermission denied"), "{name}");
+        let file = format!("{}.data", program.file_name().expect("name").to_string_lossy());
+        // It samples the machine, and its files are its caller's.
+        let mut record = as_user(NOBODY, &program, dir.path(), "");
+        record.args(["record", "-a", "-e", "cpu-clock", "-F", "499", "-o"]).arg(at(&file));
+        record.args(["--", "timeout", "1"]).arg(at("spin")).stdout(std::process::Stdio::null());
+        let mut child = record.stderr(std::process::Stdio::null()).spawn().expect("spawns");
+        let began = std::time::Instant::now();
+        while !status_is(child.id(), 65_534) {
+            assert!(
+                began.elapsed().as_secs() < 60 && child.try_wait().expect("waits").is_none(),
+                "{name} keeps its rights"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        child.wait().expect("ends");
+        assert_eq!(std::fs::metadata(at(&file)).expect("recorded").uid(), 65_534, "{name}");
+        assert!(count(Path::new(env!("CARGO_BIN_EXE_perfprof-tui")), &at(&file), "kernel || user") > 50, "{name}");
+        let listed = run(&["annotate", &file, "spin", "--dsos", "spin"]);
+        assert!(listed.contains("spin"), "{name}: {listed}");
+    }
+}
+
+/// Whether a process has become perfprof-tui under this user, all four of its numbers, with nothing but what
+/// sampling wants.
+fn status_is(pid: u32, uid: u64) -> bool {
+    let wanted = perfprof_tui::kernel::privilege::WANTED.iter().fold(0, |set, one| set | 1u64 << one.number);
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let permitted = status(pid, "CapPrm", 16)[0];
+    matches!(comm.trim(), "capable" | "setuid") && permitted == wanted && status(pid, "Uid", 10) == [uid; 4]
+}
+
+/// The README says what the program does: one table.
+#[test]
+fn the_readme_recommends_what_the_program_does() {
+    let _alone = alone();
+    use perfprof_tui::kernel::privilege::{WANTED, setcap};
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
+    assert!(readme.contains(&format!("\n    {}\n", setcap())), "README.md: {}", setcap());
+    for one in WANTED {
+        let row = format!("\n| `{}` | {} |\n", one.name, one.gives);
+        assert!(readme.contains(&row), "README.md has no row{row}");
+    }
+    assert_eq!(readme.matches("setcap ").count(), 1);
+    let mut level = perfprof_tui::kernel::limits::Rights::read();
+    (level.paranoid, level.caps, level.blocked, level.lockdown) = (2, 0, None, String::new());
+    let (_, remedy) = perfprof_tui::source::live::error::refusal(&level);
+    assert!(remedy.contains(&setcap()), "{remedy}");
+}
+
+#[test]
+fn rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked() {
+    let _alone = alone();
+    const NAME: &str = "rings_shrink_to_a_cpus_share_where_no_memory_may_be_locked";
+    if !allowed(NAME) || !rustix::process::geteuid().is_root() {
+        return skipped(NAME, "only root can take rights away");
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        return skipped(NAME, "there is no setpriv (util-linux)");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("opened");
+    let program = dir.path().join("perfprof-tui");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &program).expect("copied");
+    let paranoid = std::fs::read_to_string(PARANOID).expect("readable");
+    if !matches!(paranoid.trim(), "0" | "1" | "2") {
+        return skipped(NAME, "kernel.perf_event_paranoid is -1 or of a patched kernel: nothing limits locked memory");
+    }
+    // The kernel counts locked memory by user: nobody's is shared with the tests beside this one.
+    let alone = NOBODY - 1;
+    for pages in [&["-m", "512"][..], &["-m", "4096"], &[]] {
+        let mut record = as_user(alone, &program, dir.path(), "perfmon");
+        let file = dir.path().join("x.data");
+        record.args(["record", "-a", "-e", "cpu-clock", "-F", "9999"]).args(pages).arg("-o").arg(&file);
+        record.args(["--", "sleep", "0.2"]);
+        let words: Vec<&std::ffi::OsStr> = std::iter::once(record.get_program()).chain(record.get_args()).collect();
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -l 0; exec \"$@\"", "sh"]).args(words);
+        limited.env("HOME", dir.path()).env("XDG_CONFIG_HOME", "/nonexistent");
+        let output = limited.output().expect("ran");
+        let said = text(&output);
+        assert!(output.status.success() && said.contains("KiB a CPU only"), "{pages:?}: {said}");
+        assert!(count(&program, &file, "kernel || user") > 0);
+    }
+}

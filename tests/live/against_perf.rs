@@ -1,0 +1,655 @@
+//! The real kernel: what is recorded here and now, against perf and against what is known.
+//!
+//! Without the rights to sample the machine each test says so by its name and passes as skipped.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{self, Nature, allowed, has, our_rows, perf_rows, program, run, skipped};
+
+/// Busy work of bounded length: a shell loop.
+const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+
+fn record(dir: &Path, args: &[&str]) -> std::path::PathBuf {
+    let file = dir.join("live.data");
+    run(program().arg("record").args(["-q", "-o"]).arg(&file).args(args));
+    file
+}
+
+fn report(file: &Path, args: &[&str]) -> Vec<u8> {
+    run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
+}
+
+fn perf_is_here() -> bool {
+    Command::new("perf").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// The rows of a file that we wrote, by perf; it must not complain.
+fn perf_report(file: &Path) -> common::Rows {
+    let output = Command::new("perf")
+        .args([
+            "report",
+            "--stdio",
+            "--no-children",
+            "-g",
+            "none",
+            "-n",
+            "-s",
+            "comm,dso,sym",
+            "-t",
+            "\t",
+            "--no-demangle",
+            "-i",
+        ])
+        .arg(file)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    assert!(output.status.success() && said.is_empty(), "perf says: {said}");
+    perf_rows(&String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn perf_opens_a_recording_of_several_events() {
+    if !allowed("perf_opens_a_recording_of_several_events") {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped("perf_opens_a_recording_of_several_events", "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    // Processes that start while it runs give side-band records of their own.
+    let work = format!("{BUSY}; sh -c '{BUSY}'; true");
+    let file = record(dir.path(), &["-a", "-e", "cpu-clock,sched:sched_switch", "--", "sh", "-c", &work]);
+    assert!(!perf_report(&file).is_empty());
+}
+
+/// What the kernel lets through is what the filter says, all of it and nothing else: two events on the
+/// same tracepoint, one of them filtered, over the same load.
+#[test]
+fn a_filter_in_the_kernel_keeps_what_matches() {
+    if !allowed("a_filter_in_the_kernel_keeps_what_matches") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    // Names that nobody else on this machine has.
+    for name in ["ppkept", "ppleft"] {
+        std::fs::copy("/bin/true", dir.path().join(name)).expect("copied");
+    }
+    let path = dir.path().display();
+    let load = format!("for i in 1 2 3 4 5; do {path}/ppkept; done; for i in 1 2 3; do {path}/ppleft; done");
+    let texts = |filter: &[&str]| -> Vec<String> {
+        let mut args = vec!["-a", "--call-graph", "none", "-e", "sched:sched_process_exit"];
+        args.extend(filter);
+        args.extend(["--", "sh", "-c", &load]);
+        let file = record(dir.path(), &args);
+        let out = run(program().arg("report").arg(&file).args(["-s", "trace", "-g", "none", "--format", "csv"]));
+        String::from_utf8(out.stdout).expect("text").lines().skip(1).map(str::to_owned).collect()
+    };
+    let of = |list: &[String], comm: &str| list.iter().filter(|l| l.contains(&format!("comm={comm}"))).count();
+    let (all, some) = (texts(&[]), texts(&["--filter", "comm == ppkept"]));
+    assert_eq!((of(&all, "ppkept"), of(&all, "ppleft")), (5, 3), "{all:?}");
+    assert_eq!((of(&some, "ppkept"), some.len()), (5, 5), "{some:?}");
+    assert_eq!(texts(&["--filter", "comm ~ \"ppk*t\" || comm == ppleft"]).len(), 8);
+    for (args, words) in [
+        (&["-e", "sched:sched_switch", "--filter", "prev_pidd == 1"][..], "nearest: prev_pid"),
+        (&["-e", "cpu-clock", "--filter", "prev_pid == 1"], "no field is called prev_pid"),
+        (&["-e", "cpu-clock", "--filter", "stack ~ x"], "f filters what is shown"),
+        (&["--filter", "prev_pid == 1", "-e", "sched:sched_switch"], "stands after the -e"),
+    ] {
+        let out = program().arg("record").args(args).args(["--", "true"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+    }
+}
+
+/// The one language in its two places: what the kernel let through of a tracepoint is what the view
+/// filter keeps of the same tracepoint, recorded beside it without a filter.
+#[test]
+fn a_filter_means_the_same_in_the_kernel_and_in_the_view() {
+    const NAME: &str = "a_filter_means_the_same_in_the_kernel_and_in_the_view";
+    if !allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let load = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.01; (exit 3); done";
+    let samples = |file: &Path, filter: Option<&str>| -> Vec<u64> {
+        let args = filter.map_or(vec![], |filter| vec!["--where", filter]);
+        let report: serde_json::Value = serde_json::from_slice(&report(file, &args)).expect("json");
+        report["events"].as_array().expect("events").iter().map(|e| e["samples"].as_u64().expect("samples")).collect()
+    };
+    for (event, filter, view) in [
+        ("sched:sched_switch", "prev_comm ~ \"s*\"", None),
+        ("sched:sched_switch", "prev_state != 0 && next_pid == 0 || prev_comm == true", None),
+        ("sched:sched_switch", "prev_prio >= 120 && !(next_pid > 0)", None),
+        ("sched:sched_switch", "prev_state & 0x3", None),
+        ("syscalls:sys_exit_wait4", "ret < 0 || ret > 0", None),
+        ("syscalls:sys_enter_close", "fd > 2 && common_pid > 1", None),
+        ("sched:sched_waking", "common_flags & 4 || common_preempt_count > 1", None),
+        ("sched:sched_waking", "CPU == 0 || CPU > 0", Some("cpu >= 0")),
+    ] {
+        let file = record(
+            dir.path(),
+            &["--call-graph", "none", "-e", event, "-e", event, "--filter", filter, "--", "sh", "-c", load],
+        );
+        let all = samples(&file, None);
+        let kept = samples(&file, Some(view.unwrap_or(filter)));
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all[0] > 0, "{event}");
+        assert_eq!(kept[0], all[1], "{event}: {filter}: of {} samples", all[0]);
+        assert_eq!(kept[1], all[1], "{event}: {filter}: the kernel's own pass");
+    }
+    let file = record(dir.path(), &["--call-graph", "none", "-e", "sched:sched_switch", "--", "sh", "-c", load]);
+    let out = program().arg("report").arg(&file).args(["--where", "prev_pidd == 1"]).output().expect("runs");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code() == Some(2) && said.contains("prev_pid"), "{said}");
+}
+
+/// A filter as a BPF program against the same filter of the view. Two events count the same page faults,
+/// one of them filtered: what passes is there twice, what does not once. (The kernel gives both samples
+/// of a fault the id of one of the events, so they are told apart by nothing else.)
+#[test]
+fn a_program_beside_an_event_keeps_what_the_view_would() {
+    const NAME: &str = "a_program_beside_an_event_keeps_what_the_view_would";
+    if !allowed(NAME) || !has(NAME, Nature::Btf) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("live.data");
+    let load = "for i in 1 2 3 4; do /bin/true; done; nice -n 5 /bin/true; true";
+    // Records; whether programs can be loaded here.
+    let filtered = |filter: &str| -> bool {
+        let mut command = program();
+        command.args(["record", "-q", "--all-cgroups", "-c", "1", "--call-graph", "none", "-o"]).arg(&file);
+        command.args(["-e", "page-faults", "-e", "page-faults", "--filter", filter, "--", "sh", "-c", load]);
+        let out = command.output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        if !out.status.success() {
+            assert!(said.contains("BPF") || said.contains("does not describe its types"), "{said}");
+            skipped(NAME, said.trim());
+        }
+        out.status.success()
+    };
+    // How often each number of samples of one fault occurs.
+    let times = |view: &str| -> std::collections::BTreeMap<usize, usize> {
+        let out = run(program().arg("script").arg(&file).args(["--ns", "-F", "tid,time", "--where", view]));
+        let mut faults = std::collections::BTreeMap::<String, usize>::new();
+        String::from_utf8_lossy(&out.stdout)
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .for_each(|line| *faults.entry(line.to_owned()).or_default() += 1);
+        let mut counts = std::collections::BTreeMap::new();
+        faults.values().for_each(|n| *counts.entry(*n).or_default() += 1);
+        counts
+    };
+    for filter in [
+        "pid > 1",
+        "comm == true",
+        "comm ~ \"s*\"",
+        "kernel",
+        "user && comm in sh,true",
+        "cpu == 0 || comm == true",
+        "cpu == 0",
+        "tid > 20 && !idle",
+        "cgroup ~ \"/*\" && !(comm == sh)",
+        "!(comm == sh) || pid < 5",
+    ] {
+        if !filtered(filter) {
+            return;
+        }
+        let (passed, others) = (times(filter), times(&format!("!({filter})")));
+        assert!(passed.keys().all(|n| *n == 2) && others.keys().all(|n| *n == 1), "{filter}: {passed:?} {others:?}");
+        assert!(!passed.is_empty() || filter == "cpu == 0", "{filter}");
+    }
+    // The five steps are taken from this process's own priority.
+    let own = rustix::process::getpriority_process(None).expect("a priority");
+    let reniced = format!("prio == {}", 120 + (own + 5).min(19));
+    for (filter, some, whole) in [
+        ("nr_running >= 1", true, true),
+        ("nr_running >= 1000", false, false),
+        ("policy == 0 && prio >= 100", true, true),
+        (&reniced, true, own == 19),
+        ("prio < 0", false, false),
+        // What faults has its interrupts on.
+        ("!irqs_off", true, true),
+    ] {
+        if !filtered(filter) {
+            return;
+        }
+        let all = times("pid > 0");
+        assert_eq!((all.contains_key(&2), !all.contains_key(&1)), (some, whole), "{filter}: {all:?}");
+    }
+    let aliased = ["--nr_running_min", "1", "--exclude_pid", "1", "--irqs_disabled=0", "-c", "1", "-e", "page-faults"];
+    let file = record(dir.path(), &[&aliased[..], &["--", "true"]].concat());
+    assert!(!our_rows(&report(&file, &[])).is_empty());
+}
+
+/// Every tracepoint and every software event that perf names is in our list, and the other way round
+/// for tracepoints.
+#[test]
+fn the_list_has_what_perf_lists() {
+    const NAME: &str = "the_list_has_what_perf_lists";
+    if !allowed(NAME) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(NAME, "perf is not installed");
+    }
+    let listed = |kind: &str| -> std::collections::BTreeSet<String> {
+        let out = Command::new("perf").args(["list", kind]).stdin(Stdio::null()).output().expect("perf");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let of_kind = |line: &&str| line.contains(if kind == "sw" { "[Software event]" } else { "[Tracepoint event]" });
+        let names = text.lines().filter(of_kind).filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+        names.collect()
+    };
+    let ours = |kind: &str| -> std::collections::BTreeSet<String> {
+        let out = run(program().args(["list", kind, "--format", "json"])).stdout;
+        let list: Vec<serde_json::Value> = serde_json::from_slice(&out).expect("JSON");
+        list.iter().map(|e| e["event"].as_str().expect("name").to_owned()).collect()
+    };
+    let (tracepoints, mine) = (listed("tracepoint"), ours("tracepoint"));
+    assert!(tracepoints.len() > 100, "{}", tracepoints.len());
+    let missing: Vec<_> = tracepoints.symmetric_difference(&mine).collect();
+    // Dynamic events of others may come and go meanwhile.
+    assert!(missing.len() < 5, "{missing:?}");
+    assert!(listed("sw").iter().all(|name| ours("software").contains(name)), "{:?}", listed("sw"));
+}
+
+#[test]
+fn a_command_is_followed_with_its_children() {
+    if !allowed("a_command_is_followed_with_its_children") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let script = format!("sh -c '{BUSY}'; exec -a renamed bash -c '{BUSY}'");
+    let file = record(dir.path(), &["-e", "cpu-clock", "--", "bash", "-c", &script]);
+    let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
+    let comms: std::collections::BTreeSet<&str> = rows.keys().map(|k| k.0.as_str()).collect();
+    assert!(comms.contains("sh") && (comms.contains("bash") || comms.contains("renamed")), "{comms:?}");
+    assert!(!comms.iter().any(|c| c.starts_with("perfprof")), "the profiler is in its own profile: {comms:?}");
+}
+
+#[test]
+fn perf_reads_a_recording_row_by_row() {
+    if !allowed("perf_reads_a_recording_row_by_row") {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped("perf_reads_a_recording_row_by_row", "perf is not installed");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", BUSY]);
+    let ours = our_rows(&report(&file, &["-s", "comm,dso,sym", "--no-demangle"]));
+    let perf = perf_report(&file);
+    assert!(ours.values().sum::<u64>() > 100);
+    assert_eq!(ours.values().sum::<u64>(), perf.values().sum::<u64>());
+    // Names differ where we know more (deleted files, PLT entries); what both name must agree.
+    let named = |rows: &common::Rows| -> u64 {
+        rows.iter().filter(|((_, dso, _), _)| dso == "[kernel.kallsyms]").map(|(_, n)| n).sum()
+    };
+    assert_eq!(named(&ours), named(&perf));
+    // perf cuts comms to the width of the names that threads have at the end: this test's own thread,
+    // caught between fork and exec, is shortened to what it became.
+    let comm = |comm: &str| if comm.starts_with("perf_reads") { "before exec".to_owned() } else { comm.to_owned() };
+    let kernel = |rows: &common::Rows| -> common::Rows {
+        let mut out = common::Rows::new();
+        for ((name, dso, sym), n) in rows.iter().filter(|(k, _)| k.1 == "[kernel.kallsyms]") {
+            *out.entry((comm(name), dso.clone(), sym.clone())).or_default() += n;
+        }
+        out
+    };
+    assert_eq!(kernel(&ours), kernel(&perf));
+}
+
+#[test]
+fn several_events_and_a_tracepoint_group() {
+    if !allowed("several_events_and_a_tracepoint_group") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file =
+        record(dir.path(), &["-e", "{cpu-clock,page-faults:u}", "-e", "context-switches", "--", "sh", "-c", BUSY]);
+    let report: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "comm"])).expect("json");
+    let names: Vec<&str> =
+        report["events"].as_array().expect("events").iter().filter_map(|e| e["name"].as_str()).collect();
+    assert_eq!(names, ["cpu-clock", "page-faults:u", "context-switches"]);
+    assert!(report["events"][0]["samples"].as_u64() > Some(20), "{report}");
+    assert!(report["events"][1]["samples"].as_u64() > Some(0), "{report}");
+}
+
+/// The tracing data that goes with tracepoints must be what perf's own parser expects.
+#[test]
+fn perf_reads_a_recording_of_tracepoints() {
+    if !allowed("perf_reads_a_recording_of_tracepoints") {
+        return;
+    }
+    let tracefs = perfprof_tui::event::tracepoint::root().is_ok();
+    if !tracefs || !perf_is_here() {
+        return skipped("perf_reads_a_recording_of_tracepoints", "no tracefs, or no perf");
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-a", "-e", "sched:sched_switch", "--", "sh", "-c", "sleep 0.1; sleep 0.1"]);
+    let ours: u64 = our_rows(&report(&file, &["-s", "comm,dso,sym"])).values().sum();
+    assert!(ours > 0);
+    assert_eq!(perf_report(&file).values().sum::<u64>(), ours);
+}
+
+#[test]
+fn a_running_process_is_attached_to_and_its_end_ends_the_recording() {
+    if !allowed("a_running_process_is_attached_to_and_its_end_ends_the_recording") {
+        return;
+    }
+    let mut child = Command::new("sh").args(["-c", &BUSY.replace("150000", "600000")]).spawn().expect("sh");
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string()]);
+    child.wait().expect("wait");
+    let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
+    let total: u64 = rows.values().sum();
+    let own: u64 = rows.iter().filter(|(k, _)| k.0 == "sh").map(|(_, n)| n).sum();
+    assert!(total > 20 && own == total, "{rows:?}");
+}
+
+/// A ring whose task has ended wakes whoever waits for it, for ever: each time would be a round in the file.
+#[test]
+fn a_process_that_has_ended_is_waited_for_no_more() {
+    if !allowed("a_process_that_has_ended_is_waited_for_no_more") {
+        return;
+    }
+    let mut child = Command::new("sleep").arg("0.5").spawn().expect("sleep");
+    let dir = tempfile::tempdir().expect("dir");
+    let file = record(dir.path(), &["-e", "cpu-clock", "-p", &child.id().to_string(), "--", "sleep", "2"]);
+    child.wait().expect("wait");
+    let size = file.metadata().expect("a file").len();
+    assert!(size < 100_000, "{size} bytes");
+}
+
+#[test]
+fn refusals_name_reason_and_remedy() {
+    let check = |args: &[&str], code: i32, words: &str| {
+        let output = program().arg("record").args(["-o", "/dev/null"]).args(args).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    };
+    check(&["-e", "cpu-clok"], 2, "nearest: cpu-clock");
+    check(&["-e", "cycles:z"], 2, "^");
+    check(&["-p", "2147483647"], 1, "there is no such process");
+    check(&["-p", "x"], 2, "not a process id");
+    check(&["-u", "nosuchuser"], 1, "there is no such user");
+    check(&["-C", "3-1"], 2, "no CPU or range");
+    check(&["-C", "4095", "--", "true"], 1, "not online");
+    check(&["-F", "0"], 2, "expected samples a second");
+    check(&["-F", "100000000", "--", "true"], 1, "perf_event_max_sample_rate");
+    check(&["-G", "no/such/group"], 1, "cgroup");
+    check(&["--call-graph", "magic", "--", "true"], 2, "fp, tables, dwarf[,SIZE], lbr, auto or none");
+    if allowed("refusals_name_reason_and_remedy") {
+        check(&["-e", "cpu-clock", "--", "/no/such/program"], 127, "No such file or directory");
+        let output = program().args(["record", "-o", "/no/such/dir/x.data", "--", "true"]).output().expect("runs");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("was not written"));
+    }
+}
+
+#[test]
+fn without_a_terminal_the_screen_names_what_to_use() {
+    let mut child = program().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let mut said = String::new();
+    child.stderr.take().expect("stderr").read_to_string(&mut said).expect("read");
+    assert_eq!(child.wait().expect("wait").code(), Some(2));
+    assert!(said.contains("perfprof-tui record"), "{said}");
+}
+
+#[test]
+fn the_doctor_examines_this_machine() {
+    let output = run(program().args(["doctor", "--format", "json"]));
+    let items: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let items = items.as_array().expect("list");
+    assert!(items.len() >= 5);
+    for item in items {
+        let bad = item["state"] == "missing";
+        assert!(!bad || item["remedy"] != "", "{item}");
+    }
+}
+
+/// A closed pipe is an ordinary end.
+#[test]
+fn output_into_head() {
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "{} report {} --limit 3 | head -1",
+            env!("CARGO_BIN_EXE_perfprof-tui"),
+            common::data("fp-spin.data").display()
+        ))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("sh");
+    assert!(status.success());
+}
+
+/// Samples are in the cgroups that perf reads from the same file, and a filter finds one of them.
+#[test]
+fn samples_tell_their_cgroups() {
+    const NAME: &str = "samples_tell_their_cgroups";
+    if !allowed(NAME) {
+        return;
+    }
+    if !perf_is_here() {
+        return skipped(NAME, "perf is not installed");
+    }
+    let Some(root) = perfprof_tui::kernel::cgroup::tree() else {
+        return skipped(NAME, "no cgroup tree for perf events is mounted");
+    };
+    // A group of our own, with a name that nobody else has.
+    let group = format!("perfprof-test-{}", std::process::id());
+    let path = root.join(&group);
+    if let Err(error) = std::fs::create_dir(&path) {
+        return skipped(NAME, &format!("no cgroup can be made: {error}"));
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
+    let file = record(dir.path(), &["-e", "cpu-clock", "--all-cgroups", "--", "sh", "-c", &work]);
+    std::fs::remove_dir(&path).expect("removed");
+    let json: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "cgroup"])).expect("json");
+    let rows = json["events"][0]["rows"].as_array().expect("rows").clone();
+    let ours: std::collections::BTreeMap<String, u64> = rows
+        .iter()
+        .map(|row| (row["cgroup"].as_str().expect("cgroup").to_owned(), row["samples"].as_u64().expect("samples")))
+        .collect();
+    let perf = Command::new("perf")
+        .args(["report", "--stdio", "--no-children", "-g", "none", "-n", "-s", "cgroup", "-t", "\t", "-i"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    let text = String::from_utf8_lossy(&perf.stdout).into_owned();
+    let lines = text.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty());
+    let theirs: std::collections::BTreeMap<String, u64> = lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
+            (fields[2].to_owned(), fields[1].parse().expect("samples"))
+        })
+        .collect();
+    assert_eq!(ours, theirs, "{text}");
+    let own = format!("/{group}");
+    assert!(ours[&own] > 10, "{ours:?}");
+    let kept = report(&file, &["-s", "cgroup", "--where", &format!("cgroup ~ \"*{group}\"")]);
+    let kept: serde_json::Value = serde_json::from_slice(&kept).expect("json");
+    assert_eq!(kept["events"][0]["samples"].as_u64(), Some(ours[&own]));
+}
+
+/// Counters count what perf stat counts; a system call made a known number of times is exact.
+#[test]
+fn counters_count_as_perf_stat_does() {
+    const NAME: &str = "counters_count_as_perf_stat_does";
+    if !allowed(NAME) {
+        return;
+    }
+    let events = "page-faults,sched:sched_process_exec,sched:sched_process_fork";
+    let load = "for i in 1 2 3 4 5 6 7; do /bin/true; done";
+    let stat = |args: &[&str]| -> serde_json::Value {
+        let out = run(program().args(["stat", "--format", "json"]).args(args));
+        serde_json::from_slice(&out.stdout).expect("json")
+    };
+    let value = |json: &serde_json::Value, event: &str| -> f64 {
+        let rows = json["counters"].as_array().expect("counters");
+        let row = rows.iter().find(|row| row["event"] == event).unwrap_or_else(|| panic!("{event}: {json}"));
+        row["value"].as_f64().unwrap_or_else(|| panic!("{event}: {json}"))
+    };
+    let ours = stat(&["-e", events, "--", "sh", "-c", load]);
+    // The shell, and each command that it starts.
+    assert_eq!((value(&ours, "sched:sched_process_fork"), value(&ours, "sched:sched_process_exec")), (7.0, 8.0));
+    assert!(ours["seconds"].as_f64().expect("seconds") < 60.0);
+    if perf_is_here() {
+        let perf =
+            Command::new("perf").args(["stat", "-x", ",", "-e", events, "sh", "-c", load]).output().expect("perf");
+        let text = String::from_utf8_lossy(&perf.stderr).into_owned();
+        let theirs = |event: &str| -> f64 {
+            let line = text.lines().find(|l| l.contains(event)).unwrap_or_else(|| panic!("{event}: {text}"));
+            line.split(',').next().expect("value").parse().expect("number")
+        };
+        assert_eq!(value(&ours, "sched:sched_process_exec"), theirs("sched:sched_process_exec"));
+        let (a, b) = (value(&ours, "page-faults"), theirs("page-faults"));
+        assert!((a / b - 1.0).abs() < 0.25, "{a} and {b} page faults");
+    }
+    let repeated = stat(&["-r", "3", "-e", "{task-clock,page-faults}", "--", "sh", "-c", load]);
+    assert_eq!(repeated["runs"], 3);
+    assert!(repeated["counters"][1]["error"].as_f64().is_some(), "{repeated}");
+    // Of the whole machine, by CPU and interval; the clocks of all CPUs go at the same pace.
+    let out = run(program()
+        .args(["stat", "-a", "-A", "-I", "500", "--interval-count", "2", "-e", "cpu-clock"])
+        .args(["--format", "json"]));
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8_lossy(&out.stdout).lines().map(|l| serde_json::from_str(l).expect("json")).collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        let seconds = line["seconds"].as_f64().expect("seconds");
+        for row in line["counters"].as_array().expect("counters") {
+            let counted = row["value"].as_f64().expect("value") / 1e3;
+            assert!((counted / seconds - 1.0).abs() < 0.5, "{row} in {seconds} s");
+        }
+    }
+    for (args, words) in [
+        (&["stat"][..], "name a command"),
+        (&["stat", "-r", "0", "--", "true"], "-r"),
+        (&["stat", "-A", "--", "true"], "--per-cpu"),
+        (&["stat", "-e", "page-fault", "--", "true"], "nearest"),
+        (&["stat", "-p", "999999999"], "no such process"),
+        (&["stat", "--", "/no/such/program"], "/no/such/program: No such file or directory"),
+        (&["stat", "-I", "1", "-a"], "10 milliseconds"),
+    ] {
+        let out = program().args(args).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && said.contains(words), "{args:?}: {said}");
+    }
+    let out = program().args(["stat", "-e", "page-faults", "--", "sh", "-c", "exit 7"]).output().expect("runs");
+    assert_eq!(out.status.code(), Some(7), "the command's own code");
+}
+
+/// A probe from the command line: made, listed, counted, removed; nothing is left.
+#[test]
+fn probes_are_made_listed_counted_and_removed() {
+    const NAME: &str = "probes_are_made_listed_counted_and_removed";
+    if !allowed(NAME) || !has(NAME, Nature::Uprobes) {
+        return;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let libc = maps.lines().filter_map(|l| l.split_whitespace().nth(5)).find(|p| p.contains("/libc.so"));
+    let (Some(libc), true) = (libc, Path::new("/sys/kernel/tracing/uprobe_events").exists()) else {
+        return skipped(NAME, "no tracefs, or no libc to probe");
+    };
+    let probe = |args: &[&str]| program().arg("probe").args(args).output().expect("runs");
+    let said = |out: &std::process::Output| {
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    };
+    let funcs = said(&probe(&["-x", libc, "--funcs", "exit"]));
+    assert!(funcs.lines().any(|l| l.starts_with("exit ") && l.contains("function")), "{funcs}");
+    // With a file its static probes are listed, not what is probed by now.
+    let of_file = said(&probe(&["-x", env!("CARGO_BIN_EXE_perfprof-tui"), "-l"]));
+    assert!(of_file.contains("has no static probes; -F lists its functions"), "{of_file}");
+    // A group of our own, so that nobody else's are touched.
+    let group = format!("pptest_{}", std::process::id());
+    let event = format!("{group}:leave");
+    let dry = said(&probe(&["-x", libc, "-n", "--add", &format!("{group}:leave=exit"), "status=arg1:s32"]));
+    assert!(dry.starts_with(&format!("p:{group}/leave ")) && dry.contains("status=%"), "{dry}");
+    let made = probe(&["-x", libc, "--add", &format!("{group}:leave=exit"), "status=arg1:s32"]);
+    assert!(made.status.success(), "{}", said(&made));
+    let listed = said(&probe(&["--list"]));
+    assert!(
+        listed.contains(&event) && said(&program().args(["list", &event]).output().expect("runs")).contains("status")
+    );
+    let stat = |filter: &str| {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = record(dir.path(), &["-e", &event, "--filter", filter, "--", "env", "false"]);
+        let json: serde_json::Value = serde_json::from_slice(&report(&file, &[])).expect("json");
+        json["events"][0]["samples"].as_u64().expect("samples")
+    };
+    // Both programs of coreutils leave by it: env becomes false.
+    assert_eq!((stat("status == 1"), stat("status == 77")), (1, 0));
+    let gone = probe(&["--del", &format!("{group}:*")]);
+    assert!(gone.status.success() && said(&gone).contains(&event));
+    assert!(!said(&probe(&["--list"])).contains(&group));
+    for (args, words) in [
+        (&["--del", "pptest_nobody:*"][..], "no such probe"),
+        (&["-x", "/no/such/file", "--add", "f"], "/no/such/file"),
+        (&["-x", libc, "--add", "exi"], "has no function exi"),
+        (&["--funcs"], "-x"),
+        (&["--add", "f", "size"], "not known here"),
+        (&["--vars", "no_such_function"], "nothing describes"),
+    ] {
+        let out = probe(args);
+        assert!(!out.status.success() && said(&out).contains(words), "{args:?}: {}", said(&out));
+    }
+}
+
+/// A signal that ends stat ends the command, too, and is its status; Ctrl-C reaches both by itself.
+#[test]
+fn stat_leaves_no_command_behind() {
+    let child = program()
+        .args(["stat", "-e", "task-clock", "--", "sleep", "30"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let pid = child.id();
+    let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let sleeps = |child: &str| std::fs::read(format!("/proc/{child}/cmdline")).is_ok_and(|c| c.starts_with(b"sleep"));
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut command = String::new();
+    while command.is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+        command = children().split_whitespace().find(|c| sleeps(c)).unwrap_or_default().to_owned();
+    }
+    assert!(!command.is_empty(), "never started");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .expect("signalled");
+    let output = child.wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(128 + 15));
+    assert!(!sleeps(&command), "left behind");
+}
+
+/// A command that is not there is named, once, and leaves no recording behind.
+#[test]
+fn a_command_that_cannot_start_is_named() {
+    if !allowed("a_command_that_cannot_start_is_named") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let commands = [&["record", "-e", "cpu-clock"][..], &["stat", "-e", "task-clock"], &["syscalls", "--batch"]];
+    for command in commands {
+        let out =
+            program().args(command).args(["--", "/no/such/program"]).current_dir(dir.path()).output().expect("runs");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(
+            (out.status.code(), said.matches("/no/such/program").count()),
+            (Some(127), 1),
+            "{command:?}: {said}"
+        );
+        assert!(said.contains("perfprof-tui: /no/such/program: No such file"), "{command:?}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0);
+}

@@ -1,0 +1,646 @@
+//! What is changed while it runs: events come, go and change on the real kernel, and no hit is missed
+//! or counted twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::common::{self, Nature, absent, allowed, has, skipped};
+use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
+use perfprof_tui::event::spec::{Places, Rate};
+use perfprof_tui::event::{CallGraph, Event, parse};
+use perfprof_tui::filter::Filter;
+use perfprof_tui::kernel::limits::Rights;
+use perfprof_tui::kernel::sys::RealSys;
+use perfprof_tui::query::answer::EventInfo;
+use perfprof_tui::query::{Answer, Question};
+use perfprof_tui::source::live::attr::Exclude;
+use perfprof_tui::source::live::{Config, LiveSource, Target};
+use perfprof_tui::source::{Change, Control, Run};
+use perfprof_tui::symbols::resolver;
+
+// A static probe of this very program, as sdt.h makes them: a note with the place, a counter that says
+// whether anybody looks, and the operand.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .probes, \"aw\", @progbits",
+    ".balign 2",
+    ".globl perfprof_test_semaphore",
+    "perfprof_test_semaphore: .short 0",
+    ".popsection",
+    ".pushsection .text.perfprof_test_fire, \"ax\", @progbits",
+    ".globl perfprof_test_fire",
+    ".type perfprof_test_fire, @function",
+    "perfprof_test_fire:",
+    "mov rax, rdi",
+    // Not where the function begins: two probes of one place must agree on the counter.
+    "990: nop",
+    "ret",
+    ".size perfprof_test_fire, . - perfprof_test_fire",
+    ".popsection",
+    ".pushsection .note.stapsdt, \"?\", \"note\"",
+    ".balign 4",
+    ".long 992f-991f, 994f-993f, 3",
+    "991: .asciz \"stapsdt\"",
+    "992: .balign 4",
+    "993: .quad 990b, 0, perfprof_test_semaphore",
+    ".asciz \"perfprof\"",
+    ".asciz \"fired\"",
+    ".asciz \"8@%rdi\"",
+    "994: .balign 4",
+    ".popsection",
+);
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" {
+    safe fn perfprof_test_fire(value: u64) -> u64;
+    safe static perfprof_test_semaphore: std::sync::atomic::AtomicU16;
+}
+
+/// After which a test fails that waits; nothing waits for it to pass.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A system call that nothing makes by the thousand but this test.
+const HIT: &str = "syscalls:sys_enter_getppid";
+
+/// Threads that make the call, counting; they end when this is dropped.
+struct Load {
+    hits: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    tid: i32,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start() -> Self {
+        let (hits, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counted, stopped) = (hits.clone(), stop.clone());
+        let (tid, its_tid) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
+            while !stopped.load(Ordering::Relaxed) {
+                let _ = rustix::process::getppid();
+                counted.fetch_add(1, Ordering::Relaxed);
+                let then = Instant::now();
+                while then.elapsed() < Duration::from_micros(20) {}
+            }
+        });
+        Self { hits, stop, tid: its_tid.recv().expect("started"), thread: Some(thread) }
+    }
+
+    fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; how many calls it made.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("runs").join().expect("ends");
+        self.hits()
+    }
+}
+
+fn engine(events: Vec<Event>, target: Target) -> Engine {
+    engine_with(events, target, true)
+}
+
+fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
+    let config = Config {
+        events,
+        rate: Rate::Frequency(99),
+        chains: perfprof_tui::event::CallGraph::Fp,
+        cgroups: true,
+        exclude: Exclude::default(),
+        inherit: false,
+        pages: Some(512),
+        delay: Duration::ZERO,
+        target,
+        cpus: None,
+        command: None,
+        force,
+        tables: 64 << 20,
+    };
+    let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
+    let options = Options {
+        symbols: resolver::Options::live(),
+        memory: 256 << 20,
+        keep: None,
+        watched: None,
+        own_pid: None,
+        wants: Wants::default(),
+        refresh: Duration::from_millis(50),
+        per_sample: None,
+        realtime: None,
+        no_inline: true,
+    };
+    Engine::spawn(Box::new(source), options).expect("spawns")
+}
+
+/// Carries a control out; its reply.
+fn control(engine: &Engine, control: Control) -> Result<String, String> {
+    engine.send(Request::Control(control));
+    let until = Instant::now() + WATCHDOG;
+    while let Ok(notice) = engine.notices().recv_deadline(until) {
+        if let Notice::Reply(reply) = notice {
+            return reply;
+        }
+    }
+    panic!("no reply");
+}
+
+fn change(engine: &Engine, event: usize, change: Change) -> Result<String, String> {
+    control(engine, Control::Event(event, change))
+}
+
+/// Waits for an answer of which something holds.
+fn wait(engine: &Engine, what: &str, holds: impl Fn(&Answer) -> bool) -> Arc<Answer> {
+    let until = Instant::now() + WATCHDOG;
+    loop {
+        let answer = engine.answer();
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < until, "{what}: {:?}", answer.events);
+        let _ = engine.notices().recv_timeout(Duration::from_millis(50));
+    }
+}
+
+fn event(answer: &Answer, name: &str) -> EventInfo {
+    let found = answer.events.iter().find(|e| e.name == name);
+    found.unwrap_or_else(|| panic!("{name}: {:?}", answer.events)).clone()
+}
+
+fn samples(answer: &Answer, name: &str) -> u64 {
+    answer.events.iter().find(|e| e.name == name).map_or(0, |e| e.total.samples)
+}
+
+fn run_of(answer: &Answer, at: usize) -> Option<Run> {
+    Some(answer.events.get(at)?.meter.as_ref()?.state.run.clone())
+}
+
+fn tracepoint(test: &str, name: &str) -> Option<Vec<Event>> {
+    if !allowed(test) {
+        return None;
+    }
+    let events = parse(name, &Places::system());
+    if events.is_err() {
+        skipped(test, "this kernel has no system call tracepoints");
+    }
+    events.ok()
+}
+
+/// Each change opens a new event beside the old one: every hit counts once.
+#[test]
+fn no_hit_is_missed_or_doubled_while_an_event_changes() {
+    let Some(events) = tracepoint("no_hit_is_missed_or_doubled_while_an_event_changes", HIT) else { return };
+    // Held back until the events are there, so that all of its hits are seen.
+    let load = Load::start();
+    let engine = engine(events, Target::Threads(vec![load.tid]));
+    wait(&engine, "first samples", |a| samples(a, HIT) > 0);
+    let before = load.hits();
+    for i in 0..20 {
+        change(&engine, 0, Change::Chains(i % 2 == 1)).expect("changed");
+        change(&engine, 0, Change::Filter((i % 2 == 0).then(|| "common_pid > 0".to_owned()))).expect("filtered");
+        let until = Instant::now() + Duration::from_secs(5);
+        let target = load.hits() + 30;
+        while load.hits() < target && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert!(load.hits() > before + 500, "the load went on meanwhile");
+    change(&engine, 0, Change::Filter(None)).expect("unfiltered");
+    let hits = load.end();
+    // The first hits came before the event was open: the counter of the kernel, which all changes were
+    // added up from, tells how many were seen.
+    let answer = wait(&engine, "the end", |a| a.ended.is_some());
+    let seen = event(&answer, HIT);
+    let count = seen.meter.as_ref().map_or(0, |m| m.count);
+    assert_eq!((answer.ledger.lost(), answer.ledger.malformed), (0, 0));
+    assert!(seen.total.samples <= hits && hits - seen.total.samples < before + 50, "{} of {hits}", seen.total.samples);
+    // Counters are read one after the other, so a hit between two reads may be missed or doubled there.
+    assert!(count.abs_diff(seen.total.samples) <= 41 * 2, "counted {count}, sampled {}", seen.total.samples);
+    engine.stop();
+}
+
+/// Samples of a whole session: what a paused, stopped or refused event gives and what not.
+#[test]
+fn events_come_rest_and_go_while_it_runs() {
+    let Some(mut events) = tracepoint("events_come_rest_and_go_while_it_runs", "cpu-clock") else { return };
+    if tracepoint("events_come_rest_and_go_while_it_runs", HIT).is_none() {
+        return;
+    }
+    events.truncate(1);
+    let load = Load::start();
+    let engine = engine(events, Target::System);
+    control(&engine, Control::Add(HIT.to_owned())).expect("added");
+    wait(&engine, "its samples", |a| a.events.len() > 1 && event(a, HIT).total.samples > 100);
+    assert!(control(&engine, Control::Add(HIT.to_owned())).expect_err("twice").contains("measured already"));
+    assert!(
+        control(&engine, Control::Add("sched:sched_swich".to_owned())).expect_err("a typo").contains("sched_switch")
+    );
+
+    change(&engine, 1, Change::Pause(true)).expect("paused");
+    wait(&engine, "said paused", |a| run_of(a, 1) == Some(Run::Paused));
+    let rest = wait(&engine, "nothing comes", |a| event(a, HIT).meter.is_some_and(|m| m.rate == 0.0));
+    change(&engine, 1, Change::Pause(false)).expect("goes on");
+    wait(&engine, "more", |a| event(a, HIT).total.samples > event(&rest, HIT).total.samples);
+
+    change(&engine, 1, Change::Rate(Rate::Period(10))).expect("more seldom");
+    let answer = wait(&engine, "one in ten", |a| {
+        event(a, HIT).meter.is_some_and(|m| {
+            m.state.rate == Rate::Period(10) && m.rate > 0.0 && m.sampled > 0.0 && m.sampled < m.rate / 5.0
+        })
+    });
+    // Each of them counts for ten.
+    assert!(event(&answer, HIT).total.period > event(&answer, HIT).total.samples);
+
+    change(&engine, 1, Change::Rate(Rate::Period(0))).expect("counted only");
+    wait(&engine, "no more samples", |a| event(a, HIT).meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0));
+    change(&engine, 1, Change::Stop).expect("stopped");
+    wait(&engine, "said stopped", |a| run_of(a, 1) == Some(Run::Stopped));
+    control(&engine, Control::Add(HIT.to_owned())).expect("again");
+    let answer = wait(&engine, "runs again", |a| run_of(a, 1) == Some(Run::Running));
+    assert_eq!(answer.events.iter().filter(|e| e.name == HIT).count(), 1, "in its old place");
+
+    control(&engine, Control::Pause(true)).expect("all");
+    wait(&engine, "all rest", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Paused)));
+    control(&engine, Control::Pause(false)).expect("all");
+    wait(&engine, "all go on", |a| (0..2).all(|i| run_of(a, i) == Some(Run::Running)));
+    for (bad, words) in [
+        (Change::Modifiers("z".into()), "modifiers are"),
+        (Change::Rate(Rate::Frequency(1 << 40)), "max_sample_rate"),
+        (Change::Filter(Some("nr2 == 1".into())), "no field nr2"),
+    ] {
+        let error = change(&engine, 1, bad.clone()).expect_err("refused");
+        assert!(error.contains(words), "{bad:?}: {error}");
+    }
+    assert_eq!(run_of(&engine.answer(), 1), Some(Run::Running), "what runs goes on");
+    assert!(change(&engine, 99, Change::Stop).is_err());
+    load.end();
+    engine.stop();
+}
+
+/// Time off the CPUs is known from when its tracepoint is added.
+#[test]
+fn switches_that_are_added_tell_the_time_off_the_cpus() {
+    let Some(events) = tracepoint("switches_that_are_added_tell_the_time_off_the_cpus", "cpu-clock") else { return };
+    let engine = engine(events, Target::System);
+    control(&engine, Control::Add("sched:sched_switch".to_owned())).expect("added");
+    let answer = wait(&engine, "absences", |a| a.events.iter().any(|e| e.name == "off-cpu" && e.total.samples > 10));
+    // An event that comes after the one that is made of others has its own samples.
+    control(&engine, Control::Add("sched:sched_wakeup".to_owned())).expect("added");
+    let later =
+        wait(&engine, "wakeups", |a| a.events.iter().any(|e| e.name == "sched:sched_wakeup" && e.total.samples > 0));
+    assert_eq!((answer.events.len(), later.events.len()), (3, 4));
+    let error = change(&engine, 2, Change::Pause(true)).expect_err("made of others");
+    assert!(error.contains("made of others"), "{error}");
+    change(&engine, 3, Change::Stop).expect("its own place");
+    wait(&engine, "stopped", |a| run_of(a, 3) == Some(Run::Stopped) && run_of(a, 1) == Some(Run::Running));
+    engine.stop();
+}
+
+/// A filter of the same shape is a store into the program's parameters: no event is opened anew, and
+/// samples follow at once.
+#[test]
+fn a_filter_of_the_same_shape_is_only_a_store() {
+    const NAME: &str = "a_filter_of_the_same_shape_is_only_a_store";
+    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    let load = Load::start();
+    let engine = engine(events, Target::Threads(vec![load.tid]));
+    wait(&engine, "samples", |a| samples(a, "cpu-clock") > 3);
+    let filter = |text: &str| change(&engine, 0, Change::Filter(Some(text.to_owned())));
+    let none = format!("tid == {}", load.tid + 1);
+    if let Err(why) = filter(&none) {
+        assert!(why.contains("BPF"), "{why}");
+        return skipped(NAME, &why);
+    }
+    // Once a whole second is over without a sample, none comes in the next ones either.
+    let past = |a: &Answer| event(a, "cpu-clock").meter.map_or(0, |m| m.history.len());
+    let set = past(&engine.answer());
+    let quiet = |a: &Answer| event(a, "cpu-clock").meter.is_some_and(|m| m.sampled == 0.0 && m.rate > 0.0);
+    let still = |a: &Answer| past(a) > set + 1 && quiet(a);
+    let answer = wait(&engine, "nothing passes", still);
+    let (rest, seconds) = (samples(&answer, "cpu-clock"), past(&answer));
+    let later = |a: &Answer| past(a) > seconds + 1;
+    assert_eq!(samples(&wait(&engine, "two seconds more", later), "cpu-clock"), rest);
+    filter(&format!("tid == {}", load.tid)).expect("stored");
+    wait(&engine, "samples again", |a| samples(a, "cpu-clock") > rest + 3);
+    let error = filter("stack ~ x").expect_err("not in the kernel");
+    assert!(error.contains("f filters"), "{error}");
+    let answer = wait(&engine, "the old filter stands", |a| !a.events.is_empty());
+    assert_eq!(event(&answer, "cpu-clock").filter, Some(format!("tid == {}", load.tid)));
+    load.end();
+    engine.stop();
+}
+
+/// A probe of a function: it hits once a call, with its argument, and goes with the session.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn probes_of_functions_and_static_ones_hit_and_go() {
+    const NAME: &str = "probes_of_functions_and_static_ones_hit_and_go";
+    let Some(events) = tracepoint(NAME, "cpu-clock") else { return };
+    if !has(NAME, Nature::Uprobes) {
+        return;
+    }
+    let places = Places::system();
+    let Ok(root) = places.tracefs else { return skipped(NAME, "there is no tracefs") };
+    if !root.join("uprobe_events").exists() {
+        return skipped(NAME, "its probes cannot be seen");
+    }
+    let own = std::env::current_exe().expect("path");
+    let listed = common::run(common::program().args(["probe", "-x"]).arg(&own).arg("-l"));
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("perfprof:fired") && !listed.contains("perfprof_test_fire"), "{listed}");
+    let engine = engine(events, Target::Processes(vec![std::process::id() as i32]));
+    let probe = |text: &str| control(&engine, Control::Probe(format!("-x {} {text}", own.display())));
+    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) == 0);
+    probe("perfprof_test_fire n=arg1:u64").expect("a function");
+    probe("perfprof_test_fire%return $retval").expect("its return");
+    probe("perfprof:fired").expect("a static probe");
+    assert!(perfprof_test_semaphore.load(Ordering::Relaxed) > 0, "the program sees that somebody looks");
+    for (bad, words) in [
+        ("perfprof_test_fier", "nearest: perfprof_test_fire"),
+        ("perfprof_test_fire+0x4000", "bytes long"),
+        ("perfprof_test_fire", "is there already"),
+        ("x=perfprof_test_fire size", "not known here"),
+    ] {
+        let error = probe(bad).expect_err(bad);
+        assert!(error.contains(words), "{bad}: {error}");
+    }
+    let kernel = control(&engine, Control::Probe("tcp_sendmsg size".to_owned()));
+    if !root.join("kprobe_events").exists() {
+        assert!(kernel.expect_err("no kprobes").contains("CONFIG_KPROBES"));
+    }
+    let group = format!("perfprof_{}", std::process::id());
+    // Only odd ones from here on, of the function; all of the return and the static probe.
+    change(&engine, 1, Change::Filter(Some("n & 1".to_owned()))).expect("filtered by an argument");
+    for n in 0..100 {
+        assert_eq!(perfprof_test_fire(n), n);
+    }
+    let answer = wait(&engine, "all hits", |a| {
+        samples(a, &format!("{group}:fired")) >= 100
+            && samples(a, &format!("{group}:perfprof_test_fire__return")) >= 100
+    });
+    let of = |name: &str| samples(&answer, &format!("{group}:{name}"));
+    assert_eq!((of("perfprof_test_fire"), of("perfprof_test_fire__return"), of("fired")), (50, 100, 100));
+    let there = || {
+        let known = std::fs::read_to_string(root.join("uprobe_events")).expect("list");
+        known.lines().filter(|line| line.contains(&group)).count()
+    };
+    assert_eq!(there(), 3);
+    engine.stop();
+    assert_eq!((there(), perfprof_test_semaphore.load(Ordering::Relaxed)), (0, 0), "nothing is left");
+}
+
+/// Who is sampled changes while it runs, from the machine to a task and back.
+#[test]
+fn other_tasks_are_sampled_while_it_runs() {
+    const NAME: &str = "other_tasks_are_sampled_while_it_runs";
+    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let (one, two) = (Load::start(), Load::start());
+    for start in [Target::System, Target::Threads(vec![one.tid])] {
+        let engine = engine(events.clone(), start);
+        let attach = |to: String| control(&engine, Control::Target(to));
+        wait(&engine, "samples", |a| samples(a, HIT) > 100);
+        attach(format!("tid {}", two.tid)).expect("attached");
+        let said = wait(&engine, "said", |a| a.target == format!("tid {}", two.tid));
+        engine.send(Request::Clear);
+        // Samples from before the change may still be on their way.
+        let others = format!("tid != {} && time > {}ns", two.tid, said.elapsed_ns);
+        let others = Filter::parse(&others).expect("parses");
+        let others = Question { generation: 1, filter: Some(Arc::new(others)), ..Question::default() };
+        engine.send(Request::Ask(Arc::new(others)));
+        let answer = wait(&engine, "its samples", |a| a.question.generation == 1 && a.unfiltered.samples > 500);
+        assert_eq!(answer.total.samples, 0, "of others");
+        assert!(answer.ledger.malformed == 0);
+        let error = attach("pid 999999999".to_owned()).expect_err("nobody");
+        assert!(error.contains("no such process"), "{error}");
+        assert_eq!(engine.answer().target, format!("tid {}", two.tid), "as it was");
+        attach("all".to_owned()).expect("the machine");
+        let before = samples(&engine.answer(), HIT);
+        // Both threads again: twice as many a second as one gives.
+        wait(&engine, "all", |a| a.target.is_empty() && samples(a, HIT) > before + 2000);
+        engine.stop();
+    }
+    one.end();
+    two.end();
+}
+
+/// How many samples should have come is only said where the clock ran whole: a pause or another target
+/// ends that, for as long as the window reaches back to it.
+#[test]
+fn samples_are_expected_of_a_clock_that_runs_whole() {
+    const NAME: &str = "samples_are_expected_of_a_clock_that_runs_whole";
+    if !allowed(NAME) {
+        return;
+    }
+    let load = Load::start();
+    let engine = engine(vec![Event::cpu_clock()], Target::System);
+    let cpus = |a: &Answer| (a.by_cpu.frequency, a.by_cpu.whole);
+    wait(&engine, "steady", |a| cpus(a) == (99, true));
+    change(&engine, 0, Change::Pause(true)).expect("paused");
+    wait(&engine, "nothing to expect", |a| cpus(a) == (0, false));
+    change(&engine, 0, Change::Pause(false)).expect("goes on");
+    let answer = wait(&engine, "runs", |a| run_of(a, 0) == Some(Run::Running));
+    assert_eq!(cpus(&answer), (0, false), "the window has the pause in it");
+    control(&engine, Control::Target(format!("tid {}", load.tid))).expect("attached");
+    let answer = wait(&engine, "attached", |a| !a.target.is_empty());
+    assert_eq!(cpus(&answer), (0, false), "one task is not what a CPU does");
+    engine.stop();
+    load.end();
+}
+
+/// An event that comes by the hundred thousand is sampled more seldom, and said so; its samples count for
+/// all hits.
+#[test]
+fn a_flood_is_held_back() {
+    const NAME: &str = "a_flood_is_held_back";
+    let Some(events) = tracepoint(NAME, HIT) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let (tid, its_tid) = std::sync::mpsc::channel();
+    let flood = std::thread::spawn(move || {
+        // On one CPU: floods are judged by what they do to each.
+        let mut here = rustix::thread::CpuSet::new();
+        here.set(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(None, &here).expect("pinned");
+        // Before all others there, where that is allowed.
+        let _ = rustix::process::setpriority_process(None, -20);
+        tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("heard");
+        let until = Instant::now() + Duration::from_secs(15);
+        while !stopped.load(Ordering::Relaxed) && Instant::now() < until {
+            for _ in 0..1000 {
+                let _ = rustix::process::getppid();
+            }
+        }
+    });
+    let target = Target::Threads(vec![its_tid.recv().expect("started")]);
+    let engine = engine_with(events, target, false);
+    let until = Instant::now() + Duration::from_secs(12);
+    let slowed = |a: &Answer| {
+        a.events.iter().any(|e| e.meter.as_ref().is_some_and(|m| matches!(m.state.rate, Rate::Period(2..))))
+    };
+    while !slowed(&engine.answer()) && Instant::now() < until {
+        let _ = engine.notices().recv_timeout(Duration::from_millis(50));
+    }
+    let answer = engine.answer();
+    let rate = event(&answer, HIT).meter.map_or(0.0, |m| m.rate);
+    if !slowed(&answer) {
+        // 50 % of a CPU at 1.4 µs a sample; a slow machine does not come so far.
+        assert!(rate < 380_000.0, "{rate} hits a second are none too many");
+        absent(NAME, &format!("this machine makes {rate:.0} calls a second only"));
+    } else {
+        assert!(answer.notes.iter().any(|note| note.contains("floods: one in")), "{:?}", answer.notes);
+    }
+    stop.store(true, Ordering::Relaxed);
+    flood.join().expect("ends");
+    engine.stop();
+}
+
+/// A program of ours that runs for some milliseconds, sampled alone.
+fn run_program(name: &str, ms: u32) -> std::process::Child {
+    let mut command = std::process::Command::new(common::data("bin").join(name));
+    command.arg(ms.to_string()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    command.spawn().expect("spawns")
+}
+
+/// Without frame pointers stacks are broken, which is said; by DWARF they are whole.
+#[test]
+fn stacks_turn_to_dwarf_while_it_runs() {
+    const NAME: &str = "stacks_turn_to_dwarf_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("spin-nofp", 15_000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    control(&engine, Control::Frequency(999)).expect("faster");
+    let answer = wait(&engine, "said", |a| a.broken.is_some());
+    let broken = answer.broken.clone().expect("broken");
+    assert!(&*broken.dso == "spin-nofp" && broken.percent > 60.0, "{broken:?}");
+    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    assert!(caller(&answer).unwrap_or(0) < 10);
+    control(&engine, Control::CallGraph(CallGraph::Dwarf(8192))).expect("by DWARF");
+    engine.send(Request::Clear);
+    let answer = wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 300));
+    assert!(10 * caller(&answer).expect("callers") > 8 * answer.total.samples, "{:?}", answer.total);
+    assert!(answer.broken.is_none() && answer.ledger.malformed == 0, "{:?}", answer.ledger);
+    control(&engine, Control::CallGraph(CallGraph::Fp)).expect("back");
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// In the kernel by tables they are whole, too, from when that is asked for to when it ends; nothing is lost when it
+/// begins or ends.
+#[test]
+fn stacks_turn_to_tables_while_it_runs() {
+    const NAME: &str = "stacks_turn_to_tables_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("spin-nofp", 15_000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    control(&engine, Control::Frequency(999)).expect("faster");
+    let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
+    // Files may have been seen before, which is why this is done twice.
+    for way in [CallGraph::Tables, CallGraph::Auto] {
+        control(&engine, Control::CallGraph(way)).expect("by tables");
+        assert!(control(&engine, Control::CallGraph(CallGraph::Tables)).is_err(), "they are already");
+        wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 100));
+        engine.send(Request::Clear);
+        let nearly_all = |a: &Answer| caller(a).is_some_and(|n| n > 300 && 100 * n > 98 * a.total.samples);
+        wait(&engine, "callers of all", nearly_all);
+        control(&engine, Control::CallGraph(CallGraph::Fp)).expect("by frame pointers");
+        engine.send(Request::Clear);
+        let answer = wait(&engine, "no callers", |a| a.total.samples > 300 && caller(a).unwrap_or(0) < 30);
+        assert_eq!(answer.ledger.malformed, 0, "{:?}", answer.ledger);
+    }
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A JIT's functions get their names from its map while it runs.
+#[test]
+fn a_jits_functions_are_named_while_it_runs() {
+    const NAME: &str = "a_jits_functions_are_named_while_it_runs";
+    if !allowed(NAME) {
+        return;
+    }
+    let mut child = run_program("jitmap", 8000);
+    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let engine = engine(events, Target::Processes(vec![child.id() as i32]));
+    let has = |a: &Answer, name: &str| a.lines.iter().any(|line| line.sym.contains(name));
+    wait(&engine, "names", |a| has(a, "[stub] IC load; megamorphic") && has(a, "fib /app/server.js"));
+    engine.stop();
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", child.id()));
+}
+
+/// What the CPUs did since samples were forgotten is a share of the time since then.
+#[test]
+fn the_busy_share_begins_anew_with_the_samples() {
+    let Some(events) = tracepoint("the_busy_share_begins_anew_with_the_samples", "cpu-clock") else { return };
+    let cpus = perfprof_tui::kernel::cpus::online().expect("CPUs").len();
+    let loads: Vec<Load> = (0..cpus.div_ceil(2)).map(|_| Load::start()).collect();
+    let engine = engine(events, Target::System);
+    let busy = |a: &Answer| a.by_cpu.busy.is_some_and(|busy| busy > 35.0);
+    wait(&engine, "two seconds", |a| a.elapsed_ns > 2_000_000_000 && busy(a));
+    let before = engine.answer().unfiltered.samples;
+    engine.send(Request::Clear);
+    // Of the time before, too, it would be a seventh of that.
+    let answer = wait(&engine, "new samples", |a| (30..before).contains(&a.unfiltered.samples));
+    assert!(answer.by_cpu.busy.is_some_and(|busy| busy > 20.0), "{:?} of {:?}", answer.by_cpu, answer.unfiltered);
+    engine.stop();
+    for load in loads {
+        load.end();
+    }
+}
+
+/// Time off the CPUs is made of switches: where the kernel leaves some out, that is said of it.
+#[test]
+fn what_is_made_of_filtered_events_says_so() {
+    let Some(events) = tracepoint("what_is_made_of_filtered_events_says_so", "sched:sched_switch") else { return };
+    let engine = engine(events, Target::System);
+    let off = |a: &Answer| a.events.iter().find(|e| e.name == "off-cpu").cloned();
+    let answer = wait(&engine, "switches", |a| off(a).is_some());
+    assert!(off(&answer).is_some_and(|off| off.note.is_none() && off.filter.is_none()));
+    change(&engine, 0, Change::Filter(Some("prev_pid > 7".to_owned()))).expect("filtered");
+    let answer = wait(&engine, "said", |a| off(a).is_some_and(|off| off.filter.is_some()));
+    let (note, filter) = off(&answer).map(|off| (off.note.unwrap_or_default(), off.filter)).expect("there");
+    assert_eq!(filter.as_deref(), Some("sched:sched_switch keeps only prev_pid > 7"));
+    assert!(note.contains("missing or too long"), "{note}");
+    change(&engine, 0, Change::Filter(None)).expect("unfiltered");
+    wait(&engine, "whole again", |a| off(a).is_some_and(|off| off.note.is_none() && off.filter.is_none()));
+    engine.stop();
+}
+
+/// Processes that end before anybody looks have the names that they had, in their last switch, too.
+#[test]
+fn what_has_ended_has_its_name() {
+    const NAME: &str = "what_has_ended_has_its_name";
+    let Some(mut events) = tracepoint(NAME, "sched:sched_switch") else { return };
+    events.extend(parse("cpu-clock", &Places::system()).expect("parses"));
+    let engine = engine(events, Target::System);
+    control(&engine, Control::Frequency(4999)).expect("faster");
+    for _ in 0..300 {
+        let ended = std::process::Command::new("true").status().expect("runs");
+        assert!(ended.success());
+    }
+    let question = |generation, event, filter: &str, least: u64| {
+        let filter = Some(Arc::new(Filter::parse(filter).expect("parses")));
+        engine.send(Request::Ask(Arc::new(Question { generation, event, filter, ..Question::default() })));
+        wait(&engine, "an answer", |a| {
+            a.question.generation == generation && a.unfiltered.samples > 100 && a.total.samples >= least
+        })
+    };
+    question(1, 0, "comm == true", 300);
+    for (generation, event) in [(2, 0), (3, 1)] {
+        let nameless = question(generation, event, "comm ~ \":*\"", 0);
+        assert_eq!(nameless.total.samples, 0, "of {:?}: {:?}", nameless.unfiltered, nameless.lines);
+    }
+    engine.stop();
+}

@@ -1,0 +1,143 @@
+//! The CPUs and their softirqs now: figures against what others say of the same moment.
+
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{allowed, program, run, skipped};
+
+fn json(args: &[&str]) -> Vec<serde_json::Value> {
+    let out = run(program().arg("cpus").args(["--format", "json"]).args(args));
+    let text = String::from_utf8(out.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Our figures and those of mpstat over the same seconds. Each begins when it gets a CPU and reads /proc/stat at moments
+/// of its own, so where the load changes they may differ once, by the seconds that only one of them saw, but not always.
+#[test]
+fn shares_are_those_of_mpstat() {
+    if Command::new("mpstat").arg("-V").output().is_err() {
+        return skipped("shares_are_those_of_mpstat", "mpstat is not installed");
+    }
+    let differ: Vec<String> = (0..5).map_while(|_| beside_mpstat().err()).collect();
+    assert!(differ.len() < 5, "{differ:?}");
+}
+
+/// How they differ in three seconds, where they do.
+fn beside_mpstat() -> Result<(), String> {
+    let mpstat = Command::new("mpstat").args(["-P", "ALL", "-o", "JSON", "1", "3"]).stdout(Stdio::piped()).spawn();
+    let mpstat = mpstat.expect("mpstat");
+    let ours = json(&["-n", "3"]);
+    let out = mpstat.wait_with_output().expect("mpstat");
+    let theirs: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let intervals = theirs["sysstat"]["hosts"][0]["statistics"].as_array().expect("intervals");
+    assert_eq!(ours.len(), 3);
+    let mean = |list: &[&serde_json::Value], name: &str| {
+        list.iter().map(|v| v[name].as_f64().expect("number")).sum::<f64>() / list.len() as f64
+    };
+    let of_cpu = |list: Vec<&serde_json::Value>, key: &str| -> Vec<serde_json::Value> {
+        list.into_iter().map(|v| v[key].clone()).collect()
+    };
+    let one = of_cpu(ours.iter().collect(), "cpus");
+    let two = of_cpu(intervals.iter().collect(), "cpu-load");
+    for (at, row) in one[0].as_array().expect("CPUs").iter().enumerate() {
+        let cpu = row["cpu"].as_u64().expect("number").to_string();
+        let mine: Vec<_> = one.iter().map(|list| &list[at]).collect();
+        let other: Vec<_> = two
+            .iter()
+            .map(|list| list.as_array().expect("CPUs").iter().find(|v| v["cpu"] == *cpu).expect("the same CPU"))
+            .collect();
+        for (ours, theirs) in
+            [("user", "usr"), ("system", "sys"), ("softirq", "soft"), ("steal", "steal"), ("idle", "idle")]
+        {
+            let (a, b) = (mean(&mine, ours), mean(&other, theirs));
+            if (a - b).abs() >= 15.0 {
+                return Err(format!("CPU {cpu} {ours}: {a} and {b}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_time_in_softirqs_is_measured_live() {
+    if !allowed("the_time_in_softirqs_is_measured_live") {
+        return;
+    }
+    let lines = json(&["-n", "3", "--softirq-time"]);
+    let last = &lines[2]["cpus"];
+    let timer = |cpu: &serde_json::Value| cpu["time_timer"].as_f64().unwrap_or(-1.0);
+    for cpu in last.as_array().expect("CPUs") {
+        assert!((0.0..100.0).contains(&timer(cpu)), "{cpu}");
+    }
+    let sum: f64 =
+        last.as_array().expect("CPUs").iter().map(|c| timer(c) + c["time_sched"].as_f64().unwrap_or(0.0)).sum();
+    assert!(sum > 0.0, "no softirq in three seconds: {last}");
+}
+
+/// Packets that one CPU sends to itself: text and JSON name vector and function, and no keys.
+#[test]
+fn a_softirq_is_named_where_there_is_no_screen() {
+    const NAME: &str = "a_softirq_is_named_where_there_is_no_screen";
+    if !allowed(NAME) {
+        return;
+    }
+    let cpu = *perfprof_tui::kernel::cpus::online().expect("CPUs").last().expect("a CPU");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut own = rustix::thread::CpuSet::new();
+            own.set(cpu as usize);
+            rustix::thread::sched_setaffinity(None, &own).expect("pinned");
+            // Before all others there, where that is allowed: it is to be what this CPU does.
+            let _ = rustix::process::setpriority_process(None, -20);
+            let (from, to) = ["127.0.0.1:0"; 2].map(|at| UdpSocket::bind(at).expect("a socket")).into();
+            from.connect(to.local_addr().expect("an address")).expect("connected");
+            // It ends by itself where what looks at it fails.
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while !stop.load(Ordering::Relaxed) && std::time::Instant::now() < end {
+                let _ = from.send(&[0; 1000]);
+            }
+        });
+        let is_it = |finding: &&serde_json::Value| {
+            finding["cpu"] == cpu && finding["vector"] == "NET_RX" && finding["function"].is_string()
+        };
+        let found = || {
+            let lines = json(&["-n", "5", "--threshold", "1"]);
+            lines.iter().flat_map(|line| line["findings"].as_array().expect("findings")).find(is_it).cloned()
+        };
+        let told = || {
+            let out = run(program().args(["cpus", "-n", "5", "--threshold", "1", "--softirq-time"]));
+            let text = String::from_utf8(out.stdout).expect("text");
+            let head = format!("! CPU {cpu} softirq");
+            text.lines().find(|line| line.starts_with(&head) && line.contains("; NET_RX (")).map(str::to_owned)
+        };
+        let (found, told) = ((0..5).find_map(|_| found()), (0..5).find_map(|_| told()));
+        stop.store(true, Ordering::Relaxed);
+        let found = found.expect("a finding");
+        let words = format!("NET_RX ({})", found["function"].as_str().expect("a name"));
+        assert!(found["text"].as_str().is_some_and(|text| text.contains(&words)), "{found}");
+        assert!(!found["advice"].as_str().is_some_and(|advice| advice.contains("Enter")), "{found}");
+        assert!(told.is_some_and(|line| !line.contains("--softirq-time") && !line.contains("Enter")));
+    });
+}
+
+#[test]
+fn formats_and_faults_of_the_command() {
+    let out = run(program().args(["cpus", "-i", "0.2", "-n", "2", "--format", "csv", "-C", "0"]));
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert!(text.starts_with("time,cpu,user,nice,system,"), "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for args in [
+        &["-C", "60000"][..],
+        &["-C", "x"],
+        &["-i", "0"],
+        &["-i", "nan"],
+        &["--threshold", "0"],
+        &["--threshold", "nan"],
+    ] {
+        let out = program().arg("cpus").args(args).output().expect("runs");
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(!out.stderr.is_empty());
+    }
+}

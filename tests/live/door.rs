@@ -1,0 +1,349 @@
+//! The door to files that others name, attacked: a user's program whose debug information, links and maps lead to
+//! what that user may not read. Run by root, who alone has something to give away.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{self, allowed, program, run, skipped};
+use perfprof_tui::kernel::identity::Identity;
+use perfprof_tui::perfdata::unpack::Purse;
+use perfprof_tui::session::{Dso, Origin, Session};
+use perfprof_tui::symbols::code::{self, Listing};
+use perfprof_tui::symbols::door::{Door, Namers, Purpose};
+use perfprof_tui::symbols::image::Image;
+use perfprof_tui::symbols::lines::Lines;
+use perfprof_tui::symbols::places::Places;
+use perfprof_tui::symbols::{Options, Resolver};
+
+const NOBODY: u32 = 65_534;
+const MARKER: &str = "perfprof-marker-of-a-secret";
+/// Longer than anything here takes, shorter than for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory that everybody may look into, and what is needed to be somebody else in it.
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new(test: &str, tools: &[&str]) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skipped(test, "only root reads what others may not");
+            return None;
+        }
+        for tool in tools {
+            if Command::new(tool).arg("--version").output().is_err() {
+                skipped(test, &format!("there is no {tool}"));
+                return None;
+            }
+        }
+        let dir = tempfile::tempdir().expect("dir");
+        mode(dir.path(), 0o755);
+        Some(Self { dir })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A file with the marker in each of its first lines.
+    fn secret(&self, name: &str, bits: u32) -> PathBuf {
+        let path = self.at(name);
+        std::fs::write(&path, format!("{MARKER}\n").repeat(20)).expect("written");
+        mode(&path, bits);
+        path
+    }
+
+    /// A program whose debug information says that its function `spin` is written in another file.
+    fn program(&self, name: &str, source: &Path) -> PathBuf {
+        let (code, out) = (self.at("code.c"), self.at(name));
+        let body = "void spin(void) {\n for (;;)\n  x++;\n}\nint main(void) {\n spin();\n}\n";
+        std::fs::write(&code, format!("volatile unsigned long x;\n#line 1 \"{}\"\n{body}", source.display()))
+            .expect("code");
+        let mut compile = Command::new("cc");
+        run(compile.args(["-g", "-O1", "-o"]).arg(&out).arg(&code));
+        mode(&out, 0o755);
+        out
+    }
+}
+
+fn mode(path: &Path, bits: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("mode");
+}
+
+/// A process, ended with this.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(quiet.spawn().expect("spawns"))
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    /// Waits until it is the program that it was started for.
+    fn settle(self, name: &str) -> Self {
+        let began = Instant::now();
+        let comm = || std::fs::read_to_string(format!("/proc/{}/comm", self.pid())).unwrap_or_default();
+        while comm().trim() != name {
+            assert!(began.elapsed() < PATIENCE, "{name} does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn as_nobody(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    command
+}
+
+/// The DSO of a file that a running process has mapped.
+fn mapped(pid: i32, file: &Path) -> Dso {
+    let mut session = Session::new(Origin::Live);
+    session.task(pid, pid);
+    let name = file.to_str().expect("utf8");
+    session.dsos.all().iter().find(|dso| &*dso.path == name).unwrap_or_else(|| panic!("{name} is not mapped")).clone()
+}
+
+/// Its function `spin`, as the live screen takes it apart.
+fn listed(dso: &Dso) -> Listing {
+    let options = Options::live();
+    let image = Image::open(dso, &options).expect("image");
+    let tables = image.functions(&mut Purse::new(64 << 20)).expect("functions").tables;
+    let at = tables.iter().flat_map(|table| table.iter()).find(|symbol| symbol.name == b"spin").expect("spin").start;
+    let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
+    let listing = code::list(dso, at, &mut resolver, &mut lines, &options).expect("listing");
+    assert!(listing.instructions.iter().any(|one| one.line.is_some()), "the program has lines");
+    listing
+}
+
+fn shows(listing: &Listing) -> bool {
+    listing.sources.iter().flat_map(|(_, lines)| lines).any(|line| line.contains(MARKER))
+}
+
+/// The user's process while it lives: neither what is root's, nor what lies open in a closed directory, nor what is
+/// made while it is read.
+#[test]
+fn a_users_program_names_sources_for_itself_alone() {
+    const NAME: &str = "a_users_program_names_sources_for_itself_alone";
+    let Some(stage) = Stage::new(NAME, &["cc", "setpriv"]) else { return };
+    std::fs::create_dir(stage.at("closed")).expect("dir");
+    mode(&stage.at("closed"), 0o700);
+    symlink(stage.secret("secret", 0o600), stage.at("link")).expect("link");
+    // (what is named, whose the program is, who runs it, whether it is shown)
+    let rows = [
+        (stage.secret("open.c", 0o644), NOBODY, NOBODY, true),
+        (stage.at("secret"), 0, 0, true),
+        (stage.at("secret"), NOBODY, NOBODY, false),
+        (stage.at("secret"), NOBODY, 0, false),
+        (stage.at("secret"), 0, NOBODY, false),
+        (stage.at("link"), NOBODY, 0, false),
+        (stage.secret("closed/inner.c", 0o644), NOBODY, NOBODY, false),
+        (stage.at("closed/inner.c"), 0, NOBODY, false),
+        (PathBuf::from("/proc/kmsg"), 0, 0, false),
+        (PathBuf::from("/dev/zero"), 0, 0, false),
+    ];
+    for (i, (source, owner, runner, shown)) in rows.iter().enumerate() {
+        let began = Instant::now();
+        let name = format!("spin{i}");
+        let path = stage.program(&name, source);
+        chown(&path, Some(*owner), None).expect("owner");
+        let mut command = if *runner == 0 { Command::new(&path) } else { as_nobody(&path) };
+        let running = Running::start(&mut command).settle(&name);
+        let listing = listed(&mapped(running.pid(), &path));
+        let row = format!("{} named by a program of {owner} run by {runner}", source.display());
+        assert_eq!(shows(&listing), *shown, "{row}");
+        assert!(*shown || listing.sources.is_empty(), "{row}: {:?}", listing.sources);
+        assert!(began.elapsed() < PATIENCE, "{row}");
+    }
+}
+
+/// The same from a recording: by its owner, by the program's, and through a pipe by nobody.
+#[test]
+fn a_recording_names_sources_for_its_owner_alone() {
+    const NAME: &str = "a_recording_names_sources_for_its_owner_alone";
+    if !allowed(NAME) {
+        return;
+    }
+    let Some(stage) = Stage::new(NAME, &["cc", "setpriv", "timeout"]) else { return };
+    let (secret, data) = (stage.secret("secret", 0o600), stage.at("a.data"));
+    let path = stage.program("spin", &secret);
+    let mut record = program();
+    record.args(["record", "-e", "cpu-clock", "-F", "999", "-o"]).arg(&data);
+    // It would spin for ever.
+    let output = record.args(["--", "timeout", "0.5"]).arg(&path).stdout(Stdio::null()).output().expect("runs");
+    assert!(data.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    let annotate = |format: &str, piped: bool| {
+        let began = Instant::now();
+        let mut command = program();
+        command.arg("annotate").arg(if piped { Path::new("-") } else { &data }).args(["spin", "--format", format]);
+        let input = std::fs::File::open(&data).expect("opens");
+        let mut cat = piped.then(|| Command::new("cat").stdin(input).stdout(Stdio::piped()).spawn().expect("cat"));
+        if let Some(cat) = &mut cat {
+            command.stdin(cat.stdout.take().expect("a pipe"));
+        }
+        let output = run(&mut command);
+        cat.map(|mut cat| cat.wait());
+        assert!(began.elapsed() < PATIENCE);
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    for format in ["text", "json"] {
+        // JSON has no source lines; the marker is nowhere in it.
+        let shown = format == "text";
+        chown(&data, Some(0), None).expect("owner");
+        chown(&path, Some(0), None).expect("owner");
+        let said = annotate(format, false);
+        assert!(said.contains("spin") && said.contains(MARKER) == shown, "root's own: {said}");
+        assert!(!annotate(format, true).contains(MARKER), "of a pipe");
+        chown(&path, Some(NOBODY), None).expect("owner");
+        assert!(!annotate(format, false).contains(MARKER), "of a user's program");
+        chown(&path, Some(0), None).expect("owner");
+        chown(&data, Some(NOBODY), None).expect("owner");
+        assert!(!annotate(format, false).contains(MARKER), "of a user's recording");
+    }
+}
+
+/// Whose a process is does not change where its files in /proc are root's.
+#[test]
+fn a_process_that_hides_has_its_own_user() {
+    const NAME: &str = "a_process_that_hides_has_its_own_user";
+    let Some(stage) = Stage::new(NAME, &["setpriv"]) else { return };
+    let sleep = stage.at("hidden");
+    std::fs::copy("/bin/sleep", &sleep).expect("copied");
+    // What one may run and not read is such a process.
+    mode(&sleep, 0o711);
+    let running = Running::start(as_nobody(&sleep).arg("60")).settle("hidden");
+    assert_eq!(Identity::of_process(running.pid()).expect("status").uid, NOBODY);
+    // Who calls a setuid program, and whom a daemon of root works for, has a say as well.
+    for ids in [["--ruid=65534", "--rgid=65534"], ["--euid=65534", "--egid=65534"]] {
+        let both =
+            Running::start(Command::new("setpriv").args(ids).args(["--keep-groups", "sleep", "60"])).settle("sleep");
+        assert_eq!(Identity::of_process(both.pid()).expect("status").uid, NOBODY, "{ids:?}");
+    }
+    let (secret, options) = (stage.secret("secret", 0o600), Options::live());
+    let dso = mapped(running.pid(), &sleep);
+    let mut places = Places::new(&dso, &options).expect("places");
+    let said = places.source(&secret, &Namers::default()).expect_err("closed").to_string();
+    assert!(said.contains("may not be read by user 65534"), "{said}");
+}
+
+/// A process's root is the root of all that it names.
+#[test]
+fn no_link_leads_out_of_a_process_root() {
+    const NAME: &str = "no_link_leads_out_of_a_process_root";
+    let Some(stage) = Stage::new(NAME, &["setpriv"]) else { return };
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().map(Path::new).find(|path| path.exists());
+    let outer = stage.secret("outer.c", 0o644);
+    std::fs::create_dir(stage.at("root")).expect("dir");
+    let sleep = stage.at("root/sleep");
+    let chroot = |pid_of: &Path| {
+        let mut command = Command::new("chroot");
+        command.arg(stage.at("root")).arg(pid_of);
+        command
+    };
+    let built = match busybox {
+        Some(path) => std::fs::copy(path, &sleep).is_ok(),
+        None => {
+            let code = stage.at("sleep.c");
+            std::fs::write(&code, "#include <unistd.h>\nint main(void) { sleep(60); return 0; }\n").expect("code");
+            let mut cc = Command::new("cc");
+            cc.arg("-static").arg("-o").arg(&sleep).arg(&code);
+            cc.status().is_ok_and(|status| status.success())
+        }
+    };
+    if !built {
+        return skipped(NAME, "no static program can be made");
+    }
+    symlink(&outer, stage.at("root/link.c")).expect("link");
+    std::fs::write(stage.at("root/inner.c"), MARKER).expect("written");
+    let running = Running::start(chroot(Path::new("/sleep")).arg("60")).settle("sleep");
+    let mut session = Session::new(Origin::Live);
+    session.task(running.pid(), running.pid());
+    let dso = session.dsos.all().iter().find(|dso| dso.path.ends_with("/sleep")).expect("mapped").clone();
+    let options = Options::live();
+    let open = |path: &str| {
+        Places::new(&dso, &options).expect("places").source(Path::new(path), &Namers::default()).map(|_| ())
+    };
+    open("/inner.c").expect("its own");
+    open(outer.to_str().expect("utf8")).expect_err("of another root");
+    open("/link.c").expect_err("out of its root");
+    open("/../../../../../../../../etc/passwd").expect_err("out of its root");
+}
+
+/// Who holds a lease on a file lets others wait for 45 seconds; nobody waits for that here.
+#[test]
+fn a_lease_keeps_nobody_waiting() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = std::fs::File::create(dir.path().join("x.c")).expect("file");
+    // SAFETY: both calls take numbers; the signal that tells of a broken lease would end this process.
+    let leased = unsafe {
+        libc::signal(libc::SIGIO, libc::SIG_IGN);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) == 0
+    };
+    if !leased {
+        return skipped("a_lease_keeps_nobody_waiting", "this file system has no leases");
+    }
+    let began = Instant::now();
+    let root = perfprof_tui::kernel::procfs::directory(dir.path()).expect("root");
+    let opened = Door::new(root, Namers::default()).open(Path::new("/x.c"), Purpose::Source);
+    assert_eq!(opened.expect_err("leased").kind(), std::io::ErrorKind::WouldBlock);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// A program that is rewritten and cut short all the time ends in an answer or in words, never in a signal.
+#[test]
+fn a_program_is_rewritten_while_it_is_annotated() {
+    use std::os::unix::fs::FileExt;
+    use std::os::unix::process::ExitStatusExt;
+    let root = common::symfs();
+    let path = root.path().join("tmp/research/perf-tui/w/a");
+    let mut names = std::fs::read_dir(&path).expect("dir").flatten();
+    let inline =
+        names.find(|entry| entry.file_name().to_string_lossy().contains("inline")).expect("the program").path();
+    let whole = std::fs::read(&inline).expect("read");
+    mode(&inline, 0o666);
+    let file = std::fs::File::options().write(true).open(&inline).expect("opens");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let annotated = || {
+        let mut command = program();
+        command.arg("annotate").arg(common::data("corpus/inline.data")).arg("--symfs").arg(root.path());
+        command.output().expect("runs")
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0usize.. {
+                let cut = file.set_len((round * 4099 % whole.len()) as u64);
+                let _ = cut.and_then(|()| file.write_all_at(&whole, 0));
+                if done.load(std::sync::atomic::Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        for _ in 0..40 {
+            let output = annotated();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.signal(), None, "{said}");
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{:?} {said}", output.status);
+            assert!(output.status.success() || !said.is_empty());
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    // It is whole again.
+    let output = annotated();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,268 @@
+//! Recordings of several machines together: each sample counted for its own, by one clock, and told apart again.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::session::{Session, Work, instead_of_ssh};
+use crate::common::{self, data, program};
+use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::export::perfdata;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options;
+
+/// Five seconds.
+const AHEAD: u64 = 5_000_000_000;
+
+/// A recording of the machine `vm` as one of `other`, whose wall clock shows more than that of `vm`.
+fn elsewhere(file: &Path, other: &str, dir: &Path) -> PathBuf {
+    let mut bytes = std::fs::read(file).expect("read");
+    let name = [&64u32.to_le_bytes()[..], b"vm\0"].concat();
+    let at = memchr::memmem::rfind(&bytes, &name).expect("a name");
+    bytes[at + 4..at + 4 + other.len()].copy_from_slice(other.as_bytes());
+    let copy = dir.join(format!("{other}.data"));
+    std::fs::write(&copy, bytes).expect("written");
+    copy
+}
+
+/// The same with a clock that is ahead: the wall showed so much more at the same time of the machine's own.
+fn ahead(file: &Path, dir: &Path) -> PathBuf {
+    let copy = elsewhere(file, "xy", dir);
+    let mut bytes = std::fs::read(&copy).expect("read");
+    let clock = [&1u32.to_le_bytes()[..], &1u32.to_le_bytes()].concat();
+    let at = memchr::memmem::rfind(&bytes, &clock).expect("a clock") + 8;
+    let wall = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8")) + AHEAD;
+    bytes[at..at + 8].copy_from_slice(&wall.to_le_bytes());
+    std::fs::write(&copy, bytes).expect("written");
+    copy
+}
+
+fn load(files: &[PathBuf]) -> offline::Loaded {
+    let mut source = recording::open(files).expect("opens");
+    let symbols = Options { live: false, kallsyms: None, ..Options::live() };
+    offline::load(&mut *source, symbols, Wants::default()).expect("loads")
+}
+
+/// (sort keys, samples) of the report's rows, in their order.
+fn rows(files: &[&Path], options: &[&str], keys: &[&str]) -> Vec<(Vec<String>, u64)> {
+    let output = program().arg("report").args(files).args(["--format", "json"]).args(options).output().expect("ran");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    assert_eq!(report["events"].as_array().expect("events").len(), 1, "equal events are one");
+    let row = |row: &serde_json::Value| {
+        (keys.iter().map(|key| row[*key].to_string()).collect(), row["samples"].as_u64().expect("samples"))
+    };
+    let mut list: Vec<_> = report["events"][0]["rows"].as_array().expect("rows").iter().map(row).collect();
+    list.sort();
+    list
+}
+
+#[test]
+fn each_machine_counts_for_itself_and_all_together() {
+    let dir = tempfile::tempdir().expect("dir");
+    let one = data("forker-g.data");
+    let other = elsewhere(&one, "xy", dir.path());
+    let alone = rows(&[&one], &["--sort", "comm,pid,dso,sym"], &["comm", "pid", "dso", "sym"]);
+    assert!(alone.len() > 30);
+    // The two have the same processes: only their machine tells them apart.
+    let both = rows(&[&one, &other], &["--sort", "comm,pid,dso,sym"], &["comm", "pid", "dso", "sym"]);
+    let doubled: Vec<_> = alone.iter().map(|(keys, n)| (keys.clone(), 2 * n)).collect();
+    assert_eq!(both, doubled);
+    let keys = ["host", "comm", "pid", "dso", "sym"];
+    let apart = rows(&[&one, &other], &["--sort", "host,comm,pid,dso,sym"], &keys);
+    for host in ["vm", "xy"] {
+        let of: Vec<_> =
+            alone.iter().map(|(keys, n)| ([&[format!("\"{host}\"")][..], &keys[..]].concat(), *n)).collect();
+        let found: Vec<_> = apart.iter().filter(|row| row.0[0] == of[0].0[0]).cloned().collect();
+        assert_eq!(found, of);
+        let clause = format!("host == {host}");
+        assert_eq!(rows(&[&one, &other], &["--sort", "host,comm,pid,dso,sym", "--where", &clause], &keys), of);
+    }
+}
+
+#[test]
+fn clocks_are_made_one() {
+    let dir = tempfile::tempdir().expect("dir");
+    let one = data("switches.data");
+    let other = ahead(&one, dir.path());
+    let span = |files: &[PathBuf]| load(files).ingest.core().profile.span().expect("samples");
+    let (alone, both) = (span(std::slice::from_ref(&one)), span(&[one.clone(), other.clone()]));
+    assert_eq!(both, (alone.0, alone.1 + AHEAD));
+    // As seen by the other one's clock.
+    assert_eq!(span(&[other.clone(), one.clone()]), (alone.0 - AHEAD, alone.1));
+    // Time off the CPUs is of each machine's own threads.
+    let off = |files: &[PathBuf]| {
+        let loaded = load(files);
+        let at = loaded.event_names.iter().position(|name| name == "off-cpu").expect("off-cpu");
+        let data = loaded.data();
+        let mut fold = perfprof_tui::query::Fold::new(at, None, false);
+        fold.update(data, 0..u64::MAX);
+        fold.total()
+    };
+    let (one_off, both_off) = (off(std::slice::from_ref(&one)), off(&[one, other]));
+    assert!(one_off.samples > 100);
+    assert_eq!((2 * one_off.samples, 2 * one_off.period), (both_off.samples, both_off.period));
+}
+
+#[test]
+fn machines_without_comparable_clocks_begin_together() {
+    let files = [data("fp-spin.data"), data("ipvs-cpu32.data")];
+    let loaded = load(&files);
+    assert!(loaded.notes.iter().any(|note| note.contains("the clocks of vm, ipvs-lab cannot be compared")));
+    let span = |i: usize| load(&files[i..=i]).ingest.core().profile.span().expect("samples");
+    let (a, b, both) = (span(0), span(1), loaded.ingest.core().profile.span().expect("samples"));
+    let longest = (a.1 - a.0).max(b.1 - b.0);
+    let together = both.1 - both.0;
+    assert!(together >= longest && together < longest + 1_000_000_000, "{together} {longest}");
+    assert_eq!(loaded.ingest.core().session.hosts().map(|host| &**host).collect::<Vec<_>>(), ["vm", "ipvs-lab"]);
+}
+
+#[test]
+fn a_snapshot_of_each_is_what_was_recorded_there() {
+    let dir = tempfile::tempdir().expect("dir");
+    let one = data("forker-g.data");
+    let other = elsewhere(&one, "xy", dir.path());
+    let moment = load(&[one.clone(), other.clone()]).ingest.core().moment();
+    let text = |file: &Path| {
+        let output = program().arg("script").arg(file).args(["-F", "comm,pid,tid,ip,sym,dso"]).output().expect("ran");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // Of what a walk found where no code is, a moment keeps that the stack is broken.
+    let whole = text(&one);
+    let stacks = whole.split("\n\n").map(|stack| match stack.split_once(" [unknown] ([unknown])") {
+        Some((before, _)) => {
+            let (before, _) = before.rsplit_once('\n').unwrap_or_default();
+            format!("{before}\n\t{:16x} [unknown] ([unknown])", 0)
+        }
+        None => stack.to_owned(),
+    });
+    let before = stacks.collect::<Vec<_>>().join("\n\n");
+    assert_ne!(before, whole);
+    for host in 0..2 {
+        let saved = dir.path().join(format!("saved-{host}.data"));
+        let written = perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+        assert_eq!(2 * written.samples, moment.len());
+        assert_eq!(text(&saved), before);
+    }
+    // Together again they are told apart by the names that they had.
+    let again = load(&[dir.path().join("saved-0.data"), dir.path().join("saved-1.data")]);
+    assert_eq!(again.ingest.core().session.hosts().map(|host| &**host).collect::<Vec<_>>(), ["vm", "xy"]);
+}
+
+#[test]
+fn what_one_machine_lost_no_other_has() {
+    let dir = tempfile::tempdir().expect("dir");
+    let files = [data("corpus/synth-throttle.data"), data("ipvs-cpu32.data")];
+    let moment = load(&files).ingest.core().moment();
+    assert_eq!(moment.hosts.len(), 2);
+    let lost = |file: &Path| load(&[file.to_owned()]).ingest.core().profile.ledger.lost();
+    let saved = [0, 1].map(|host| {
+        let saved = dir.path().join(format!("saved-{host}.data"));
+        perfdata::save_host(&moment, host, &saved, &[], None).expect("saved");
+        lost(&saved)
+    });
+    assert_eq!(saved, [lost(&files[0]), lost(&files[1])]);
+    assert!(saved[0] > 0 && saved[1] == 0, "{saved:?}");
+}
+
+#[test]
+fn what_cannot_be_done_with_several_is_said() {
+    let files = [data("fp-spin.data"), data("ipvs-cpu32.data")];
+    let said = |args: &[&str]| {
+        let output = program().args(args).args(&files).output().expect("ran");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let copy = tempfile::tempdir().expect("dir");
+    let path = copy.path().join("x.data").to_string_lossy().into_owned();
+    let text = said(&["export", "--to", "perfdata", "-o", &path]);
+    assert!(text.contains("of several machines, and a perf.data file is of one"), "{text}");
+}
+
+#[test]
+fn two_machines_on_the_screen() {
+    let dir = tempfile::tempdir().expect("dir");
+    let one = data("forker-g.data");
+    let other = elsewhere(&one, "xy", dir.path());
+    let (one, other) = (one.to_string_lossy().into_owned(), other.to_string_lossy().into_owned());
+    let mut session = Session::start(&["open", "--together", &one, &other], 30, 120);
+    session
+        .wait_for("■ file")
+        .wait_for(" vm xy ")
+        .wait_for("906 samples")
+        .wait_for("Host  ")
+        .wait_for("clocks cannot be compared");
+    session.keys("@").wait_for("host vm  shown: 50.0 % of samples");
+    session.keys("\x7f:filter host == xy\r").wait_for("host == xy  shown: 50.0 % of samples");
+    session.keys("\x7f");
+    let saved = dir.path().join("both.data");
+    session.keys(&format!(":save {}\r", saved.display())).wait_for("saved 906 samples");
+    assert!(dir.path().join("both-vm.data").exists() && dir.path().join("both-xy.data").exists());
+    session.keys("6").wait_for("[6 Units]");
+    session.keys(":unit rundelay\r").wait_for("units follow the threads and CPUs of one machine");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// What stands for ssh runs the lines here; one machine's link hangs after its first words, one cannot be reached.
+const SSH: &str = r#"#!/bin/sh
+for line; do host=$before before=$line; done
+case $host in
+  node-9) echo 'ssh: connect to host node-9: No route to host' >&2; exit 255;;
+  node-8) sh -c "$line" | { head -c 200000; sleep 20; };;
+  *) exec sh -c "$line";;
+esac
+"#;
+
+fn over_the_wire(dir: &Path, hosts: &[&str]) -> Session {
+    let env = instead_of_ssh(dir, SSH);
+    let args = [&["open"], hosts, &["--", "-F", "499", "-e", "cpu-clock"]].concat();
+    Session::start_in(&args, 30, 130, &env.each_ref().map(|(name, value)| (*name, value.as_str())))
+}
+
+#[test]
+fn two_machines_over_the_wire() {
+    const NAME: &str = "two_machines_over_the_wire";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let _work = Work::start();
+    let dir = tempfile::tempdir().expect("dir");
+    // One of them is reached by two tunnels, which may lead to two machines.
+    let hosts = ["ssh://root@node-7", "ssh://localhost:2201", "ssh://localhost:2202"];
+    let mut session = over_the_wire(dir.path(), &hosts);
+    session.wait_for(" node-7 localhost:2201 localhost:2202 ").wait_for("● live").wait_for("cpu-clock 499 Hz");
+    session.keys(":sort host,dso,sym\r:filter comm == dd\r").wait_for("comm == dd");
+    session.wait_for("node-7  ").wait_for("local…t:2202 ").wait_for(" [kernel.kallsyms] ");
+    assert!(!session.text().contains("cannot be compared"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// The others go on.
+#[test]
+fn a_machine_that_hangs_or_cannot_be_reached() {
+    const NAME: &str = "a_machine_that_hangs_or_cannot_be_reached";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let mut session = over_the_wire(dir.path(), &["ssh://node-7", "ssh://node-8", "ssh://node-9"]);
+    session.wait_for(" node-7 node-8 ").wait_for("no recording comes from node-9");
+    session.keys("l").wait_for("node-9: ssh: connect to host node-9: No route to host");
+    session.keys("\r:filter host == node-7\r").wait_for("host == node-7");
+    // Two of the machine's CPUs give two thousand samples in these seconds, of which the first words had none.
+    let start = std::time::Instant::now();
+    let samples = |session: &Session| -> u64 {
+        let text = session.text();
+        let header = text.lines().next().unwrap_or_default().to_owned();
+        let words: Vec<&str> = header.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "samples").unwrap_or(1);
+        words[at - 1].replace(',', "").parse().unwrap_or(0)
+    };
+    let first = samples(&session);
+    while samples(&session) < first + 2_000 {
+        assert!(start.elapsed() < common::session::PATIENCE, "it stands still:\n{}", session.text());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}

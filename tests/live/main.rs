@@ -1,0 +1,19 @@
+//! The running kernel and the program in a terminal: what is measured here and now, against perf and against loads
+//! whose truth is known. Without the rights to measure the machine a test says so by its name and passes as skipped.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod against_perf;
+mod changes;
+mod cpus;
+mod door;
+mod hosts;
+mod neighbours;
+mod pty;
+mod push;
+mod recorder;
+mod running;
+mod tracepoints;
+mod units;
+mod walks;

@@ -1,0 +1,546 @@
+//! The real program in a pseudo-terminal: what its user sees, and how it leaves the terminal.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use crate::common;
+use crate::common::data;
+use crate::common::session::{PATIENCE, Session, Work, cells, instead_of_ssh};
+
+fn open(rows: u16, cols: u16) -> Session {
+    let file = data("ipvs-cpu32.data");
+    let kallsyms = data("ipvs-cpu32.kallsyms");
+    let session = Session::start(
+        &["open", file.to_str().expect("utf8"), "--kallsyms", kallsyms.to_str().expect("utf8")],
+        rows,
+        cols,
+    );
+    session.wait_for("_find_next_bit");
+    session
+}
+
+#[test]
+fn a_recording_is_walked_filtered_and_left() {
+    let mut session = open(24, 100);
+    session.keys("\r").wait_for("estimation_timer");
+    session.keys("fcomm == burn\r").wait_for("view: comm == burn");
+    session.keys("?").wait_for("undo the last step");
+    session.keys("\x1b").wait_for("Symbol");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    assert!(session.is_restored());
+}
+
+#[test]
+fn signals_end_it_cleanly() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let mut session = open(24, 80);
+        session.signal(signal);
+        assert_eq!(session.end().code(), Some(0), "{signal}");
+        assert!(session.is_restored(), "{signal}");
+    }
+}
+
+#[test]
+fn a_resize_is_followed_and_an_idle_screen_is_silent() {
+    let session = open(24, 80);
+    // The terminal is larger before the program can know, so no frame comes to a screen too small for it.
+    session.screen.lock().expect("lock").0.screen_mut().set_size(cells(40), cells(120));
+    session.pty.resize(pty_process::Size::new(40, 120)).expect("resize");
+    session.wait_for("6.1.0-56-cloud-amd64");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = session.bytes().len();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(session.bytes().len(), before, "nothing changes, so nothing is written");
+}
+
+#[test]
+fn a_snapshot_of_a_recording_gives_the_same_report() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("snap.data");
+    let mut session = open(24, 100);
+    session.keys(&format!(":save {}\r", path.display())).wait_for("saved 8,971 samples");
+    session.keys(":save /no/such/dir/x\r").wait_for("was not written");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let report = |file: &std::path::Path| {
+        let mut command = common::program();
+        command.arg("report").arg(file).args(["--format", "csv", "--kallsyms"]).arg(data("ipvs-cpu32.kallsyms"));
+        String::from_utf8(common::run(&mut command).stdout).expect("utf8")
+    };
+    assert_eq!(report(&path), report(&data("ipvs-cpu32.data")));
+    let left: Vec<_> = std::fs::read_dir(dir.path()).expect("dir").collect();
+    assert_eq!(left.len(), 1, "nothing half-written stays: {left:?}");
+}
+
+#[test]
+fn live_numbers_come_and_the_view_freezes() {
+    if !common::allowed("live_numbers_come_and_the_view_freezes") {
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "500", "--", "sh", "-c", busy], 30, 120);
+    session.wait_for("● live").wait_for("sh ");
+    session.keys(" ").wait_for("‖ frozen");
+    session.keys(" ").wait_for("● live");
+    session.keys(":freq 99\r").wait_for("sampling at 99 Hz now");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    assert!(session.is_restored());
+}
+
+#[test]
+fn a_command_that_ends_is_reported_on_leaving() {
+    if !common::allowed("a_command_that_ends_is_reported_on_leaving") {
+        return;
+    }
+    let mut session = Session::start(
+        &["-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 7"],
+        24,
+        100,
+    );
+    session.wait_for("■ ended");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let bytes = session.bytes();
+    let after = memchr::memmem::rfind(&bytes, b"\x1b[?1049l").expect("left");
+    assert!(String::from_utf8_lossy(&bytes[after..]).contains("exited with status 7"));
+}
+
+#[test]
+fn a_capture_filter_is_edited_while_a_load_runs() {
+    if !common::allowed("a_capture_filter_is_edited_while_a_load_runs") {
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); sleep 0.02; done";
+    let args = ["-e", "sched:sched_process_exit", "-s", "comm,sym", "--", "sh", "-c", busy];
+    let mut session = Session::start(&args, 30, 120);
+    session.wait_for("● live").wait_for("true ");
+    session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
+    session.keys("z").wait_for("None of").wait_for("since 00:");
+    session.keys("F\x15comm = true\r").wait_for("is compared by");
+    session.keys("\x1b").wait_for("capture: comm == \"nothing\"");
+    session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
+    session.keys("F\x15\r").wait_for("is recorded again");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}
+
+/// The sender of the flood, in a namespace and a process of its own.
+#[test]
+#[ignore = "runs for a_flood_is_found_and_saved only"]
+fn flood() {
+    common::flood::send(90);
+}
+
+/// The whole story: a CPU drowns in packets; the screen says so, two keys lead to the functions, and a
+/// snapshot holds the proof.
+#[test]
+fn a_flood_is_found_and_saved() {
+    const NAME: &str = "a_flood_is_found_and_saved";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let cpu = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
+    let flood = match common::flood::Flood::start(cpu, "pty::flood") {
+        Ok(flood) => flood,
+        Err(why) => return common::skipped(NAME, &why),
+    };
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "499"], 40, 140);
+    session.wait_for(&format!("CPU {cpu} softirq")).wait_for("NET_RX");
+    session.keys("!").wait_for(&format!("NET_RX on CPU {cpu}"));
+    session.keys("\r").wait_for(&format!("all › CPU {cpu} NET_RX")).wait_for("br_handle_frame");
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("proof.data");
+    session.keys(&format!(":save {}\r", path.display())).wait_for("saved ");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    drop(flood);
+    let mut report = common::program();
+    report
+        .args(["report", "-s", "sym", "--format", "csv", "--where"])
+        .arg(format!("cpu == {cpu} && softirq == NET_RX"));
+    let text = String::from_utf8(common::run(report.arg(&path)).stdout).expect("text");
+    assert!(text.contains("br_handle_frame") && text.contains("net_rx_action"), "{text}");
+}
+
+/// What is measured is chosen from the list of all events, while it runs.
+#[test]
+fn events_are_started_paused_and_stopped_from_the_list() {
+    if !common::allowed("events_are_started_paused_and_stopped_from_the_list") {
+        return;
+    }
+    let mut session = Session::start(&["-e", "cpu-clock"], 30, 120);
+    session.wait_for("● live");
+    session.keys("5").wait_for("events that this machine knows");
+    session.keys("/sched_switch").wait_for("sched:sched_switch");
+    session.keys("\r").wait_for("prev_comm");
+    session.keys("\r").wait_for("measuring sched:sched_switch from now on").wait_for("every hit");
+    // To the top, and down to what was started.
+    session.keys("\x1b[H\x1b[B").wait_for("sched:sched_switch: ");
+    session.keys("er\x151/7\r").wait_for("1 in 7");
+    session.keys("Fprev_pid > 1\r").wait_for("the kernel keeps only: prev_pid > 1");
+    session.keys("ep").wait_for("‖ paused");
+    session.keys("ep").wait_for("● 1 in 7");
+    session.keys("x").wait_for("■ stopped");
+    session.keys("\r").wait_for("● 1 in 7");
+    session.keys("em").wait_for("modifiers:");
+    session.keys("zz\r").wait_for("modifiers are u k h");
+    session.keys("\x15u\r").wait_for("sched:sched_switch:u");
+    session.keys("re").wait_for("measure:");
+    session.keys("sched:nothing\r").wait_for("no tracepoint sched:nothing");
+    session.keys("1").wait_for("Symbol");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}
+
+/// A range of time is selected with keys, and everything else shows it; S saves just that.
+#[test]
+fn a_range_of_time_is_selected_and_drilled_into() {
+    let dir = tempfile::tempdir().expect("dir");
+    let saved = dir.path().join("range.data");
+    let file = data("ipvs-cpu32.data");
+    let kallsyms = data("ipvs-cpu32.kallsyms");
+    let args = ["open", file.to_str().expect("utf-8"), "--kallsyms", kallsyms.to_str().expect("utf-8")];
+    let mut session = Session::start(&[&args[..], &["--output", saved.to_str().expect("utf-8")]].concat(), 30, 120);
+    session.wait_for("8,971 samples");
+    session.keys("3");
+    session.wait_for("columns 1 s");
+    session.keys("\x1b[H\x1b[C\x1b[CV\x1b[C");
+    session.wait_for("2.000–4.000 s");
+    session.keys("\r");
+    session.wait_for("all › 2.000–4.000 s").wait_for("estimation_timer");
+    session.keys("2");
+    session.wait_for("[2 Flame]").wait_for("estimation_timer");
+    session.keys("S");
+    session.wait_for("saved ");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+    let report = common::run(common::program().args(["report", "--format", "json"]).arg(&saved));
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("json");
+    let samples = report["events"][0]["samples"].as_u64().expect("samples");
+    assert!(samples > 500 && samples < 4000, "{samples}");
+}
+
+/// Units from their start to their end: one by its command, another beside it, and both gone.
+#[test]
+fn units_come_and_go() {
+    const NAME: &str = "units_come_and_go";
+    if !common::allowed(NAME) || std::fs::read_dir("/sys/kernel/tracing/events/sched").is_err() {
+        return common::skipped(NAME, "no tracefs that this user may read");
+    }
+    let mut session = Session::start(&["rundelay"], 30, 120);
+    session.wait_for("[rundelay]").wait_for("[Threads]").wait_for("Wake-up");
+    session.keys("Moncpu\r");
+    session.wait_for("[oncpu]").wait_for("[CPUs]").wait_for("Switches");
+    session.keys("\t").wait_for("[Tasks]");
+    session.keys("{").wait_for("[rundelay]");
+    session.keys("x").wait_for("[oncpu]");
+    // What is measured for units becomes the user's, and stays so when the units are gone.
+    session.keys("resched:sched_switch\r").wait_for("measuring sched:sched_switch from now on");
+    session.keys("1").wait_for("[1 Top]").wait_for("[kernel.kallsyms]");
+    session.keys("6").wait_for("[oncpu]");
+    session.keys("x").wait_for("No unit runs");
+    session.keys("5").wait_for("● every hit");
+    session.keys("6").wait_for("No unit runs");
+    session.keys("Mnothing\r").wait_for("no unit is called nothing");
+    session.keys("\x1b").wait_for("M add unit");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A unit of a recording, and one more added to it.
+#[test]
+fn units_of_a_recording() {
+    let file = data("units/sched.data");
+    let mut session = Session::start(&["rundelay", &file.to_string_lossy()], 30, 120);
+    session.wait_for("[rundelay]").wait_for("spinner");
+    session.keys("Mtask-state -D\r");
+    session.wait_for("[task-state]").wait_for("[Tasks]");
+    session.keys("Msyscalls\r").wait_for("syscalls needs raw_syscalls:sys_enter");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// The demo needs no rights and no kernel: its tour leads to the function.
+#[test]
+fn the_demo_and_its_tour() {
+    let mut session = Session::start(&["demo", "--speed", "20"], 24, 80);
+    session.wait_for("tour 1 of 11").wait_for("TIMER (estimation_timer)");
+    session.wait_for("_find_next_bit");
+    session.keys("!").wait_for("tour 2 of 11").wait_for("[4 CPUs]");
+    session.keys("\r").wait_for("tour 3 of 11").wait_for("estimation_timer");
+    session.keys("\r").wait_for("tour 4 of 11").wait_for("_find_next_bit");
+    session.keys("2").wait_for("tour 5 of 11").wait_for("[2 Flame]");
+    session.keys("3").wait_for("tour 6 of 11").wait_for("[3 Time]");
+    // What changed between two bursts: no column of the map is covered by what tells of it.
+    session.wait_for("0 ns").wait_for("12 s");
+    session.keys("\x1b[H\x1b[C\x1b[C\x1b[CV").wait_for("tour 7 of 11");
+    session.keys("b").wait_for("tour 8 of 11").wait_for("that is the baseline");
+    session.keys("\x1b[C\x1b[C\x1b[C\x1b[CV").wait_for("tour 9 of 11");
+    session.keys("\r").wait_for("tour 10 of 11").wait_for("[1 Top]").wait_for("_find_next_bit");
+    session.keys("u").wait_for("tour 11 of 11").wait_for("[3 Time]");
+    // Esc and q together would be another key.
+    session.keys("\x1b");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!session.text().contains("tour 11"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A machine that is recorded now, over the wire; what stands for ssh runs the line here.
+#[test]
+fn another_machine_over_the_wire() {
+    const NAME: &str = "another_machine_over_the_wire";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let _work = Work::start();
+    let dir = tempfile::tempdir().expect("dir");
+    let script = "#!/bin/sh\necho \"$@\" > \"$0.args\"\nfor line; do :; done\nexec sh -c \"$line\"\n";
+    let env = instead_of_ssh(dir.path(), script);
+    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut session =
+        Session::start_in(&["open", "ssh://root@node-7:2222", "--", "-F", "499", "-e", "cpu-clock"], 24, 110, &env);
+    session.wait_for("ssh://root@node-7:2222").wait_for("● live").wait_for("cpu-clock 499 Hz");
+    session.keys(":filter comm == dd\r").wait_for("comm == dd").wait_for(" [kernel.kallsyms] ");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    let args = std::fs::read_to_string(dir.path().join("ssh.args")).expect("it ran");
+    assert!(args.starts_with("-p 2222 -T -C -- root@node-7 "), "{args}");
+    assert!(args.contains("record -q -o - --names -F 499 -e cpu-clock"), "{args}");
+}
+
+/// What the configuration says holds on the screen: keys, theme; and what is wrong in it is said on the way.
+#[test]
+fn the_configuration_holds() {
+    let dir = tempfile::tempdir().expect("dir");
+    let folder = dir.path().join("perfprof-tui");
+    std::fs::create_dir_all(folder.join("themes")).expect("made");
+    std::fs::write(folder.join("themes/mine.toml"), "inherits = 'dark'\n[styles]\ntext = { bg = '#102030' }\n")
+        .expect("written");
+    std::fs::write(folder.join("config.toml"), "theme = 'mine'\n[keys.all]\nctrl-t = 'flame'\nx = 'nothing'\n")
+        .expect("written");
+    let config = dir.path().to_string_lossy().into_owned();
+    let file = data("ipvs-cpu32.data");
+    let env = [("XDG_CONFIG_HOME", config.as_str()), ("COLORTERM", "truecolor")];
+    let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
+    session.wait_for("[1 Top]");
+    session.keys("\x14").wait_for("[2 Flame]");
+    session.keys("\x14:theme nord\r").wait_for("config.toml keeps it");
+    session.keys("q");
+    assert!(session.end().success());
+    let bytes = String::from_utf8_lossy(&session.bytes()).into_owned();
+    assert!(bytes.contains("config.toml:4: no command is called nothing"), "told before the screen");
+    assert!(bytes.contains("48;2;16;32;48") && bytes.contains("48;2;46;52;64"), "both themes were painted");
+}
+
+/// The terminal changes its size again and again while every screen is drawn; what was laid out for one size is never
+/// drawn into another.
+#[test]
+fn a_storm_of_resizes_is_survived() {
+    let file = data("ipvs-cpu32.data");
+    let mut session = Session::start(&["open", &file.to_string_lossy()], 50, 160);
+    session.wait_for("■ file").wait_for("[1 Top]");
+    for i in 0..400u16 {
+        let (rows, cols) = (4 + i.wrapping_mul(37) % 57, 10 + i.wrapping_mul(91) % 190);
+        session.pty.resize(pty_process::Size::new(rows, cols)).expect("size");
+        if i % 3 == 0 {
+            session
+                .keys(["1", "2", "3", "4", "5", "6", "?", "\x1b", "f", "\x1b", ":", "\x1b"][usize::from(i / 3 % 12)]);
+        }
+        std::thread::sleep(Duration::from_millis(u64::from(i % 5)));
+    }
+    session.screen.lock().expect("lock").0.screen_mut().set_size(cells(30), cells(100));
+    session.pty.resize(pty_process::Size::new(30, 100)).expect("size");
+    // Whatever was left open is closed; an Esc that is followed at once would be the beginning of another key.
+    let start = Instant::now();
+    while !session.text().contains("[1 Top]") {
+        // Of help that is searched the first clears what was typed.
+        for _ in 0..2 {
+            session.keys("\x1b");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        session.keys("1");
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(start.elapsed() < PATIENCE, "{}", session.text());
+    }
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A theme that is configured and not there is said, and does not keep the program from working.
+#[test]
+fn a_wrong_configuration_stops_nobody() {
+    let dir = tempfile::tempdir().expect("dir");
+    let folder = dir.path().join("perfprof-tui");
+    std::fs::create_dir_all(&folder).expect("made");
+    std::fs::write(folder.join("config.toml"), "theme = 'nowhere'\n").expect("written");
+    let config = dir.path().to_string_lossy().into_owned();
+    let file = data("ipvs-cpu32.data");
+    let env = [("XDG_CONFIG_HOME", config.as_str())];
+    let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
+    session.wait_for("[1 Top]").wait_for("■ file");
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+    assert!(String::from_utf8_lossy(&session.bytes()).contains("no theme is called nowhere"));
+}
+
+/// Nobody reads what is written for a while: frames are left out, not queued, and the newest is what comes then.
+#[test]
+fn a_terminal_that_lags_gets_fewer_frames() {
+    let file = data("ipvs-cpu32.data");
+    let mut session = Session::start(&["open", &file.to_string_lossy()], 60, 200);
+    session.wait_for("■ file").wait_for("[1 Top]");
+    session.keys(":bytes\r").wait_for("screen ");
+    // The reader waits for the lock; the kernel's buffer of the terminal is a few kilobytes.
+    let screen = session.screen.clone();
+    let held = screen.lock().expect("lock");
+    for i in 0..400 {
+        session.pty.write_all(if i % 2 == 0 { b"2" } else { b"1" }).expect("written");
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    session.pty.write_all(b"4").expect("written");
+    let before = held.1.len();
+    drop(held);
+    session.wait_for("[4 CPUs]").wait_for("slow link");
+    let took = session.bytes().len() - before;
+    assert!(took < 400 * 1000, "{took} bytes were queued");
+    session.keys(":slow\r").wait_for("frames as they come");
+    assert!(!session.text().contains("slow link"));
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// A terminal whose answers come late, as over a slow link: they are no keys, the theme follows, and frames are marked.
+#[test]
+fn late_answers_are_no_keys() {
+    let file = data("ipvs-cpu32.data");
+    let env = [("COLORTERM", "truecolor")];
+    let mut session = Session::start_as(&["open", &file.to_string_lossy()], 24, 100, &env, b"");
+    session.wait_for("■ file").wait_for("[1 Top]");
+    session.keys("\x1b]11;rgb:ffff/ffff/ffff\x1b\\2\x1b[?2026;2$y\x1b[?62;4c").wait_for("[2 Flame]");
+    // A colour of the light theme, and the beginning of a frame.
+    for what in ["48;2;217;135;54", "\x1b[?2026h"] {
+        let start = Instant::now();
+        while !String::from_utf8_lossy(&session.bytes()).contains(what) {
+            assert!(start.elapsed() < PATIENCE, "no {what:?} came");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    assert!(!session.text().contains("rgb"), "{}", session.text());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+/// The terminal is not asked where its cursor is: it need not answer, and keys are read meanwhile.
+#[test]
+fn the_screen_is_drawn_anew() {
+    let mut session = open(24, 100);
+    let before = session.bytes().len();
+    session.keys("\x0c2").wait_for("[2 Flame]").wait_for("? help");
+    // The line of tabs comes before the rest of the frame.
+    let start = Instant::now();
+    while session.bytes().len() <= before + 1000 {
+        assert!(start.elapsed() < PATIENCE, "the screen was not drawn again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(memchr::memmem::find(&session.bytes(), b"\x1b[6n").is_none());
+    session.keys("q");
+    assert!(session.end().success() && session.is_restored());
+}
+
+#[test]
+fn somebody_new_is_told_once_where_help_is() {
+    let home = tempfile::tempdir().expect("dir");
+    let env = [("XDG_STATE_HOME", home.path().to_str().expect("text"))];
+    let file = data("forker-g.data");
+    for new in [true, false] {
+        let mut session = Session::start_in(&["open", &file.to_string_lossy()], 24, 100, &env);
+        session.wait_for("■ file");
+        assert_eq!(session.text().contains("First time here?"), new, "{}", session.text());
+        session.keys("q");
+        assert!(session.end().success());
+    }
+}
+
+#[test]
+fn nothing_is_made_in_the_home_of_another_user() {
+    let home = tempfile::tempdir().expect("dir");
+    if std::os::unix::fs::chown(home.path(), Some(65534), Some(65534)).is_err() {
+        return common::skipped("nothing_is_made_in_the_home_of_another_user", "only root can give a folder away");
+    }
+    let env = [("XDG_STATE_HOME", home.path().to_str().expect("text"))];
+    let mut session = Session::start_in(&["open", &data("forker-g.data").to_string_lossy()], 24, 100, &env);
+    session.wait_for("First time here?");
+    session.keys("q");
+    assert!(session.end().success());
+    assert_eq!(std::fs::read_dir(home.path()).expect("there").count(), 0);
+}
+
+/// The nice value and the priority above all ordinary threads of each thread of a process (proc_pid_stat(5)).
+fn ranks(pid: u32) -> Vec<(String, i32, i32)> {
+    let one = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.ok()?.path();
+        let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+        let name = std::fs::read_to_string(task.join("comm")).ok()?.trim().to_owned();
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        Some((name, fields.get(16)?.parse().ok()?, fields.get(37)?.parse().ok()?))
+    };
+    std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").filter_map(one).collect()
+}
+
+#[test]
+fn what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is() {
+    const NAME: &str = "what_reads_and_shows_samples_is_ahead_of_others_and_nothing_else_is";
+    const AHEAD: [&str; 3] = ["perfprof-tui", "profile", "source"];
+    if !common::allowed(NAME) {
+        return;
+    }
+    if let Err(why) = perfprof_tui::engine::urgency::may_be_realtime(7) {
+        return common::skipped(NAME, &format!("no thread may be ahead of others: {why}"));
+    }
+    let own = rustix::process::getpriority_process(None).expect("a nice value");
+    for (option, ahead) in [(&[][..], ((own - 10).max(-20), 0)), (&["-r", "7"][..], (own, 7))] {
+        let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "99"], option].concat(), 24, 100);
+        session.wait_for("● live");
+        // What had to be ahead for longer than its part is not, until the next second.
+        let start = Instant::now();
+        loop {
+            let ranks = ranks(session.child.id());
+            let (first, rest): (Vec<_>, Vec<_>) = ranks.iter().partition(|(name, ..)| AHEAD.contains(&name.as_str()));
+            let wrong = rest.iter().find(|(name, nice, priority)| name != "symbols" && (*nice < own || *priority > 0));
+            assert_eq!(wrong, None, "{option:?}");
+            if first.len() == AHEAD.len() && first.iter().all(|(_, nice, priority)| (*nice, *priority) == ahead) {
+                break;
+            }
+            assert!(start.elapsed() < PATIENCE, "{option:?}: {ranks:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        session.keys("q");
+        assert_eq!(session.end().code(), Some(0));
+    }
+}
+
+/// What is taken before a function of the kernel has its name on the screen: nothing by huge pages but the first byte,
+/// which is taken before the program has a say; and of private memory what its table and a first view need.
+#[test]
+fn a_start_is_light() {
+    const NAME: &str = "a_start_is_light";
+    if !common::allowed(NAME) {
+        return;
+    }
+    let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000"];
+    let mut session = Session::start(&[&["-e", "cpu-clock", "-F", "500", "--"][..], &command].concat(), 40, 140);
+    session.wait_for("vfs_read");
+    let of = |file: &str, key: &str| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", session.child.id())).expect("it runs");
+        text.lines().filter_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    };
+    let (huge, private) = (of("smaps", "AnonHugePages:"), of("status", "RssAnon:"));
+    assert!(huge <= 2048, "{huge} kB by huge pages");
+    // Half of it on a kernel of 122,000 functions.
+    assert!(private < 24 << 10, "{private} kB are private");
+    session.keys("q");
+    assert_eq!(session.end().code(), Some(0));
+}

@@ -1,0 +1,56 @@
+//! What the running kernel says of itself: its types, its functions, what it thinks of a filter.
+
+use std::fs;
+
+use crate::common::{Nature, has, skipped};
+use perfprof_tui::event::probe::Spec;
+use perfprof_tui::event::probe::kernel::KernelFunctions;
+use perfprof_tui::event::referee::words;
+use perfprof_tui::event::tracepoint;
+use perfprof_tui::kernel::btf::Btf;
+
+#[test]
+fn the_running_kernel_has_its_tasks() {
+    if !has("the_running_kernel_has_its_tasks", Nature::Btf) {
+        return;
+    }
+    let btf = Btf::system().expect("read");
+    assert!(btf.offset("task_struct", &["pid"]).expect("pid") > 0);
+    assert!(btf.offset("task_struct", &["se", "vruntime"]).expect("nested") > 0);
+    let known = btf.parameters("tcp_sendmsg").expect("a function");
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["sk", "msg", "size"]);
+    assert_eq!(btf.describe(known[0].1), ("struct sock*".into(), "x64".into()));
+    assert_eq!(btf.describe(known[2].1).1, "u64");
+    let (offsets, kind) = btf.follow(known[0].1, &["__sk_common", "skc_daddr"]).expect("a member");
+    assert_eq!((offsets.len(), btf.describe(kind).1), (1, "u32".into()));
+    assert!(btf.follow(known[0].1, &["nothing"]).is_err() && btf.parameters("no_such_function").is_none());
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn names_of_the_running_kernel() {
+    if !has("names_of_the_running_kernel", Nature::Btf) {
+        return;
+    }
+    let known = KernelFunctions::system();
+    let spec = Spec::parse("tcp_sendmsg size sk->__sk_common.skc_dport").expect("parses");
+    let line = spec.in_kernel("g", &known).expect("resolved").line();
+    assert!(line.starts_with("p:g/tcp_sendmsg tcp_sendmsg size=%dx:u64 skc_dport=+"), "{line}");
+    assert!(line.ends_with("(%di):u16"), "{line}");
+    let wrong = Spec::parse("tcp_sendmsg nothing").expect("parses").in_kernel("g", &known).expect_err("unknown");
+    assert!(wrong.contains("sk, msg, size"), "{wrong}");
+}
+
+#[test]
+fn the_kernel_says_what_it_does_not_like() {
+    const NAME: &str = "the_kernel_says_what_it_does_not_like";
+    let Ok(root) = tracepoint::root() else { return skipped(NAME, "there is no tracefs") };
+    if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
+        return skipped(NAME, "no right to write to tracefs");
+    }
+    let said = words(&root, "sched", "sched_switch", "prev_pid == nobody");
+    assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");
+    assert_eq!(words(&root, "sched", "sched_switch", "prev_pid == 1"), None);
+    assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
+}

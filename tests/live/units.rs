@@ -1,0 +1,484 @@
+//! Analysis units on the running kernel, against loads whose truth is known.
+//! Without the rights to measure the machine each test says so by its name and passes as skipped.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{self, Nature, allowed, has, program, skipped};
+use perfprof_tui::kernel::monotonic_ns;
+use serde_json::Value;
+
+/// Whether tracepoints can be read here; else the test is skipped by its name.
+fn traced(name: &str) -> bool {
+    if !allowed(name) {
+        return false;
+    }
+    let there = ["/sys/kernel/tracing/events/sched", "/sys/kernel/debug/tracing/events/sched"];
+    let found = there.iter().any(|dir| std::fs::read_dir(dir).is_ok());
+    if !found {
+        skipped(name, "no tracefs that this user may read");
+    }
+    found
+}
+
+/// A unit's whole answer.
+fn answer(args: &[&str]) -> Value {
+    // Behind -- stands a command of its own.
+    let (unit, rest) = args.split_at(if args[0] == "unit" { 2 } else { 1 });
+    let how = ["--batch", "--format", "json", "-i", "3600"];
+    let output = program().args(unit).args(how).args(rest).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    // A command may print lines of its own.
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{args:?}: {text}{said}"));
+    serde_json::from_str(line).expect("json")
+}
+
+fn rows<'a>(answer: &'a Value, title: &str) -> &'a Vec<Value> {
+    let panels = answer["panels"].as_array().expect("panels");
+    let panel = panels.iter().find(|panel| panel["title"].as_str().is_some_and(|t| t.starts_with(title)));
+    panel.unwrap_or_else(|| panic!("no panel {title}"))["rows"].as_array().expect("rows")
+}
+
+/// This test program as a load of some kind.
+fn load(kind: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.args(["--ignored", "--exact", "units::the_load", "--nocapture"]).env("PERFPROF_LOAD", kind);
+    command
+}
+
+/// A load that ends with its owner.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run_load(kind: &str) -> Running {
+    Running(load(kind).stdout(Stdio::null()).spawn().expect("starts"))
+}
+
+#[inline(never)]
+fn keeps_memory() {
+    for _ in 0..100 {
+        std::mem::forget(black_box(vec![0u8; 7_777]));
+    }
+}
+
+#[inline(never)]
+fn gives_memory_back() {
+    for _ in 0..100 {
+        drop(black_box(vec![0u8; 6_666]));
+    }
+}
+
+static mut WATCHED: u64 = 0;
+
+/// Not a test: what other tests measure, for a bounded time.
+#[test]
+#[ignore = "a load for the other tests"]
+fn the_load() {
+    let end = Instant::now() + Duration::from_secs(20);
+    match std::env::var("PERFPROF_LOAD").as_deref() {
+        Ok("leak") => {
+            keeps_memory();
+            gives_memory_back();
+        }
+        Ok("faults") => {
+            let mut memory = vec![0u8; 0];
+            memory.reserve_exact(64 << 20);
+            for page in 0..2000 {
+                // Each page is touched once.
+                memory.spare_capacity_mut()[page * 4096].write(1);
+            }
+            black_box(memory);
+        }
+        Ok("spin") => {
+            while Instant::now() < end {
+                black_box(0);
+            }
+        }
+        Ok("rate") => {
+            // It keeps its rate whatever delays it, and says when it did each.
+            let start = Instant::now();
+            let mut said =
+                BufWriter::new(File::create(std::env::var("PERFPROF_LOAD_TO").expect("a file")).expect("made"));
+            for i in 0..2500 {
+                std::thread::sleep((start + Duration::from_millis(2 * i)).saturating_duration_since(Instant::now()));
+                let before = monotonic_ns();
+                black_box(rustix::process::getppid());
+                writeln!(said, "{before} {}", monotonic_ns()).expect("written");
+            }
+            said.flush().expect("written");
+        }
+        Ok("duty") => {
+            // So much of its CPU in each 100 ms, whoever else wants it.
+            let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            let ns = || cpu().tv_sec * 1_000_000_000 + cpu().tv_nsec;
+            let start = Instant::now();
+            println!("\ntid {}", rustix::thread::gettid().as_raw_nonzero());
+            for period in 1..100 {
+                let begun = ns();
+                while ns() - begun < 7_100_000 {
+                    black_box(0);
+                }
+                std::thread::sleep(
+                    (start + Duration::from_millis(100 * period)).saturating_duration_since(Instant::now()),
+                );
+            }
+        }
+        Ok("write") => {
+            let place = &raw mut WATCHED;
+            println!("\nat {:#x}", place.addr());
+            while Instant::now() < end {
+                // SAFETY: this thread alone has the static, by its address.
+                unsafe { place.write_volatile(0x1234) };
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn who_waits_for_a_cpu_and_who_has_it() {
+    if !traced("who_waits_for_a_cpu_and_who_has_it") {
+        return;
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // One more than there are CPUs: somebody waits.
+    let _spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let delay = answer(&["rundelay", "--duration", "1.5"]);
+    assert_eq!(delay["lost"], 0);
+    let first = &rows(&delay, "Threads")[0];
+    assert!(first["total_ns"].as_u64() > Some(100_000_000), "{first}");
+    assert!(!rows(&delay, "Ran while").is_empty() && !rows(&delay, "Longest").is_empty());
+    let states = answer(&["task-state", "--duration", "1.5"]);
+    let span = states["until_ns"].as_f64().expect("until") - states["since_ns"].as_f64().expect("since");
+    let busy = &rows(&states, "Tasks")[0];
+    let known = busy["total_ns"].as_f64().expect("known");
+    let share = (busy["r_ns"].as_f64().unwrap_or(0.0) + busy["rd_ns"].as_f64().unwrap_or(0.0)) / known;
+    assert!(share > 0.98 && known > 0.9 * span && known <= span, "{busy} of {span}");
+    let on = answer(&["oncpu", "--duration", "1.5"]);
+    let whole: f64 = rows(&on, "CPUs").iter().filter_map(|row| row["busy_pct"].as_f64()).sum();
+    assert!(whole > 80.0 * cpus as f64 && whole < 100.5 * cpus as f64, "{whole} % of {cpus} CPUs");
+}
+
+#[test]
+fn calls_of_a_command_with_their_errors() {
+    if !traced("calls_of_a_command_with_their_errors") {
+        return;
+    }
+    let calls = answer(&["syscalls", "--", "cat", "/nonexistent-file"]);
+    let errors = rows(&calls, "Errors");
+    let found = errors.iter().find(|row| row["errno"] == "ENOENT" && row["call"] == "openat");
+    assert!(found.is_some_and(|row| row["errors"].as_u64() >= Some(1)), "{errors:?}");
+    let reads: u64 = rows(&calls, "Calls").iter().filter_map(|row| row["calls"].as_u64()).sum();
+    assert!(reads > 10, "{reads}");
+}
+
+#[test]
+fn calls_are_told_with_their_strings() {
+    const NAME: &str = "calls_are_told_with_their_strings";
+    if !traced(NAME) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("a\u{1b}[31m"), dir.path().join("x".repeat(250)));
+    std::fs::write(&from, "").expect("written");
+    let event = "syscalls:sys_enter_rename*";
+    let paths = [from.to_str().expect("text"), to.to_str().expect("text")];
+    let log = answer(&["trace", "-e", event, "--", "mv", "-T", paths[0], paths[1]]);
+    let said: Vec<&str> = rows(&log, "Log").iter().filter_map(|row| row["text"].as_str()).collect();
+    // One that is longer than 239 bytes is cut.
+    let cut = format!("{}...", &paths[1][..239]);
+    let is_told = |line: &&str| line.contains(&format!("{:?}", paths[0])) && line.contains(&format!("{cut:?}"));
+    assert!(said.iter().any(is_told), "{said:?}");
+    // A recording has them as the kernel's own text, which perf prints, too.
+    let file = dir.path().join("x.data");
+    let mut record = program();
+    record.args(["record", "-e", event, "-o"]).arg(&file).args(["--", "mv", "-T", paths[1], paths[0]]);
+    assert!(record.output().expect("runs").status.success());
+    let script = program().args(["script", "-F", "trace"]).arg(&file).output().expect("runs");
+    let text = String::from_utf8_lossy(&script.stdout).into_owned();
+    assert!(text.contains(&format!("\"{}\"", paths[0].replace('\u{1b}', "␛"))), "{text}");
+}
+
+#[test]
+fn memory_that_is_kept_is_found_to_the_byte() {
+    const NAME: &str = "memory_that_is_kept_is_found_to_the_byte";
+    if !traced(NAME) {
+        return;
+    }
+    if !has(NAME, Nature::Uprobes) {
+        return;
+    }
+    let probes = ["/sys/kernel/tracing/uprobe_events", "/sys/kernel/debug/tracing/uprobe_events"];
+    let this = std::env::current_exe().expect("a path");
+    let mut command = program();
+    command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&this);
+    command.args(["--ignored", "--exact", "units::the_load"]).env("PERFPROF_LOAD", "leak");
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("libc") && said.contains("not") && !output.status.success() {
+        return skipped(NAME, said.trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}{text}"));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let survivors = rows(&answer, "Survivors");
+    let kept = survivors.iter().find(|row| row["bytes"] == 777_700);
+    assert!(kept.is_some_and(|row| row["objects"] == 100), "{survivors:?}");
+    assert!(!survivors.iter().any(|row| row["bytes"] == 666_600), "{survivors:?}");
+    // The probes are gone with the session.
+    let left =
+        probes.iter().filter_map(|file| std::fs::read_to_string(file).ok()).any(|list| list.contains("_ret value"));
+    assert!(!left, "probes are left");
+}
+
+/// What calls operator new, which has no frame, is named by frame pointers, and before a cache that does not grow.
+#[test]
+fn whoever_takes_memory_by_new_is_named() {
+    const NAME: &str = "whoever_takes_memory_by_new_is_named";
+    if !traced(NAME) || !has(NAME, Nature::Uprobes) {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (code, path) = (dir.path().join("leak.cpp"), dir.path().join("leak"));
+    let text = "#include <cstdlib>\n#include <unistd.h>\nvoid *volatile kept[9999]; int n;\n\
+                extern \"C\" __attribute__((noinline)) void take_job() { kept[n++] = new char[1000]; asm(\"\"); }\n\
+                extern \"C\" __attribute__((noinline)) void fill_cache() { kept[n++] = malloc(16 << 20); asm(\"\"); }\n\
+                int main() { fill_cache(); for (int i = 0; i < 400; i++) { take_job(); usleep(5000); } }\n";
+    std::fs::write(&code, text).expect("written");
+    let mut compiler = Command::new("c++");
+    compiler.args(["-O1", "-fno-omit-frame-pointer", "-o"]).args([&path, &code]);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        return skipped(NAME, "there is no C++ compiler");
+    }
+    let mut command = program();
+    command.args(["kmemleak", "--batch", "--format", "json", "--"]).arg(&path);
+    let output = command.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = String::from_utf8_lossy(&output.stdout).lines().last().map(str::to_owned);
+    let answer: Value = serde_json::from_str(&line.unwrap_or_default()).expect(&said);
+    let survivors = rows(&answer, "Survivors");
+    let begins = |row: usize, name: &str| survivors[row]["stack"].as_str().is_some_and(|stack| stack.starts_with(name));
+    assert!(begins(0, "take_job < main") && survivors[0]["objects"] == 400, "{survivors:?}");
+    let cache = survivors.iter().position(|row| row["bytes"].as_u64() >= Some(16 << 20)).expect("the cache");
+    assert!(begins(cache, "fill_cache < main") && survivors[cache]["growth_bytes_s"].is_null(), "{survivors:?}");
+    let rate = survivors[0]["growth_bytes_s"].as_f64().expect("a rate");
+    let whole = 400_000.0 / (survivors[0]["oldest_ns"].as_f64().expect("an age") / 1e9);
+    assert!((0.6 * whole..1.2 * whole).contains(&rate), "{rate} of {whole}");
+}
+
+/// Without frame pointers stacks are broken, which is said; by DWARF a unit has them whole.
+#[test]
+fn stacks_of_a_unit_are_taken_as_it_is_told() {
+    if !allowed("stacks_of_a_unit_are_taken_as_it_is_told") {
+        return;
+    }
+    let mut spin = Command::new(common::data("bin/spin-nofp"));
+    let child = Running(spin.arg("20000").stdout(Stdio::null()).spawn().expect("starts"));
+    let pid = child.0.id().to_string();
+    let of = |mode: &str| {
+        let found = answer(&["profile", "-p", &pid, "--call-graph", mode, "--duration", "2"]);
+        let under = rows(&found, "Functions").iter().find(|row| row["function"] == "work_loop").cloned();
+        let notes = found["notes"].as_array().expect("notes").iter().filter_map(Value::as_str).collect::<Vec<_>>();
+        (under.and_then(|row| row["children_pct"].as_f64()).unwrap_or(0.0), notes.join("\n"))
+    };
+    let (share, notes) = of("fp");
+    assert!(share < 5.0 && notes.contains("spin-nofp has no frame pointers"), "{share}: {notes}");
+    let (share, notes) = of("dwarf");
+    assert!(share > 80.0 && !notes.contains("frame pointers"), "{share}: {notes}");
+    let (_, notes) = of("dwarf,64");
+    assert!(notes.contains("longer than their copy"), "{notes}");
+    let wrong = program().args(["profile", "--call-graph", "orc", "--batch"]).output().expect("runs");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("--call-graph orc: expected fp"), "{wrong:?}");
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn pages_that_are_touched() {
+    if !allowed("pages_that_are_touched") {
+        return;
+    }
+    let this = std::env::current_exe().expect("a path");
+    let mut command = program();
+    command.args(["page-faults", "--batch", "--format", "json", "--"]).arg(&this);
+    command.args(["--ignored", "--exact", "units::the_load"]).env("PERFPROF_LOAD", "faults");
+    let output = command.output().expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text
+        .lines()
+        .rfind(|line| line.starts_with('{'))
+        .unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    let answer: Value = serde_json::from_str(line).expect("json");
+    let faults: u64 = rows(&answer, "By stack").iter().filter_map(|row| row["faults"].as_u64()).sum();
+    // With huge pages a fault brings two megabytes.
+    assert!(faults > 32, "{faults}");
+}
+
+#[test]
+fn who_writes_to_an_address() {
+    const NAME: &str = "who_writes_to_an_address";
+    if !allowed(NAME) || !has(NAME, Nature::Breakpoints) {
+        return;
+    }
+    let mut child = Running(load("write").stdout(Stdio::piped()).spawn().expect("starts"));
+    let lines = BufReader::new(child.0.stdout.take().expect("piped")).lines();
+    let place =
+        lines.map_while(Result::ok).find_map(|line| line.strip_prefix("at ").map(str::to_owned)).expect("an address");
+    let (event, pid) = (format!("mem:{place}/8:w"), child.0.id().to_string());
+    let output = program()
+        .args(["breakpoint", "-e", &event, "-p", &pid, "--duration", "1", "--batch", "--format", "json", "-i", "3600"])
+        .output()
+        .expect("runs");
+    if !output.status.success() {
+        return skipped(NAME, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("json");
+    let hits: u64 = rows(&answer, "Hits").iter().filter_map(|row| row["hits"].as_u64()).sum();
+    assert!(hits > 50, "{hits}");
+    let values = rows(&answer, "Values");
+    assert!(values.iter().any(|row| row["value"] == 0x1234), "{values:?}");
+}
+
+#[test]
+fn counts_rates_and_windows() {
+    if !traced("counts_rates_and_windows") {
+        return;
+    }
+    let _spinner = run_load("spin");
+    let stat = answer(&["unit", "stat", "-e", "sched:sched_switch,page-faults", "--duration", "1"]);
+    assert!(rows(&stat, "Events")[0]["count"].as_u64() > Some(0));
+    let grid = answer(&["percpu-stat", "--duration", "1"]);
+    assert!(rows(&grid, "A second")[0]["switches"].as_f64() > Some(0.0));
+    let windows = answer(&["hrcount", "-e", "sched:sched_switch", "--period", "10ms", "--duration", "1"]);
+    let counted: u64 = rows(&windows, "Events").iter().filter_map(|row| row["windows"].as_u64()).sum();
+    assert!(counted > 50, "{counted}");
+    let profile = answer(&["profile", "-F", "99", "--duration", "1"]);
+    // How many depends on who else is here.
+    let samples: u64 = rows(&profile, "Functions").iter().filter_map(|row| row["samples"].as_u64()).sum();
+    assert!(samples > 0, "{profile}");
+}
+
+/// Answers of all intervals.
+fn answers(args: &[&str]) -> Vec<Value> {
+    let output = program().args(args).args(["--batch", "--format", "json"]).output().expect("runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
+}
+
+/// Some kernels pass the tracepoint of switches over when an idle CPU gets work: the three that go by switches say what
+/// the scheduler's own account of a thread says, whether its CPU idles between or not.
+#[test]
+fn a_thread_of_known_duty() {
+    if !traced("a_thread_of_known_duty") {
+        return;
+    }
+    let mut running = Running(load("duty").stdout(Stdio::piped()).spawn().expect("starts"));
+    let mut said = BufReader::new(running.0.stdout.take().expect("its output")).lines();
+    let tid = said.find_map(|line| Some(line.expect("a line").strip_prefix("tid ")?.to_owned())).expect("a thread");
+    let ran = || {
+        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).expect("the scheduler's account");
+        text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds")
+    };
+    for (unit, figure) in [("oncpu", "ran_ns"), ("task-state", "r_ns")] {
+        let (from, before) = (Instant::now(), ran());
+        let one = answer(&[unit, "--duration", "2.5", "--tid", &tid]);
+        let share = (ran() - before) / from.elapsed().as_nanos() as f64;
+        let span = one["until_ns"].as_f64().expect("until") - one["since_ns"].as_f64().expect("since");
+        let row = &rows(&one, "Tasks")[0];
+        let got = row[figure].as_f64().expect("a time") / span;
+        // One period more or less fits into one of both spans.
+        assert!((got - share).abs() < 0.15 * share, "{unit}: {got} of {share}: {row}");
+    }
+    drop(running);
+}
+
+/// Counted or sampled, from the first interval on: a rate is the count by the time that it spans, and both are true.
+#[test]
+fn a_source_of_known_rate() {
+    if !traced("a_source_of_known_rate") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let cases: [(&[&str], &str, &str); 2] = [(&["unit", "stat"], "Events", "count"), (&["trace"], "Rates", "hits")];
+    for (i, (args, panel, count)) in cases.into_iter().enumerate() {
+        let said = dir.path().join(i.to_string());
+        let mut running =
+            Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
+        while std::fs::metadata(&said).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The harness runs it on a thread of its name.
+        let event = "syscalls:sys_enter_getppid/comm==\"units::the_load\"/";
+        let list = answers(&[args, &["-e", event, "-i", "0.7", "--duration", "2"]].concat());
+        assert!(running.0.wait().expect("ends").success());
+        let text = std::fs::read_to_string(&said).expect("written");
+        let hits: Vec<(u64, u64)> = text
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(before, after)| before.parse().ok().zip(after.parse().ok()))
+            .collect();
+        // Two of 0.7 s and the rest.
+        assert_eq!(list.len(), 3, "{args:?}");
+        let spans: Vec<(u64, u64)> = list
+            .iter()
+            .map(|one| (one["since_ns"].as_u64().expect("since"), one["until_ns"].as_u64().expect("until")))
+            .collect();
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{spans:?}");
+        let all = spans[2].1 - spans[0].0;
+        let late = if args[0] == "trace" { 0 } else { 200_000_000 };
+        assert!((2_000_000_000..=2_000_000_000 + late).contains(&all), "{args:?} covers {all} ns");
+        for (one, (since, until)) in list.iter().zip(&spans) {
+            let inside = |(before, after): &&(u64, u64)| since <= before && after <= until;
+            // A reader may be put aside between a reading and its look at the clock.
+            let near = |(before, after): &&(u64, u64)| *since <= after + 10_000_000 && *before <= until + 10_000_000;
+            let (least, most) = (hits.iter().filter(inside).count() as f64, hits.iter().filter(near).count() as f64);
+            let seconds = (until - since) as f64 / 1e9;
+            let row = &rows(one, panel)[0];
+            let n = row[count].as_f64().expect("a count");
+            assert!((least - 10.0..=most).contains(&n), "{args:?}: {n} of {least} to {most} in {since}..{until}");
+            let rate = row["rate"].as_f64().expect("a rate");
+            assert!((rate * seconds - n).abs() <= 0.01 * n, "{args:?}: {rate} a second of {n} in {seconds}");
+        }
+    }
+}
+
+#[test]
+fn one_report_of_a_given_time() {
+    if !traced("one_report_of_a_given_time") {
+        return;
+    }
+    for unit in [&["oncpu"][..], &["forks"], &["wakeups"], &["unit", "stat", "-e", "cs"]] {
+        let list = answers(&[unit, &["--duration", "1.5"]].concat());
+        let spans: Vec<u64> = list
+            .iter()
+            .map(|one| one["until_ns"].as_u64().expect("until") - one["since_ns"].as_u64().expect("since"))
+            .collect();
+        assert!(spans.len() == 1 && (1_500_000_000..1_600_000_000).contains(&spans[0]), "{unit:?}: {spans:?}");
+    }
+}
+
+#[test]
+fn what_this_machine_lacks_is_said() {
+    if !traced("what_this_machine_lacks_is_said") {
+        return;
+    }
+    // Which of these are there depends on the machine; either way it is an answer or a reason.
+    for unit in ["kvm-exit", "kvmmmu", "ldlat-loads", "ldlat-stores", "llcstat", "tlbstat"] {
+        let output = program().args([unit, "--batch", "--duration", "0.3"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || said.contains(unit) && said.len() > 40, "{unit}: {said}");
+    }
+}

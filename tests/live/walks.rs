@@ -1,0 +1,302 @@
+//! Stacks that the kernel walks by tables, of programs whose only right chains are known.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use object::{Object, ObjectSection};
+use perfprof_tui::kernel::walk::Walker;
+
+use crate::common::{allowed, program, run, skipped};
+
+/// Calls of twenty functions with frames of different sizes, that of main of 600 kB, and below them work, reads of a file, or a signal's
+/// handler; for so many seconds of CPU time, that a busy machine takes no samples away.
+const CHAIN: &str = r#"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static volatile unsigned long sink;
+static int fd, what;
+__attribute__((noinline)) void work(int n) { for (int i = 0; i < n; i++) sink += i * i; }
+__attribute__((noinline)) void handler(int s) { work(200000); sink++; }
+__attribute__((noinline)) void f0(int n) {
+  char b[4096];
+  if (what == 'r') for (int i = 0; i < 50; i++) { if (pread(fd, b, sizeof b, 0) < 0) exit(1); }
+  else if (what == 's') { raise(SIGUSR1); }
+  else work(20000 + n);
+  sink++;
+}
+#define F(a, b) __attribute__((noinline)) void f##a(int n) { volatile char pad[8 * (a % 5) + 8]; pad[0] = 1; f##b(n + pad[0]); sink++; }
+F(1,0) F(2,1) F(3,2) F(4,3) F(5,4) F(6,5) F(7,6) F(8,7) F(9,8) F(10,9) F(11,10) F(12,11) F(13,12) F(14,13) F(15,14) F(16,15) F(17,16) F(18,17) F(19,18) F(20,19)
+int main(int argc, char **argv) {
+  volatile char wide[600000];
+  wide[argc] = 1;
+  what = argv[1][0];
+  fd = open("/proc/self/exe", O_RDONLY);
+  signal(SIGUSR1, handler);
+  alarm(120);
+  struct timespec now, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  end.tv_sec += atoi(argv[2]);
+  do {
+    for (int i = 0; i < (what == 'v' ? 100 : 1); i++) f20(1);
+    if (what == 'v') { pid_t p = vfork(); if (p == 0) { execl("/bin/true", "true", (char *)0); _exit(1); } waitpid(p, 0, 0); }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  } while (now.tv_sec < end.tv_sec);
+  return 0;
+}
+"#;
+
+struct Stage {
+    dir: tempfile::TempDir,
+    chain: PathBuf,
+}
+
+fn there(name: &str) -> bool {
+    Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+fn stage(test: &str) -> Option<Stage> {
+    if !allowed(test) {
+        return None;
+    }
+    for needed in ["cc", "perf"] {
+        if !there(needed) {
+            skipped(test, &format!("{needed} is not installed"));
+            return None;
+        }
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (source, chain) = (dir.path().join("chain.c"), dir.path().join("chain"));
+    std::fs::write(&source, CHAIN).expect("source");
+    run(Command::new("cc")
+        .args(["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w", "-o"])
+        .args([&chain, &source]));
+    Some(Stage { dir, chain })
+}
+
+impl Stage {
+    fn record(&self, mode: &str, what: &str, more: &[&str]) -> PathBuf {
+        let file = self.dir.path().join(format!("{mode}-{what}.data"));
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", mode, "-o"]).arg(&file).args(more);
+        run(record.arg("--").arg(&self.chain).args([what, "3"]));
+        file
+    }
+}
+
+/// The stacks of a recording by perf, leaf first, each with its time in seconds.
+fn timed(file: &Path) -> Vec<(f64, Vec<String>)> {
+    let mut script = Command::new("perf");
+    script.args(["script", "--no-inline", "--ns", "-F", "time,ip,sym", "-i"]).arg(file).stdin(Stdio::null());
+    let text = String::from_utf8_lossy(&run(&mut script).stdout).into_owned();
+    let name = |line: &str| line.split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let one = |block: &str| {
+        let mut lines = block.lines().filter(|line| !line.trim().is_empty());
+        let time = lines.next()?.trim().trim_end_matches(':').parse().ok()?;
+        Some((time, lines.map(name).collect()))
+    };
+    text.split("\n\n").filter_map(one).collect()
+}
+
+/// Those from a second after the first one on: what is sampled before the tables are there has frame pointers only.
+fn stacks(file: &Path) -> Vec<Vec<String>> {
+    let all = timed(file);
+    let since = all.first().map_or(0.0, |(time, _)| time + 1.0);
+    all.into_iter().filter(|(time, _)| *time >= since).map(|(_, stack)| stack).collect()
+}
+
+/// Of stacks with one of these functions, how many there are and how many have all callers up to the start.
+fn complete(file: &Path, leaf: &str) -> (usize, usize) {
+    let own: Vec<String> = (0..=20).map(|i| format!("f{i}")).chain(["main".to_owned()]).collect();
+    let stacks = stacks(file);
+    let with = stacks.iter().filter(|stack| stack.iter().any(|name| name == leaf));
+    let whole = |stack: &&Vec<String>| {
+        let from = stack.iter().position(|name| name == "f0");
+        let chain = from.and_then(|from| stack.get(from..from + own.len()));
+        chain == Some(&own) && stack.last().is_some_and(|name| name == "_start")
+    };
+    (with.clone().count(), with.filter(whole).count())
+}
+
+fn nearly_all((all, whole): (usize, usize), of: &str) {
+    println!("{of}: {whole} of {all} stacks are complete");
+    assert!(all > 100 && whole * 100 >= all * 99, "{of}: {whole} of {all}");
+}
+
+#[test]
+fn a_program_without_frame_pointers_has_whole_stacks() {
+    let Some(stage) = stage("a_program_without_frame_pointers_has_whole_stacks") else { return };
+    let (all, whole) = complete(&stage.record("fp", "w", &[]), "work");
+    assert!(all > 100 && whole * 50 < all, "frame pointers find {whole} of {all}");
+    nearly_all(complete(&stage.record("tables", "w", &[]), "work"), "work");
+}
+
+#[test]
+fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
+    let Some(stage) = stage("samples_in_system_calls_and_signal_handlers_have_whole_stacks") else { return };
+    nearly_all(complete(&stage.record("tables", "r", &[]), "f0"), "system calls");
+    nearly_all(complete(&stage.record("tables", "s", &[]), "handler"), "signal handlers");
+}
+
+/// A program of 32 bits: start calls outer, which calls inner, which counts; all of them have frames. It ends by itself
+/// when its processor time is over.
+const NARROW: &str = r#"
+.globl _start
+_start: xor %ebp, %ebp
+  call outer
+.globl outer
+outer: push %ebp
+  mov %esp, %ebp
+again: call inner
+  jmp again
+.globl inner
+inner: push %ebp
+  mov %esp, %ebp
+  mov $1000000, %ecx
+count: dec %ecx
+  jnz count
+  mov $20, %eax
+  int $0x80
+  pop %ebp
+  ret
+"#;
+
+/// No table leads through code of 32 bits; frame pointers do, as they do without tables.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_of_32_bits_has_stacks_by_frame_pointers() {
+    const NAME: &str = "a_program_of_32_bits_has_stacks_by_frame_pointers";
+    let Some(stage) = stage(NAME) else { return };
+    let path = |name: &str| stage.dir.path().join(name);
+    std::fs::write(path("narrow.s"), NARROW).expect("source");
+    run(Command::new("as").arg("--32").arg("-o").args([path("narrow.o"), path("narrow.s")]));
+    run(Command::new("ld").args(["-m", "elf_i386", "-o"]).args([path("narrow"), path("narrow.o")]));
+    let whole = |mode: &str| {
+        let file = path(mode);
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", mode, "-o"]).arg(&file);
+        let limited = format!("ulimit -t 2; exec {}", path("narrow").display());
+        // Its end is a signal's, when its time is over.
+        let _ = record.args(["--", "sh", "-c", &limited]).output().expect("runs");
+        let stacks = stacks(&file);
+        // As perf names return addresses: what stands behind a call.
+        let own = ["count", "again", "outer"].map(str::to_owned);
+        let whole = stacks.iter().filter(|stack| stack.ends_with(&own)).count();
+        println!("{mode}: {whole} of {} stacks", stacks.len());
+        (stacks.len(), whole)
+    };
+    let ((all_fp, by_fp), (all, by_tables)) = (whole("fp"), whole("tables"));
+    assert!(all_fp > 100 && by_fp * 100 >= all_fp * 95, "{by_fp} of {all_fp}");
+    assert!(all > 100 && by_tables * 100 >= all * 95, "{by_tables} of {all}");
+}
+
+/// A filter's program decides first, and what it lets through is walked.
+#[test]
+fn a_filter_and_tables_work_together() {
+    let Some(stage) = stage("a_filter_and_tables_work_together") else { return };
+    let file = stage.record("tables", "w", &["--filter", "comm == chain"]);
+    nearly_all(complete(&file, "work"), "with a filter");
+    let file = stage.record("tables", "w", &["--filter", "comm == nobody"]);
+    assert!(timed(&file).is_empty(), "nothing is let through");
+}
+
+/// Processes come and go faster than tables are made; what stays has its stacks.
+#[test]
+fn a_storm_of_processes_breaks_nothing() {
+    let Some(stage) = stage("a_storm_of_processes_breaks_nothing") else { return };
+    let (all, whole) = complete(&stage.record("tables", "v", &["-a"]), "f20");
+    println!("beside a storm: {whole} of {all} stacks are complete");
+    assert!(all > 100 && whole * 100 >= all * 95, "{whole} of {all}");
+}
+
+/// Who may load no program has frame pointers by auto, and is told how to get the other; by name it is refused.
+#[test]
+fn without_rights_there_are_frame_pointers_and_the_remedy() {
+    const NAME: &str = "without_rights_there_are_frame_pointers_and_the_remedy";
+    if !allowed(NAME) {
+        return;
+    }
+    if !there("setpriv") {
+        return skipped(NAME, "setpriv is not installed");
+    }
+    let copy = tempfile::Builder::new().prefix("perfprof").tempdir().expect("dir");
+    let own = copy.path().join("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_perfprof-tui"), &own).expect("copied");
+    for path in [copy.path(), &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
+    }
+    let said = |mode: &str| {
+        let mut command = Command::new("setpriv");
+        // All that sampling wants, and no CAP_BPF.
+        let caps = "-all,+perfmon,+syslog,+dac_override";
+        command
+            .args(["--bounding-set", caps, "--inh-caps", caps, "--ambient-caps", caps, "--reuid", "65534"])
+            .arg(&own);
+        command
+            .args(["record", "-e", "cpu-clock", "--call-graph", mode, "-o"])
+            .arg(copy.path().join("data"))
+            .args(["--", "true"]);
+        let out = command.output().expect("runs");
+        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (taken, words) = said("auto");
+    assert!(taken && words.contains("by frame pointers, not by tables") && words.contains("cap_bpf"), "{words}");
+    let (taken, words) = said("tables");
+    assert!(!taken && words.contains("cannot be loaded") && words.contains("--call-graph fp"), "{words}");
+}
+
+/// The verifier gives up at 1,000,000 instructions; what it takes differs much from kernel to kernel.
+#[test]
+fn the_verifier_has_little_work() {
+    if !allowed("the_verifier_has_little_work") {
+        return;
+    }
+    let walker = match Walker::load(0) {
+        Ok(walker) => walker,
+        Err(error) if error.log.is_empty() => {
+            return skipped("the_verifier_has_little_work", &format!("the kernel says {:?}", error.errno));
+        }
+        Err(error) => panic!("{error:?}"),
+    };
+    let info = walker.program().info().expect("what the kernel says of it");
+    println!("verified instructions: {}", info.verified);
+    assert!(info.verified > 0 && info.verified < 50_000, "{info:?}");
+}
+
+fn sections(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let file = object::File::parse(bytes).expect("an object");
+    let all = file.sections().map(|s| (s.name().unwrap_or_default().to_owned(), s.data().unwrap_or_default().to_vec()));
+    all.collect()
+}
+
+#[test]
+fn the_object_is_what_its_source_compiles_to() {
+    let test = "the_object_is_what_its_source_compiles_to";
+    let version = Command::new("clang-14").arg("--version").output();
+    if !version.is_ok_and(|out| out.status.success()) {
+        return skipped(test, "clang-14 is not installed");
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel/walk");
+    let built = Command::new(folder.join("build")).arg(dir.path()).status().expect("runs");
+    assert!(built.success());
+    for name in ["walk.x86_64.o", "walk.aarch64.o"] {
+        let fresh = std::fs::read(dir.path().join(name)).expect("built");
+        let kept = std::fs::read(folder.join(name)).expect("kept");
+        let (fresh, kept) = (sections(&fresh), sections(&kept));
+        for section in [".text", "perf_event", "maps", "license", ".BTF", ".BTF.ext", ".rel.text", ".relperf_event"] {
+            assert!(fresh.contains_key(section), "{name} has {section}");
+            assert!(
+                fresh.get(section) == kept.get(section),
+                "{section} of {name}: run {}",
+                folder.join("build").display()
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The CPUs and their softirqs: screens of the founding incident, and figures against what others say
+//! of the same recording.
+
+use std::collections::BTreeMap;
+
+use crate::common::data;
+use crate::common::harness::Harness;
+use perfprof_tui::analysis::softirq::{Pairs, Seen, What, Which};
+use perfprof_tui::engine::Wants;
+use perfprof_tui::engine::offline;
+use perfprof_tui::source::recording;
+use perfprof_tui::symbols::resolver::Options;
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+#[test]
+fn the_founding_incident_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60), (20, 6), (30, 9)] {
+        let harness = incident(width, height).host("ipvs-busy").keys("4!");
+        insta::assert_snapshot!(format!("cpus-{width}x{height}"), harness.text());
+    }
+}
+
+/// Columns in which nothing was to be seen give way, and the cursor is on the CPU that stands out.
+#[test]
+fn what_is_active_is_shown_from_the_start() {
+    let text = incident(120, 40).host("ipvs-busy").keys("4").text();
+    let head = text.lines().find(|line| line.contains("usr")).expect("a heading");
+    assert!(head.contains("TIMER") && !head.contains("gst") && !head.contains('›'), "{head}");
+    assert!(text.lines().any(|line| line.starts_with("›!  32 ")), "{text}");
+}
+
+#[test]
+fn what_a_recording_tells() {
+    insta::assert_snapshot!(incident(80, 24).keys("4").text());
+    assert!(incident(80, 24).keys("4t").text().contains("not in this recording: irq:softirq_entry"));
+}
+
+/// From the start: `!` to the CPU that stands out, Enter to its functions.
+#[test]
+fn two_keys_lead_to_the_guilty_function() {
+    let start = incident(120, 30).host("ipvs-busy");
+    assert!(start.text().contains("CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)"), "{}", start.text());
+    let harness = start.keys("!");
+    let text = harness.text();
+    assert!(text.contains("TIMER on CPU 32: 43.0 % of its samples, top: estimation_timer 43.0 %"), "{text}");
+    let harness = harness.keys("<ret>");
+    let text = harness.text();
+    assert!(text.contains("all › CPU 32 TIMER"), "{text}");
+    assert_eq!(harness.app.answer.total.samples, 3856);
+    let here = harness.app.line().expect("a row");
+    assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
+    // The graph shows just that, too, and one key goes back.
+    assert!(harness.keys("2").text().contains("CPU 32 TIMER"));
+    assert!(!incident(120, 30).host("ipvs-busy").keys("!<ret><bs>").text().contains("CPU 32 TIMER"));
+}
+
+#[test]
+fn order_columns_and_every_key_on_it() {
+    let harness = incident(80, 24).host("ipvs-busy").keys("4<right><right><right><right>s");
+    assert!(harness.text().contains("si▾"), "{}", harness.text());
+    let row = harness.text().lines().nth(5).expect("rows").to_owned();
+    assert!(row.contains(" 32 "), "the most softirqs come first: {row}");
+    assert!(harness.keys("<tab>").text().contains("matrix: softirqs a second"));
+    let mut seed = 11u32;
+    let mut harness = incident(80, 24).host("ipvs-busy").keys("4");
+    let keys =
+        ["<up>", "<down>", "<left>", "<right>", "v", "s", "R", "!", "G", "<home>", "<ret>", "4", "<bs>", "1", "2", "t"];
+    for i in 0..300 {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        harness = harness.keys(keys[(seed >> 8) as usize % keys.len()]);
+        if i % 5 == 0 {
+            harness.size = (1 + (seed >> 20) as u16 % 220, 1 + (seed >> 9) as u16 % 70);
+            harness.app.resize(harness.size.0, harness.size.1);
+            harness.settle();
+        }
+        harness.text();
+    }
+}
+
+#[test]
+fn the_selection_is_seen_without_colours() {
+    use perfprof_tui::ui::theme::Depth;
+    let buffer = incident(80, 24).host("ipvs-busy").keys("4!").buffer_in(Depth::None);
+    let reversed = buffer.content.iter().filter(|c| c.modifier.contains(ratatui::style::Modifier::REVERSED)).count();
+    assert!(reversed >= 4, "{reversed} cells");
+}
+
+/// Counts, sums and maxima of a recording's softirqs and interrupts, against those computed from what
+/// `perf script --ns` prints of it.
+#[test]
+fn times_in_softirqs_are_what_perf_script_adds_up_to() {
+    let mut source = recording::open(&[data("softirqs.data")]).expect("open");
+    let options = Options { same_kernel: false, ..Options::live() };
+    let loaded = offline::load(&mut *source, options, Wants::default()).expect("load");
+    let times = loaded.ingest.core().derived().times().expect("tracepoints");
+    let ours: BTreeMap<(u32, String, u32), (u64, u64, u64)> = times
+        .list
+        .iter()
+        .filter(|(_, time)| time.runs.n > 0)
+        .map(|((cpu, what), time)| {
+            let (kind, number) = match what {
+                What::Softirq(v) => ("softirq", *v),
+                What::Irq(line) => ("irq", *line),
+            };
+            ((*cpu, kind.to_owned(), number), (time.runs.n, time.runs.sum, time.runs.max))
+        })
+        .collect();
+    let text = std::fs::read_to_string(data("softirqs.tsv")).expect("readable");
+    let number = |word: Option<&str>| -> u64 { word.and_then(|w| w.parse().ok()).expect("number") };
+    let theirs: BTreeMap<_, _> = text
+        .lines()
+        .map(|line| {
+            let mut words = line.split('\t');
+            let (cpu, kind) = (number(words.next()) as u32, words.next().expect("kind").to_owned());
+            let vector = number(words.next()) as u32;
+            let figures = (number(words.next()), number(words.next()), number(words.next()));
+            ((cpu, kind, vector), figures)
+        })
+        .collect();
+    assert_eq!(ours, theirs);
+    assert!(times.list.values().any(|time| time.delays.n > 0), "raises are paired with runs");
+    let name = times.devices.values().next().expect("a device");
+    assert!(!name.is_empty());
+    // Tracepoints are no clock: their samples are no shares of time.
+    assert_eq!(source.info().clock(), None);
+}
+
+/// While the time in softirqs is measured, the vector that takes most of it is named, and no longer than that.
+#[test]
+fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
+    let mut pairs = Pairs::default();
+    pairs.begin(0);
+    for (second, (vector, ms)) in (0..20).flat_map(|second| [(second, (1, 40)), (second, (8, 400))]) {
+        let seen = |which| Seen { which, number: vector, name: None };
+        let at = second * 1_000_000_000 + u64::from(vector) * 50_000_000;
+        pairs.add(32, at, seen(Which::Entry));
+        pairs.add(32, at + ms * 1_000_000, seen(Which::Exit));
+    }
+    let mut harness = incident(120, 30).host("ipvs-busy");
+    let named = |harness: &Harness| harness.app.findings.first().and_then(|finding| finding.vector);
+    assert_eq!(named(&harness), Some(1));
+    harness.app.tracing = true;
+    harness.app.set_times(Some(pairs.snapshot().into()));
+    harness = harness.host("ipvs-busy");
+    assert_eq!(named(&harness), Some(8));
+    assert!(harness.text().contains("peers 0 %; HRTIMER"), "{}", harness.text());
+    harness.app.tracing = false;
+    assert_eq!(named(&harness.host("ipvs-busy")), Some(1));
+}

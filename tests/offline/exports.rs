@@ -1,0 +1,244 @@
+//! What other tools are given: each format read back by a reader that is not ours.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::common::{data, program, run, symfs};
+
+fn export(to: &str, args: &[&str]) -> Vec<u8> {
+    let root = symfs();
+    let mut command = program();
+    command.arg("export").arg(data("fp-sysmix.data")).args(["--to", to, "-o", "-"]).args(args);
+    run(command.arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms"))).stdout
+}
+
+const SAMPLES: usize = 329;
+
+/// A protobuf message by field number, wire types 0 and 2 only (protobuf.dev, "Encoding").
+#[derive(Default)]
+struct Message {
+    numbers: BTreeMap<u64, Vec<u64>>,
+    bytes: BTreeMap<u64, Vec<Vec<u8>>>,
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let byte = bytes[0];
+        *bytes = &bytes[1..];
+        value |= u64::from(byte & 127) << shift;
+        shift += 7;
+        if byte < 128 {
+            return value;
+        }
+    }
+}
+
+impl Message {
+    fn read(mut bytes: &[u8]) -> Self {
+        let mut message = Self::default();
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            match key & 7 {
+                0 => message.numbers.entry(key >> 3).or_default().push(varint(&mut bytes)),
+                2 => {
+                    let n = varint(&mut bytes) as usize;
+                    message.bytes.entry(key >> 3).or_default().push(bytes[..n].to_vec());
+                    bytes = &bytes[n..];
+                }
+                wire => panic!("wire type {wire}"),
+            }
+        }
+        message
+    }
+
+    fn number(&self, field: u64) -> u64 {
+        self.numbers.get(&field).map_or(0, |v| v[0])
+    }
+
+    fn messages(&self, field: u64) -> Vec<Self> {
+        self.bytes.get(&field).into_iter().flatten().map(|b| Self::read(b)).collect()
+    }
+
+    fn packed(&self, field: u64) -> Vec<u64> {
+        let mut out = self.numbers.get(&field).cloned().unwrap_or_default();
+        for bytes in self.bytes.get(&field).into_iter().flatten() {
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                out.push(varint(&mut rest));
+            }
+        }
+        out
+    }
+}
+
+#[test]
+fn pprof_by_a_plain_protobuf_reader() {
+    let packed = export("pprof", &[]);
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).expect("gzip");
+    let profile = Message::read(&bytes);
+    let strings: Vec<String> = profile.bytes[&6].iter().map(|b| String::from_utf8(b.clone()).expect("utf8")).collect();
+    assert_eq!(strings[0], "");
+    let types: Vec<&str> = profile.messages(1).iter().map(|t| strings[t.number(1) as usize].as_str()).collect();
+    assert_eq!(types, ["samples", "cpu-clock"]);
+    let functions: BTreeMap<u64, &str> =
+        profile.messages(5).iter().map(|f| (f.number(1), strings[f.number(2) as usize].as_str())).collect();
+    let mappings: HashSet<u64> = profile.messages(3).iter().map(|m| m.number(1)).collect();
+    let locations: BTreeMap<u64, &str> = profile
+        .messages(4)
+        .iter()
+        .map(|l| {
+            assert!(mappings.contains(&l.number(2)));
+            (l.number(1), functions[&l.messages(4)[0].number(1)])
+        })
+        .collect();
+    let (mut samples, mut through_main) = (0, 0);
+    for sample in profile.messages(2) {
+        let values = sample.packed(2);
+        assert_eq!(values.len(), 2);
+        samples += values[0] as usize;
+        if sample.packed(1).iter().any(|l| locations[l] == "main") {
+            through_main += values[0];
+        }
+    }
+    assert_eq!(samples, SAMPLES);
+    assert!(through_main > 100, "{through_main}");
+}
+
+/// The schema of speedscope.app/file-format-schema.json, by hand: what it requires and what it
+/// points to.
+#[test]
+fn speedscope_by_its_schema() {
+    let file: serde_json::Value = serde_json::from_slice(&export("speedscope", &[])).expect("json");
+    assert_eq!(file["$schema"], "https://www.speedscope.app/file-format-schema.json");
+    let frames = file["shared"]["frames"].as_array().expect("frames");
+    assert!(frames.iter().all(|f| f["name"].is_string()));
+    let mut total = 0;
+    for profile in file["profiles"].as_array().expect("profiles") {
+        assert_eq!((profile["type"].as_str(), profile["unit"].as_str()), (Some("sampled"), Some("nanoseconds")));
+        let (samples, weights) =
+            (profile["samples"].as_array().expect("samples"), profile["weights"].as_array().expect("weights"));
+        assert_eq!(samples.len(), weights.len());
+        for frame in samples.iter().flat_map(|s| s.as_array().expect("stack")) {
+            assert!((frame.as_u64().expect("index") as usize) < frames.len());
+        }
+        let sum: u64 = weights.iter().map(|w| w.as_u64().expect("weight")).sum();
+        assert_eq!(profile["endValue"].as_u64(), Some(sum));
+        total += sum;
+    }
+    assert_eq!(total, SAMPLES as u64 * 1_001_001);
+}
+
+/// The processed profile format (firefox-devtools/profiler, docs-developer/processed-profile-format):
+/// the tables and that their columns are of one length and point into each other.
+#[test]
+fn firefox_by_its_tables() {
+    let file: serde_json::Value = serde_json::from_slice(&export("firefox", &[])).expect("json");
+    assert!(file["meta"]["preprocessedProfileVersion"].as_u64().is_some_and(|v| v >= 46));
+    assert_eq!(file["meta"]["symbolicated"], true);
+    let mut samples = 0;
+    let mut names = HashSet::new();
+    for thread in file["threads"].as_array().expect("threads") {
+        let column = |table: &str, name: &str| thread[table][name].as_array().expect("column").clone();
+        let length = |table: &str| thread[table]["length"].as_u64().expect("length") as usize;
+        let stacks = column("samples", "stack");
+        assert_eq!(stacks.len(), length("samples"));
+        for stack in stacks.iter().filter_map(|s| s.as_u64()) {
+            assert!((stack as usize) < length("stackTable"));
+        }
+        for (frame, prefix) in column("stackTable", "frame").iter().zip(column("stackTable", "prefix")) {
+            assert!((frame.as_u64().expect("frame") as usize) < length("frameTable"));
+            assert!(prefix.is_null() || (prefix.as_u64().expect("prefix") as usize) < length("stackTable"));
+        }
+        for func in column("frameTable", "func") {
+            assert!((func.as_u64().expect("func") as usize) < length("funcTable"));
+        }
+        let strings = thread["stringArray"].as_array().expect("strings");
+        for name in column("funcTable", "name") {
+            names.insert(strings[name.as_u64().expect("name") as usize].as_str().expect("text").to_owned());
+        }
+        samples += stacks.len();
+    }
+    assert_eq!(samples, SAMPLES);
+    assert!(names.contains("main") && names.contains("do_syscall_64"));
+}
+
+#[test]
+fn an_svg_that_is_well_formed_and_chosen_samples_only() {
+    let svg = String::from_utf8(export("svg", &[])).expect("utf8");
+    assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"));
+    assert!(svg.contains("do_syscall_64") && svg.contains("round_trip"));
+    let kernel = String::from_utf8(export("folded", &["--where", "kernel", "--annotate"])).expect("utf8");
+    assert!(
+        !kernel.is_empty() && kernel.lines().all(|l| l.rsplit_once(' ').expect("count").0.ends_with("_[k]")),
+        "{kernel}"
+    );
+}
+
+#[test]
+fn perf_data_of_chosen_samples() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out: PathBuf = dir.path().join("kernel.data");
+    let wrote = |args: &[&str]| {
+        let mut command = program();
+        command.arg("export").arg(data("fp-sysmix.data")).args(["--to", "perfdata", "-o"]).arg(&out).args(args);
+        run(command.arg("--kallsyms").arg(data("kallsyms")));
+        let text =
+            run(program().arg("report").arg(&out).args(["--format", "json", "--kallsyms"]).arg(data("kallsyms")));
+        let report: serde_json::Value = serde_json::from_slice(&text.stdout).expect("json");
+        report["events"][0]["samples"].as_u64().expect("samples")
+    };
+    let (kernel, user) = (wrote(&["--where", "kernel"]), wrote(&["--where", "user"]));
+    assert!(kernel > 0 && user > 0);
+    assert_eq!(kernel + user, SAMPLES as u64);
+    let refused = program().args(["export", "-", "--to", "perfdata", "-o", "-"]).output().expect("runs");
+    assert!(!refused.status.success());
+}
+
+#[test]
+fn nothing_half_written_is_left() {
+    let dir = tempfile::tempdir().expect("dir");
+    let output = program()
+        .arg("export")
+        .arg(data("fp-sysmix.data"))
+        .args(["--to", "svg", "--where", "comm == nobody", "-o"])
+        .arg(dir.path().join("x.svg"))
+        .output()
+        .expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing to draw"));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
+}
+
+#[test]
+fn what_changed_between_two_recordings() {
+    let root = symfs();
+    let diff = |args: &[&str]| {
+        let mut command = program();
+        command.arg("diff").args(args).arg("--symfs").arg(root.path()).arg("--kallsyms").arg(data("kallsyms"));
+        String::from_utf8(run(&mut command).stdout).expect("utf8")
+    };
+    let (spin, mix) = (data("fp-spin.data"), data("fp-sysmix.data"));
+    let (spin, mix) = (spin.to_str().expect("path"), mix.to_str().expect("path"));
+    assert!(diff(&[spin, spin]).contains("nothing differs"));
+    let report: serde_json::Value = serde_json::from_str(&diff(&[spin, mix, "--format", "json"])).expect("json");
+    let rows = report["rows"].as_array().expect("rows");
+    let row = |sym: &str| rows.iter().find(|r| r["sym"] == sym).unwrap_or_else(|| panic!("{sym}"));
+    assert_eq!(
+        (row("burn_alpha")["verdict"].as_str(), row("burn_alpha")["old_samples"].as_u64()),
+        (Some("gone"), Some(158))
+    );
+    let deltas: f64 = rows.iter().map(|r| r["delta"].as_f64().expect("number")).sum();
+    assert!(deltas.abs() < 0.01, "shares of both sides add up to 100: {deltas}");
+    // Lines of difffolded.pl: stack, old, new; unscaled they are the two exports.
+    let folded = diff(&[spin, mix, "--format", "folded", "--per", "nothing"]);
+    let sum = |column: usize| -> u64 {
+        folded.lines().map(|l| l.rsplit(' ').nth(1 - column).expect("column").parse::<u64>().expect("number")).sum()
+    };
+    assert_eq!((sum(0), sum(1)), (256 * 1_001_001, SAMPLES as u64 * 1_001_001));
+    assert!(diff(&[spin, mix, "--format", "svg"]).trim_end().ends_with("</svg>"));
+    let twice = program().arg("diff").arg(spin).output().expect("runs");
+    assert_eq!(twice.status.code(), Some(2));
+}

@@ -1,0 +1,152 @@
+//! What hands do beside keys of screens: typing into help, palette and the list of units, and clicking.
+
+use crate::common::harness::Harness;
+use perfprof_tui::ui::app::Tab;
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+/// Where a text stands.
+fn place(harness: &Harness, text: &str) -> (u16, u16) {
+    let screen = harness.text();
+    let found = screen.lines().zip(0..).find_map(|(line, y)| {
+        let at = line.find(text)?;
+        Some((line[..at].chars().count() as u16, y))
+    });
+    found.unwrap_or_else(|| panic!("no {text} on\n{screen}"))
+}
+
+fn click(harness: Harness, text: &str) -> Harness {
+    let (x, y) = place(&harness, text);
+    harness.click(x, y)
+}
+
+/// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers, and
+/// are zoomed into.
+#[test]
+fn rows_are_by_the_texts_of_a_tracepoint() {
+    let clock = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("<tab>");
+    assert!(clock.text().contains("a row is a function by comm"), "{}", clock.text());
+    let by_text = Harness::open("switches.data", "switches.kallsyms", 100, 24).keys("}<tab>");
+    let text = by_text.text();
+    assert!(text.contains("rows by prev_comm") && text.contains("Self▾  Children"), "{text}");
+    assert!(!text.contains("Symbol") && !text.contains("DSO"), "{text}");
+    let unfolded = by_text.keys("<ret>j");
+    insta::assert_snapshot!("rows-by-a-text-100x24", unfolded.text());
+    let zoomed = unfolded.keys("ko");
+    assert!(zoomed.text().contains(" 1/1 by prev_comm"), "{}", zoomed.text());
+    let back = zoomed.keys("u<tab><tab>");
+    assert!(back.text().contains("a row is a function by comm") && back.text().contains("Symbol"), "{}", back.text());
+}
+
+#[test]
+fn help_is_searched_by_typing() {
+    let help = incident(80, 24).keys("?");
+    assert!(help.text().contains("type to search") && help.text().contains("Esc close"));
+    let found = help.keys("leave comm");
+    let text = found.text();
+    assert!(text.contains(":not-comm") && !text.contains(":flip"), "{text}");
+    // Keys of other screens are found, too, and a slash may come first.
+    assert!(incident(80, 24).keys("?/recursion").text().contains(":recursion"));
+    let none = found.keys("<esc>zzzz").text();
+    assert!(none.contains("zzzz"), "{none}");
+    let cleared = incident(80, 24).keys("?zzzz");
+    assert!(cleared.text().contains("nothing is called so"));
+    let cleared = cleared.keys("<esc>");
+    assert!(cleared.text().contains("type to search"), "Esc clears first");
+    assert!(!cleared.keys("<esc>").text().contains("help: Top"));
+}
+
+#[test]
+fn texts_scroll_as_lists_do() {
+    let info = incident(80, 12).keys("I");
+    let top = info.text();
+    let end = info.keys("G");
+    assert_ne!(end.text(), top);
+    let one_up = end.keys("k");
+    assert_ne!(one_up.text(), top, "from the end a line up is a line up");
+    assert_eq!(one_up.keys("g").text(), top);
+}
+
+#[test]
+fn each_overlay_has_keys_of_its_own_at_the_bottom() {
+    for (keys, has, lacks) in [
+        ("?", "search", "callers"),
+        (":", "run", "callers"),
+        ("C", "show/hide", "callers"),
+        ("l", "page", "callers"),
+        ("''", "go there", "callers"),
+        ("M", "start", "add unit"),
+    ] {
+        let text = incident(80, 24).keys(keys).text();
+        let last = text.lines().last().unwrap_or_default();
+        assert!(last.contains(has) && !last.contains(lacks), "{keys}: {last}");
+    }
+    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A").text();
+    assert!(annotated.lines().last().is_some_and(|last| last.contains("hot spots")), "{annotated}");
+}
+
+/// The six of most use fit on every screen at 80 columns, and help with them.
+#[test]
+fn the_keys_at_the_bottom_are_six_and_help() {
+    for screen in ["1", "2", "3", "4", "5", "6"] {
+        let text = incident(80, 24).keys(screen).text();
+        let last = text.lines().last().unwrap_or_default().to_owned();
+        assert!(last.contains("? help"), "{screen}: {last}");
+        assert!(last.split("  ").count() >= 6, "{screen}: {last}");
+    }
+}
+
+#[test]
+fn units_are_chosen_by_what_they_are_about() {
+    let list = incident(100, 30).keys("M");
+    insta::assert_snapshot!("units-to-choose-100x30", list.text());
+    let waits = list.keys("wait");
+    let text = waits.text();
+    assert!(text.contains("rundelay") && !text.contains("blktrace "), "{text}");
+    assert!(text.contains("not here: sched:sched_switch is not in this recording"), "{text}");
+    // Enter takes the only match, or the one under the cursor.
+    let started = |keys: &str| incident(100, 30).keys(keys).saved.join("\n");
+    assert!(started("Mcalls cost<ret>").contains("syscalls"), "{}", started("Mcalls cost<ret>"));
+    assert!(started("Mkmem<down><ret>").contains("kmemprof"));
+    assert!(started("Mrundelay --than 4ms<ret>").contains("4ms"));
+    // Tab completes a name, and shows its options then.
+    let options = incident(100, 30).keys("Mrund<tab>");
+    assert!(options.text().contains("> rundelay") && options.text().contains("--than"), "{}", options.text());
+    // One that wants more says so, and stays to be completed.
+    let more = incident(100, 30).keys("Mnum-dist<ret>");
+    assert!(more.text().contains("measure what?"), "{}", more.text());
+}
+
+#[test]
+fn the_palette_takes_words() {
+    let text = incident(100, 30).keys(":percentages above").text();
+    assert!(text.contains("fractal") && text.contains('%'), "{text}");
+}
+
+#[test]
+fn tabs_hints_and_overlays_are_clicked() {
+    let h = click(incident(80, 24), "4 CPUs");
+    assert_eq!(h.app.tab, Tab::Cpus);
+    let h = click(h, "? help");
+    assert!(h.text().contains("help: CPUs"));
+    let h = click(h, "Esc close");
+    assert!(!h.text().contains("help: CPUs"));
+    // What stands out is gone to.
+    let h = click(incident(120, 30).host("ipvs-busy"), "CPU 32 softirq");
+    assert_eq!(h.app.tab, Tab::Cpus);
+    // A row of the palette: chosen, then run.
+    let h = click(incident(100, 30).keys(":idle"), "show or hide idle");
+    assert!(!h.app.hide_idle);
+    let h = click(incident(100, 30).keys("MKmem"), "kmemprof");
+    assert!(h.saved.is_empty());
+    assert!(click(h, "kmemprof").saved.join("").contains("kmemprof"));
+    // Beside it a click closes.
+    assert!(!incident(100, 30).keys(":").click(2, 6).text().contains("commands ──"));
+    // A heading orders.
+    let h = click(incident(120, 30), "Children");
+    assert!(h.text().contains("Children▾"), "{}", h.text());
+    // The chord of a hint begins.
+    assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
+}

@@ -1,0 +1,332 @@
+//! Exports before the programs that they are for: Go's pprof, speedscope in a browser, the Firefox profiler's own code,
+//! and a receiver that is generated from OTLP's protocol.
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+
+use crate::common::{allowed, data, program, run, skipped};
+use opentelemetry_proto::tonic::collector::profiles::v1development as otlp;
+use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
+use otlp::profiles_service_server::{ProfilesService, ProfilesServiceServer};
+use prost::Message;
+
+const RECORDINGS: [&str; 5] = ["fp-sysmix.data", "fp-spin.data", "forker-g.data", "ipvs-cpu32.data", "threads12.data"];
+
+/// A program, and its path without links; says that the test is skipped where it is not.
+fn found(test: &str, name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&paths).map(|dir| dir.join(name)).find(|path| path.is_file());
+    if path.is_none() {
+        skipped(test, &format!("{name} is not installed"));
+    }
+    path.and_then(|path| path.canonicalize().ok())
+}
+
+/// A command on a recording, with names for its kernel.
+fn with(command: &str, recording: &str) -> Command {
+    let mut program = program();
+    program.arg(command).arg(data(recording)).arg("--kallsyms").arg(data("kallsyms"));
+    program
+}
+
+fn export(recording: &str, to: &str, out: &Path) {
+    run(with("export", recording).args(["--event", &event(recording), "--to", to, "-o"]).arg(out));
+}
+
+fn json(recording: &str) -> serde_json::Value {
+    let output = run(with("report", recording).args(["--sort", "sym", "--format", "json"]));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The first event.
+fn event(recording: &str) -> String {
+    json(recording)["events"][0]["name"].as_str().expect("a name").to_owned()
+}
+
+/// Samples of each function, own and with those it called, and of all.
+struct Figures {
+    rows: BTreeMap<String, (u64, u64)>,
+    samples: u64,
+    period: u64,
+}
+
+fn ours(recording: &str) -> Figures {
+    let file = json(recording);
+    let event = &file["events"][0];
+    let number = |of: &serde_json::Value, key: &str| of[key].as_u64().expect("a number");
+    let (samples, period) = (number(event, "samples"), number(event, "period"));
+    let row = |row: &serde_json::Value| {
+        let name = row["sym"].as_str().expect("a name").to_owned();
+        let share = row["children_pct"].as_f64().expect("a share");
+        (name, (number(row, "samples"), (share * period as f64 / 100.0).round() as u64))
+    };
+    Figures { rows: event["rows"].as_array().expect("rows").iter().map(row).collect(), samples, period }
+}
+
+/// `37.04ms`, `12`, `1.50s` in nanoseconds, or a plain number.
+fn amount(text: &str) -> f64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = match &text[end..] {
+        "" | "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "mins" => 60e9,
+        unit => panic!("{unit} in {text}"),
+    };
+    text[..end].parse::<f64>().expect("a number") * unit
+}
+
+#[test]
+fn pprof_shows_the_same_rows() {
+    let Some(go) = found("pprof_shows_the_same_rows", "go") else { return };
+    let dir = tempfile::tempdir().expect("dir");
+    for recording in RECORDINGS {
+        let out = dir.path().join("out.pb.gz");
+        export(recording, "pprof", &out);
+        let pprof = |options: &[&str]| {
+            let mut command = Command::new(&go);
+            // What it would keep, and where it would look for files.
+            command.env("HOME", dir.path()).env("PPROF_TMPDIR", dir.path()).env("PPROF_BINARY_PATH", dir.path());
+            let output = run(command.args(["tool", "pprof", "-symbolize=none"]).args(options).arg(&out));
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let ours = ours(recording);
+        let raw = pprof(&["-raw"]);
+        assert!(raw.contains("Samples:\nsamples/count "), "{raw}");
+        let top = pprof(&["-top", "-sample_index=samples", "-nodecount=20", "-nodefraction=0"]);
+        assert!(top.contains(&format!(" of {} total", ours.samples)), "{recording}: {} in {top}", ours.samples);
+        let mut own: Vec<u64> = ours.rows.values().map(|row| row.0).collect();
+        own.sort_unstable_by(|a, b| b.cmp(a));
+        let rows = top.lines().skip_while(|line| !line.contains("flat%")).skip(1);
+        let mut n = 0;
+        for (line, want) in rows.zip(&own) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let flat: u64 = words[0].parse().expect("a number");
+            assert_eq!(flat, *want, "{recording}: {line}");
+            let name = words[5..].join(" ").replace(" (inline)", "");
+            assert_eq!(ours.rows.get(&name).map(|row| row.0), Some(flat), "{recording}: {line}");
+            n += 1;
+        }
+        assert_eq!(n, own.len().min(20), "{recording}: {top}");
+        let periods = pprof(&["-top", "-nodecount=20", "-nodefraction=0", "-unit=ns"]);
+        assert!(periods.contains(&format!(" of {}ns total", ours.period)), "{recording}: {} in {periods}", ours.period);
+        for line in periods.lines().skip_while(|line| !line.contains("flat%")).skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let name = words[5..].join(" ");
+            let row = ours.rows.get(&name).unwrap_or_else(|| panic!("{recording}: {line}"));
+            let off = (amount(words[3]) - row.1 as f64).abs();
+            assert!(off <= ours.period as f64 / 1e5, "{recording}: {line}, {} here", row.1);
+        }
+    }
+}
+
+/// The rows of speedscope's table of functions in what a browser made of its page: (total, own, name).
+fn sandwich(page: &str) -> Vec<(f64, f64, String)> {
+    let mut texts = Vec::new();
+    for part in page.split('<') {
+        let text = part.split_once('>').map_or("", |(_, text)| text).trim();
+        if !text.is_empty() {
+            texts.push(text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
+        }
+    }
+    let first = texts.iter().position(|text| text == "Symbol Name").expect("the table") + 1;
+    let value = |text: &str| {
+        let (amount_, share) = text.split_once(" (")?;
+        share.ends_with("%)").then(|| amount(amount_))
+    };
+    let rows = texts[first..].chunks(3).map_while(|row| match row {
+        [total, own, name] => Some((value(total)?, value(own)?, name.clone())),
+        _ => None,
+    });
+    rows.collect()
+}
+
+#[test]
+fn speedscope_shows_the_same_rows() {
+    let test = "speedscope_shows_the_same_rows";
+    let (Some(chromium), Some(speedscope)) = (found(test, "chromium"), found(test, "speedscope")) else { return };
+    let page = speedscope.parent().and_then(Path::parent).expect("a package").join("dist/release/index.html");
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.json");
+    export("fp-sysmix.data", "speedscope", &out);
+    // As its own command hands a file to the page.
+    use base64::Engine as _;
+    let packed = base64::engine::general_purpose::STANDARD.encode(std::fs::read(&out).expect("written"));
+    let script = dir.path().join("out.js");
+    std::fs::write(&script, format!("speedscope.loadFileFromBase64(\"out.json\", \"{packed}\")")).expect("written");
+    let url = format!("file://{}#localProfilePath={}&view=sandwich", page.display(), script.display());
+    let browse = |what: &str| {
+        let mut command = Command::new(&chromium);
+        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]);
+        command.args(["--window-size=1200,800", "--virtual-time-budget=20000", what]);
+        command.arg(format!("--user-data-dir={}", dir.path().join("browser").display())).arg(&url);
+        run(&mut command).stdout
+    };
+    let rows = sandwich(&String::from_utf8(browse("--dump-dom")).expect("UTF-8"));
+    let ours = ours("fp-sysmix.data");
+    let all = rows.iter().map(|row| row.0).fold(0.0, f64::max);
+    assert!((all - ours.period as f64).abs() <= 1e4, "{all} of {}", ours.period);
+    let mut n = 0;
+    // What has no name is a function for each file there.
+    for (total, own, name) in rows.iter().filter(|row| !row.2.starts_with('[')).take(20) {
+        let row = ours.rows.get(name).unwrap_or_else(|| panic!("{name}"));
+        let period = ours.period / ours.samples * row.0;
+        assert!((own - period as f64).abs() <= 1e4, "{name}: {own}, {period} here");
+        assert!((total - row.1 as f64).abs() <= 1e5, "{name}: {total}, {} here", row.1);
+        n += 1;
+    }
+    assert_eq!(n, 20, "{rows:?}");
+    let picture = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("speedscope.png");
+    browse(&format!("--screenshot={}", picture.display()));
+    let size = std::fs::metadata(&picture).expect("a picture").len();
+    assert!(size > 10_000, "{size}");
+}
+
+#[test]
+fn the_firefox_profiler_shows_the_same_rows() {
+    let Some(firefox) = found("the_firefox_profiler_shows_the_same_rows", "profiler-cli") else { return };
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.json");
+    export("fp-sysmix.data", "firefox", &out);
+    let command = |words: &[&str]| {
+        let mut command = Command::new("node");
+        // A socket's path is short.
+        command.env("PROFILER_CLI_SESSION_DIR", dir.path().join("s")).arg(&firefox).args(words);
+        command
+    };
+    let cli = |words: &[&str]| String::from_utf8(run(&mut command(words)).stdout).expect("UTF-8");
+    // Its daemon has half a second to start, which on a busy machine it may not, and starts on.
+    let load = ["load", out.to_str().expect("a path")];
+    let loaded = (0..20).any(|_| command(&load).output().is_ok_and(|output| output.status.success()));
+    if !loaded {
+        cli(&load);
+    }
+    let file: serde_json::Value = serde_json::from_str(&cli(&["thread", "functions", "--json"])).expect("JSON");
+    let threads = cli(&["thread", "list"]);
+    cli(&["stop", "--all"]);
+    assert!(threads.contains("sysmix"), "{threads}");
+    let ours = ours("fp-sysmix.data");
+    let functions = file["functions"].as_array().expect("functions");
+    let number = |of: &serde_json::Value, key: &str| of[key].as_u64().expect("a number");
+    let all = functions.iter().map(|row| number(row, "totalSamples")).max();
+    assert_eq!(all, Some(ours.samples));
+    let named = functions.iter().filter(|row| !row["name"].as_str().expect("a name").starts_with('['));
+    let mut n = 0;
+    for row in named.take(20) {
+        let (own, children) = ours.rows[row["name"].as_str().expect("a name")];
+        assert_eq!(number(row, "selfSamples"), own, "{row}");
+        let period = number(row, "totalSamples") * ours.period / ours.samples;
+        assert!(period.abs_diff(children) <= ours.period / 100_000, "{row}: {children} here");
+        n += 1;
+    }
+    assert_eq!(n, 20);
+}
+
+/// A message of OTLP whose numbers all point into their tables; samples of each function and of all.
+fn received(profile: &Profile, tables: &ProfilesDictionary) -> (BTreeMap<String, u64>, u64) {
+    let text = |at: i32| tables.string_table[at as usize].as_str();
+    assert_eq!((text(0), tables.stack_table[0].location_indices.len()), ("", 0));
+    let (mut rows, mut all) = (BTreeMap::new(), 0);
+    for sample in &profile.samples {
+        let keys: Vec<&str> =
+            sample.attribute_indices.iter().map(|at| text(tables.attribute_table[*at as usize].key_strindex)).collect();
+        assert_eq!(keys, ["thread.name", "process.pid", "thread.id"]);
+        let stack = &tables.stack_table[sample.stack_index as usize].location_indices;
+        for at in stack {
+            let location = &tables.location_table[*at as usize];
+            assert!(*at > 0 && location.mapping_index > 0 && !location.lines.is_empty());
+            assert!(!text(tables.mapping_table[location.mapping_index as usize].filename_strindex).is_empty());
+            let kind = &tables.attribute_table[location.attribute_indices[0] as usize];
+            assert_eq!(text(kind.key_strindex), "profile.frame.type");
+        }
+        let function = tables.location_table[stack[0] as usize].lines[0].function_index;
+        let name = text(tables.function_table[function as usize].name_strindex).to_owned();
+        *rows.entry(name).or_default() += sample.values[0] as u64;
+        all += sample.values[0] as u64;
+    }
+    (rows, all)
+}
+
+#[test]
+fn otlp_by_the_published_protocol() {
+    let dir = tempfile::tempdir().expect("dir");
+    for recording in RECORDINGS {
+        let out = dir.path().join("out.otlp");
+        export(recording, "otlp", &out);
+        let bytes = std::fs::read(&out).expect("written");
+        let message = otlp::ExportProfilesServiceRequest::decode(&*bytes).expect("a message");
+        let tables = message.dictionary.expect("tables");
+        let profiles = &message.resource_profiles[0].scope_profiles[0].profiles;
+        let ours = ours(recording);
+        let want: BTreeMap<String, u64> =
+            ours.rows.iter().map(|(name, row)| (name.clone(), row.0)).filter(|row| row.1 > 0).collect();
+        assert_eq!(received(&profiles[0], &tables), (want, ours.samples), "{recording}");
+        assert_eq!(received(&profiles[1], &tables).1, ours.period, "{recording}");
+    }
+}
+
+/// Keeps what it is sent; refuses the first as a store that is starting would.
+struct Receiver(Sender<otlp::ExportProfilesServiceRequest>, std::sync::atomic::AtomicBool);
+
+#[tonic::async_trait]
+impl ProfilesService for Receiver {
+    async fn export(
+        &self,
+        request: tonic::Request<otlp::ExportProfilesServiceRequest>,
+    ) -> Result<tonic::Response<otlp::ExportProfilesServiceResponse>, tonic::Status> {
+        if !self.1.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            return Err(tonic::Status::unavailable("not yet"));
+        }
+        let _ = self.0.send(request.into_inner());
+        Ok(tonic::Response::new(otlp::ExportProfilesServiceResponse::default()))
+    }
+}
+
+#[test]
+fn profiles_are_pushed_by_grpc() {
+    let test = "profiles_are_pushed_by_grpc";
+    if !allowed(test) || found(test, "curl").is_none() {
+        return;
+    }
+    let (sender, requests) = channel();
+    let (port, address) = channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+            listener.set_nonblocking(true).expect("set");
+            port.send(listener.local_addr().expect("address")).expect("heard");
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let service = ProfilesServiceServer::new(Receiver(sender, false.into()));
+            let incoming = tonic::transport::server::TcpIncoming::from(listener);
+            tonic::transport::Server::builder()
+                .add_service(service)
+                .serve_with_incoming(incoming)
+                .await
+                .expect("served");
+        });
+    });
+    let url = format!("otlp://{}", address.recv().expect("listening"));
+    let mut command = program();
+    command.args(["record", "-e", "cpu-clock", "-F", "499", "-g", "--push", &url, "--push-interval", "1"]);
+    command.args(["--push-name", "shop", "--push-label", "tier=web"]);
+    let busy = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done";
+    let output = run(command.args(["--", "sh", "-c", busy]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("not yet") && said.contains(", 0 not"), "{said}");
+    let mut samples = 0;
+    for request in requests.try_iter() {
+        let of = &request.resource_profiles[0];
+        let attributes = &of.resource.as_ref().expect("a resource").attributes;
+        let keys: Vec<&str> = attributes.iter().map(|one| one.key.as_str()).collect();
+        assert_eq!(keys, ["service.name", "host.name", "tier"]);
+        let profile = &of.scope_profiles[0].profiles[0];
+        assert_eq!(profile.period, 1_000_000_000 / 499);
+        samples += received(profile, &request.dictionary.expect("tables")).1;
+    }
+    assert!(samples > 50, "{samples}: {said}");
+}

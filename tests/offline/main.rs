@@ -1,0 +1,27 @@
+//! What needs no running kernel: recordings and stories of our own making, their screens, reports and exports, each
+//! against what perf or another reader says of the same.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod corpus;
+mod cpus;
+mod damaged;
+mod demo;
+mod exports;
+mod forms;
+mod golden;
+mod hands;
+mod judges;
+mod names;
+mod printable;
+mod roundtrip;
+mod screens;
+mod screenshots;
+mod sharing;
+mod steps;
+mod texts;
+mod time;
+mod unit_screens;
+mod units;
+mod ways;

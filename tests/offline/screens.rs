@@ -1,0 +1,373 @@
+//! Screens of real recordings, as text: what is seen at each size, in each state.
+
+use crate::common::harness::Harness;
+use perfprof_tui::engine::Clock;
+use perfprof_tui::panel::text::printable;
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+#[test]
+fn the_founding_incident_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60), (20, 6), (10, 3)] {
+        insta::assert_snapshot!(format!("incident-{width}x{height}"), incident(width, height).text());
+    }
+}
+
+#[test]
+fn who_called_the_hot_leaf() {
+    insta::assert_snapshot!(incident(100, 24).keys("<ret>").text());
+}
+
+#[test]
+fn ordered_by_children_with_a_chain_to_the_callees() {
+    // Twice x: without children and back, which orders by them.
+    insta::assert_snapshot!(incident(100, 24).keys("XX<home>").keys("/^estimation<ret>").keys("<ret>").text());
+}
+
+#[test]
+fn a_view_filter_is_retroactive_and_taken_back() {
+    let narrowed = incident(100, 16).keys("fcomm == burn && kernel<ret>");
+    insta::assert_snapshot!(narrowed.text());
+    let before = incident(100, 16).text();
+    assert_eq!(narrowed.keys("<bs>").text(), before);
+}
+
+#[test]
+fn a_wrong_filter_is_shown_where_it_is_wrong() {
+    insta::assert_snapshot!(incident(100, 12).keys("fcomn == burn").text());
+}
+
+#[test]
+fn completions_while_a_filter_is_typed() {
+    insta::assert_snapshot!(incident(100, 12).keys("fcomm == ").text());
+}
+
+#[test]
+fn overlays() {
+    insta::assert_snapshot!("help", incident(100, 60).keys("?").text());
+    insta::assert_snapshot!("losses", incident(100, 24).keys("l").text());
+    insta::assert_snapshot!("palette", incident(100, 24).keys(":fil").text());
+    insta::assert_snapshot!("columns", incident(100, 24).keys("C").text());
+    insta::assert_snapshot!("chord", incident(100, 12).keys("r").text());
+}
+
+/// The view's clock: so many seconds after the start, with a view of what was known so long before.
+fn at(late: Harness, now: f64, age: f64) -> Harness {
+    let mut late = late;
+    let now = late.app.info.start + (now * 1e9) as u64;
+    late.app.tick(Some(Clock { now, seen: now - (age * 1e9) as u64 }));
+    late
+}
+
+#[test]
+fn the_clock_runs_by_itself_and_a_view_that_is_late_says_so() {
+    let live = || Harness::open("switches.data", "switches.kallsyms", 110, 24).metered();
+    let fine = at(live(), 63.2, 1.2).text();
+    assert!(fine.contains("● live 01:03") && !fine.contains(" s old"), "{fine}");
+    let late = at(live(), 63.2, 3.1);
+    insta::assert_snapshot!("late", late.text());
+    let ledger = at(at(late, 63.4, 0.1), 64.0, 0.7).keys("l").text();
+    let line = ledger.lines().find(|line| line.contains("age of the view")).expect("a line").to_owned();
+    assert!(line.contains("700 ms") && line.contains("the oldest 3.30 s"), "{line}");
+    // What stands still on purpose is not late.
+    let frozen = at(live().keys(" "), 63.2, 9.0).text();
+    assert!(frozen.contains("‖ frozen") && !frozen.contains(" s old"), "{frozen}");
+}
+
+#[test]
+fn the_ledger_says_where_memory_is() {
+    let text = incident(120, 40).metered().keys("l").text();
+    let line = |name: &str| text.lines().find(|line| line.contains(name)).map(|line| line.replace(' ', ""));
+    assert!(line(" memory  ").is_some_and(|line| line.contains("memory48.0MiBprivate,of256MiB(--memory)")), "{text}");
+    assert!(line("  stacks").is_some_and(|line| line.contains("stacks21.0MiB")), "{text}");
+    assert!(line("  the rest").is_some_and(|line| line.contains("9.0MiBanswers")), "{text}");
+    assert!(!incident(120, 40).keys("l").text().contains("--memory);"), "of a recording nothing is forgotten");
+}
+
+#[test]
+fn nothing_left_says_why() {
+    insta::assert_snapshot!(incident(80, 12).keys("fcomm == nobody<ret>").text());
+}
+
+#[test]
+fn a_hostile_name_stays_on_its_line() {
+    let text = Harness::open("comm-hostile.data", "kallsyms", 100, 30).keys("<tab>").text();
+    assert_eq!(text.lines().count(), 30);
+    assert!(text.chars().all(|c| c == '\n' || printable(c).is_none()), "{text:?}");
+    // Nothing is left out either: who looks sees what somebody tried.
+    assert!(text.contains("␛[31mred␛[0m") && text.contains("new␊line"), "{text}");
+}
+
+#[test]
+fn the_cursor_stays_on_its_item_when_rows_come_above_it() {
+    let harness = incident(120, 20).keys("<down><down><down>");
+    let (item, at) = (harness.app.line().expect("line").id, harness.app.screen.selected);
+    // Idle samples are the heaviest row of all.
+    let moved = harness.keys("i");
+    assert_eq!(moved.app.line().expect("line").id, item);
+    assert_ne!(moved.app.screen.selected, at);
+    let home = moved.keys("<home>");
+    assert_eq!(home.app.screen.selected, 0);
+}
+
+#[test]
+fn a_search_starts_from_where_the_cursor_was_for_every_letter() {
+    let harness = incident(120, 20).keys("/estx");
+    assert_eq!(harness.app.screen.selected, 0, "nothing matches estx, whatever est matched");
+    let harness = harness.keys("<esc>/estimation<ret>");
+    assert!(harness.app.line().expect("line").sym.starts_with("estimation"));
+    let harness = harness.keys("<bs>/zz<esc>");
+    assert!(harness.app.line().expect("line").sym.starts_with("estimation"), "Esc goes back");
+}
+
+#[test]
+fn commands_become_effects() {
+    let harness =
+        incident(80, 24).keys("S").keys(":freq 99<ret>").keys(":cpus 0-2,5<ret>").keys(" ").keys(":forget<ret>");
+    assert_eq!(
+        harness.saved,
+        ["Save(None, None)", "Control(Frequency(99))", "Control(Cpus([0, 1, 2, 5]))", "Freeze(true)", "Clear"]
+    );
+    let harness = incident(80, 24).keys("m").keys(":window last 5<ret>").keys(":per second<ret>").keys("2K");
+    let words = "--exec 'window last 5' --exec 'baseline time >= 0' --exec 'per second' --exec flame";
+    assert!(harness.saved.iter().any(|effect| effect.contains(words)), "{:?}", harness.saved);
+    let harness = incident(80, 24).keys(":cpus 9-1<ret>").keys("r+");
+    assert_eq!(harness.saved, ["Refresh(500ms)"]);
+}
+
+#[test]
+fn any_keys_at_any_size_draw_something_and_never_panic() {
+    let keys: Vec<char> = "jkeEC%gxLsnNtpcdyuki<>R lz?:/f\u{1b}+r-".chars().collect();
+    let mut seed = 7u32;
+    let mut harness = Harness::open("fp-sysmix.data", "kallsyms", 80, 24);
+    for i in 0..600 {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let key = keys[(seed >> 8) as usize % keys.len()];
+        let text = match key {
+            '\u{1b}' => "<esc>".to_owned(),
+            '<' => "<tab>".to_owned(),
+            other => other.to_string(),
+        };
+        harness = harness.keys(&text);
+        if i % 7 == 0 {
+            harness.size = (1 + (seed >> 20) as u16 % 150, 1 + (seed >> 9) as u16 % 50);
+            harness.app.resize(harness.size.0, harness.size.1);
+            harness.settle();
+        }
+        harness.text();
+    }
+}
+
+#[test]
+fn the_flame_graph_at_each_size() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60), (40, 12)] {
+        insta::assert_snapshot!(format!("flame-{width}x{height}"), incident(width, height).keys("2").text());
+    }
+}
+
+#[test]
+fn the_flame_graph_turned_zoomed_searched_and_edited() {
+    let flame = || incident(100, 30).keys("2");
+    insta::assert_snapshot!("flame-leaves", flame().keys("R").text());
+    insta::assert_snapshot!("flame-bottom-up", flame().keys("eu").text());
+    insta::assert_snapshot!("flame-zoomed", flame().keys("<right><down><ret>").text());
+    insta::assert_snapshot!("flame-around", flame().keys(":around ^estimation_timer<ret>").text());
+    insta::assert_snapshot!("flame-found", flame().keys("/timer<ret>").text());
+    insta::assert_snapshot!("flame-by-dso", flame().keys("eo").text());
+    let before = flame().text();
+    let on_a_frame = flame().keys("<right><down>").text();
+    assert_eq!(flame().keys("<right><down><ret>u").text(), on_a_frame, "undo leads back");
+    assert_eq!(flame().keys("RR").text(), before);
+    // The cursor is on a comm, which is no function: there is nothing around it, but it can be left out.
+    assert!(flame().keys("eb").text().contains("the cursor is on no function"));
+    assert!(flame().keys("w^timer<ret>").text().contains("[around ^timer]"));
+    let without = flame().keys("x").text();
+    assert!(without.contains("without burn") && without.contains("# swapper  99.8 %"), "{without}");
+}
+
+/// Two recordings of the same program: rows and frames beside what they were.
+#[test]
+fn a_recording_against_another() {
+    let open =
+        |width, height| Harness::open("fp-sysmix.data", "kallsyms", width, height).against("multi3.data", "kallsyms");
+    insta::assert_snapshot!("versus-80x24", open(80, 24).text());
+    insta::assert_snapshot!("versus-120x24", open(120, 24).text());
+    insta::assert_snapshot!("versus-flame-80x24", open(80, 24).keys("2").text());
+    insta::assert_snapshot!("versus-flame-160x40", open(160, 40).keys("2<down>P").text());
+    let plain = Harness::open("fp-sysmix.data", "kallsyms", 80, 24);
+    assert_eq!(open(80, 24).keys("B").text(), plain.text(), "B leads back");
+}
+
+/// A view of the same recording as the baseline, and what leaves the screen as text.
+#[test]
+fn a_view_against_another_and_its_command_line() {
+    let mut harness = incident(100, 24).keys("m").keys("fcomm == burn<ret>");
+    assert!(harness.text().contains("against all sample"), "{}", harness.text());
+    harness = harness.keys("B2<down>em").keys(":command-line<ret>");
+    let said = "perfprof-tui --where 'comm == burn' --exec flame --exec 'merge [burn]'";
+    assert!(harness.saved.iter().any(|effect| effect.contains(said)), "{:?}", harness.saved);
+    harness = harness.keys("1:write /nowhere/x<ret>Y");
+    assert!(harness.saved.iter().any(|e| e.starts_with("Write(\"/nowhere/x\"") && e.contains("Symbol")));
+    assert!(harness.saved.iter().any(|e| e.starts_with("Copy") && e.contains("Symbol")));
+}
+
+#[test]
+fn old_samples_count_for_less_or_not_at_all() {
+    let all = incident(100, 24).app.answer.total.samples;
+    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.answer.total.samples;
+    let (last, half) = (some("last 2"), some("half 1"));
+    assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
+    // The sum of a decay by halves is the samples of one half-life over ln 2.
+    assert!(half * 8 > all && half * 5 < all, "{half} of {all}");
+    assert_eq!(some("all"), all);
+}
+
+/// One function has one colour wherever it stands, and the letter says its class without colours.
+#[test]
+fn colours_have_a_meaning_and_are_not_needed() {
+    use perfprof_tui::ui::theme::Depth;
+    let harness = incident(120, 40).keys("2");
+    let buffer = harness.buffer_in(Depth::True);
+    let rows: Vec<String> = (0..40).map(|y| (0..120).map(|x| buffer[(x, y)].symbol().to_owned()).collect()).collect();
+    let mut colours = std::collections::HashSet::new();
+    for (y, row) in rows.iter().enumerate() {
+        for (at, _) in row.match_indices("run_timer_softirq") {
+            let x = row[..at].chars().count() as u16;
+            colours.insert(format!("{:?}", buffer[(x, y as u16)].bg));
+        }
+    }
+    assert_eq!(colours.len(), 1, "{colours:?}");
+    let plain = harness.buffer_in(Depth::None);
+    assert!((0..40).flat_map(|y| (0..120).map(move |x| (x, y))).all(|at| plain[at].bg == ratatui::style::Color::Reset));
+    let text: String = (0..120).map(|x| plain[(x, 12)].symbol().to_owned()).collect();
+    assert!(text.contains("│s ") || text.contains("│h ") || text.contains("│k "), "{text}");
+}
+
+/// Two threads that hand over to each other: most of the time they wait.
+#[test]
+fn time_off_the_cpus_beside_the_time_on_them() {
+    let open = |width, height| Harness::open("switches.data", "switches.kallsyms", width, height);
+    insta::assert_snapshot!("off-cpu-120x30", open(120, 30).keys("2ew").text());
+    insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("}}").text());
+    assert!(incident(80, 24).keys("2ew").text().contains("no switches are recorded"));
+}
+
+/// A value under the cursor is left out by two keys, and a filter that was typed comes back by one.
+#[test]
+fn values_are_left_out_and_filters_come_back() {
+    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
+    let all = h.app.answer.total.samples;
+    let dso = h.app.line().expect("a line").dso.to_string();
+    h = h.keys("-d");
+    let left = h.app.answer.total.samples;
+    assert!(left < all && left > 0);
+    assert!(h.app.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
+    h = h.keys("<bs>d");
+    assert_eq!(h.app.answer.total.samples, all - left);
+    // The same by the mouse: Alt and a click keeps the cell's value, with the right button leaves it out.
+    h = h.keys("<bs>");
+    let click = |h: &mut Harness, button| {
+        use crossterm::event::{Event, KeyModifiers, MouseEvent, MouseEventKind};
+        let (y, x) = h.text().lines().enumerate().find_map(|(y, l)| Some((y, l.find("DSO")?))).expect("a heading");
+        let (column, row) = (x as u16 + 1, y as u16 + 1);
+        let kind = MouseEventKind::Down(button);
+        h.app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::ALT }));
+        h.settle();
+    };
+    h.app.screen.go(0, &h.app.answer.clone());
+    click(&mut h, crossterm::event::MouseButton::Right);
+    assert_eq!(h.app.answer.total.samples, left);
+    h = h.keys("<bs>");
+    click(&mut h, crossterm::event::MouseButton::Left);
+    assert_eq!(h.app.answer.total.samples, all - left);
+    h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
+    let kernel = h.app.answer.total.samples;
+    h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");
+    assert_eq!(h.app.answer.total.samples + kernel, all);
+    assert_eq!(h.app.past_filters, ["kernel", "user"]);
+}
+
+/// The event screen at each size, with its figures, the list of all events and a search.
+#[test]
+fn events_and_what_could_be_measured() {
+    for (width, height) in [(80, 24), (200, 60), (40, 12)] {
+        let h = Harness::open("switches.data", "switches.kallsyms", width, height).metered();
+        insta::assert_snapshot!(format!("events-{width}x{height}"), h.keys("5<down>").text());
+    }
+    let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).metered();
+    // What lies under the cursor is looked up on the machine that the test runs on: no picture of it.
+    let text = h.keys("5/timer_st").text();
+    assert!(text.contains("/timer_st  5 of 85 events") && text.contains("›   timer:timer_start"), "{text}");
+    let h = Harness::open("switches.data", "switches.kallsyms", 80, 24).keys("5");
+    insta::assert_snapshot!("events-of-a-recording", h.text());
+}
+
+/// A filter that was kept under a name comes back by it, zooms and all.
+#[test]
+fn filters_are_kept_under_names() {
+    let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>:zoom-kernel<ret>");
+    h = h.keys(":save-filter mine<ret>");
+    let kept = h.app.saved.get("mine").cloned().expect("kept");
+    assert!(kept.contains("user") && kept.contains("kernel") && h.saved.iter().any(|e| e.contains("SaveFilters")));
+    let both = h.app.answer.total.samples;
+    h = h.keys("<bs><bs>");
+    assert!(h.app.answer.total.samples > both);
+    h = h.keys(":saved mi<ret>");
+    assert!(h.text().contains("no filter is kept as mi; mine"), "{}", h.text());
+    h = h.keys("<esc>:saved mine<ret>");
+    assert_eq!(h.app.answer.total.samples, both);
+    h = h.keys(":forget-filter mine<ret>");
+    assert!(h.app.saved.is_empty());
+}
+
+/// When samples came: the map at each size, a selection, and what is left of it on every screen.
+#[test]
+fn the_map_of_time_and_a_range_of_it() {
+    for (width, height) in [(80, 24), (200, 60), (40, 12)] {
+        let h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height);
+        insta::assert_snapshot!(format!("time-{width}x{height}"), h.keys("3").text());
+    }
+    let mut h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 80, 24);
+    let all = h.app.answer.total.samples;
+    h = h.keys("3<home><right><right>v<right><right><down>");
+    let heat = h.app.answer.heat.clone().expect("a map");
+    let cells = h.app.time.selected(&heat);
+    let wanted = cells.samples;
+    assert_eq!(cells.span.len(), 2 * heat.rows + 2);
+    assert!(wanted > 0 && wanted < all);
+    h = h.keys("<ret>");
+    assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.1")), (wanted, true), "{}", h.text());
+    // The map shows the range among what surrounds it; back is the whole of it.
+    h = h.keys("3");
+    assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
+    h = h.keys("1<bs>");
+    assert_eq!(h.app.answer.total.samples, all);
+    h = h.keys("[");
+    assert_eq!(h.app.answer.total.samples, wanted, "the range that was looked at before");
+}
+
+/// The hottest function, instruction by instruction: what is known of it without its source.
+#[test]
+fn a_function_annotated() {
+    let annotated = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A");
+    insta::assert_snapshot!("annotate-80x24", annotated.text());
+    let with_bytes = annotated.keys("nos");
+    insta::assert_snapshot!("annotate-80x24-bytes", with_bytes.text());
+    let none = Harness::open("corpus/inline.data", "kallsyms", 80, 24).keys("A<esc>");
+    assert!(none.text().contains("Symbol"));
+}
+
+/// The terminal may have another size already when a frame is drawn that was laid out for the one before.
+#[test]
+fn a_frame_of_another_size_is_survived() {
+    for tab in ["1", "2", "3", "4", "5", "7", "1<ret>", "f", ":"] {
+        for (laid_out, drawn) in [((160, 50), (80, 29)), ((200, 60), (20, 6)), ((30, 8), (120, 40)), ((80, 24), (1, 1))]
+        {
+            let harness = incident(laid_out.0, laid_out.1).keys(tab);
+            let theme = perfprof_tui::ui::theme::Theme::new(perfprof_tui::ui::theme::Depth::True);
+            let _ = perfprof_tui::ui::run::render(&harness.app, &theme, drawn.0, drawn.1);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Steps that change what is shown are undone and redone by the same keys on every screen.
+
+use crate::common::harness::Harness;
+
+fn incident() -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 120, 30)
+}
+
+/// Whatever is done on whichever screen, one key takes it back.
+#[test]
+fn every_step_is_undone_and_redone() {
+    let steps = [
+        ("", "d"),
+        ("", "x"),
+        ("", "fcomm == burn<ret>"),
+        ("", "C<down>n<up> <esc>"),
+        ("", "X"),
+        ("", ">"),
+        ("", "R"),
+        ("", "i"),
+        ("", "a"),
+        ("", "b"),
+        ("", "<tab>"),
+        ("", "~"),
+        ("", "%"),
+        ("", ":range 1,2<ret>"),
+        ("", ":sort comm<ret>"),
+        ("2<right><down>", "<ret>"),
+        ("2", "R"),
+        ("2", "er"),
+        ("2", "eu"),
+        ("2", "x"),
+        ("3", "<tab>"),
+        ("3", "%"),
+        ("3", "+"),
+        ("3", "V"),
+        ("3", "b"),
+        ("3<right>V<right>", "<ret>"),
+        ("4<right>", "s"),
+    ];
+    for (way, step) in steps {
+        for undo in ["u", "<bs>"] {
+            let at = incident().keys(way);
+            let before = at.text();
+            let done = at.keys(step);
+            let after = done.text();
+            assert_ne!(before, after, "{way} {step} does nothing");
+            let undone = done.keys(undo);
+            assert_eq!(undone.text(), before, "{way} {step} {undo}");
+        }
+        let again =
+            incident().keys(way).keys(step).keys("u<ctrl-r>").keys(if way.starts_with('2') { "" } else { "<home>" });
+        let once = incident().keys(way).keys(step).keys(if way.starts_with('2') { "" } else { "<home>" });
+        assert_eq!(again.text(), once.text(), "{way} {step} done again");
+    }
+}
+
+#[test]
+fn steps_are_undone_one_by_one_wherever_one_is() {
+    let first = incident();
+    let start = first.text();
+    let h = first.keys("dfburn<bs><bs><bs><bs>kernel<ret>2er1");
+    let told = h.keys("uuu");
+    assert_eq!(told.text(), start);
+    let none = told.keys("u");
+    assert!(none.text().contains("there is nothing to undo"));
+    // What was done on a screen that is not seen is named.
+    let h = incident().keys("2er1u");
+    assert!(h.text().contains("undone: flame graph"), "{}", h.text());
+}
+
+/// A mistyped z loses nothing.
+#[test]
+fn counting_from_now_on_is_a_step_like_others() {
+    let live = incident().metered();
+    let before = (live.text(), live.app.answer.total.samples);
+    let reset = live.keys("z");
+    assert_eq!(reset.app.answer.total.samples, 0);
+    assert!(reset.text().contains("since 00:"), "{}", reset.text());
+    assert!(!reset.saved.iter().any(|effect| effect == "Clear"), "{:?}", reset.saved);
+    let back = reset.keys("u");
+    assert_eq!((back.text(), back.app.answer.total.samples), before);
+    // Of a recording nothing comes any more.
+    assert!(incident().keys("z").text().contains("nothing comes any more"));
+}
+
+#[test]
+fn esc_closes_then_goes_back_a_step_of_zoom() {
+    let zoomed = incident().keys("d");
+    let narrowed = zoomed.text();
+    let searched = zoomed.keys("/timer<ret><home>");
+    assert_ne!(searched.text(), narrowed);
+    let closed = searched.keys("<esc>");
+    assert_eq!(closed.text(), narrowed, "the search is closed first");
+    let out = closed.keys("<esc>");
+    assert_eq!(out.app.zooms.len(), 0);
+    assert_eq!(out.keys("u").app.zooms.len(), 1, "that is a step, too");
+    let flame = incident().keys("2<right><down><ret>");
+    assert!(!flame.app.flame.place.zoom.is_empty());
+    let flame = flame.keys("er<esc>");
+    assert!(flame.app.flame.place.zoom.is_empty() && flame.app.flame.place.edits.len() == 1);
+    assert!(incident().keys("<esc>").text().contains("nothing is zoomed into"));
+}
+
+#[test]
+fn left_folds_before_it_leaves() {
+    let zoomed = incident().keys("d");
+    let folded = zoomed.text();
+    let open = zoomed.keys("<ret>");
+    assert_ne!(open.text(), folded);
+    // An entry of the chain is folded, then its row is gone to and folded, and only then the zoom is left.
+    let inside = open.keys("<down>");
+    let row = inside.keys("<left><left><left>");
+    assert_eq!(row.text(), folded);
+    assert_eq!(row.keys("<left>").app.zooms.len(), 0);
+}
+
+/// Keys that zoom by a row do nothing where no row of the table is seen.
+#[test]
+fn rows_are_not_zoomed_into_unseen() {
+    for way in ["3", "4", "5", "6"] {
+        let h = incident().keys(way).keys("c");
+        assert_eq!((h.app.zooms.len(), h.text().contains("that is for the table")), (0, true), "{way}");
+    }
+}

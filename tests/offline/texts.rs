@@ -1,0 +1,148 @@
+//! What `perf script` prints with its options, read back: every layout has the samples of the recording that it was
+//! printed of.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{data, program, run, skipped, symfs};
+
+/// Recordings of tracepoints without call chains, of which perf prints no address unless told to; of others with chains,
+/// of several events, and without chains.
+const TRACEPOINTS: [&str; 2] = ["softirqs.data", "corpus/tp-raw.data"];
+const OTHERS: [&str; 4] = ["forker-g.data", "multi3.data", "flat-k.data", "corpus/fp-cxx.data"];
+
+/// Options of `perf script` whose text says all that is compared: comm, function, DSO, period.
+const WHOLE: [&str; 11] = [
+    "",
+    "--ns",
+    "--header",
+    "-F comm,pid,tid,cpu,time,period,event,ip,sym,dso",
+    "-F +symoff",
+    "-F +misc",
+    "-F +srcline",
+    "-F +insnlen",
+    "-F comm,tid,period,event,ip,sym,dso",
+    "-F -time,-cpu",
+    "--show-task-events --show-mmap-events --show-switch-events --show-namespace-events",
+];
+
+/// Options whose text says less; it still has every sample.
+const PARTS: [&str; 26] = [
+    "-G",
+    "-F +srcline -G",
+    "--hide-call-graph",
+    "-F -dso",
+    "-F -comm",
+    "-F -event",
+    "-F ip,sym",
+    "-F ip,sym,dso",
+    "-F ip",
+    "-F comm,tid,period,ip,sym,dso",
+    "-F comm,ip,sym",
+    "-F comm,tid,ip,sym",
+    "-F event,ip,sym",
+    "-F time,ip,sym",
+    "-F comm,tid,ip",
+    "-F comm,tid,time",
+    "-F comm,tid,cpu,event",
+    "-F comm,event",
+    "-F event,trace",
+    "-F comm,trace",
+    "-F comm,tid,time,event,trace",
+    "-F pid,time,event,ip,sym",
+    "-F time",
+    "--reltime",
+    "--max-stack 3",
+    // With these perf 6.1 gives mappings that come late to samples before them.
+    "--show-round-events --show-lost-events",
+];
+
+fn perf_script(file: &Path, root: &Path, options: &str) -> String {
+    let mut command = Command::new("perf");
+    command.args(["script", "--no-inline", "-f", "-i"]).arg(file).arg("--symfs").arg(root);
+    command.arg("--kallsyms").arg(data("kallsyms")).args(options.split_whitespace());
+    String::from_utf8_lossy(&command.output().expect("perf").stdout).into_owned()
+}
+
+/// What an answer of ours says of a recording or a text of one.
+struct Told {
+    samples: u64,
+    period: u64,
+    folded: BTreeSet<String>,
+    said: String,
+}
+
+fn told(file: &Path, root: &Path) -> Told {
+    let ask = |words: &[&str]| {
+        let mut command = program();
+        command.args(words).arg("--symfs").arg(root).arg("--kallsyms").arg(data("kallsyms")).arg(file);
+        run(&mut command)
+    };
+    let report = ask(&["report", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("json");
+    let sum = |figure: &str| {
+        let events = json["events"].as_array().expect("events").iter();
+        events.map(|event| event[figure].as_u64().expect("a figure")).sum()
+    };
+    let folded = String::from_utf8(ask(&["export", "--to", "folded", "-o", "-"]).stdout).expect("UTF-8");
+    Told {
+        samples: sum("samples"),
+        period: sum("period"),
+        folded: folded.lines().map(str::to_owned).collect(),
+        said: String::from_utf8_lossy(&report.stderr).into_owned(),
+    }
+}
+
+/// Mutations of the layouts' marks (the column of a comm, the two blanks before a source's line, the tab before a
+/// frame) each fail here.
+#[test]
+fn every_layout_of_perf_script_has_the_samples() {
+    if Command::new("perf").arg("version").output().is_err() {
+        return skipped("every_layout_of_perf_script_has_the_samples", "perf is not installed");
+    }
+    let root = symfs();
+    let text = root.path().join("text");
+    let mut read = 0;
+    for recording in TRACEPOINTS.into_iter().chain(OTHERS) {
+        let file = data(recording);
+        let want = told(&file, root.path());
+        for (options, is_whole) in WHOLE.iter().map(|o| (*o, true)).chain(PARTS.iter().map(|o| (*o, false))) {
+            let printed = perf_script(&file, root.path(), options);
+            // perf refuses fields that an event has not.
+            if printed.lines().all(|line| line.starts_with('#') || line.is_empty()) {
+                continue;
+            }
+            std::fs::write(&text, printed).expect("written");
+            let got = told(&text, root.path());
+            let what = format!("{recording}, perf script {options}");
+            assert_eq!((got.samples, &*got.said), (want.samples, ""), "{what}");
+            if is_whole {
+                assert_eq!(got.period, want.period, "{what}");
+            }
+            if is_whole && (OTHERS.contains(&recording) || options.contains(",ip,")) {
+                let differing: Vec<_> = got.folded.symmetric_difference(&want.folded).collect();
+                assert_eq!(differing, [""; 0], "{what}");
+            }
+            read += 1;
+        }
+    }
+    assert!(read > 150, "{read} layouts");
+}
+
+#[test]
+fn a_text_of_which_most_is_lost_is_no_success() {
+    let dir = tempfile::tempdir().expect("dir");
+    let text = dir.path().join("text");
+    let good = "a 1 [000] 1.5: cycles: \n\t  401000 main (/bin/a)\n\n";
+    let bad = "what is this line\n\n";
+    for (lines, code) in [([good, good, bad], 0), ([good, bad, bad], 1)] {
+        std::fs::write(&text, lines.concat()).expect("written");
+        for words in [&["report"][..], &["export", "--to", "folded", "-o", "-"], &["script"]] {
+            let output = program().args(words).arg(&text).output().expect("runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("not understood"), "{words:?}: {said}");
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {lines:?}");
+        }
+    }
+}

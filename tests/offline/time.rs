@@ -1,0 +1,413 @@
+//! Maps of time of real recordings: what their cells have, how they look, what a live one writes.
+
+use std::sync::Arc;
+
+use crate::common;
+use crate::common::harness::Harness;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent};
+use perfprof_tui::engine::{Wants, offline};
+use perfprof_tui::export::perfdata;
+use perfprof_tui::profile::Loss;
+use perfprof_tui::query::Answer;
+use perfprof_tui::query::heat::{By, Heat, SECOND};
+use perfprof_tui::record::kinds::{split, types};
+use perfprof_tui::session::TimeMark;
+use perfprof_tui::source::{Batch, Step, recording};
+use perfprof_tui::symbols::resolver::Options as SymbolOptions;
+use perfprof_tui::ui::app::Tab;
+use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::theme::{Depth, Theme};
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+
+fn incident(width: u16, height: u16) -> Harness {
+    Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
+}
+
+fn heat(h: &Harness) -> Arc<Heat> {
+    h.app.answer.heat.clone().expect("a map")
+}
+
+/// A recording of a program that works from 300 to 380 ms after each full second of the wall clock.
+#[test]
+fn a_periodic_burst_is_a_stripe_at_its_offset() {
+    let h = Harness::open("burst.data", "kallsyms", 120, 60).keys("fcomm == burst<ret>3");
+    let map = heat(&h);
+    assert_eq!((map.by, map.length), (By::Offset, SECOND));
+    // A column begins where the session does; the recording says how its clock stands to the wall's.
+    let phase = h.app.answer.wall_start % SECOND;
+    assert!(phase > 0);
+    let (mut inside, mut outside) = (0, 0);
+    for column in 0..map.columns {
+        for row in 0..map.rows {
+            let at = (map.time(column * map.rows + row) + phase) % SECOND / 1_000_000;
+            // A row of some milliseconds more on either side.
+            let burst = (275..=400).contains(&at);
+            *(if burst { &mut inside } else { &mut outside }) += map.cell(column, row);
+        }
+    }
+    assert!(inside > 80 && outside == 0, "{inside} and {outside}");
+    let full = (0..map.columns).filter(|c| (0..map.rows).any(|r| map.cell(*c, r) > 0)).count();
+    assert!((5..=7).contains(&full), "a burst in each of six seconds, not {full}");
+}
+
+/// Softirqs that interrupt an idle CPU are work, though the idle loop is on their stack.
+#[test]
+fn softirqs_that_interrupt_idle_are_seen_while_idle_is_hidden() {
+    let h = incident(120, 40).keys("fpid == 0 && context == softirq<ret>3");
+    let all = heat(&h).sum(0..usize::MAX);
+    assert!(all > 1000, "{all}");
+    // What leaves out every stack with an idle function in it loses nearly all of them.
+    let h = h.keys(":filter pid == 0 && context == softirq && !(stack ~ \"*idle*\")<ret>");
+    assert!(heat(&h).sum(0..usize::MAX) < all / 100);
+}
+
+/// Text, and a letter for each different style of a cell.
+fn styled(buffer: &Buffer) -> String {
+    let mut styles = Vec::new();
+    let (mut text, mut looks) = (String::new(), String::new());
+    for y in buffer.area.top()..buffer.area.bottom() {
+        let mut row = (String::new(), String::new());
+        for x in buffer.area.left()..buffer.area.right() {
+            let cell = &buffer[(x, y)];
+            row.0.push_str(cell.symbol());
+            let look = format!("{:?} on {:?} {:?}", cell.fg, cell.bg, cell.modifier);
+            let at = styles.iter().position(|s| *s == look).unwrap_or_else(|| {
+                styles.push(look);
+                styles.len() - 1
+            });
+            row.1.push(char::from_u32('A' as u32 + at as u32).unwrap_or('?'));
+        }
+        text.push_str(&format!("{}\n", row.0.trim_end()));
+        looks.push_str(&format!("{}\n", row.1));
+    }
+    let legend: Vec<String> =
+        (0..).zip(&styles).map(|(i, s)| format!("{} {s}", char::from_u32('A' as u32 + i).unwrap_or('?'))).collect();
+    format!("{text}\n{looks}\n{}\n", legend.join("\n"))
+}
+
+#[test]
+fn each_map_in_each_depth_of_colour() {
+    let depths = [("none", Depth::None), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::True)];
+    for (name, depth) in depths {
+        let mut h = incident(76, 16);
+        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.resize(76, 16);
+        h.settle();
+        h = h.keys("/estimation_timer<ret>3");
+        for (by, word) in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+            assert_eq!(heat(&h).by, *by);
+            insta::assert_snapshot!(format!("map-{word}-{name}"), styled(&h.buffer_in(depth)));
+            h = h.keys("<tab>");
+        }
+        let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
+        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        let h = h.keys("}}3:time-rows latency<ret>");
+        insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
+    }
+}
+
+/// The function under the cursor is lit on the map, and a search paints what it matches.
+#[test]
+fn linked_views() {
+    let h = incident(120, 40).keys("/estimation_timer<ret>");
+    let name = h.app.line().expect("a line").sym.to_string();
+    let h = h.keys("3");
+    let (map, lit) = (heat(&h), h.app.time.lit.clone().expect("lit").1);
+    let sum: u64 = map.lit.iter().map(|n| u64::from(*n)).sum();
+    assert!(name == lit && sum > 1000 && sum < map.total, "{name} {lit} {sum}");
+    let h = h.keys("/no_such_thing<ret>");
+    assert_eq!(heat(&h).lit.iter().sum::<u32>(), 0);
+    let h = h.keys("/^burn|find_next_bit$<ret>");
+    assert!(heat(&h).lit.iter().sum::<u32>() > 1000);
+    let h = h.keys("*");
+    assert!(heat(&h).lit.is_empty());
+    // From the flame graph, too.
+    let h = h.keys("2<down><down>3");
+    assert!(h.app.time.lit.is_some(), "{}", h.text());
+}
+
+/// Two ranges of one recording: the second is shown against the first.
+#[test]
+fn a_range_as_baseline() {
+    let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
+    assert_eq!(h.app.tab, Tab::Top);
+    let answer = &h.app.answer;
+    let (then, now) = answer.sides.expect("sides");
+    assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.total.samples);
+    assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
+    assert!(answer.lines.iter().any(|line| line.versus.is_some()));
+    // The same by the command that the view is copied as.
+    let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
+    let (a, b) = again.app.answer.sides.expect("sides");
+    assert_eq!((a.total, b.total), (then.total, now.total));
+}
+
+#[test]
+fn ranges_have_a_history() {
+    let h = incident(100, 24).keys(":range 1,2<ret>:range 20%-40%<ret>:range 3,4<ret>");
+    let at = |h: &Harness| h.app.range().map(|(from, _)| from / 100_000_000);
+    assert_eq!(at(&h), Some(30));
+    let h = h.keys("[[");
+    assert_eq!(at(&h), Some(10));
+    let h = h.keys("[");
+    assert!(h.text().contains("no range further on"));
+    let h = h.keys("]");
+    assert_eq!(at(&h), Some(22));
+    let h = h.keys("<bs>");
+    assert_eq!(at(&h), Some(10), "⌫ takes the last step back");
+    let h = h.keys("<esc>");
+    assert_eq!(at(&h), None, "Esc leaves the range");
+    let h = h.keys("[");
+    assert_eq!(at(&h), Some(22), "and [ brings the last one again");
+    let h = h.keys(":range off<ret>");
+    assert_eq!(h.app.range(), None);
+}
+
+#[test]
+fn ranges_that_are_wrong_or_outside() {
+    for (typed, said) in [
+        ("1", "is no range"),
+        ("2,1", "ends before it begins"),
+        ("x,y", "is no range"),
+        ("0%-1%,5%-6%", "one range at a time"),
+        ("100,200", "no samples are kept of that time: they are of 0.000–11.278 s"),
+    ] {
+        let h = incident(100, 24).keys(&format!(":range {typed}<ret>"));
+        assert!(h.text().contains(said), "{typed}: {}", h.text());
+    }
+    // The clock of the recording, as --time has it.
+    let h = incident(100, 24);
+    let start = h.app.answer.start as f64 / 1e9;
+    let h = h.keys(&format!(":range clock {:.3},{:.3}<ret>", start + 2.0, start + 4.0));
+    let here = h.app.range().expect("a range");
+    assert!(here.0.abs_diff(2 * SECOND) < 2_000_000 && here.1.abs_diff(4 * SECOND) < 2_000_000, "{here:?}");
+}
+
+#[test]
+fn marks_are_set_listed_and_gone_to() {
+    let h = incident(100, 24).keys("3<home><right><right><right>'a:mark b deploy<ret>:note it was slow<ret>''");
+    insta::assert_snapshot!("marks", h.text());
+    let h = h.keys("<esc>1'a");
+    assert_eq!((h.app.tab, h.app.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
+    let h = h.keys("'.");
+    assert!(h.text().contains("a mark is one letter or digit"));
+    let h = h.keys("''<down>x<esc>");
+    assert_eq!(h.app.answer.marks.len(), 2);
+}
+
+#[test]
+fn zooming_in_and_out_of_time() {
+    let mut h = incident(100, 30).keys("3<home><right><right>");
+    let all = heat(&h).sum(0..usize::MAX);
+    for _ in 0..4 {
+        h = h.keys("+");
+    }
+    let (map, at) = (heat(&h), h.app.time.cursor.expect("moved").at);
+    assert_eq!(map.length, 50_000_000);
+    assert!((map.column_time(0)..map.column_time(map.columns)).contains(&at));
+    assert!(map.sum(0..usize::MAX) < all);
+    for _ in 0..40 {
+        h = h.keys("-");
+    }
+    assert_eq!(heat(&h).sum(0..usize::MAX), all, "a column of a year has them all");
+}
+
+#[test]
+fn recordings_without_time_without_samples_or_out_of_order() {
+    let told = |file: &str| Harness::open(file, "kallsyms", 90, 12).keys("3").text();
+    assert!(told("no-time.data").contains("do not say when they were taken: record with perf record -T"));
+    assert!(told("corpus/empty.data").contains("There are no samples of this event"));
+    let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
+    for _ in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
+        let map = heat(&shuffled);
+        assert_eq!(map.sum(0..usize::MAX), shuffled.app.answer.unfiltered.samples);
+    }
+    // Losses have a glyph of their own.
+    let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
+    assert!(lost.text().contains("× lost"), "{}", lost.text());
+}
+
+/// What was lost and what was marked is in a snapshot, too, and a range's has only its own samples.
+#[test]
+fn a_snapshot_keeps_losses_and_marks() {
+    let load = |path: &std::path::Path| {
+        let mut source = recording::open(&[path.to_owned()]).expect("opens");
+        offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default())
+            .expect("loads")
+    };
+    let before = load(&common::data("corpus/synth-throttle.data"));
+    let core = before.ingest.core();
+    let losses: Vec<Loss> = core.profile.losses.all().copied().collect();
+    let sum = |list: &[Loss]| list.iter().map(|loss| loss.samples).sum::<u64>();
+    assert!(!losses.is_empty() && sum(&losses) == core.profile.ledger.lost());
+    let mut moment = core.moment();
+    let (first, last) = core.profile.span().expect("samples");
+    moment.marks = vec![TimeMark { at: first + 5, name: "a".into(), note: "deploy".into() }];
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("whole.data");
+    perfdata::save(&moment, &path, &[], None).expect("saved");
+    let after = load(&path);
+    let again: Vec<Loss> = after.ingest.core().profile.losses.all().copied().collect();
+    assert_eq!(sum(&again), sum(&losses));
+    assert_eq!(again.iter().map(|l| l.time).collect::<Vec<_>>(), losses.iter().map(|l| l.time).collect::<Vec<_>>());
+    assert_eq!(after.ingest.core().marks, moment.marks);
+    let (from, until) = (first + (last - first) / 4, last - (last - first) / 4);
+    let wanted = moment.chunks.iter().flat_map(|c| &c.time).filter(|t| (from..until).contains(t)).count();
+    let part = perfdata::save(&moment, &path, &[], Some((from, until))).expect("saved");
+    assert_eq!((part.samples, load(&path).ingest.core().profile.len()), (wanted, wanted));
+    assert!(wanted > 0 && wanted < moment.len());
+}
+
+/// Time off the CPUs is made of switches anew by whoever reads them: it is not written, and not counted as such.
+#[test]
+fn a_snapshot_says_how_many_samples_it_has() {
+    let mut source = recording::open(&[common::data("switches.data")]).expect("opens");
+    let loaded = offline::load(&mut *source, SymbolOptions { live: false, ..SymbolOptions::live() }, Wants::default());
+    let moment = loaded.expect("loads").ingest.core().moment();
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("switches.data");
+    let written = perfdata::save(&moment, &path, &[], None).expect("saved");
+    assert!(written.samples > 0 && written.samples < moment.len(), "{} of {}", written.samples, moment.len());
+    let mut batch = Batch::default();
+    let mut saved = recording::open(&[path]).expect("opens");
+    let mut samples = 0;
+    loop {
+        let step = saved.next(&mut batch).expect("reads");
+        let mut rest = batch.bytes.as_slice();
+        while let Ok(Some((header, _, after))) = split(rest) {
+            samples += usize::from(header.kind == types::SAMPLE);
+            rest = after;
+        }
+        batch.clear();
+        if matches!(step, Step::End(_)) {
+            break;
+        }
+    }
+    assert_eq!(samples, written.samples);
+}
+
+/// Some numbers, the same each time.
+struct Random(u32);
+
+impl Random {
+    fn next(&mut self, below: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.0 >> 16) % below
+    }
+}
+
+/// A live map of 120×50 cells whose columns are full for long: a second more takes the place of the oldest one,
+/// nothing scrolls, and the terminal gets less than a kilobyte; where no two cells are alike, a little more.
+#[test]
+fn a_live_map_writes_little() {
+    let h = incident(130, 32).metered().keys("3");
+    let mut app = h.app;
+    let theme = Theme::new(Depth::Ansi256);
+    let mut random = Random(1);
+    // All that comes in 500 seconds, two CPUs at 999 Hz whose load goes up and down.
+    let mut cells: Vec<u32> = Vec::new();
+    for second in 0..500u32 {
+        let load = 1 + random.next(3) * (second % 7) / 2;
+        cells.extend((0..50).map(|_| load * 5 + random.next(6)));
+    }
+    let answer = app.answer.clone();
+    // At a moment some of the last second has come.
+    let mut show = |tick: u64| {
+        let (second, part) = (tick / 50, (tick % 50) as usize);
+        let first = (second + 1).saturating_sub(120);
+        let mut shown = cells[first as usize * 50..][..120 * 50].to_vec();
+        let last = (second - first) as usize;
+        shown[last * 50 + part..].fill(0);
+        let until = tick * SECOND / 50;
+        let map = Heat { first, until, cells: shown, ..live_map() };
+        let answer = Answer { heat: Some(Arc::new(map)), elapsed_ns: until, ..(*answer).clone() };
+        app.set_answer(Arc::new(answer));
+        render(&app, &theme, 130, 32)
+    };
+    // Once a second, at any point of it.
+    let mut sizes = Vec::new();
+    for phase in [0, 7, 25, 40] {
+        let mut before = show(200 * 50 + phase);
+        for second in 201..260 {
+            let now = show(second * 50 + phase);
+            sizes.push(written(&before, &now));
+            before = now;
+        }
+    }
+    sizes.sort_unstable();
+    let most = sizes.len() * 95 / 100;
+    assert!(sizes[0] > 0 && sizes[most] <= 1000 && sizes[sizes.len() - 1] <= 1300, "{sizes:?}");
+}
+
+fn live_map() -> Heat {
+    let lost = vec![0; 120];
+    Heat { length: SECOND, columns: 120, rows: 50, lost, total: 9999, ..Heat::default() }
+}
+
+/// Bytes that go to a terminal that shows one buffer so that it shows the other.
+fn written(before: &Buffer, now: &Buffer) -> usize {
+    let viewport = Viewport::Fixed(now.area);
+    let out = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    struct Out(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let backend = CrosstermBackend::new(Out(out.clone()));
+    let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).expect("terminal");
+    for (i, buffer) in [before, now].into_iter().enumerate() {
+        if i == 1 {
+            out.borrow_mut().clear();
+        }
+        terminal.draw(|frame| frame.buffer_mut().clone_from(buffer)).expect("drawn");
+    }
+    out.borrow().len()
+}
+
+/// Times at the end of the clock, as damaged files have them, draw something and panic nowhere.
+#[test]
+fn the_end_of_the_clock_is_drawn() {
+    let h = incident(130, 32).keys("''<esc>3V:range 1,2<ret>");
+    let mut app = h.app;
+    let answer = app.answer.clone();
+    let marks = vec![TimeMark { at: u64::MAX, name: "a".into(), note: "late".into() }];
+    for length in [1_000_000, SECOND, 365 * 86_400 * SECOND] {
+        for rows in [1, 50, 1024] {
+            app.time.length = length;
+            let first = (u64::MAX / length + 1).saturating_sub(120);
+            let cells = vec![1; 120 * rows];
+            let map = Heat { until: u64::MAX, first, length, rows, cells, ..live_map() };
+            let whole = Answer {
+                heat: Some(Arc::new(map)),
+                elapsed_ns: u64::MAX,
+                wall_start: u64::MAX,
+                marks: marks.clone().into(),
+                ..(*answer).clone()
+            };
+            app.set_answer(Arc::new(whole));
+            for tab in [Tab::Time, Tab::Top] {
+                app.tab = tab;
+                render(&app, &Theme::new(Depth::Ansi256), 130, 900);
+                render(&app, &Theme::new(Depth::None), 130, 32);
+            }
+            app.tab = Tab::Time;
+            for key in ['\u{1b}', 'v', 'V', 'y', '+', '-', 'b', ']', 'E'] {
+                app.input(&Input::Key(KeyEvent::from(KeyCode::Char(key))));
+            }
+            for code in
+                [KeyCode::PageUp, KeyCode::PageDown, KeyCode::Right, KeyCode::Down, KeyCode::Enter, KeyCode::Home]
+            {
+                app.tab = Tab::Time;
+                app.input(&Input::Key(KeyEvent::from(code)));
+                render(&app, &Theme::new(Depth::Ansi256), 130, 32);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The screens of analysis units: each unit's story at two sizes, its panels one after the other, and the keys.
+
+use std::sync::Arc;
+
+use crate::common;
+use crate::common::scenes::scene;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use perfprof_tui::analysis::registry::UNITS;
+use perfprof_tui::engine::{UnitAnswer, UnitRequest};
+use perfprof_tui::panel::top::Field;
+use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
+use perfprof_tui::query::{Answer, Key};
+use perfprof_tui::session::Origin;
+use perfprof_tui::source::Info;
+use perfprof_tui::ui::app::{App, Effect, Start};
+use perfprof_tui::ui::command::Command;
+use perfprof_tui::ui::run::render;
+use perfprof_tui::ui::theme::{Depth, Theme};
+
+fn app(width: u16, height: u16) -> App {
+    let start = Start { columns: vec![Field::SelfTime, Field::Key(Key::Sym)], children: false, ..Start::default() };
+    let mut info = Info::new(Origin::Recorded);
+    info.host = "host".into();
+    let mut app = App::new(info, start);
+    app.resize(width, height);
+    app.set_answer(Arc::new(Answer { ended: Some("read".into()), ..Answer::default() }));
+    app
+}
+
+fn answer(name: &str) -> UnitAnswer {
+    let spec = UNITS.iter().find(|spec| spec.name == name).expect("a unit");
+    let mut stage = scene(name);
+    let panels = stage.panels();
+    let until = stage.now - common::stage::START;
+    UnitAnswer { id: 1, name: spec.name, panels, notes: Vec::new(), lost: 0, since: 0, until }
+}
+
+/// The screen as text, ends of lines without blanks.
+fn drawn(app: &App) -> String {
+    let buffer = render(app, &Theme::new(Depth::None), app.size.0, app.size.1);
+    let line = |y: u16| {
+        let text: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
+        text.trim_end().to_owned()
+    };
+    (0..buffer.area.height).map(|y| line(y) + "\n").collect()
+}
+
+fn press(app: &mut App, code: KeyCode) {
+    app.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+}
+
+#[test]
+fn each_unit_in_a_small_terminal() {
+    for spec in UNITS {
+        let mut app = app(80, 24);
+        app.run(Command::TabUnits);
+        app.set_units(Arc::new(vec![answer(spec.name)]));
+        insta::assert_snapshot!(format!("{}-80x24", spec.name), drawn(&app));
+    }
+}
+
+#[test]
+fn each_unit_in_a_large_terminal() {
+    for spec in UNITS {
+        let mut app = app(200, 60);
+        app.run(Command::TabUnits);
+        app.set_units(Arc::new(vec![answer(spec.name)]));
+        insta::assert_snapshot!(format!("{}-200x60", spec.name), drawn(&app));
+    }
+}
+
+/// Every panel of every unit, at sizes from tiny to huge, with and without colours: nothing panics, and nothing is
+/// drawn outside.
+#[test]
+fn every_panel_at_every_size() {
+    for spec in UNITS {
+        let answer = Arc::new(vec![answer(spec.name)]);
+        for (width, height) in [(20, 6), (40, 10), (80, 24), (120, 36), (300, 90)] {
+            let mut app = app(width, height);
+            app.run(Command::TabUnits);
+            app.set_units(answer.clone());
+            for _ in 0..answer[0].panels.len() {
+                for code in
+                    [KeyCode::Tab, KeyCode::Down, KeyCode::Char('>'), KeyCode::Right, KeyCode::Enter, KeyCode::End]
+                {
+                    press(&mut app, code);
+                }
+                for depth in [Depth::None, Depth::Ansi16, Depth::True] {
+                    let _ = render(&app, &Theme::new(depth), width, height);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_unit_and_one_that_starts() {
+    let mut app = app(80, 24);
+    press(&mut app, KeyCode::Char('6'));
+    insta::assert_snapshot!("none-80x24", drawn(&app));
+    press(&mut app, KeyCode::Char('M'));
+    for c in "rundelay --than 4ms".chars() {
+        press(&mut app, KeyCode::Char(c));
+    }
+    press(&mut app, KeyCode::Enter);
+    let started = app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(spec, settings)) if spec.name == "rundelay" && settings.get("than") == Some("4ms")));
+    assert!(started, "{:?}", app.effects);
+    assert!(drawn(&app).contains("the unit starts…"));
+}
+
+#[test]
+fn keys_move_among_rows_and_panels_and_tell_the_engine() {
+    let mut app = app(100, 40);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![answer("rundelay")]));
+    app.effects.clear();
+    press(&mut app, KeyCode::Down);
+    let told = app.effects.iter().find_map(|effect| match effect {
+        Effect::Unit(UnitRequest::Look(Some((id, look)))) => Some((*id, look.selected.clone())),
+        _ => None,
+    });
+    // Of the first panel the second row: the cursor rests on the first one.
+    assert_eq!(told.map(|(id, selected)| (id, selected[0])), Some((1, Some(10))));
+    assert!(drawn(&app).contains("›hog") && drawn(&app).contains("2/2  hog"), "{}", drawn(&app));
+    press(&mut app, KeyCode::Tab);
+    assert!(drawn(&app).contains("[Ran while"));
+    press(&mut app, KeyCode::BackTab);
+    // The unit's own order is marked, too, and its neighbour is next to it.
+    assert!(drawn(&app).contains("Total▾"), "{}", drawn(&app));
+    press(&mut app, KeyCode::Char('<'));
+    press(&mut app, KeyCode::Char('R'));
+    assert!(drawn(&app).contains("Calls▴"), "{}", drawn(&app));
+    press(&mut app, KeyCode::Char('x'));
+    assert!(app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Stop(1)))));
+    press(&mut app, KeyCode::Char('1'));
+    assert!(app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Look(None)))));
+}
+
+#[test]
+fn trees_fold_and_graphs_zoom() {
+    let mut app = app(100, 40);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![answer("nested-trace")]));
+    assert!(drawn(&app).contains("▾ softirq 1") && drawn(&app).contains("· timer_expire"));
+    press(&mut app, KeyCode::Enter);
+    assert!(drawn(&app).contains("▸ softirq 1") && !drawn(&app).contains("· timer_expire"));
+    app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("kmemleak") }]));
+    press(&mut app, KeyCode::Tab);
+    press(&mut app, KeyCode::Tab);
+    press(&mut app, KeyCode::Down);
+    assert!(drawn(&app).contains("probe  10.2 kB, 100.0 % of all"), "{}", drawn(&app));
+}
+
+/// A heading orders, the mark of a tree's row folds, and both are steps that are undone.
+#[test]
+fn headings_and_marks_are_clicked_and_undone() {
+    let mut app = app(100, 40);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![answer("rundelay")]));
+    let first = drawn(&app);
+    let (x, y) = place(&first, "Max");
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("Max▾"), "{}", drawn(&app));
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("Max▴"));
+    press(&mut app, KeyCode::Char('u'));
+    press(&mut app, KeyCode::Char('u'));
+    assert_eq!(drawn(&app), first);
+    app.set_units(Arc::new(vec![UnitAnswer { id: 2, ..answer("nested-trace") }]));
+    let (x, y) = place(&drawn(&app), "▾ softirq 1");
+    click(&mut app, x, y);
+    assert!(drawn(&app).contains("▸ softirq 1"), "{}", drawn(&app));
+    // Rows that are filtered away come back.
+    let before = drawn(&app);
+    press(&mut app, KeyCode::Char('/'));
+    "timer".chars().for_each(|c| press(&mut app, KeyCode::Char(c)));
+    press(&mut app, KeyCode::Enter);
+    assert_ne!(drawn(&app), before);
+    press(&mut app, KeyCode::Backspace);
+    assert_eq!(drawn(&app), before);
+}
+
+/// Where a text stands.
+fn place(screen: &str, text: &str) -> (u16, u16) {
+    let at = |line: &str| line.find(text).map(|at| line[..at].chars().count() as u16);
+    screen
+        .lines()
+        .zip(0..)
+        .find_map(|(line, y)| Some((at(line)?, y)))
+        .unwrap_or_else(|| panic!("no {text} on\n{screen}"))
+}
+
+fn click(app: &mut App, column: u16, row: u16) {
+    let kind = MouseEventKind::Down(MouseButton::Left);
+    app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+}
+
+/// A long list has its place and a scroll bar, the cursor stays on its row and the row in its place on the screen, and a
+/// course shows its newest part whole.
+#[test]
+fn a_long_list_is_scrolled_as_the_table_is() {
+    let list = |first: u64, more: usize| {
+        let column = |name, width| Column::new(name, name, Align::Left, width);
+        let mut rows = Rows::new(vec![column("name", 10), column("course", 8)]);
+        for id in first..first + 3481 {
+            let course: Vec<f32> = (0..20).map(|i| if i < 16 { 0.0 } else { 7.0 }).collect();
+            rows.push(id, vec![Cell::Text(format!("row{id}").into()), Cell::Course(course.into())]);
+        }
+        rows.more = more;
+        UnitAnswer { panels: vec![Panel::new("Rows", Body::Table(rows))], ..answer("rundelay") }
+    };
+    let mut app = app(80, 24);
+    press(&mut app, KeyCode::Char('6'));
+    app.set_units(Arc::new(vec![list(0, 9)]));
+    let first = drawn(&app);
+    assert!(first.contains(" 1/3,481 and 9 more that are not shown  row0"), "{first}");
+    assert!(first.contains("›row0       ▁▁▁▁████") && !first.contains('…'), "{first}");
+    // The thumb is at the top, and leaves there with the rows.
+    assert!(first.lines().nth(5).is_some_and(|line| line.ends_with('▐')), "{first}");
+    (0..20).for_each(|_| press(&mut app, KeyCode::Down));
+    let below = drawn(&app);
+    let at = place(&below, "›row20");
+    app.set_units(Arc::new(vec![list(3, 0)]));
+    let later = drawn(&app);
+    assert!(place(&later, "›row20") == at && later.contains(" 18/3,481  row20"), "{later}");
+    // One that is gone leaves the cursor where it was.
+    app.set_units(Arc::new(vec![list(100, 0)]));
+    assert!(drawn(&app).contains(" 18/3,481  row117"), "{}", drawn(&app));
+    press(&mut app, KeyCode::End);
+    let last = drawn(&app);
+    assert!(last.contains(" 3,481/3,481  row3580"), "{last}");
+    assert!(last.lines().nth(20).is_some_and(|line| line.ends_with('▐')), "{last}");
+    press(&mut app, KeyCode::Home);
+    assert!(drawn(&app).contains(" 1/3,481  row100"));
+}
+
+#[test]
+fn what_is_wrong_with_a_unit_is_said() {
+    let mut app = app(100, 24);
+    for (text, words) in
+        [("rundely", "nearest: rundelay"), ("top", "name events"), ("rundelay --key x", "no option --key")]
+    {
+        app.run(Command::Unit(Some(text.to_owned())));
+        let said = app.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        assert!(said.contains(words), "{text}: {said}");
+    }
+}

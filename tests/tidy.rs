@@ -63,6 +63,23 @@ fn arrows_run_downwards_only() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What draws is given what it shows, and not the whole model.
+#[test]
+fn drawing_never_sees_the_model() {
+    let ui = root().join("src/ui");
+    let draws = |path: &Path| {
+        let inside = path.strip_prefix(&ui).expect("below ui");
+        inside.starts_with("draw") || inside.starts_with("widget") || path.ends_with("draw.rs")
+    };
+    let files: Vec<PathBuf> = sources(&ui).into_iter().filter(|path| draws(path)).collect();
+    assert!(files.len() > 15, "{files:?}");
+    for path in files {
+        let text = std::fs::read_to_string(&path).expect("read");
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        assert!(!words.into_iter().any(|word| word == "App"), "{} knows the model", path.display());
+    }
+}
+
 #[test]
 fn every_folder_has_its_floor() {
     for name in ORDER {

@@ -261,14 +261,14 @@ fn session(
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);
-    app.fine = matches!(looks.themes.depth, Depth::True | Depth::Ansi256);
-    app.themes = looks.themes.names().map(str::to_owned).collect();
-    app.theme = looks.name;
+    app.context.fine = matches!(looks.themes.depth, Depth::True | Depth::Ansi256);
+    app.context.themes = looks.themes.names().map(str::to_owned).collect();
+    app.frame.theme = looks.name;
     if config::get().mouse == Some(false) {
         app.leave_mouse();
     }
     let note = || engine.info().states.iter().find_map(|s| s.note.clone());
-    let hint = || welcome::hint().filter(|_| app.tour.is_none()).map(str::to_owned);
+    let hint = || welcome::hint().filter(|_| app.frame.tour.is_none()).map(str::to_owned);
     if let Some(text) = warning.or_else(note).or_else(hint) {
         app.say(text);
     }

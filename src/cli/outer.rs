@@ -15,7 +15,7 @@ use crate::kernel::tty;
 use crate::panel::printable::{Form, Printable};
 use crate::panel::unit;
 use crate::session::TimeMark;
-use crate::ui::app::SavedFilters;
+use crate::ui::context::SavedFilters;
 use crate::ui::run::{Driver, Outside};
 
 use super::args::{Names, Recording};

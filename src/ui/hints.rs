@@ -4,10 +4,11 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
-use crate::ui::app::{App, Tab};
 use crate::ui::command::{self, Row};
+use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
 use crate::ui::overlay::Overlay;
+use crate::ui::scene::Scene;
 
 /// What a click on a hint does.
 #[derive(Clone, Copy, Debug)]
@@ -152,8 +153,8 @@ const ANNOTATE: Keys = &[
 ];
 
 /// The hints of what is seen.
-fn hints(app: &App) -> Vec<Hint> {
-    if let Some(overlay) = app.overlays.last() {
+fn hints(scene: Scene<'_>) -> Vec<Hint> {
+    if let Some(overlay) = scene.frame.overlays.last() {
         let keys = match overlay {
             Overlay::Help(_) => HELP,
             Overlay::Losses { .. } | Overlay::Info { .. } => TEXT,
@@ -170,7 +171,7 @@ fn hints(app: &App) -> Vec<Hint> {
         };
         return keys.iter().map(one).collect();
     }
-    let own = match app.tab {
+    let own = match scene.frame.tab {
         Tab::Top => TOP,
         Tab::Flame => FLAME,
         Tab::Time => TIME,
@@ -178,19 +179,19 @@ fn hints(app: &App) -> Vec<Hint> {
         Tab::Events => EVENTS,
         Tab::Units => UNITS,
     };
-    own.iter().chain(EVERYWHERE).filter_map(|(name, word)| hint(app, name, word)).collect()
+    own.iter().chain(EVERYWHERE).filter_map(|(name, word)| hint(scene, name, word)).collect()
 }
 
-fn hint(app: &App, name: &'static str, word: &'static str) -> Option<Hint> {
+fn hint(scene: Scene<'_>, name: &'static str, word: &'static str) -> Option<Hint> {
     let Some(row) = command::find(name) else {
         return Some(Hint { key: shown(name), word, press: Press::Chord(name) });
     };
-    let key = shown(app.keymap.key_of(name)?);
+    let key = shown(scene.context.keymap.key_of(name)?);
     match name {
-        "split" => Some(Hint { key, word: app.next_split(), press: Press::Command(row) }),
+        "split" => Some(Hint { key, word: scene.next_split(), press: Press::Command(row) }),
         "order-right" => Some(Hint { key: "< >".to_owned(), word, press: Press::Command(row) }),
         "toggle" => {
-            let word = if app.direction == Direction::Callers { word } else { "callees" };
+            let word = if scene.selection.direction == Direction::Callers { word } else { "callees" };
             Some(Hint { key, word, press: Press::Command(row) })
         }
         _ => Some(Hint { key, word, press: Press::Command(row) }),
@@ -198,8 +199,8 @@ fn hint(app: &App, name: &'static str, word: &'static str) -> Option<Hint> {
 }
 
 /// The hints that fit into a line, with their places; help is among them however narrow it is.
-pub fn laid(app: &App, room: u16) -> Vec<Laid> {
-    let mut list = hints(app);
+pub fn laid(scene: Scene<'_>, room: u16) -> Vec<Laid> {
+    let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
     let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.name == "help");
     let help = list.iter().find(|hint| is_help(hint)).map_or(0, |hint| takes(hint) + 2);

@@ -42,9 +42,9 @@ impl Pace {
             return false;
         }
         let since = now.duration_since(self.written.1);
-        if app.bytes_a_second.is_some() && since >= Duration::from_secs(1) {
+        if app.context.bytes_a_second.is_some() && since >= Duration::from_secs(1) {
             let written = term::written();
-            app.bytes_a_second = Some((written - self.written.0) as f64 / since.as_secs_f64());
+            app.context.bytes_a_second = Some((written - self.written.0) as f64 / since.as_secs_f64());
             self.written = (written, now);
         }
         true
@@ -58,23 +58,25 @@ impl Pace {
             0..2 => self.lagged = 0,
             n => self.lags(app, n as u32),
         }
-        self.next = if app.slow { now + Self::SLOW } else { now };
+        self.next = if app.context.slow { now + Self::SLOW } else { now };
     }
 
     fn lags(&mut self, app: &mut App, by: u32) {
         self.lagged += by;
-        if self.lagged >= Self::LAGS && !app.slow {
-            app.slow = true;
+        if self.lagged >= Self::LAGS && !app.context.slow {
+            app.context.slow = true;
             app.say("the terminal lags: two frames a second from now on (:slow changes that)");
         }
     }
 
     /// How long to wait for something to happen; `dirty` when a frame is due.
     pub fn wait(&self, app: &App, dirty: bool) -> Duration {
-        match (dirty, app.bytes_a_second) {
+        match (dirty, app.context.bytes_a_second) {
             (true, _) => self.next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)),
             (false, Some(_)) => Duration::from_secs(1),
-            (false, None) => app.behind.next_second(app.info.start).unwrap_or(Duration::from_secs(3600)),
+            (false, None) => {
+                app.context.behind.next_second(app.context.info.start).unwrap_or(Duration::from_secs(3600))
+            }
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::filter::program::Offsets;
 use crate::filter::{Filter, Known, TraceField};
 use crate::query::Answer;
 
-use crate::ui::app::SavedFilters;
 use crate::ui::complete;
+use crate::ui::context::SavedFilters;
 use crate::ui::view::events::state as events;
 
 /// What is asked for.

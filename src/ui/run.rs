@@ -13,8 +13,9 @@ use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
 
-use crate::ui::app::{App, Effect, SavedFilters};
+use crate::ui::app::{App, Effect};
 use crate::ui::ask::{Asked, Told};
+use crate::ui::context::SavedFilters;
 use crate::ui::draw;
 use crate::ui::pace::Pace;
 use crate::ui::term::{self, Screen};
@@ -73,7 +74,7 @@ pub fn run(
     let mut screen = term::screen()?;
     let size = screen.size()?;
     app.resize(size.width, size.height);
-    let by_itself = app.theme == "auto";
+    let by_itself = app.frame.theme == "auto";
     let mut asked = Asked::ask();
     let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
     told(app, themes, by_itself, asked.as_ref().map(Asked::told).unwrap_or_default());
@@ -88,10 +89,10 @@ pub fn run(
         if !effects(app, &mut screen, engine, driver)? {
             return Ok(());
         }
-        if app.theme != shown {
-            theme = themes.get(&app.theme).unwrap_or(theme);
-            app.fine = theme.fine;
-            shown.clone_from(&app.theme);
+        if app.frame.theme != shown {
+            theme = themes.get(&app.frame.theme).unwrap_or(theme);
+            app.context.fine = theme.fine;
+            shown.clone_from(&app.frame.theme);
         }
         if dirty && pace.may_draw(app) {
             dirty = false;
@@ -134,8 +135,8 @@ pub fn run(
 fn told(app: &mut App, themes: &Themes, by_itself: bool, told: Told) {
     term::mark_frames(told.whole_frames);
     let before = suited(themes.depth, None);
-    if by_itself && (app.theme == "auto" || app.theme == before) {
-        app.theme = suited(themes.depth, told.background).to_owned();
+    if by_itself && (app.frame.theme == "auto" || app.frame.theme == before) {
+        app.frame.theme = suited(themes.depth, told.background).to_owned();
     }
 }
 
@@ -234,7 +235,7 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Names(form) => engine.send(Request::Names(form)),
             Effect::Inlined(show) => engine.send(Request::Inlined(show)),
             // What was recorded is read again for a unit: its records are not kept.
-            Effect::Unit(UnitRequest::Start(spec, settings)) if app.info.origin == Origin::Recorded => {
+            Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
                 driver.unit(engine, spec, settings);
             }
             Effect::Unit(request) => engine.send(Request::Unit(request)),
@@ -249,17 +250,17 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
     screen.draw(|frame| {
         let area = frame.area();
         drawn = (area.width, area.height);
-        let cursor = draw::draw(app, theme, area, frame.buffer_mut());
+        let cursor = draw::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
         if let Some((x, y)) = cursor {
             frame.set_cursor_position(Position { x, y });
         }
     })?;
     // The terminal tells of its new size a little later than it has it.
-    if drawn != app.size {
+    if drawn != app.frame.size {
         app.resize(drawn.0, drawn.1);
         screen.draw(|frame| {
             let area = frame.area();
-            let _ = draw::draw(app, theme, area, frame.buffer_mut());
+            let _ = draw::draw(app.scene(), &app.views, theme, area, frame.buffer_mut());
         })?;
     }
     Ok(())
@@ -269,7 +270,7 @@ fn frame(app: &mut App, theme: &Theme, screen: &mut Screen) -> io::Result<()> {
 pub fn render(app: &App, theme: &Theme, width: u16, height: u16) -> ratatui::buffer::Buffer {
     let area = ratatui::layout::Rect { x: 0, y: 0, width, height };
     let mut buffer = ratatui::buffer::Buffer::empty(area);
-    let _ = draw::draw(app, theme, area, &mut buffer);
+    let _ = draw::draw(app.scene(), &app.views, theme, area, &mut buffer);
     buffer
 }
 

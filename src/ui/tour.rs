@@ -1,7 +1,7 @@
 //! A short tour through an incident: what is to be seen, and the key that goes on.
 
-use crate::ui::app::Tab;
 use crate::ui::command::Command;
+use crate::ui::frame::Tab;
 
 /// A step: what it says, and whether a command is the one that it waits for.
 pub struct Step {

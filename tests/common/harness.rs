@@ -90,10 +90,10 @@ impl Harness {
         let mut list: Vec<Entry> = text.lines().filter_map(entry).collect();
         list.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
         self.metered = true;
-        self.app.info.origin = Origin::Live;
+        self.app.context.info.origin = Origin::Live;
         self.app.set_catalogue(Arc::new(list));
         self.app.resize(self.size.0, self.size.1);
-        let answer = self.answer(self.app.answer.question.clone());
+        let answer = self.answer(self.app.context.answer.question.clone());
         self.app.set_answer(Arc::new(answer));
         self.settle();
         self
@@ -136,7 +136,7 @@ impl Harness {
     }
 
     fn ask_again(&mut self) {
-        let answer = self.answer(self.app.answer.question.clone());
+        let answer = self.answer(self.app.context.answer.question.clone());
         self.app.set_answer(Arc::new(answer));
     }
 
@@ -147,8 +147,11 @@ impl Harness {
         self.view.outdated();
         let mut counts = CpuCounts::new(core.clock().unwrap_or(usize::MAX), false);
         counts.update(data, u64::MAX);
-        let by_cpu =
-            CpuAnswer { frequency: 999, whole: self.app.info.has_whole_cpus(), ..counts.answer(data, question.cpu) };
+        let by_cpu = CpuAnswer {
+            frequency: 999,
+            whole: self.app.context.info.has_whole_cpus(),
+            ..counts.answer(data, question.cpu)
+        };
         let total = |event| {
             let mut all = Fold::new(event, None, false);
             all.update(data, 0..u64::MAX);

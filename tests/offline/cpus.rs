@@ -49,7 +49,7 @@ fn two_keys_lead_to_the_guilty_function() {
     let harness = harness.keys("<ret>");
     let text = harness.text();
     assert!(text.contains("all › CPU 32 TIMER"), "{text}");
-    assert_eq!(harness.app.answer.total.samples, 3856);
+    assert_eq!(harness.app.context.answer.total.samples, 3856);
     let here = harness.app.line().expect("a row");
     assert_eq!((&*here.sym, here.depth), ("estimation_timer", 0));
     // The graph shows just that, too, and one key goes back.
@@ -140,13 +140,13 @@ fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
         pairs.add(32, at + ms * 1_000_000, seen(Which::Exit));
     }
     let mut harness = incident(120, 30).host("ipvs-busy");
-    let named = |harness: &Harness| harness.app.findings.first().and_then(|finding| finding.vector);
+    let named = |harness: &Harness| harness.app.context.findings.first().and_then(|finding| finding.vector);
     assert_eq!(named(&harness), Some(1));
-    harness.app.tracing = true;
+    harness.app.context.tracing = true;
     harness.app.set_times(Some(pairs.snapshot().into()));
     harness = harness.host("ipvs-busy");
     assert_eq!(named(&harness), Some(8));
     assert!(harness.text().contains("peers 0 %; HRTIMER"), "{}", harness.text());
-    harness.app.tracing = false;
+    harness.app.context.tracing = false;
     assert_eq!(named(&harness.host("ipvs-busy")), Some(1));
 }

@@ -1,7 +1,7 @@
 //! What hands do beside keys of screens: typing into help, palette and the list of units, and clicking.
 
 use crate::common::harness::Harness;
-use perfprof_tui::ui::app::Tab;
+use perfprof_tui::ui::frame::Tab;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -128,17 +128,17 @@ fn the_palette_takes_words() {
 #[test]
 fn tabs_hints_and_overlays_are_clicked() {
     let h = click(incident(80, 24), "4 CPUs");
-    assert_eq!(h.app.tab, Tab::Cpus);
+    assert_eq!(h.app.frame.tab, Tab::Cpus);
     let h = click(h, "? help");
     assert!(h.text().contains("help: CPUs"));
     let h = click(h, "Esc close");
     assert!(!h.text().contains("help: CPUs"));
     // What stands out is gone to.
     let h = click(incident(120, 30).host("ipvs-busy"), "CPU 32 softirq");
-    assert_eq!(h.app.tab, Tab::Cpus);
+    assert_eq!(h.app.frame.tab, Tab::Cpus);
     // A row of the palette: chosen, then run.
     let h = click(incident(100, 30).keys(":idle"), "show or hide idle");
-    assert!(!h.app.hide_idle);
+    assert!(!h.app.selection.hide_idle);
     let h = click(incident(100, 30).keys("MKmem"), "kmemprof");
     assert!(h.saved.is_empty());
     assert!(click(h, "kmemprof").saved.join("").contains("kmemprof"));

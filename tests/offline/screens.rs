@@ -56,7 +56,7 @@ fn overlays() {
 /// The view's clock: so many seconds after the start, with a view of what was known so long before.
 fn at(late: Harness, now: f64, age: f64) -> Harness {
     let mut late = late;
-    let now = late.app.info.start + (now * 1e9) as u64;
+    let now = late.app.context.info.start + (now * 1e9) as u64;
     late.app.tick(Some(Clock { now, seen: now - (age * 1e9) as u64 }));
     late
 }
@@ -103,19 +103,19 @@ fn a_hostile_name_stays_on_its_line() {
 #[test]
 fn the_cursor_stays_on_its_item_when_rows_come_above_it() {
     let harness = incident(120, 20).keys("<down><down><down>");
-    let (item, at) = (harness.app.line().expect("line").id, harness.app.screen.selected);
+    let (item, at) = (harness.app.line().expect("line").id, harness.app.views.top.selected);
     // Idle samples are the heaviest row of all.
     let moved = harness.keys("i");
     assert_eq!(moved.app.line().expect("line").id, item);
-    assert_ne!(moved.app.screen.selected, at);
+    assert_ne!(moved.app.views.top.selected, at);
     let home = moved.keys("<home>");
-    assert_eq!(home.app.screen.selected, 0);
+    assert_eq!(home.app.views.top.selected, 0);
 }
 
 #[test]
 fn a_search_starts_from_where_the_cursor_was_for_every_letter() {
     let harness = incident(120, 20).keys("/estx");
-    assert_eq!(harness.app.screen.selected, 0, "nothing matches estx, whatever est matched");
+    assert_eq!(harness.app.views.top.selected, 0, "nothing matches estx, whatever est matched");
     let harness = harness.keys("<esc>/estimation<ret>");
     assert!(harness.app.line().expect("line").sym.starts_with("estimation"));
     let harness = harness.keys("<bs>/zz<esc>");
@@ -215,8 +215,8 @@ fn a_view_against_another_and_its_command_line() {
 
 #[test]
 fn old_samples_count_for_less_or_not_at_all() {
-    let all = incident(100, 24).app.answer.total.samples;
-    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.answer.total.samples;
+    let all = incident(100, 24).app.context.answer.total.samples;
+    let some = |age: &str| incident(100, 24).keys(&format!(":window {age}<ret>")).app.context.answer.total.samples;
     let (last, half) = (some("last 2"), some("half 1"));
     assert!(last * 4 < all && last * 6 > all, "{last} of {all}: two of ten seconds");
     // The sum of a decay by halves is the samples of one half-life over ln 2.
@@ -258,14 +258,14 @@ fn time_off_the_cpus_beside_the_time_on_them() {
 #[test]
 fn values_are_left_out_and_filters_come_back() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24);
-    let all = h.app.answer.total.samples;
+    let all = h.app.context.answer.total.samples;
     let dso = h.app.line().expect("a line").dso.to_string();
     h = h.keys("-d");
-    let left = h.app.answer.total.samples;
+    let left = h.app.context.answer.total.samples;
     assert!(left < all && left > 0);
-    assert!(h.app.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
+    assert!(h.app.context.answer.lines.iter().all(|line| *line.dso != *dso), "{dso}");
     h = h.keys("<bs>d");
-    assert_eq!(h.app.answer.total.samples, all - left);
+    assert_eq!(h.app.context.answer.total.samples, all - left);
     // The same by the mouse: Alt and a click keeps the cell's value, with the right button leaves it out.
     h = h.keys("<bs>");
     let click = |h: &mut Harness, button| {
@@ -276,17 +276,17 @@ fn values_are_left_out_and_filters_come_back() {
         h.app.input(&Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::ALT }));
         h.settle();
     };
-    h.app.screen.go(0, &h.app.answer.clone());
+    h.app.views.top.go(0, &h.app.context.answer.clone());
     click(&mut h, crossterm::event::MouseButton::Right);
-    assert_eq!(h.app.answer.total.samples, left);
+    assert_eq!(h.app.context.answer.total.samples, left);
     h = h.keys("<bs>");
     click(&mut h, crossterm::event::MouseButton::Left);
-    assert_eq!(h.app.answer.total.samples, all - left);
+    assert_eq!(h.app.context.answer.total.samples, all - left);
     h = h.keys("<bs>fuser<ret><bs>fkernel<ret>");
-    let kernel = h.app.answer.total.samples;
+    let kernel = h.app.context.answer.total.samples;
     h = h.keys("<bs>f<ctrl-p><ctrl-p><ret>");
-    assert_eq!(h.app.answer.total.samples + kernel, all);
-    assert_eq!(h.app.past_filters, ["kernel", "user"]);
+    assert_eq!(h.app.context.answer.total.samples + kernel, all);
+    assert_eq!(h.app.frame.past_filters, ["kernel", "user"]);
 }
 
 /// The event screen at each size, with its figures, the list of all events and a search.
@@ -309,17 +309,17 @@ fn events_and_what_could_be_measured() {
 fn filters_are_kept_under_names() {
     let mut h = Harness::open("fp-sysmix.data", "kallsyms", 100, 24).keys("fuser<ret>:zoom-kernel<ret>");
     h = h.keys(":save-filter mine<ret>");
-    let kept = h.app.saved.get("mine").cloned().expect("kept");
+    let kept = h.app.context.saved.get("mine").cloned().expect("kept");
     assert!(kept.contains("user") && kept.contains("kernel") && h.saved.iter().any(|e| e.contains("SaveFilters")));
-    let both = h.app.answer.total.samples;
+    let both = h.app.context.answer.total.samples;
     h = h.keys("<bs><bs>");
-    assert!(h.app.answer.total.samples > both);
+    assert!(h.app.context.answer.total.samples > both);
     h = h.keys(":saved mi<ret>");
     assert!(h.text().contains("no filter is kept as mi; mine"), "{}", h.text());
     h = h.keys("<esc>:saved mine<ret>");
-    assert_eq!(h.app.answer.total.samples, both);
+    assert_eq!(h.app.context.answer.total.samples, both);
     h = h.keys(":forget-filter mine<ret>");
-    assert!(h.app.saved.is_empty());
+    assert!(h.app.context.saved.is_empty());
 }
 
 /// When samples came: the map at each size, a selection, and what is left of it on every screen.
@@ -330,22 +330,27 @@ fn the_map_of_time_and_a_range_of_it() {
         insta::assert_snapshot!(format!("time-{width}x{height}"), h.keys("3").text());
     }
     let mut h = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 80, 24);
-    let all = h.app.answer.total.samples;
+    let all = h.app.context.answer.total.samples;
     h = h.keys("3<home><right><right>v<right><right><down>");
-    let heat = h.app.answer.heat.clone().expect("a map");
-    let cells = h.app.time.selected(&heat);
+    let heat = h.app.context.answer.heat.clone().expect("a map");
+    let cells = h.app.views.time.selected(&heat);
     let wanted = cells.samples;
     assert_eq!(cells.span.len(), 2 * heat.rows + 2);
     assert!(wanted > 0 && wanted < all);
     h = h.keys("<ret>");
-    assert_eq!((h.app.answer.total.samples, h.text().contains("all › 2.000–4.1")), (wanted, true), "{}", h.text());
+    assert_eq!(
+        (h.app.context.answer.total.samples, h.text().contains("all › 2.000–4.1")),
+        (wanted, true),
+        "{}",
+        h.text()
+    );
     // The map shows the range among what surrounds it; back is the whole of it.
     h = h.keys("3");
-    assert_eq!(h.app.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
+    assert_eq!(h.app.context.answer.heat.clone().expect("a map").sum(0..usize::MAX), all);
     h = h.keys("1<bs>");
-    assert_eq!(h.app.answer.total.samples, all);
+    assert_eq!(h.app.context.answer.total.samples, all);
     h = h.keys("[");
-    assert_eq!(h.app.answer.total.samples, wanted, "the range that was looked at before");
+    assert_eq!(h.app.context.answer.total.samples, wanted, "the range that was looked at before");
 }
 
 /// The hottest function, instruction by instruction: what is known of it without its source.

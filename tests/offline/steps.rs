@@ -73,13 +73,13 @@ fn steps_are_undone_one_by_one_wherever_one_is() {
 #[test]
 fn counting_from_now_on_is_a_step_like_others() {
     let live = incident().metered();
-    let before = (live.text(), live.app.answer.total.samples);
+    let before = (live.text(), live.app.context.answer.total.samples);
     let reset = live.keys("z");
-    assert_eq!(reset.app.answer.total.samples, 0);
+    assert_eq!(reset.app.context.answer.total.samples, 0);
     assert!(reset.text().contains("since 00:"), "{}", reset.text());
     assert!(!reset.saved.iter().any(|effect| effect == "Clear"), "{:?}", reset.saved);
     let back = reset.keys("u");
-    assert_eq!((back.text(), back.app.answer.total.samples), before);
+    assert_eq!((back.text(), back.app.context.answer.total.samples), before);
     // Of a recording nothing comes any more.
     assert!(incident().keys("z").text().contains("nothing comes any more"));
 }
@@ -93,12 +93,12 @@ fn esc_closes_then_goes_back_a_step_of_zoom() {
     let closed = searched.keys("<esc>");
     assert_eq!(closed.text(), narrowed, "the search is closed first");
     let out = closed.keys("<esc>");
-    assert_eq!(out.app.zooms.len(), 0);
-    assert_eq!(out.keys("u").app.zooms.len(), 1, "that is a step, too");
+    assert_eq!(out.app.selection.zooms.len(), 0);
+    assert_eq!(out.keys("u").app.selection.zooms.len(), 1, "that is a step, too");
     let flame = incident().keys("2<right><down><ret>");
-    assert!(!flame.app.flame.place.zoom.is_empty());
+    assert!(!flame.app.views.flame.place.zoom.is_empty());
     let flame = flame.keys("er<esc>");
-    assert!(flame.app.flame.place.zoom.is_empty() && flame.app.flame.place.edits.len() == 1);
+    assert!(flame.app.views.flame.place.zoom.is_empty() && flame.app.views.flame.place.edits.len() == 1);
     assert!(incident().keys("<esc>").text().contains("nothing is zoomed into"));
 }
 
@@ -112,7 +112,7 @@ fn left_folds_before_it_leaves() {
     let inside = open.keys("<down>");
     let row = inside.keys("<left><left><left>");
     assert_eq!(row.text(), folded);
-    assert_eq!(row.keys("<left>").app.zooms.len(), 0);
+    assert_eq!(row.keys("<left>").app.selection.zooms.len(), 0);
 }
 
 /// Keys that zoom by a row do nothing where no row of the table is seen.
@@ -120,6 +120,6 @@ fn left_folds_before_it_leaves() {
 fn rows_are_not_zoomed_into_unseen() {
     for way in ["3", "4", "5", "6"] {
         let h = incident().keys(way).keys("c");
-        assert_eq!((h.app.zooms.len(), h.text().contains("that is for the table")), (0, true), "{way}");
+        assert_eq!((h.app.selection.zooms.len(), h.text().contains("that is for the table")), (0, true), "{way}");
     }
 }

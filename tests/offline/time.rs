@@ -14,7 +14,7 @@ use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
 use perfprof_tui::source::{Batch, Step, recording};
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
-use perfprof_tui::ui::app::Tab;
+use perfprof_tui::ui::frame::Tab;
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
 use ratatui::backend::CrosstermBackend;
@@ -26,7 +26,7 @@ fn incident(width: u16, height: u16) -> Harness {
 }
 
 fn heat(h: &Harness) -> Arc<Heat> {
-    h.app.answer.heat.clone().expect("a map")
+    h.app.context.answer.heat.clone().expect("a map")
 }
 
 /// A recording of a program that works from 300 to 380 ms after each full second of the wall clock.
@@ -36,7 +36,7 @@ fn a_periodic_burst_is_a_stripe_at_its_offset() {
     let map = heat(&h);
     assert_eq!((map.by, map.length), (By::Offset, SECOND));
     // A column begins where the session does; the recording says how its clock stands to the wall's.
-    let phase = h.app.answer.wall_start % SECOND;
+    let phase = h.app.context.answer.wall_start % SECOND;
     assert!(phase > 0);
     let (mut inside, mut outside) = (0, 0);
     for column in 0..map.columns {
@@ -92,7 +92,7 @@ fn each_map_in_each_depth_of_colour() {
     let depths = [("none", Depth::None), ("16", Depth::Ansi16), ("256", Depth::Ansi256), ("true", Depth::True)];
     for (name, depth) in depths {
         let mut h = incident(76, 16);
-        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
         h.app.resize(76, 16);
         h.settle();
         h = h.keys("/estimation_timer<ret>3");
@@ -102,7 +102,7 @@ fn each_map_in_each_depth_of_colour() {
             h = h.keys("<tab>");
         }
         let mut h = Harness::open("switches.data", "switches.kallsyms", 76, 16);
-        h.app.fine = matches!(depth, Depth::Ansi256 | Depth::True);
+        h.app.context.fine = matches!(depth, Depth::Ansi256 | Depth::True);
         let h = h.keys("}}3:time-rows latency<ret>");
         insta::assert_snapshot!(format!("map-latency-{name}"), styled(&h.buffer_in(depth)));
     }
@@ -114,7 +114,7 @@ fn linked_views() {
     let h = incident(120, 40).keys("/estimation_timer<ret>");
     let name = h.app.line().expect("a line").sym.to_string();
     let h = h.keys("3");
-    let (map, lit) = (heat(&h), h.app.time.lit.clone().expect("lit").1);
+    let (map, lit) = (heat(&h), h.app.views.time.lit.clone().expect("lit").1);
     let sum: u64 = map.lit.iter().map(|n| u64::from(*n)).sum();
     assert!(name == lit && sum > 1000 && sum < map.total, "{name} {lit} {sum}");
     let h = h.keys("/no_such_thing<ret>");
@@ -125,29 +125,29 @@ fn linked_views() {
     assert!(heat(&h).lit.is_empty());
     // From the flame graph, too.
     let h = h.keys("2<down><down>3");
-    assert!(h.app.time.lit.is_some(), "{}", h.text());
+    assert!(h.app.views.time.lit.is_some(), "{}", h.text());
 }
 
 /// Two ranges of one recording: the second is shown against the first.
 #[test]
 fn a_range_as_baseline() {
     let h = incident(120, 40).keys("3<home><right><right>V<right>b<right><right><right>V<right><ret>");
-    assert_eq!(h.app.tab, Tab::Top);
-    let answer = &h.app.answer;
+    assert_eq!(h.app.frame.tab, Tab::Top);
+    let answer = &h.app.context.answer;
     let (then, now) = answer.sides.expect("sides");
     assert!(then.total.samples > 0 && now.total.samples > 0 && now.total.samples == answer.total.samples);
     assert!((then.seconds - 2.0).abs() < 0.01 && (now.seconds - 2.0).abs() < 0.01, "{then:?} {now:?}");
     assert!(answer.lines.iter().any(|line| line.versus.is_some()));
     // The same by the command that the view is copied as.
     let again = incident(120, 40).keys(":baseline range 2,4<ret>:range 6,8<ret>");
-    let (a, b) = again.app.answer.sides.expect("sides");
+    let (a, b) = again.app.context.answer.sides.expect("sides");
     assert_eq!((a.total, b.total), (then.total, now.total));
 }
 
 #[test]
 fn ranges_have_a_history() {
     let h = incident(100, 24).keys(":range 1,2<ret>:range 20%-40%<ret>:range 3,4<ret>");
-    let at = |h: &Harness| h.app.range().map(|(from, _)| from / 100_000_000);
+    let at = |h: &Harness| h.app.selection.range().map(|(from, _)| from / 100_000_000);
     assert_eq!(at(&h), Some(30));
     let h = h.keys("[[");
     assert_eq!(at(&h), Some(10));
@@ -162,7 +162,7 @@ fn ranges_have_a_history() {
     let h = h.keys("[");
     assert_eq!(at(&h), Some(22), "and [ brings the last one again");
     let h = h.keys(":range off<ret>");
-    assert_eq!(h.app.range(), None);
+    assert_eq!(h.app.selection.range(), None);
 }
 
 #[test]
@@ -179,9 +179,9 @@ fn ranges_that_are_wrong_or_outside() {
     }
     // The clock of the recording, as --time has it.
     let h = incident(100, 24);
-    let start = h.app.answer.start as f64 / 1e9;
+    let start = h.app.context.answer.start as f64 / 1e9;
     let h = h.keys(&format!(":range clock {:.3},{:.3}<ret>", start + 2.0, start + 4.0));
-    let here = h.app.range().expect("a range");
+    let here = h.app.selection.range().expect("a range");
     assert!(here.0.abs_diff(2 * SECOND) < 2_000_000 && here.1.abs_diff(4 * SECOND) < 2_000_000, "{here:?}");
 }
 
@@ -190,11 +190,11 @@ fn marks_are_set_listed_and_gone_to() {
     let h = incident(100, 24).keys("3<home><right><right><right>'a:mark b deploy<ret>:note it was slow<ret>''");
     insta::assert_snapshot!("marks", h.text());
     let h = h.keys("<esc>1'a");
-    assert_eq!((h.app.tab, h.app.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
+    assert_eq!((h.app.frame.tab, h.app.views.time.cursor.map(|spot| spot.at / SECOND)), (Tab::Time, Some(3)));
     let h = h.keys("'.");
     assert!(h.text().contains("a mark is one letter or digit"));
     let h = h.keys("''<down>x<esc>");
-    assert_eq!(h.app.answer.marks.len(), 2);
+    assert_eq!(h.app.context.answer.marks.len(), 2);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn zooming_in_and_out_of_time() {
     for _ in 0..4 {
         h = h.keys("+");
     }
-    let (map, at) = (heat(&h), h.app.time.cursor.expect("moved").at);
+    let (map, at) = (heat(&h), h.app.views.time.cursor.expect("moved").at);
     assert_eq!(map.length, 50_000_000);
     assert!((map.column_time(0)..map.column_time(map.columns)).contains(&at));
     assert!(map.sum(0..usize::MAX) < all);
@@ -222,7 +222,7 @@ fn recordings_without_time_without_samples_or_out_of_order() {
     let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
     for _ in By::ALL.iter().filter(|(by, _)| *by != By::Latency) {
         let map = heat(&shuffled);
-        assert_eq!(map.sum(0..usize::MAX), shuffled.app.answer.unfiltered.samples);
+        assert_eq!(map.sum(0..usize::MAX), shuffled.app.context.answer.unfiltered.samples);
     }
     // Losses have a glyph of their own.
     let lost = Harness::open("corpus/synth-throttle.data", "kallsyms", 90, 24).keys("i3");
@@ -312,7 +312,7 @@ fn a_live_map_writes_little() {
         let load = 1 + random.next(3) * (second % 7) / 2;
         cells.extend((0..50).map(|_| load * 5 + random.next(6)));
     }
-    let answer = app.answer.clone();
+    let answer = app.context.answer.clone();
     // At a moment some of the last second has come.
     let mut show = |tick: u64| {
         let (second, part) = (tick / 50, (tick % 50) as usize);
@@ -376,11 +376,11 @@ fn written(before: &Buffer, now: &Buffer) -> usize {
 fn the_end_of_the_clock_is_drawn() {
     let h = incident(130, 32).keys("''<esc>3V:range 1,2<ret>");
     let mut app = h.app;
-    let answer = app.answer.clone();
+    let answer = app.context.answer.clone();
     let marks = vec![TimeMark { at: u64::MAX, name: "a".into(), note: "late".into() }];
     for length in [1_000_000, SECOND, 365 * 86_400 * SECOND] {
         for rows in [1, 50, 1024] {
-            app.time.length = length;
+            app.views.time.length = length;
             let first = (u64::MAX / length + 1).saturating_sub(120);
             let cells = vec![1; 120 * rows];
             let map = Heat { until: u64::MAX, first, length, rows, cells, ..live_map() };
@@ -393,18 +393,18 @@ fn the_end_of_the_clock_is_drawn() {
             };
             app.set_answer(Arc::new(whole));
             for tab in [Tab::Time, Tab::Top] {
-                app.tab = tab;
+                app.frame.tab = tab;
                 render(&app, &Theme::new(Depth::Ansi256), 130, 900);
                 render(&app, &Theme::new(Depth::None), 130, 32);
             }
-            app.tab = Tab::Time;
+            app.frame.tab = Tab::Time;
             for key in ['\u{1b}', 'v', 'V', 'y', '+', '-', 'b', ']', 'E'] {
                 app.input(&Input::Key(KeyEvent::from(KeyCode::Char(key))));
             }
             for code in
                 [KeyCode::PageUp, KeyCode::PageDown, KeyCode::Right, KeyCode::Down, KeyCode::Enter, KeyCode::Home]
             {
-                app.tab = Tab::Time;
+                app.frame.tab = Tab::Time;
                 app.input(&Input::Key(KeyEvent::from(code)));
                 render(&app, &Theme::new(Depth::Ansi256), 130, 32);
             }

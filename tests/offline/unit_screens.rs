@@ -37,7 +37,7 @@ fn answer(name: &str) -> UnitAnswer {
 
 /// The screen as text, ends of lines without blanks.
 fn drawn(app: &App) -> String {
-    let buffer = render(app, &Theme::new(Depth::None), app.size.0, app.size.1);
+    let buffer = render(app, &Theme::new(Depth::None), app.frame.size.0, app.frame.size.1);
     let line = |y: u16| {
         let text: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
         text.trim_end().to_owned()
@@ -241,7 +241,7 @@ fn what_is_wrong_with_a_unit_is_said() {
         [("rundely", "nearest: rundelay"), ("top", "name events"), ("rundelay --key x", "no option --key")]
     {
         app.run(Command::Unit(Some(text.to_owned())));
-        let said = app.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let said = app.frame.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(said.contains(words), "{text}: {said}");
     }
 }

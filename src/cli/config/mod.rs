@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::panel::top::Field;
-use crate::ui::app::SavedFilters;
+use crate::ui::context::SavedFilters;
 use crate::ui::keymap::Keymap;
 use crate::ui::theme::{Depth, ThemeFile, Themes};
 

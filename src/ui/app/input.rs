@@ -3,13 +3,13 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::app::Tab;
 use crate::ui::command::Command;
-use crate::ui::draw::layout;
+use crate::ui::frame::Tab;
 use crate::ui::keymap::Lookup;
 use crate::ui::keys;
 use crate::ui::prompt::{Ask, Prompt};
-use crate::ui::view::top::state::Screen;
+use crate::ui::view::top::hit;
+use crate::ui::view::top::state::TopScreen;
 
 /// Filters that are remembered.
 const MAX_PAST: usize = 100;
@@ -22,8 +22,8 @@ impl App {
             Input::Mouse(mouse) => self.step(|app| app.mouse(*mouse)),
             Input::Resize(width, height) => self.resize(*width, *height),
             Input::Paste(text) => {
-                let answer = self.answer.clone();
-                if let Some(prompt) = &mut self.prompt {
+                let answer = self.context.answer.clone();
+                if let Some(prompt) = &mut self.frame.prompt {
                     prompt.paste(text, &answer);
                 }
             }
@@ -37,53 +37,54 @@ impl App {
         if name == "ctrl-c" {
             return self.run(Command::Quit);
         }
-        if name == "esc" && !self.chord.is_empty() {
-            self.chord.clear();
+        if name == "esc" && !self.frame.chord.is_empty() {
+            self.frame.chord.clear();
             return;
         }
-        if self.prompt.is_some() {
+        if self.frame.prompt.is_some() {
             return self.prompt_key(key, &name);
         }
-        if !self.overlays.is_empty() {
+        if !self.frame.overlays.is_empty() {
             return self.overlay_key(key, &name);
         }
-        self.status = None;
-        if self.chord == "'" {
-            self.chord.clear();
+        self.frame.status = None;
+        if self.frame.chord == "'" {
+            self.frame.chord.clear();
             return self.mark(Some(name));
         }
-        let keys = if self.chord.is_empty() { name } else { format!("{} {name}", self.chord) };
-        match self.keymap.lookup(&keys, self.tab.group(), &self.key_facts()) {
+        let keys = if self.frame.chord.is_empty() { name } else { format!("{} {name}", self.frame.chord) };
+        match self.context.keymap.lookup(&keys, self.frame.tab.group(), &self.scene().key_facts()) {
             Lookup::Run(command) => {
-                self.chord.clear();
+                self.frame.chord.clear();
                 self.run(command);
             }
-            Lookup::Prefix => self.chord = keys,
+            Lookup::Prefix => self.frame.chord = keys,
             Lookup::Nothing => {
-                self.chord.clear();
+                self.frame.chord.clear();
                 self.say(format!("{} means nothing here: ? for help", keys::shown(&keys)));
             }
         }
     }
 
     pub(in crate::ui) fn prompt_key(&mut self, key: KeyEvent, name: &str) {
-        let Some(mut prompt) = self.prompt.take() else { return };
-        let answer = self.answer.clone();
+        let Some(mut prompt) = self.frame.prompt.take() else { return };
+        let answer = self.context.answer.clone();
         match name {
             "esc" if prompt.ask == Ask::EventSearch => return self.search_events(String::new()),
             "esc" => {
                 if prompt.ask == Ask::EventSearch {
                     self.search_events(prompt.text().trim().to_owned());
                 }
-                self.theme = self.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.theme));
-                if let Some(before) = self.before_search.take() {
-                    self.screen = Screen { search: None, height: self.screen.height, ..before };
+                self.frame.theme =
+                    self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
+                if let Some(before) = self.frame.before_search.take() {
+                    self.views.top = TopScreen { search: None, height: self.views.top.height, ..before };
                 }
                 return;
             }
             "enter" => return self.prompt_done(prompt),
             "ctrl-p" | "ctrl-n" if matches!(prompt.ask, Ask::Filter | Ask::Capture) => {
-                prompt.recall(&self.past_filters, name == "ctrl-p", &answer);
+                prompt.recall(&self.frame.past_filters, name == "ctrl-p", &answer);
             }
             "tab" => prompt.complete(&answer),
             "down" => prompt.choose(1),
@@ -94,14 +95,14 @@ impl App {
             self.search_events(prompt.text().trim().to_owned());
         }
         if let Some(name) = prompt.choice().filter(|_| prompt.ask == Ask::Theme) {
-            self.theme = name.to_owned();
+            self.frame.theme = name.to_owned();
         }
-        if let Some(before) = self.before_search.as_ref().filter(|_| self.tab == Tab::Top) {
-            self.screen = Screen { height: self.screen.height, ..before.clone() };
+        if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
+            self.views.top = TopScreen { height: self.views.top.height, ..before.clone() };
             // An unfinished pattern is shown as a fault by the prompt itself.
-            let _ = self.screen.search(prompt.text(), &answer);
+            let _ = self.views.top.search(prompt.text(), &answer);
         }
-        self.prompt = Some(prompt);
+        self.frame.prompt = Some(prompt);
     }
 
     pub(in crate::ui) fn prompt_done(&mut self, prompt: Prompt) {
@@ -109,30 +110,30 @@ impl App {
         if prompt.ask == Ask::Theme {
             // What is shown is what was chosen.
             text = prompt.choice().map_or(text, str::to_owned);
-            self.theme = self.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.theme));
+            self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
         }
         if prompt.fault.is_some() {
-            self.prompt = Some(prompt);
+            self.frame.prompt = Some(prompt);
             return;
         }
-        self.before_search = None;
+        self.frame.before_search = None;
         if matches!(prompt.ask, Ask::Filter | Ask::Capture) && !text.is_empty() {
-            self.past_filters.retain(|past| *past != text);
-            self.past_filters.push(text.clone());
-            let n = self.past_filters.len();
-            self.past_filters.drain(..n.saturating_sub(MAX_PAST));
+            self.frame.past_filters.retain(|past| *past != text);
+            self.frame.past_filters.push(text.clone());
+            let n = self.frame.past_filters.len();
+            self.frame.past_filters.drain(..n.saturating_sub(MAX_PAST));
         }
         let given = Some(text.clone());
         match prompt.ask {
-            Ask::Filter if text.is_empty() => self.filter = None,
+            Ask::Filter if text.is_empty() => self.selection.filter = None,
             Ask::Capture => self.run(Command::Capture(given)),
             Ask::EventSearch => self.search_events(text),
             Ask::EventModifiers => self.run(Command::EventModifiers(given)),
             Ask::EventCpus => self.run(Command::EventCpus(given)),
-            Ask::Search if text.is_empty() && self.tab == Tab::Units => self.filter_rows(""),
-            Ask::Search if text.is_empty() && self.tab == Tab::Flame => self.flame.find = None,
-            Ask::Search if text.is_empty() && self.tab == Tab::Time => self.time.lit = None,
-            Ask::Search if text.is_empty() => self.screen.search = None,
+            Ask::Search if text.is_empty() && self.frame.tab == Tab::Units => self.filter_rows(""),
+            Ask::Search if text.is_empty() && self.frame.tab == Tab::Flame => self.views.flame.find = None,
+            Ask::Search if text.is_empty() && self.frame.tab == Tab::Time => self.views.time.lit = None,
+            Ask::Search if text.is_empty() => self.views.top.search = None,
             _ if text.is_empty() => {}
             Ask::Filter => self.run(Command::Filter(given)),
             Ask::Search => self.run(Command::Search(given)),
@@ -157,13 +158,13 @@ impl App {
     }
 
     pub(in crate::ui) fn mouse(&mut self, mouse: MouseEvent) {
-        if self.pressed_around(mouse) || self.prompt.is_some() {
+        if self.pressed_around(mouse) || self.frame.prompt.is_some() {
             return;
         }
-        if !self.overlays.is_empty() {
+        if !self.frame.overlays.is_empty() {
             return self.overlay_mouse(mouse);
         }
-        match self.tab {
+        match self.frame.tab {
             Tab::Flame => return self.flame_mouse(mouse),
             Tab::Time => return self.time_mouse(mouse),
             Tab::Cpus => return self.cpus_mouse(mouse),
@@ -171,26 +172,28 @@ impl App {
             Tab::Units => return self.units_mouse(mouse),
             Tab::Top => {}
         }
-        let answer = self.answer.clone();
+        let answer = self.context.answer.clone();
         if mouse.modifiers.contains(KeyModifiers::ALT)
             && let MouseEventKind::Down(button) = mouse.kind
         {
             return self.narrow_by_cell(mouse.column, mouse.row, button == MouseButton::Right);
         }
         match mouse.kind {
-            MouseEventKind::ScrollDown => self.screen.step(3, &answer),
-            MouseEventKind::ScrollUp => self.screen.step(-3, &answer),
-            MouseEventKind::Down(MouseButton::Left) => match layout::hit(self, mouse.column, mouse.row) {
-                layout::Hit::Head(field) => self.order_by(field),
-                layout::Hit::Line(line, on_mark) => {
-                    let again = self.screen.selected == line;
-                    self.screen.go(line, &answer);
-                    if on_mark || again {
-                        self.run(Command::Toggle);
+            MouseEventKind::ScrollDown => self.views.top.step(3, &answer),
+            MouseEventKind::ScrollUp => self.views.top.step(-3, &answer),
+            MouseEventKind::Down(MouseButton::Left) => {
+                match hit::hit(self.scene(), &self.views.top, mouse.column, mouse.row) {
+                    hit::Hit::Head(field) => self.order_by(field),
+                    hit::Hit::Line(line, on_mark) => {
+                        let again = self.views.top.selected == line;
+                        self.views.top.go(line, &answer);
+                        if on_mark || again {
+                            self.run(Command::Toggle);
+                        }
                     }
+                    hit::Hit::Nothing => {}
                 }
-                layout::Hit::Nothing => {}
-            },
+            }
             MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             _ => {}
         }

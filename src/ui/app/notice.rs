@@ -1,51 +1,15 @@
-//! The one message above the screens: what most needs looking at, and the key that leads there.
+//! The message above the screens: dismissing it, and going to what it is about.
 
-use crate::analysis::findings::Finding;
-use crate::event::CallGraph;
-use crate::event::callgraph::MAX_STACK;
-use crate::panel::unit::percent;
-use crate::profile::frames::State;
-use crate::query::Line;
-use crate::session::{DsoKind, Origin};
+use crate::session::DsoKind;
 use crate::ui::app::App;
-use crate::ui::app::Tab;
-
-/// From which share of what is shown on code without names is told of.
-const UNNAMED_PERCENT: f64 = 10.0;
-
-/// A message and how urgent it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
-    pub text: String,
-    /// What follows it where there is room.
-    pub more: String,
-    pub urgent: bool,
-    of: Of,
-}
-
-/// What a message is about: one that was dismissed does not come back for the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::ui) enum Of {
-    /// A CPU and what is strange of it.
-    Anomaly(u32, String),
-    /// The path of a DSO that has no names.
-    Unnamed(String),
-    /// Stacks that are longer than what is copied of them.
-    Cut,
-}
+use crate::ui::notice::{Of, is_unnamed};
 
 impl App {
-    /// The most urgent message that was not dismissed.
-    pub fn notice(&self) -> Option<Notice> {
-        let kept = |notice: &Notice| !self.dismissed.contains(&notice.of);
-        self.anomaly().or_else(|| self.unnamed().filter(kept)).or_else(|| self.cut().filter(kept))
-    }
-
     /// Says no more of what the message is about.
     pub(in crate::ui) fn dismiss(&mut self) {
-        match self.notice() {
+        match self.scene().notice() {
             Some(notice) => {
-                self.dismissed.insert(notice.of);
+                self.selection.dismissed.insert(notice.of);
             }
             None => self.say("there is no message to dismiss"),
         }
@@ -53,56 +17,18 @@ impl App {
 
     /// Goes to what the message is about.
     pub(in crate::ui) fn go_to_notice(&mut self) {
-        match self.notice().map(|notice| notice.of) {
+        match self.scene().notice().map(|notice| notice.of) {
             Some(Of::Unnamed(path)) => self.go_to_unnamed(&path),
             Some(Of::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),
             _ => self.go_to_finding(),
         }
     }
 
-    fn anomaly(&self) -> Option<Notice> {
-        let of = |found: &Finding| Of::Anomaly(found.cpu, format!("{:?} {:?}", found.kind, found.vector));
-        let kept = || self.findings.iter().filter(|found| !self.dismissed.contains(&of(found)));
-        let first = kept().next()?;
-        let others: std::collections::BTreeSet<u32> = kept().map(|f| f.cpu).filter(|cpu| *cpu != first.cpu).collect();
-        let more = if others.is_empty() { String::new() } else { format!("  and {} more CPUs", others.len()) };
-        Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
-    }
-
-    /// Rows without names, when they are much of what is shown.
-    fn unnamed(&self) -> Option<Notice> {
-        if self.tab != Tab::Top {
-            return None;
-        }
-        let rows = || self.answer.lines.iter().filter(|line| is_unnamed(line));
-        let share: f64 = rows().map(|line| line.own_percent).sum();
-        let mut paths: hashbrown::HashMap<&str, (f64, &Line)> = hashbrown::HashMap::new();
-        for line in rows() {
-            paths.entry(&line.dso_path).or_insert((0.0, line)).0 += line.own_percent;
-        }
-        let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
-        let text =
-            format!("{} of what is shown has no names, most of it in {}", percent(share), self.why_unnamed(line));
-        let notice = Notice { text, more: String::new(), urgent: false, of: Of::Unnamed(path.to_owned()) };
-        (share > UNNAMED_PERCENT).then_some(notice)
-    }
-
-    /// Why a row has no name.
-    fn why_unnamed(&self, line: &Line) -> String {
-        let why = self.answer.sources.get(&line.dso_path).map(String::as_str);
-        match line.kind {
-            kind if kind.is_kernel() => "the kernel, whose symbols are not to be seen".to_owned(),
-            DsoKind::Anon => format!("{}: compiled while it runs, and no map says from what", line.dso),
-            _ if line.state == State::Bounded => format!("{}: stripped", line.dso),
-            _ => why.map_or_else(|| format!("{}: no symbols", line.dso), |why| format!("{}: {why}", line.dso)),
-        }
-    }
-
     /// The first of a DSO's rows without a name, and what would give it one.
     fn go_to_unnamed(&mut self, path: &str) {
-        let answer = self.answer.clone();
+        let answer = self.context.answer.clone();
         let Some(at) = answer.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else { return };
-        self.screen.go(at, &answer);
+        self.views.top.go(at, &answer);
         let line = &answer.lines[at];
         let remedy = match line.kind {
             kind if kind.is_kernel() => {
@@ -117,42 +43,6 @@ impl App {
                  another machine's recording: --symfs DIR"
             ),
         };
-        self.say(format!("{}: {remedy}", self.why_unnamed(line)));
+        self.say(format!("{}: {remedy}", self.scene().why_unnamed(line)));
     }
-}
-
-impl App {
-    /// Stacks that are longer than what is copied of them.
-    fn cut(&self) -> Option<Notice> {
-        const SHORT: f64 = 25.0;
-        match self.unwinding()? {
-            CallGraph::Dwarf(size) if self.answer.cut_percent > SHORT && size < MAX_STACK => {
-                let text =
-                    format!("{:.0} % of stacks are longer than the {size} bytes copied", self.answer.cut_percent);
-                Some(Notice { text, more: String::new(), urgent: false, of: Of::Cut })
-            }
-            _ => None,
-        }
-    }
-
-    /// How user stacks are taken now.
-    fn unwinding(&self) -> Option<CallGraph> {
-        let live = self.info.origin == Origin::Live && self.answer.ended.is_none();
-        Some(self.answer.events.get(self.event).filter(|_| live)?.meter.as_ref()?.state.chains)
-    }
-
-    /// What is wrong with the call chains of a DSO, and what mends it.
-    pub fn broken(&self, dso: &str) -> Option<String> {
-        let broken = self.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
-        let share = format!("{:.0} % of its stacks are broken", broken.percent);
-        match self.unwinding()? {
-            CallGraph::Fp => Some(format!("{share}, as it has no frame pointers: U unwinds by DWARF")),
-            CallGraph::Tables => Some(format!("{share}: I says why, U unwinds by DWARF")),
-            _ => None,
-        }
-    }
-}
-
-fn is_unnamed(line: &Line) -> bool {
-    line.depth == 0 && matches!(line.state, State::Bounded | State::Unknown) && !line.sym.is_empty()
 }

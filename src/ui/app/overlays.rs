@@ -4,17 +4,19 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseBut
 use tui_input::backend::crossterm::EventHandler;
 
 use crate::query::Key;
-use crate::ui::app::{App, Tab};
+use crate::ui::app::App;
 use crate::ui::command::{self, Command};
 use crate::ui::draw::{header, layout, overlays};
+use crate::ui::frame::Tab;
 use crate::ui::hints::{self, Press};
 use crate::ui::keys;
 use crate::ui::overlay::{Chooser, Entry, Overlay, Palette, Searched, column_menu};
+use crate::ui::view::units::chooser::unit_choices;
 
 impl App {
     pub(in crate::ui) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
-        let Some(mut overlay) = self.overlays.pop() else { return };
-        let page = self.screen.height.max(1);
+        let Some(mut overlay) = self.frame.overlays.pop() else { return };
+        let page = self.views.top.height.max(1);
         let stays = match &mut overlay {
             Overlay::Help(help) => help_key(help, key, name, page),
             Overlay::Losses { scroll } | Overlay::Info { scroll } => scrolled(scroll, name, page),
@@ -36,20 +38,20 @@ impl App {
         if !stays {
             return;
         }
-        if let Some(places) = layout::places_of(self) {
-            let last = overlays::last_scroll(self, &overlay, places.table);
+        if let Some(places) = layout::places_of(self.scene()) {
+            let last = overlays::last_scroll(self.scene(), &overlay, places.table);
             if let Overlay::Help(Searched { scroll, .. }) | Overlay::Losses { scroll } | Overlay::Info { scroll } =
                 &mut overlay
             {
                 *scroll = (*scroll).min(last);
             }
         }
-        self.overlays.push(overlay);
+        self.frame.overlays.push(overlay);
     }
 
     /// Returns whether the list stays.
     fn chooser_key(&mut self, chooser: &mut Chooser, key: KeyEvent, name: &str) -> bool {
-        let choices = self.unit_choices(chooser.input.value());
+        let choices = unit_choices(&self.context, &self.views.events, chooser.input.value());
         match name {
             "esc" => return false,
             "up" | "backtab" => chooser.cursor = chooser.cursor.saturating_sub(1),
@@ -62,7 +64,7 @@ impl App {
             }
             "enter" => return self.take_unit(chooser),
             _ => {
-                self.status = None;
+                self.frame.status = None;
                 chooser.input.handle_event(&Input::Key(key));
                 chooser.cursor = 0;
             }
@@ -80,16 +82,19 @@ impl App {
                 things.push(Entry::Thing { kind, name: name.to_owned(), about, command });
             }
         };
-        for line in &self.answer.lines {
+        for line in &self.context.answer.lines {
             let share = crate::panel::unit::percent(line.own_percent);
             let pattern = format!("^{}$", regex::escape(&line.sym));
             add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
         }
-        for comm in self.answer.tasks.iter().filter_map(|whose| whose.group.text(Key::Comm).map(|comm| &**comm)) {
+        for comm in self.context.answer.tasks.iter().filter_map(|whose| whose.group.text(Key::Comm).map(|comm| &**comm))
+        {
             let filter = format!("comm == \"{comm}\"");
             add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
         }
-        things.extend(self.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())));
+        things.extend(
+            self.context.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())),
+        );
         Palette::over(things)
     }
 
@@ -121,13 +126,13 @@ impl App {
                         palette.input = tui_input::Input::new(format!("{} ", row.name));
                     }
                     Entry::Thing { command, .. } => {
-                        self.tab = Tab::Top;
+                        self.frame.tab = Tab::Top;
                         self.run(command.clone());
                         return false;
                     }
                     Entry::Event(event, _) => {
-                        (self.tab, self.event) = (Tab::Top, *event);
-                        self.screen.home();
+                        (self.frame.tab, self.selection.event) = (Tab::Top, *event);
+                        self.views.top.home();
                         return false;
                     }
                 }
@@ -141,22 +146,22 @@ impl App {
     }
 
     pub(in crate::ui) fn columns_key(&mut self, cursor: &mut usize, name: &str) {
-        let menu = column_menu(&self.columns);
+        let menu = column_menu(&self.selection.columns);
         let field = menu[(*cursor).min(menu.len() - 1)];
-        let at = self.columns.iter().position(|f| *f == field);
+        let at = self.selection.columns.iter().position(|f| *f == field);
         match (name, at) {
             ("up", _) | ("k", _) => *cursor = cursor.saturating_sub(1),
             ("down", _) | ("j", _) => *cursor = (*cursor + 1).min(menu.len() - 1),
-            ("space", Some(at)) if self.columns.len() > 1 => {
-                self.columns.remove(at);
+            ("space", Some(at)) if self.selection.columns.len() > 1 => {
+                self.selection.columns.remove(at);
             }
-            ("space", None) => self.columns.push(field),
+            ("space", None) => self.selection.columns.push(field),
             ("K" | "left", Some(at)) if at > 0 => {
-                self.columns.swap(at, at - 1);
+                self.selection.columns.swap(at, at - 1);
                 *cursor -= 1;
             }
-            ("J" | "right", Some(at)) if at + 1 < self.columns.len() => {
-                self.columns.swap(at, at + 1);
+            ("J" | "right", Some(at)) if at + 1 < self.selection.columns.len() => {
+                self.selection.columns.swap(at, at + 1);
                 *cursor += 1;
             }
             _ => {}
@@ -169,24 +174,25 @@ impl App {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
             return false;
         }
-        let Some(places) = layout::places_of(self) else { return false };
-        if mouse.row == places.footer.y && self.prompt.is_none() {
-            let found = hints::laid(self, places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));
+        let Some(places) = layout::places_of(self.scene()) else { return false };
+        if mouse.row == places.footer.y && self.frame.prompt.is_none() {
+            let found =
+                hints::laid(self.scene(), places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));
             if let Some(laid) = found {
                 self.press(&laid.hint.press);
             }
             return true;
         }
-        if !self.overlays.is_empty() || self.prompt.is_some() {
+        if !self.frame.overlays.is_empty() || self.frame.prompt.is_some() {
             return false;
         }
         if mouse.row == places.tabs.y
-            && let Some(command) = header::tab_at(self, places.tabs.width, mouse.column)
+            && let Some(command) = header::tab_at(self.scene(), places.tabs.width, mouse.column)
         {
             self.run(command);
             return true;
         }
-        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.notice().is_some();
+        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.scene().notice().is_some();
         if finding {
             self.run(Command::Finding);
         }
@@ -196,7 +202,7 @@ impl App {
     fn press(&mut self, press: &Press) {
         match press {
             Press::Command(row) => self.run(row.command(None)),
-            Press::Chord(begun) => (*begun).clone_into(&mut self.chord),
+            Press::Chord(begun) => (*begun).clone_into(&mut self.frame.chord),
             Press::Key(code) => self.key(KeyEvent::new(*code, KeyModifiers::NONE)),
         }
     }
@@ -208,16 +214,18 @@ impl App {
             MouseEventKind::ScrollDown => press(self, KeyCode::Down),
             MouseEventKind::ScrollUp => press(self, KeyCode::Up),
             MouseEventKind::Down(MouseButton::Left) => {
-                let Some(places) = layout::places_of(self) else { return };
-                let Some(overlay) = self.overlays.last() else { return };
-                let Some((frame, row)) = overlays::hit(self, overlay, places.table, mouse.column, mouse.row) else {
+                let Some(places) = layout::places_of(self.scene()) else { return };
+                let Some(overlay) = self.frame.overlays.last() else { return };
+                let Some((frame, row)) =
+                    overlays::hit(self.scene(), &self.views, overlay, places.table, mouse.column, mouse.row)
+                else {
                     return;
                 };
                 if !frame.contains((mouse.column, mouse.row).into()) {
                     return press(self, KeyCode::Esc);
                 }
                 let Some(row) = row else { return };
-                let again = match self.overlays.last_mut() {
+                let again = match self.frame.overlays.last_mut() {
                     Some(Overlay::Palette(Palette { cursor, .. }) | Overlay::Units(Chooser { cursor, .. }))
                     | Some(Overlay::Marks { cursor } | Overlay::Columns { cursor }) => {
                         std::mem::replace(cursor, row) == row
@@ -225,7 +233,7 @@ impl App {
                     _ => return,
                 };
                 if again {
-                    let shows = matches!(self.overlays.last(), Some(Overlay::Columns { .. }));
+                    let shows = matches!(self.frame.overlays.last(), Some(Overlay::Columns { .. }));
                     press(self, if shows { KeyCode::Char(' ') } else { KeyCode::Enter });
                 }
             }

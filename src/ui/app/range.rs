@@ -1,4 +1,4 @@
-//! The range of time that everything is narrowed to, its history, and marked moments.
+//! Ranges of time and marked moments: what the commands do.
 
 use crate::panel::unit::clock;
 use crate::query::range;
@@ -9,84 +9,38 @@ use crate::ui::view::time::state::Spot;
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Tab;
-use crate::ui::app::Zoom;
-
-/// Ranges that are remembered.
-const MAX_RANGES: usize = 100;
-
-/// The ranges that were looked at.
-#[derive(Clone, Debug, Default)]
-pub struct Ranges {
-    past: Vec<(u64, u64)>,
-    /// The one that is looked at, or was last.
-    at: usize,
-}
-
-/// Seconds from the session's start, as ranges are called.
-pub fn label((from, until): (u64, u64)) -> String {
-    if until == u64::MAX {
-        return format!("since {}", clock(from));
-    }
-    format!("{:.3}–{:.3} s", from as f64 / 1e9, until as f64 / 1e9)
-}
-
-/// The clause that only a range's samples pass.
-pub(in crate::ui) fn clause((from, until): (u64, u64)) -> String {
-    if until == u64::MAX {
-        return format!("time >= {from}ns");
-    }
-    format!("time >= {from}ns && time < {until}ns")
-}
+use crate::ui::frame::Tab;
+use crate::ui::range::{clause, label};
+use crate::ui::selection::Zoom;
 
 impl App {
-    /// The range that everything is narrowed to, in nanoseconds from the session's start.
-    pub fn range(&self) -> Option<(u64, u64)> {
-        self.zooms.iter().rev().find_map(|zoom| zoom.range)
-    }
-
     /// Narrows everything to a range, in place of the one before.
     pub(in crate::ui) fn go_to_range(&mut self, range: (u64, u64)) {
         self.show_range(range);
-        let ranges = &mut self.ranges;
-        ranges.past.retain(|past| *past != range);
-        ranges.past.push(range);
-        let n = ranges.past.len();
-        ranges.past.drain(..n.saturating_sub(MAX_RANGES));
-        ranges.at = ranges.past.len() - 1;
+        self.selection.ranges.remember(range);
     }
 
     /// Counts from now on: what came before stays, and comes back with undo.
     pub(in crate::ui) fn count_from_now(&mut self) {
-        if self.info.origin != Origin::Live || self.answer.ended.is_some() {
+        if self.context.info.origin != Origin::Live || self.context.answer.ended.is_some() {
             return self.say("nothing comes any more that could be counted from now on: v on 3 selects a time");
         }
-        self.show_range((self.elapsed_ns().saturating_add(1), u64::MAX));
+        self.show_range((self.context.elapsed_ns().saturating_add(1), u64::MAX));
         self.say("counted from now on; ⌫ brings back what came before");
     }
 
     fn show_range(&mut self, range: (u64, u64)) {
-        self.zooms.retain(|zoom| zoom.range.is_none());
-        self.zooms.push(Zoom { label: label(range), expression: clause(range), range: Some(range) });
-        self.screen.home();
+        self.selection.zooms.retain(|zoom| zoom.range.is_none());
+        self.selection.zooms.push(Zoom { label: label(range), expression: clause(range), range: Some(range) });
+        self.views.top.home();
     }
 
     /// To the range that was looked at before (-1) or after (1).
     pub(in crate::ui) fn walk_ranges(&mut self, step: isize) {
-        let here = self.range();
-        let ranges = &self.ranges;
-        let at = match here {
-            // The last one comes back first.
-            None if step < 0 => Some(ranges.at),
-            None => None,
-            Some(_) => ranges.at.checked_add_signed(step),
-        };
-        match at.filter(|at| *at < ranges.past.len()) {
-            Some(at) => {
-                self.ranges.at = at;
-                self.show_range(self.ranges.past[at]);
-            }
-            None if ranges.past.is_empty() => self.say("no range of time was looked at yet: 3 selects one"),
+        let here = self.selection.range().is_some();
+        match self.selection.ranges.walk(here, step) {
+            Some(range) => self.show_range(range),
+            None if self.selection.ranges.is_empty() => self.say("no range of time was looked at yet: 3 selects one"),
             None => self.say("there is no range further on"),
         }
     }
@@ -95,11 +49,11 @@ impl App {
     pub(in crate::ui) fn set_range(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.ask_for(Ask::Range, String::new()) };
         if text == "off" {
-            return self.zooms.retain(|zoom| zoom.range.is_none());
+            return self.selection.zooms.retain(|zoom| zoom.range.is_none());
         }
         let (by_clock, rest) = text.strip_prefix("clock ").map_or((false, text.as_str()), |rest| (true, rest));
-        let start = if by_clock { self.answer.start } else { 0 };
-        let (first, last) = (start + self.answer.kept_from, start + self.answer.elapsed_ns);
+        let start = if by_clock { self.context.answer.start } else { 0 };
+        let (first, last) = (start + self.context.answer.kept_from, start + self.context.answer.elapsed_ns);
         let list = match range::parse(rest, first, last) {
             Ok(list) => list,
             Err(range::Wrong::NoRange) => {
@@ -115,35 +69,35 @@ impl App {
             return self.error(format!("{text}: {}", range::Wrong::Reversed));
         }
         self.go_to_range((from, until));
-        if from > self.answer.elapsed_ns || until <= self.answer.kept_from {
-            let span = label((self.answer.kept_from, self.answer.elapsed_ns));
+        if from > self.context.answer.elapsed_ns || until <= self.context.answer.kept_from {
+            let span = label((self.context.answer.kept_from, self.context.answer.elapsed_ns));
             self.error(format!("no samples are kept of that time: they are of {span}"));
         }
     }
 
     /// The moment that a mark would be set at: that under the cursor on the time screen, else now, or the end.
     fn moment(&self) -> u64 {
-        match (&self.answer.heat, self.tab) {
-            (Some(heat), Tab::Time) => self.time.spot(heat).at,
-            _ => self.answer.elapsed_ns,
+        match (&self.context.answer.heat, self.frame.tab) {
+            (Some(heat), Tab::Time) => self.views.time.spot(heat).at,
+            _ => self.context.answer.elapsed_ns,
         }
     }
 
     /// `'x`: goes to the mark x, or sets it here where there is none. `:mark x text` sets it, with a note.
     pub(in crate::ui) fn mark(&mut self, text: Option<String>) {
         let Some(text) = text else {
-            "'".clone_into(&mut self.chord);
+            "'".clone_into(&mut self.frame.chord);
             return;
         };
         let (name, note) = text.split_once(' ').map_or((text.as_str(), None), |(name, note)| (name, Some(note.trim())));
         if name == "'" {
-            return self.overlays.push(Overlay::Marks { cursor: 0 });
+            return self.frame.overlays.push(Overlay::Marks { cursor: 0 });
         }
         let mut letters = name.chars();
         let (Some(letter), None) = (letters.next().filter(|c| marks::is_name(*c)), letters.next()) else {
             return self.error(format!("{name}: a mark is one letter or digit"));
         };
-        let known = self.answer.marks.iter().find(|mark| mark.name == name).cloned();
+        let known = self.context.answer.marks.iter().find(|mark| mark.name == name).cloned();
         match (known, note) {
             (Some(known), None) => self.go_to_mark(&known),
             (_, note) => {
@@ -168,13 +122,13 @@ impl App {
 
     /// Shows a marked moment on the time screen.
     pub(in crate::ui) fn go_to_mark(&mut self, mark: &TimeMark) {
-        let columns = crate::ui::view::time::draw::room(self, self.size).0 as u64;
-        let column = mark.at / self.time.length.max(1);
-        self.time.page = Some(column / columns * columns);
-        self.time.cursor = Some(Spot { at: mark.at, row: 0 });
-        self.time.anchor = None;
-        self.tab = Tab::Time;
-        let kept = mark.at >= self.answer.kept_from || self.info.origin == Origin::Recorded;
+        let columns = crate::ui::view::time::draw::room(self.scene(), &self.views.time).0 as u64;
+        let column = mark.at / self.views.time.length.max(1);
+        self.views.time.page = Some(column / columns * columns);
+        self.views.time.cursor = Some(Spot { at: mark.at, row: 0 });
+        self.views.time.anchor = None;
+        self.frame.tab = Tab::Time;
+        let kept = mark.at >= self.context.answer.kept_from || self.context.info.origin == Origin::Recorded;
         self.say(match (kept, mark.note.is_empty()) {
             (false, _) => format!("{}: its samples are no longer kept (--keep, --memory)", mark.note),
             (true, true) => format!("mark {}", mark.name),
@@ -183,7 +137,7 @@ impl App {
     }
 
     pub(in crate::ui) fn marks_key(&mut self, cursor: &mut usize, name: &str) -> bool {
-        let marks = self.answer.marks.clone();
+        let marks = self.context.answer.marks.clone();
         let last = marks.len().saturating_sub(1);
         *cursor = (*cursor).min(last);
         match name {

@@ -5,11 +5,14 @@ use crate::panel::top::Field;
 use crate::query::diff::Per;
 use crate::query::heat::{By, Scale};
 use crate::query::{Age, ChainMode, Direction, Order};
-use crate::ui::app::{App, Mark, Tab, Zoom};
+use crate::ui::app::App;
+use crate::ui::frame::Tab;
+use crate::ui::notice;
+use crate::ui::selection::{Mark, Zoom};
 use crate::ui::view::cpus::state::Page;
 use crate::ui::view::flame::state::Place;
 use crate::ui::view::time::state::Spot;
-use crate::ui::view::top::state::Screen;
+use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
 
 /// Steps that are remembered.
@@ -24,7 +27,7 @@ macro_rules! view {
 
         impl View {
             fn of(app: &App) -> Self {
-                Self { $($name: Clone::clone(&app.$($place).+),)* units: app.units.arrangement() }
+                Self { $($name: Clone::clone(&app.$($place).+),)* units: app.views.units.arrangement() }
             }
 
             /// Gives back to the model what the other view has otherwise; what both agree on is left as it is by now.
@@ -33,7 +36,7 @@ macro_rules! view {
                     app.$($place).+ = Clone::clone(&self.$name);
                 })*
                 if self.units != other.units {
-                    app.units.arrange(&self.units);
+                    app.views.units.arrange(&self.units);
                 }
             }
 
@@ -53,43 +56,43 @@ macro_rules! view {
 }
 
 view! {
-    zooms: Vec<Zoom>, zooms, "zoom";
-    filter: Option<String>, filter, "filter";
-    event: usize, event, "event";
-    hide_idle: bool, hide_idle, "idle CPUs";
-    age: Age, age, "window of time";
-    age_chosen: bool, age_chosen, "window of time";
-    sorted: bool, sorted, "columns";
-    dismissed: hashbrown::HashSet<super::notice::Of>, dismissed, "message that was dismissed";
-    baseline: Option<Mark>, baseline, "comparison";
-    per: Per, per, "comparison";
-    order_before: Option<(Order, bool)>, order_before, "comparison";
-    columns: Vec<Field>, columns, "columns";
-    children: bool, children, "columns";
-    order: Order, order, "order";
-    reversed: bool, reversed, "order";
-    direction: Direction, direction, "direction of call chains";
-    chain_mode: ChainMode, chain_mode, "percentages";
-    limit: f64, limit, "limit";
-    flame: Place, flame.place, "flame graph";
-    icicle: bool, flame.icicle, "flame graph";
-    off_cpu: bool, off_cpu, "time off the CPUs";
-    by: By, time.by, "rows of the map";
-    length: u64, time.length, "columns of the map";
-    scale: Scale, time.scale, "colours of the map";
-    anchor: Option<Spot>, time.anchor, "selection";
-    whole: bool, time.whole, "selection";
-    cpu_page: Option<Page>, cpus.page, "columns of CPUs";
-    cpu_order: crate::analysis::cpu_table::CpuColumn, cpus.order, "order of CPUs";
-    cpu_reversed: bool, cpus.reversed, "order of CPUs";
-    events_search: String, events.search, "search of events";
+    zooms: Vec<Zoom>, selection.zooms, "zoom";
+    filter: Option<String>, selection.filter, "filter";
+    event: usize, selection.event, "event";
+    hide_idle: bool, selection.hide_idle, "idle CPUs";
+    age: Age, selection.age, "window of time";
+    age_chosen: bool, selection.age_chosen, "window of time";
+    sorted: bool, selection.sorted, "columns";
+    dismissed: hashbrown::HashSet<notice::Of>, selection.dismissed, "message that was dismissed";
+    baseline: Option<Mark>, selection.baseline, "comparison";
+    per: Per, selection.per, "comparison";
+    order_before: Option<(Order, bool)>, selection.order_before, "comparison";
+    columns: Vec<Field>, selection.columns, "columns";
+    children: bool, selection.children, "columns";
+    order: Order, selection.order, "order";
+    reversed: bool, selection.reversed, "order";
+    direction: Direction, selection.direction, "direction of call chains";
+    chain_mode: ChainMode, selection.chain_mode, "percentages";
+    limit: f64, selection.limit, "limit";
+    flame: Place, views.flame.place, "flame graph";
+    icicle: bool, views.flame.icicle, "flame graph";
+    off_cpu: bool, selection.off_cpu, "time off the CPUs";
+    by: By, views.time.by, "rows of the map";
+    length: u64, views.time.length, "columns of the map";
+    scale: Scale, views.time.scale, "colours of the map";
+    anchor: Option<Spot>, views.time.anchor, "selection";
+    whole: bool, views.time.whole, "selection";
+    cpu_page: Option<Page>, views.cpus.page, "columns of CPUs";
+    cpu_order: crate::analysis::cpu_table::CpuColumn, views.cpus.order, "order of CPUs";
+    cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
+    events_search: String, views.events.search, "search of events";
 }
 
 /// Where the cursors were: they go back with a step, and are none.
 #[derive(Clone, Debug)]
 struct Cursors {
     tab: Tab,
-    top: Screen,
+    top: TopScreen,
     flame: Option<u64>,
     time: Option<Spot>,
     page: Option<u64>,
@@ -97,8 +100,8 @@ struct Cursors {
 
 impl Cursors {
     fn of(app: &App) -> Self {
-        let (time, page) = (app.time.cursor, app.time.page);
-        Self { tab: app.tab, top: app.screen.clone(), flame: app.flame.cursor, time, page }
+        let (time, page) = (app.views.time.cursor, app.views.time.page);
+        Self { tab: app.frame.tab, top: app.views.top.clone(), flame: app.views.flame.cursor, time, page }
     }
 }
 
@@ -135,7 +138,7 @@ pub struct Steps {
     /// Steps inside of steps are part of the outermost.
     depth: usize,
     /// Where the table's cursor belongs when the answer to the question of the view that came back is there.
-    cursor: Option<Screen>,
+    cursor: Option<TopScreen>,
 }
 
 impl App {
@@ -147,14 +150,14 @@ impl App {
         self.steps.depth += 1;
         change(self);
         self.steps.depth -= 1;
-        let closed = self.prompt.is_none() && self.overlays.is_empty();
+        let closed = self.frame.prompt.is_none() && self.frame.overlays.is_empty();
         if self.steps.depth > 0 || !closed {
             return;
         }
         let Some((before, from)) = self.steps.begun.take().map(|begun| *begun) else { return };
         let after = View::of(self);
         if before != after {
-            self.steps.done.push(Step { before, after, from, to: self.tab });
+            self.steps.done.push(Step { before, after, from, to: self.frame.tab });
             let n = self.steps.done.len();
             self.steps.done.drain(..n.saturating_sub(MAX_STEPS));
             self.steps.undone.clear();
@@ -163,15 +166,16 @@ impl App {
 
     pub(in crate::ui) fn undo(&mut self) {
         let Some(step) = self.steps.done.pop() else { return self.say("there is nothing to undo") };
-        let here = self.tab;
+        let here = self.frame.tab;
         self.steps.begun = None;
         step.before.put(&step.after, self);
         self.follow_heat();
         // A step that led to another screen is undone where it was made.
         if step.from.tab != step.to {
-            self.tab = step.from.tab;
+            self.frame.tab = step.from.tab;
         }
-        (self.flame.cursor, self.time.cursor, self.time.page) = (step.from.flame, step.from.time, step.from.page);
+        (self.views.flame.cursor, self.views.time.cursor, self.views.time.page) =
+            (step.from.flame, step.from.time, step.from.page);
         self.steps.cursor = Some(step.from.top.clone());
         self.tell_of(&step, here, "undone");
         self.steps.undone.push(step);
@@ -179,14 +183,14 @@ impl App {
 
     pub(in crate::ui) fn redo(&mut self) {
         let Some(step) = self.steps.undone.pop() else { return self.say("there is nothing to redo") };
-        let here = self.tab;
+        let here = self.frame.tab;
         self.steps.begun = None;
         step.after.put(&step.before, self);
         self.follow_heat();
         if step.from.tab != step.to {
-            self.tab = step.to;
+            self.frame.tab = step.to;
         }
-        self.screen.home();
+        self.views.top.home();
         self.tell_of(&step, here, "done again");
         self.steps.done.push(step);
     }
@@ -200,40 +204,40 @@ impl App {
 
     /// Puts the cursor where it was before the step that was undone, once the rows of then are there again.
     pub(in crate::ui) fn return_cursor(&mut self) {
-        if self.answer.question.generation == self.asked.generation
+        if self.context.answer.question.generation == self.asked.generation
             && let Some(before) = self.steps.cursor.take()
         {
             let (top, selected, item) = (before.top, before.selected, before.item);
-            self.screen = Screen { top, selected, item, ..self.screen.clone() };
+            self.views.top = TopScreen { top, selected, item, ..self.views.top.clone() };
         }
     }
 
     /// Esc on a screen with nothing over it: lets go of what is selected or found, then goes a step of zoom back.
     pub(in crate::ui) fn leave(&mut self) {
-        if self.answer.progress.is_some() {
+        if self.context.answer.progress.is_some() {
             return self.effects.push(super::Effect::Control(crate::source::Control::Stop));
         }
-        let let_go = match self.tab {
-            Tab::Time => self.time.anchor.take().is_some(),
+        let let_go = match self.frame.tab {
+            Tab::Time => self.views.time.anchor.take().is_some(),
             Tab::Units => self.leave_row(),
-            Tab::Events => !self.events.search.is_empty(),
-            Tab::Top => self.screen.search.take().is_some(),
-            Tab::Flame => self.flame.find.take().is_some(),
+            Tab::Events => !self.views.events.search.is_empty(),
+            Tab::Top => self.views.top.search.take().is_some(),
+            Tab::Flame => self.views.flame.find.take().is_some(),
             Tab::Cpus => false,
         };
         if let_go {
-            if self.tab == Tab::Events {
+            if self.frame.tab == Tab::Events {
                 self.search_events(String::new());
             }
             return;
         }
-        if self.tab == Tab::Flame && !self.flame.place.zoom.is_empty() {
+        if self.frame.tab == Tab::Flame && !self.views.flame.place.zoom.is_empty() {
             // Out of the frame means to where one was before it.
-            let here = &self.flame.place.zoom;
+            let here = &self.views.flame.place.zoom;
             let into = self.steps.done.iter().rev().find(|step| step.after.flame.zoom == *here && step.is_into_frame());
             let outside = into.map(|step| step.before.flame.zoom.clone()).unwrap_or_default();
-            self.flame.change(|place| place.zoom = outside);
-        } else if self.zooms.pop().is_none() {
+            self.views.flame.change(|place| place.zoom = outside);
+        } else if self.selection.zooms.pop().is_none() {
             self.say("nothing is zoomed into: ⌫ undoes the last step, q leaves");
         }
     }

@@ -4,12 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::ui::app::App;
 use crate::ui::draw::overlays::frame;
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
 use crate::ui::overlay::{Chooser, Entry, Palette};
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::events::state::EventsScreen;
+use crate::ui::view::units::chooser::{about_unit, unit_choices};
 
 /// How wide and how high they are where there is room.
 pub const PALETTE: (u16, u16) = (76, 22);
@@ -29,9 +31,16 @@ pub fn unit_rows(height: u16) -> u16 {
 }
 
 /// Draws the list of units. Returns where the cursor belongs.
-pub fn units(app: &App, chooser: &Chooser, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+pub fn units(
+    scene: Scene<'_>,
+    events: &EventsScreen,
+    chooser: &Chooser,
+    theme: &Theme,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> (u16, u16) {
     let typed = chooser.input.value();
-    let choices = app.unit_choices(typed);
+    let choices = unit_choices(scene.context, events, typed);
     let inner = frame(theme, "measure what?", UNITS, area, buffer);
     let start = 1 + put(buffer, inner, 1, 0, "> ", theme.title);
     match typed.is_empty() {
@@ -58,9 +67,9 @@ pub fn units(app: &App, chooser: &Chooser, theme: &Theme, area: Rect, buffer: &m
     }
     let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
     let name = name
-        .filter(|name| app.about_unit(name).is_some())
+        .filter(|name| about_unit(name).is_some())
         .or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
-    if let Some(about) = name.and_then(|name| app.about_unit(name)).filter(|_| rows + 1 < inner.height) {
+    if let Some(about) = name.and_then(about_unit).filter(|_| rows + 1 < inner.height) {
         let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
         let lines = wrap(&about, usize::from(inner.width.saturating_sub(2)));
         let lines = (!missing.is_empty()).then(|| format!("not here: {missing}")).into_iter().chain(lines);
@@ -72,7 +81,7 @@ pub fn units(app: &App, chooser: &Chooser, theme: &Theme, area: Rect, buffer: &m
 }
 
 /// Draws the palette. Returns where the cursor belongs.
-pub fn palette(app: &App, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
     let matches = palette.matches();
     let inner = frame(theme, "commands", PALETTE, area, buffer);
     let start = put(buffer, inner, 1, 0, ":", theme.title) + 1;
@@ -84,7 +93,7 @@ pub fn palette(app: &App, palette: &Palette, theme: &Theme, area: Rect, buffer: 
             Entry::Command(row) => {
                 let argument =
                     if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
-                let key = app.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
+                let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
                 (format!("{}{argument}", row.name), (key, theme.key))
             }
             Entry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),

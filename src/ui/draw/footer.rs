@@ -6,14 +6,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::panel::unit::{percent, thousands};
-use crate::ui::app::{App, Level, Tab};
+use crate::panel::text::{width, wrap};
+use crate::ui::frame::{Level, Tab};
 use crate::ui::hints;
 use crate::ui::keys::shown;
 use crate::ui::prompt::Prompt;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::widget::rows;
+use crate::ui::view::{Views, flame, top, units};
 
 use crate::ui::draw::put;
 
@@ -22,44 +22,28 @@ const MOST_LINES: usize = 5;
 
 /// What stands under the table: completions or a fault while something is typed, a message, or
 /// the details of the line under the cursor.
-pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    if let Some(prompt) = &app.prompt {
+pub fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if let Some(prompt) = &scene.frame.prompt {
         return prompt_help(prompt, theme, area, buffer);
     }
-    if !app.chord.is_empty() {
-        return chord_help(app, theme, area, buffer);
+    if !scene.frame.chord.is_empty() {
+        return chord_help(scene, theme, area, buffer);
     }
-    if let Some((level, text)) = &app.status {
+    if let Some((level, text)) = &scene.frame.status {
         let style = if *level == Level::Error { theme.error } else { theme.warning };
         return said(theme, text, style, area, buffer);
     }
-    if app.tab == Tab::Flame {
-        if let Some(text) =
-            app.answer.flame.as_ref().and_then(|flame| crate::ui::view::flame::draw::details(app, flame))
-        {
-            put(buffer, area, 1, 0, &text, theme.text);
-        }
-        return;
-    }
-    if app.tab == Tab::Units {
-        return crate::ui::view::units::draw::details(app, theme, area, buffer);
-    }
-    if matches!(app.tab, Tab::Time | Tab::Cpus | Tab::Events) {
-        return;
-    }
-    if let Some(search) = &app.screen.search {
-        let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
-        put(buffer, area, 1, 0, &text, theme.found);
-        return;
-    }
-    if let Some(text) = line_details(app) {
-        put(buffer, area, 1, 0, &text, theme.dim);
+    match scene.frame.tab {
+        Tab::Top => top::details::draw(scene, &views.top, theme, area, buffer),
+        Tab::Flame => flame::draw::details(scene, &views.flame, theme, area, buffer),
+        Tab::Units => units::draw::details(&views.units, theme, area, buffer),
+        Tab::Time | Tab::Cpus | Tab::Events => {}
     }
 }
 
 /// What may follow the keys of a chord, upwards over as many lines as it takes, in columns.
-fn chord_help(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let list = app.keymap.continuations(&app.chord, app.tab.group(), &app.key_facts());
+fn chord_help(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab.group(), &scene.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
     let room = usize::from(area.width.saturating_sub(2)).max(1);
     let columns = (room / widest).clamp(1, list.len().max(1));
@@ -86,47 +70,6 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
     for (y, line) in (0..).zip(&lines) {
         put(buffer, area, 1, y, line, style);
     }
-}
-
-/// Which row of how many the cursor is on, and what a row is where that is not a function alone.
-fn place(app: &App) -> String {
-    let upto = app.answer.lines.iter().take(app.screen.selected + 1).filter(|line| line.depth == 0).count();
-    let of = rows::place(upto, app.answer.rows);
-    let split = app.split_words();
-    if split.is_empty() || app.size.0 < 100 { of } else { format!("{of} {split}") }
-}
-
-fn line_details(app: &App) -> Option<String> {
-    let line = app.line()?;
-    let room = usize::from(app.size.0).saturating_sub(2);
-    let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
-    let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
-    let here =
-        format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
-    // In order of importance: where one is, the name, the figures, what is wrong, the file.
-    let place = place(app);
-    let room = room.saturating_sub(width(&place) + 2);
-    // A row that is no function is what its texts say.
-    let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
-    let name = if line.sym.is_empty() { texts().into() } else { clean(&line.sym) };
-    let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
-    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
-    let mut text = format!("{name}  {figures}");
-    if let Some(wrong) = app.broken(&line.dso) {
-        let left = room.saturating_sub(width(&text) + 2);
-        text.push_str(&format!("  {}", fit_end(&wrong, left)));
-    }
-    let left = room.saturating_sub(width(&text) + 2);
-    if left >= 12 {
-        text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
-    }
-    // Where its names come from, when that is not the usual place.
-    let from = app.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
-    let left = room.saturating_sub(width(&text) + 2);
-    if let Some(from) = from.filter(|_| left >= 16) {
-        text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));
-    }
-    Some(format!("{place}  {text}"))
 }
 
 fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -159,15 +102,15 @@ fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) 
 }
 
 /// The prompt, the continuations of a chord, or the keys. Returns where the cursor belongs.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
-    if let Some(prompt) = &app.prompt {
+pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    if let Some(prompt) = &scene.frame.prompt {
         return Some(prompt_line(prompt, theme, area, buffer));
     }
-    if !app.chord.is_empty() {
-        put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&app.chord)), theme.title);
+    if !scene.frame.chord.is_empty() {
+        put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&scene.frame.chord)), theme.title);
         return None;
     }
-    for laid in hints::laid(app, area.width) {
+    for laid in hints::laid(scene, area.width) {
         let x = laid.x + put(buffer, area, laid.x, 0, &laid.hint.key, theme.key) + 1;
         put(buffer, area, x, 0, laid.hint.word, theme.text);
     }

@@ -12,9 +12,10 @@ use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::source::Rate;
-use crate::ui::app::{App, Tab};
 use crate::ui::command::Command;
+use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
 use crate::ui::draw::put;
@@ -28,8 +29,8 @@ struct Piece {
 }
 
 /// Host, event, target, state, samples, losses, cost.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let mut pieces = pieces(app, theme);
+pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let mut pieces = pieces(scene, theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
     let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
     while total(&pieces) > usize::from(area.width) && pieces.len() > 1 {
@@ -43,47 +44,50 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
-    let answer = &app.answer;
+fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
+    let answer = &scene.context.answer;
     let mut out = Vec::new();
     let mut add = |text: String, style, weight| {
         if !text.is_empty() {
             out.push(Piece { text: clean(&text).into_owned(), style, weight });
         }
     };
-    let several = app.info.is_of_many();
-    let room = if several && app.size.0 >= 120 { 2 * NAMES } else { NAMES };
-    add(fit_end(&hosts(app), room).into_owned(), theme.text, 8);
-    add(if several { String::new() } else { app.info.kernel.clone() }, theme.dim, 1);
-    let event = answer.events.get(app.event).map_or_else(String::new, event_name);
-    let running = answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
-    let recorded = || app.info.events.get(app.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr));
-    let way = running.or_else(|| app.info.chains.then(recorded)).filter(|way| way.is_on());
+    let several = scene.context.info.is_of_many();
+    let room = if several && scene.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
+    add(fit_end(&hosts(scene), room).into_owned(), theme.text, 8);
+    add(if several { String::new() } else { scene.context.info.kernel.clone() }, theme.dim, 1);
+    let event = answer.events.get(scene.selection.event).map_or_else(String::new, event_name);
+    let running =
+        answer.events.get(scene.selection.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
+    let recorded = || {
+        scene.context.info.events.get(scene.selection.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr))
+    };
+    let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
     let chains = way.map_or_else(String::new, |way| format!("-g {}", way.words()));
     add(event, theme.text, 13);
-    add(rate(app), theme.text, RATE);
+    add(rate(scene), theme.text, RATE);
     add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
-    add(if several { String::new() } else { target(app) }, theme.text, 9);
-    if let Some(filter) = answer.events.get(app.event).and_then(|e| e.filter.as_ref()) {
+    add(if several { String::new() } else { target(scene) }, theme.text, 9);
+    if let Some(filter) = answer.events.get(scene.selection.event).and_then(|e| e.filter.as_ref()) {
         add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
     }
-    let time = clock(app.elapsed_ns());
-    match (&answer.ended, app.frozen, app.info.origin) {
+    let time = clock(scene.context.elapsed_ns());
+    match (&answer.ended, scene.selection.frozen, scene.context.info.origin) {
         (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 14),
         (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 14),
         (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 14),
         (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) if app.info.flows => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) => add(loading(app), theme.warning, 14),
+        (None, false, Origin::Recorded) if scene.context.info.flows => add(format!("● live {time}"), theme.good, 14),
+        (None, false, Origin::Recorded) => add(loading(scene), theme.warning, 14),
     }
-    if let Some(seconds) = app.behind.late(app.refresh) {
+    if let Some(seconds) = scene.context.behind.late(scene.selection.refresh) {
         add(format!("view {seconds} s old"), theme.error, 12);
     }
-    add(app.age_shown().unwrap_or_default(), theme.text, 10);
+    add(scene.age_shown().unwrap_or_default(), theme.text, 10);
     add(format!("{} samples", thousands(answer.shown.samples)), theme.text, 12);
-    if answer.kept_from > 1_000_000_000 && app.info.origin == Origin::Live {
+    if answer.kept_from > 1_000_000_000 && scene.context.info.origin == Origin::Live {
         add(format!("retention {}", clock(answer.elapsed_ns.saturating_sub(answer.kept_from))), theme.dim, 4);
     }
     let lost = answer.ledger.lost();
@@ -92,13 +96,13 @@ fn pieces(app: &App, theme: &Theme) -> Vec<Piece> {
         n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
-    if app.slow {
+    if scene.context.slow {
         add("slow link".to_owned(), theme.warning, 8);
     }
-    if let Some(rate) = app.bytes_a_second {
+    if let Some(rate) = scene.context.bytes_a_second {
         add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);
     }
-    if app.info.origin == Origin::Live {
+    if scene.context.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
         let (style, weight) = if cost > 10.0 { (theme.warning, 5) } else { (theme.dim, 2) };
         add(format!("own cost {cost:.1} %"), style, weight);
@@ -120,23 +124,41 @@ fn event_name(event: &EventInfo) -> String {
 }
 
 /// The machine's name, or those of some, or how many they are.
-fn hosts(app: &App) -> String {
-    let names = app.info.host_names();
+fn hosts(scene: Scene<'_>) -> String {
+    let names = scene.context.info.host_names();
     if names.len() > 3 { format!("{} hosts", names.len()) } else { names.join(" ") }
 }
 
 /// How often the event that is shown is sampled, or was recorded; empty when nobody knows.
-fn rate(app: &App) -> String {
-    let running = app.answer.events.get(app.event).and_then(|e| e.meter.as_ref()).map(|meter| meter.state.rate);
-    let recorded = || app.info.events.get(app.event).map(|e| Rate::of(&e.attr)).filter(|rate| *rate != Rate::Period(0));
+fn rate(scene: Scene<'_>) -> String {
+    let running = scene
+        .context
+        .answer
+        .events
+        .get(scene.selection.event)
+        .and_then(|e| e.meter.as_ref())
+        .map(|meter| meter.state.rate);
+    let recorded = || {
+        scene
+            .context
+            .info
+            .events
+            .get(scene.selection.event)
+            .map(|e| Rate::of(&e.attr))
+            .filter(|rate| *rate != Rate::Period(0))
+    };
     running.or_else(recorded).map(rate_words).unwrap_or_default()
 }
 
 /// What is sampled, in words, which may have changed since the start; of a recording its file's name.
-fn target(app: &App) -> String {
-    let text = if app.info.origin == Origin::Live { &app.answer.target } else { &app.info.target };
+fn target(scene: Scene<'_>) -> String {
+    let text = if scene.context.info.origin == Origin::Live {
+        &scene.context.answer.target
+    } else {
+        &scene.context.info.target
+    };
     let text = clean(text);
-    if app.info.origin == Origin::Live {
+    if scene.context.info.origin == Origin::Live {
         return fit_end(&text, NAMES).into_owned();
     }
     // Of a file its name; an address is one as a whole.
@@ -145,8 +167,8 @@ fn target(app: &App) -> String {
 }
 
 /// How far a recording has been read, and how long the rest takes.
-fn loading(app: &App) -> String {
-    let Some(progress) = app.answer.progress else { return "… loading".into() };
+fn loading(scene: Scene<'_>) -> String {
+    let Some(progress) = scene.context.answer.progress else { return "… loading".into() };
     if progress.all == 0 {
         return format!("… reading, {} so far", bytes(progress.done));
     }
@@ -165,9 +187,9 @@ const TABS: &[(Tab, &str)] = &[
 ];
 
 /// The names of the screens as they stand; where they have no room, the digits still tell the keys.
-fn tab_names(app: &App, room: u16) -> impl Iterator<Item = (Tab, String)> {
+fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, String)> {
     let brief = TABS.iter().map(|(_, name)| width(name) + 2).sum::<usize>() > usize::from(room);
-    let here = app.tab;
+    let here = scene.frame.tab;
     TABS.iter().map(move |(tab, name)| {
         let name = if brief && *tab != here { &name[..1] } else { name };
         (*tab, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
@@ -175,9 +197,9 @@ fn tab_names(app: &App, room: u16) -> impl Iterator<Item = (Tab, String)> {
 }
 
 /// The command of the tab at a column.
-pub fn tab_at(app: &App, room: u16, column: u16) -> Option<Command> {
+pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<Command> {
     let mut x = 1;
-    let mut found = tab_names(app, room).map(|(tab, name)| {
+    let mut found = tab_names(scene, room).map(|(tab, name)| {
         x += width(&name) as u16;
         (tab, x)
     });
@@ -193,40 +215,44 @@ pub fn tab_at(app: &App, room: u16, column: u16) -> Option<Command> {
 }
 
 /// The tab line: screens, sample rate over time, what narrows the view.
-pub fn tabs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn tabs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut x = 1;
-    for (tab, text) in tab_names(app, area.width) {
-        let style = if tab == app.tab { theme.title } else { theme.dim };
+    for (tab, text) in tab_names(scene, area.width) {
+        let style = if tab == scene.frame.tab { theme.title } else { theme.dim };
         x += put(buffer, area, x, 0, &text, style);
     }
-    let trail = trail(app);
+    let trail = trail(scene);
     let room = usize::from(area.width.saturating_sub(x + 3));
     let (right, style) = match trail.is_empty() {
-        true => (machine(app, room), theme.text),
-        false => (narrowed(app, &trail, room), theme.warning),
+        true => (machine(scene, room), theme.text),
+        false => (narrowed(scene, &trail, room), theme.warning),
     };
     let at = area.width.saturating_sub(width(&right) as u16 + 1).max(x);
     put(buffer, area, at, 0, &right, style);
 }
 
 /// What narrows the view, step by step.
-fn trail(app: &App) -> Vec<String> {
-    let mut trail: Vec<String> = app.zooms.iter().map(|z| z.label.clone()).collect();
-    if let Some(filter) = &app.filter {
+fn trail(scene: Scene<'_>) -> Vec<String> {
+    let mut trail: Vec<String> = scene.selection.zooms.iter().map(|z| z.label.clone()).collect();
+    if let Some(filter) = &scene.selection.filter {
         trail.push(format!("view: {filter}"));
     }
-    if let Some(mark) = &app.baseline {
-        trail.push(format!("against {}, {}", mark.label, app.per.words()));
+    if let Some(mark) = &scene.selection.baseline {
+        trail.push(format!("against {}, {}", mark.label, scene.selection.per.words()));
     }
     trail
 }
 
 /// How busy the CPUs are, which is what shares are of; the longest words for which there is room.
-fn machine(app: &App, room: usize) -> String {
-    let (seen, all) = (app.answer.total, app.answer.shown);
-    let whole = app.answer.target.is_empty() && app.answer.cpus.is_empty();
-    let host = app.host.as_ref().filter(|host| whole && !host.rows.is_empty() && app.answer.ended.is_none());
-    let words = match (host, app.answer.by_cpu.busy) {
+fn machine(scene: Scene<'_>, room: usize) -> String {
+    let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
+    let whole = scene.context.answer.target.is_empty() && scene.context.answer.cpus.is_empty();
+    let host = scene
+        .context
+        .host
+        .as_ref()
+        .filter(|host| whole && !host.rows.is_empty() && scene.context.answer.ended.is_none());
+    let words = match (host, scene.context.answer.by_cpu.busy) {
         (Some(host), _) => {
             let mean = |of: &dyn Fn(&CpuRow) -> f32| {
                 let online = host.rows.iter().filter(|row| row.online);
@@ -239,7 +265,7 @@ fn machine(app: &App, room: usize) -> String {
             vec![format!("{busy}: user {user:.0}  system {system:.0}  softirq {soft:.0}"), busy]
         }
         (None, Some(busy)) => vec![format!("CPU busy {busy:.0} %")],
-        (None, None) if app.hide_idle && seen.period < all.period => {
+        (None, None) if scene.selection.hide_idle && seen.period < all.period => {
             vec![format!("idle hidden: {} of samples", percent(100.0 - seen.percent_of(&all)))]
         }
         (None, None) => Vec::new(),
@@ -248,8 +274,8 @@ fn machine(app: &App, room: usize) -> String {
 }
 
 /// What narrows the view, and how much of the samples of the times that are shown is left.
-fn narrowed(app: &App, trail: &[String], room: usize) -> String {
-    let (seen, all) = (app.answer.total, app.answer.shown);
+fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
+    let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
     if all.samples == 0 || seen.samples >= all.samples {
         return fit_end(&by, room + 1).into_owned();
@@ -260,9 +286,9 @@ fn narrowed(app: &App, trail: &[String], room: usize) -> String {
 }
 
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.
-pub fn notice(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(notice) = app.notice() else { return };
-    let key = |name: &str| app.keymap.key_of(name).map(shown);
+pub fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(notice) = scene.notice() else { return };
+    let key = |name: &str| scene.context.keymap.key_of(name).map(shown);
     let keys = [("finding", "goes there"), ("dismiss", "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(name, words)| Some(format!("  {} {words}", key(name)?))).collect();
     let style = if notice.urgent { theme.error } else { theme.warning };

@@ -4,19 +4,19 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{fit_end, wrap};
-use crate::ui::app::App;
 use crate::ui::command::{Row, TABLE, layer};
 use crate::ui::draw::overlays::{Styled, frame, scrolled};
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
 use crate::ui::overlay::{Searched, has_words};
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
 /// Draws it. Returns where the cursor belongs.
-pub fn draw(app: &App, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
+pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
     let typed = searched.input.value();
-    let lines = lines(app, theme, typed);
-    let inner = frame(theme, &format!("help: {}", app.tab.name()), (104, area.height), area, buffer);
+    let lines = lines(scene, theme, typed);
+    let inner = frame(theme, &format!("help: {}", scene.frame.tab.name()), (104, area.height), area, buffer);
     let x = 1 + put(buffer, inner, 1, 0, "/", theme.title);
     match typed.is_empty() {
         true => put(buffer, inner, x, 0, "type to search", theme.dim),
@@ -31,11 +31,11 @@ pub fn draw(app: &App, searched: &Searched, theme: &Theme, area: Rect, buffer: &
 }
 
 /// All of it; where something is typed, what has these words, of all screens.
-pub fn lines(app: &App, theme: &Theme, typed: &str) -> Vec<Styled> {
-    let room = usize::from(app.size.0).saturating_sub(6).min(100);
+pub fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let room = usize::from(scene.frame.size.0).saturating_sub(6).min(100);
     let mut lines = match typed.trim() {
-        "" => whole(app, theme),
-        typed => found(app, theme, typed),
+        "" => whole(scene, theme),
+        typed => found(scene, theme, typed),
     };
     for line in &mut lines {
         let before: usize = line.iter().rev().skip(1).map(|(text, _)| crate::panel::text::width(text)).sum();
@@ -47,42 +47,42 @@ pub fn lines(app: &App, theme: &Theme, typed: &str) -> Vec<Styled> {
 }
 
 /// What the screen is for, its own keys, then those that work everywhere.
-fn whole(app: &App, theme: &Theme) -> Vec<Styled> {
-    let (about, own) = (app.tab.about(), app.tab.group());
-    let mut lines: Vec<Styled> = wrap(about, usize::from(app.size.0).saturating_sub(8).min(96))
+fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
+    let (about, own) = (scene.frame.tab.about(), scene.frame.tab.group());
+    let mut lines: Vec<Styled> = wrap(about, usize::from(scene.frame.size.0).saturating_sub(8).min(96))
         .into_iter()
         .map(|text| vec![(text, theme.text)])
         .collect();
     // Keys of other screens do not work here.
     let here = TABLE.iter().filter(|row| own.is_some() && layer(row) == own);
     let everywhere = TABLE.iter().filter(|row| layer(row).is_none());
-    lines.extend(grouped(app, theme, here.chain(everywhere)));
-    lines.extend(own_keys(app, theme));
+    lines.extend(grouped(scene, theme, here.chain(everywhere)));
+    lines.extend(own_keys(scene, theme));
     lines.push(Vec::new());
     lines.extend(words(theme));
     lines
 }
 
-fn found(app: &App, theme: &Theme, typed: &str) -> Vec<Styled> {
-    let own = app.tab.group();
+fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
+    let own = scene.frame.tab.group();
     let has = |row: &&Row| {
-        let keys = app.keymap.keys_of(row).join(" ");
-        app.keymap.keys_of(row).contains(&typed)
+        let keys = scene.context.keymap.keys_of(row).join(" ");
+        scene.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
     };
     // Those that work on this screen come first.
     let here = TABLE.iter().filter(|row| layer(row).is_none() || layer(row) == own).filter(has);
     let elsewhere = TABLE.iter().filter(|row| layer(row).is_some() && layer(row) != own).filter(has);
-    let mut lines = grouped(app, theme, here.chain(elsewhere));
+    let mut lines = grouped(scene, theme, here.chain(elsewhere));
     lines.drain(..usize::from(!lines.is_empty()));
     let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();
-    lines.extend(own_keys(app, theme).into_iter().filter(|line| has_words(&text(line), typed)));
+    lines.extend(own_keys(scene, theme).into_iter().filter(|line| has_words(&text(line), typed)));
     lines.extend(words(theme).into_iter().filter(|line| has_words(&text(line), typed)));
     lines
 }
 
 /// Commands under the names of their groups.
-fn grouped<'a>(app: &App, theme: &Theme, rows: impl Iterator<Item = &'a Row>) -> Vec<Styled> {
+fn grouped<'a>(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'a Row>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";
     for row in rows {
@@ -91,7 +91,7 @@ fn grouped<'a>(app: &App, theme: &Theme, rows: impl Iterator<Item = &'a Row>) ->
             lines.push(Vec::new());
             lines.push(vec![(group.to_owned(), theme.title)]);
         }
-        let keys: Vec<String> = app.keymap.keys_of(row).into_iter().map(shown).collect();
+        let keys: Vec<String> = scene.context.keymap.keys_of(row).into_iter().map(shown).collect();
         let argument =
             if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
         lines.push(vec![
@@ -104,8 +104,8 @@ fn grouped<'a>(app: &App, theme: &Theme, rows: impl Iterator<Item = &'a Row>) ->
 }
 
 /// Keys that the user bound to commands with arguments.
-fn own_keys(app: &App, theme: &Theme) -> Vec<Styled> {
-    let others: Vec<_> = app.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
+fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
+    let others: Vec<_> = scene.context.keymap.own().filter(|(_, _, run)| run.contains(' ')).collect();
     if others.is_empty() {
         return Vec::new();
     }

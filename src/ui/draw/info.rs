@@ -3,7 +3,7 @@
 use crate::panel::text::{clean, width};
 use crate::panel::unit::{bytes, percent, thousands};
 use crate::symbols::spaces::{Made, Walked};
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
 use crate::ui::draw::overlays::Styled;
@@ -12,8 +12,8 @@ use crate::ui::draw::overlays::Styled;
 const LABEL: usize = 24;
 
 /// The lines of the screen; long values go on in the next line.
-pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
-    let room = usize::from(app.size.0).saturating_sub(LABEL + 8).max(20);
+pub fn lines(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
+    let room = usize::from(scene.frame.size.0).saturating_sub(LABEL + 8).max(20);
     let mut out: Vec<Styled> = Vec::new();
     let mut row = |label: &str, value: &str| {
         let value = clean(value);
@@ -23,8 +23,8 @@ pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
             label = " ".repeat(LABEL + 1);
         }
     };
-    row("recording", &app.info.target);
-    for host in &app.info.hosts {
+    row("recording", &scene.context.info.target);
+    for host in &scene.context.info.hosts {
         let clock = match host.shift {
             Some(0) => String::new(),
             Some(ns) => format!(", its clock {:+.6} s beside the first one's", -(ns as f64) / 1e9),
@@ -32,24 +32,24 @@ pub fn lines(app: &App, theme: &Theme) -> Vec<Styled> {
         };
         row("host", &format!("{} {}{clock}", host.name, host.kernel));
     }
-    if app.info.facts.is_empty() {
-        row("host", &app.info.host);
-        row("kernel", &app.info.kernel);
-        for event in &app.info.events {
+    if scene.context.info.facts.is_empty() {
+        row("host", &scene.context.info.host);
+        row("kernel", &scene.context.info.kernel);
+        for event in &scene.context.info.events {
             row("event", &format!("{}: sample_type {:#x}", event.name, event.attr.sample_type));
         }
     }
-    for (what, value) in &app.info.facts {
+    for (what, value) in &scene.context.info.facts {
         row(what, value);
     }
-    for (kind, n) in &app.answer.kinds {
+    for (kind, n) in &scene.context.answer.kinds {
         row(&format!("records {}", kind.to_lowercase()), &thousands(*n));
     }
-    row("records sample", &thousands(app.answer.ledger.received));
-    if let Some(walked) = &app.answer.walked {
+    row("records sample", &thousands(scene.context.answer.ledger.received));
+    if let Some(walked) = &scene.context.answer.walked {
         walks(walked, &mut row);
     }
-    for (dso, from) in app.answer.sources.iter() {
+    for (dso, from) in scene.context.answer.sources.iter() {
         row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{from} ({dso})"));
     }
     out

@@ -15,13 +15,14 @@ use ratatui::style::Style;
 
 use crate::panel::text::{clean, fit_end};
 
-use crate::ui::app::{App, Tab};
+use crate::ui::frame::Tab;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::{cpus, events, flame, time, top, units};
+use crate::ui::view::{Views, cpus, events, flame, time, top, units};
 use crate::ui::widget;
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     buffer.set_style(area, theme.ground);
     if area.width < layout::MIN.0 || area.height < layout::MIN.1 {
         let text = format!("{}×{} is too small", area.width, area.height);
@@ -29,29 +30,29 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option
         return None;
     }
     // What was laid out for one size does not fit into another: the terminal may have changed in between.
-    if (area.width, area.height) != app.size {
+    if (area.width, area.height) != scene.frame.size {
         return None;
     }
-    let places = layout::places(app, area);
-    header::draw(app, theme, places.header, buffer);
-    header::tabs(app, theme, places.tabs, buffer);
-    header::notice(app, theme, places.finding, buffer);
-    widget::strip::draw(app, theme, places.strip, buffer);
-    match app.tab {
+    let places = layout::places(scene, area);
+    header::draw(scene, theme, places.header, buffer);
+    header::tabs(scene, theme, places.tabs, buffer);
+    header::notice(scene, theme, places.finding, buffer);
+    widget::timeline::draw(scene, theme, places.timeline, buffer);
+    match scene.frame.tab {
         Tab::Top => {
-            top::draw::draw(app, theme, places.table, buffer);
-            top::beside::draw(app, theme, places.beside, buffer);
+            top::draw::draw(scene, &views.top, theme, places.table, buffer);
+            top::beside::draw(scene, &views.top, theme, places.beside, buffer);
         }
-        Tab::Flame => flame::draw::draw(app, theme, places.table, buffer),
-        Tab::Time => time::draw::draw(app, theme, places.table, buffer),
-        Tab::Cpus => cpus::draw::draw(app, theme, places.table, buffer),
-        Tab::Events => events::draw::draw(app, theme, places.table, buffer),
-        Tab::Units => units::draw::draw(app, theme, places.table, buffer),
+        Tab::Flame => flame::draw::draw(scene, &views.flame, theme, places.table, buffer),
+        Tab::Time => time::draw::draw(scene, &views.time, theme, places.table, buffer),
+        Tab::Cpus => cpus::draw::draw(scene, &views.cpus, theme, places.table, buffer),
+        Tab::Events => events::draw::draw(scene, &views.events, theme, places.table, buffer),
+        Tab::Units => units::draw::draw(&views.units, theme, places.table, buffer),
     }
-    footer::details(app, theme, places.details, buffer);
-    let cursor = footer::draw(app, theme, places.footer, buffer);
-    tour::draw(app, theme, places.tour, buffer);
-    let over = overlays::draw(app, theme, places.table, buffer);
+    footer::details(scene, views, theme, places.details, buffer);
+    let cursor = footer::draw(scene, theme, places.footer, buffer);
+    tour::draw(scene, theme, places.tour, buffer);
+    let over = overlays::draw(scene, views, theme, places.table, buffer);
     over.or(cursor)
 }
 

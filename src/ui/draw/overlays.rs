@@ -8,32 +8,41 @@ use ratatui::widgets::{Block, Clear, Widget};
 use crate::panel::text::width;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
-use crate::ui::app::App;
 use crate::ui::draw::{choose, help};
 use crate::ui::overlay::{Overlay, column_menu};
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
+use crate::ui::view::Views;
+use crate::ui::view::units::chooser::unit_choices;
 
 use crate::ui::draw::put;
 
 /// Draws the topmost overlay. Returns where the cursor belongs.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
-    match app.overlays.last()? {
-        Overlay::Help(searched) => return Some(help::draw(app, searched, theme, area, buffer)),
-        Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(app, theme), *scroll, area, buffer),
+pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
+    match scene.frame.overlays.last()? {
+        Overlay::Help(searched) => return Some(help::draw(scene, searched, theme, area, buffer)),
+        Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(scene, theme), *scroll, area, buffer),
         Overlay::Info { scroll } => {
-            list(theme, "info", &crate::ui::draw::info::lines(app, theme), *scroll, area, buffer)
+            list(theme, "info", &crate::ui::draw::info::lines(scene, theme), *scroll, area, buffer)
         }
-        Overlay::Columns { cursor } => columns(app, theme, *cursor, area, buffer),
-        Overlay::Marks { cursor } => marks(app, theme, *cursor, area, buffer),
+        Overlay::Columns { cursor } => columns(scene, theme, *cursor, area, buffer),
+        Overlay::Marks { cursor } => marks(scene, theme, *cursor, area, buffer),
         Overlay::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
-        Overlay::Palette(palette) => return Some(choose::palette(app, palette, theme, area, buffer)),
-        Overlay::Units(chooser) => return Some(choose::units(app, chooser, theme, area, buffer)),
+        Overlay::Palette(palette) => return Some(choose::palette(scene, palette, theme, area, buffer)),
+        Overlay::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, theme, area, buffer)),
     }
     None
 }
 
 /// Where an overlay with rows stands and which of them is at a place; an overlay without rows is all of the area.
-pub fn hit(app: &App, overlay: &Overlay, area: Rect, column: u16, row: u16) -> Option<(Rect, Option<usize>)> {
+pub fn hit(
+    scene: Scene<'_>,
+    views: &Views,
+    overlay: &Overlay,
+    area: Rect,
+    column: u16,
+    row: u16,
+) -> Option<(Rect, Option<usize>)> {
     let (frame, above, from, rows) = match overlay {
         Overlay::Palette(palette) => {
             let frame = centre(choose::PALETTE, area);
@@ -42,14 +51,19 @@ pub fn hit(app: &App, overlay: &Overlay, area: Rect, column: u16, row: u16) -> O
         Overlay::Units(chooser) => {
             let frame = centre(choose::UNITS, area);
             let list = choose::unit_rows(frame.height);
-            (frame, 1, choose::first(chooser.cursor, list), app.unit_choices(chooser.input.value()).len())
+            (
+                frame,
+                1,
+                choose::first(chooser.cursor, list),
+                unit_choices(scene.context, &views.events, chooser.input.value()).len(),
+            )
         }
         Overlay::Columns { .. } => {
-            let n = column_menu(&app.columns).len();
+            let n = column_menu(&scene.selection.columns).len();
             (centre((46, n as u16 + 2), area), 0, 0, n)
         }
         Overlay::Marks { cursor } => {
-            let lines = mark_lines(app, &Theme::new(Depth::None), *cursor);
+            let lines = mark_lines(scene, &Theme::new(Depth::None), *cursor);
             let frame = centre(list_size(MARKS, &lines), area);
             let shown = usize::from(frame.height.saturating_sub(2)).max(1);
             (frame, 0, marks_from(*cursor, lines.len(), shown), lines.len())
@@ -63,12 +77,12 @@ pub fn hit(app: &App, overlay: &Overlay, area: Rect, column: u16, row: u16) -> O
 }
 
 /// How far a text may be scrolled.
-pub fn last_scroll(app: &App, overlay: &Overlay, area: Rect) -> usize {
+pub fn last_scroll(scene: Scene<'_>, overlay: &Overlay, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
     let lines = match overlay {
-        Overlay::Help(searched) => help::lines(app, &theme, searched.input.value()).len() + 1,
-        Overlay::Losses { .. } => losses(app, &theme).len(),
-        Overlay::Info { .. } => crate::ui::draw::info::lines(app, &theme).len(),
+        Overlay::Help(searched) => help::lines(scene, &theme, searched.input.value()).len() + 1,
+        Overlay::Losses { .. } => losses(scene, &theme).len(),
+        Overlay::Info { .. } => crate::ui::draw::info::lines(scene, &theme).len(),
         _ => 0,
     };
     lines.saturating_sub(usize::from(area.height.saturating_sub(2)))
@@ -81,8 +95,8 @@ fn marks_from(cursor: usize, lines: usize, rows: usize) -> usize {
     cursor.saturating_sub(rows / 2).min(lines.saturating_sub(rows))
 }
 
-fn mark_lines(app: &App, theme: &Theme, cursor: usize) -> Vec<Styled> {
-    let marks = &app.answer.marks;
+fn mark_lines(scene: Scene<'_>, theme: &Theme, cursor: usize) -> Vec<Styled> {
+    let marks = &scene.context.answer.marks;
     let cursor = cursor.min(marks.len().saturating_sub(1));
     let one = |(i, mark): (usize, &TimeMark)| -> Styled {
         let style = if i == cursor { theme.selected } else { theme.text };
@@ -92,13 +106,13 @@ fn mark_lines(app: &App, theme: &Theme, cursor: usize) -> Vec<Styled> {
     marks.iter().enumerate().map(one).collect()
 }
 
-fn marks(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
-    let marks = &app.answer.marks;
+fn marks(scene: Scene<'_>, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+    let marks = &scene.context.answer.marks;
     if marks.is_empty() {
         let none = "None yet: ' and a letter sets one, :note TEXT notes something.".to_owned();
         return list(theme, MARKS, &[vec![(none, theme.text)]], 0, area, buffer);
     }
-    let lines = mark_lines(app, theme, cursor);
+    let lines = mark_lines(scene, theme, cursor);
     let rows = usize::from(centre(list_size(MARKS, &lines), area).height.saturating_sub(2)).max(1);
     list(theme, MARKS, &lines, marks_from(cursor, lines.len(), rows), area, buffer);
 }
@@ -149,8 +163,8 @@ pub(super) fn scrolled(theme: &Theme, lines: &[Styled], scroll: usize, inner: Re
     }
 }
 
-fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
-    let answer = &app.answer;
+fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
+    let answer = &scene.context.answer;
     let ledger = &answer.ledger;
     let mut lines: Vec<Styled> = Vec::new();
     let mut row = |name: &str, value: String, bad: bool, meaning: &str| {
@@ -194,11 +208,11 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
         answer.cost.own_percent > 10.0,
         "of one CPU, of late",
     );
-    if let (Some(age), Some((n, became))) = (app.behind.age(), app.behind.became()) {
+    if let (Some(age), Some((n, became))) = (scene.context.behind.age(), scene.context.behind.became()) {
         let [median, most, worst] = became.map(duration);
         let meaning =
             format!("of {} views half became {median} old, 99 % up to {most}, the oldest {worst}", thousands(n));
-        row("age of the view", duration(age), app.behind.late(app.refresh).is_some(), &meaning);
+        row("age of the view", duration(age), scene.context.behind.late(scene.selection.refresh).is_some(), &meaning);
     }
     if answer.cost.sampling_percent > 0.0 {
         let cost = answer.cost.sampling_percent;
@@ -228,11 +242,11 @@ fn losses(app: &App, theme: &Theme) -> Vec<Styled> {
     lines
 }
 
-fn columns(app: &App, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
-    let menu = column_menu(&app.columns);
+fn columns(scene: Scene<'_>, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
+    let menu = column_menu(&scene.selection.columns);
     let inner = frame(theme, "columns", (46, menu.len() as u16 + 2), area, buffer);
     for (i, field) in menu.iter().enumerate() {
-        let on = app.columns.contains(field);
+        let on = scene.selection.columns.contains(field);
         let text = format!("{} {:12}", if on { "[x]" } else { "[ ]" }, field.column().title);
         let style = if i == cursor.min(menu.len() - 1) { theme.selected } else { theme.text };
         put(buffer, inner, 1, i as u16, &text, style);

@@ -5,16 +5,16 @@ use ratatui::layout::Rect;
 use ratatui::widgets::{Block, Widget};
 
 use crate::panel::text::{width, wrap};
-use crate::ui::app::App;
 use crate::ui::keys::shown;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::tour::Step;
 
 use crate::ui::draw::put;
 
 /// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
-pub fn height(app: &App, width: u16, room: u16) -> u16 {
-    let lines = app.tour.and_then(|tour| tour.step()).map_or(0, |step| plan(app, step, width).2);
+pub fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
+    let lines = scene.frame.tour.and_then(|tour| tour.step()).map_or(0, |step| plan(scene, step, width).2);
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
@@ -22,8 +22,8 @@ pub fn height(app: &App, width: u16, room: u16) -> u16 {
 const LEAST: u16 = 6;
 
 /// The words in lines, the key, and how high the box is.
-fn plan(app: &App, step: &Step, width: u16) -> (Vec<String>, String, u16) {
-    let key = shown(app.keymap.key_of(step.name).unwrap_or("esc"));
+fn plan(scene: Scene<'_>, step: &Step, width: u16) -> (Vec<String>, String, u16) {
+    let key = shown(scene.context.keymap.key_of(step.name).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));
     let lines = wrap(step.text, room);
     // The key stands behind the words where there is room.
@@ -37,12 +37,12 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
 }
 
 /// Draws the step that one is at.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some((tour, step)) = app.tour.and_then(|tour| Some((tour, tour.step()?))) else { return };
+pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some((tour, step)) = scene.frame.tour.and_then(|tour| Some((tour, tour.step()?))) else { return };
     if area.height == 0 {
         return;
     }
-    let (lines, key, _) = plan(app, step, area.width);
+    let (lines, key, _) = plan(scene, step, area.width);
     let (at, of) = tour.place();
     let title = format!(" tour {at} of {of}, Esc ends it ");
     let block = Block::bordered().title(title).title_style(theme.title).border_style(theme.bar);

@@ -1,4 +1,4 @@
 //! What several screens draw.
 
 pub mod rows;
-pub mod strip;
+pub mod timeline;

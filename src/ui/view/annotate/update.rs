@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use ratatui::layout::Rect;
-
 use crate::event::CallGraph;
 use crate::panel::annotate::{Shape, text};
 use crate::profile::frames::State;
@@ -14,8 +12,8 @@ use crate::symbols::Form;
 use crate::symbols::code::Listing;
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Tab;
 use crate::ui::draw::layout;
+use crate::ui::frame::Tab;
 use crate::ui::overlay::Overlay;
 use crate::ui::view::annotate::draw as drawn;
 use crate::ui::view::annotate::state::{Annotated, Wish};
@@ -25,7 +23,7 @@ impl App {
     pub(in crate::ui) fn annotate(&mut self, name: Option<String>) {
         let target = match name {
             Some(name) => {
-                let line = self.answer.lines.iter().find(|line| *line.sym == *name);
+                let line = self.context.answer.lines.iter().find(|line| *line.sym == *name);
                 Some(Target { function: name.into(), dso: line.map_or_else(|| "".into(), |line| line.dso.clone()) })
             }
             None => self.under_cursor(),
@@ -36,21 +34,21 @@ impl App {
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
         }
-        if self.answer.lines.iter().any(|line| line.sym == target.function && line.state == State::Unknown) {
+        if self.context.answer.lines.iter().any(|line| line.sym == target.function && line.state == State::Unknown) {
             return self.say("that address is in no known function");
         }
         self.effects.push(Effect::List(target.clone(), None));
-        self.overlays.push(Overlay::Annotate(Box::new(Annotated::new(target))));
+        self.frame.overlays.push(Overlay::Annotate(Box::new(Annotated::new(target))));
     }
 
     fn under_cursor(&self) -> Option<Target> {
-        match self.tab {
+        match self.frame.tab {
             Tab::Top => {
-                let line = self.answer.lines.get(self.screen.selected)?;
+                let line = self.context.answer.lines.get(self.views.top.selected)?;
                 Some(Target { function: line.sym.clone(), dso: line.dso.clone() })
             }
             Tab::Flame => {
-                let block = self.answer.flame.as_ref().and_then(|flame| self.flame.block(flame))?;
+                let block = self.context.answer.flame.as_ref().and_then(|flame| self.views.flame.block(flame))?;
                 let block = Some(block).filter(|b| b.pooled == 0)?;
                 Some(Target { function: block.name.clone(), dso: block.dso.clone() })
             }
@@ -60,7 +58,7 @@ impl App {
 
     /// The annotated function on the screen.
     pub(in crate::ui) fn annotated(&self) -> Option<&Annotated> {
-        self.overlays.iter().rev().find_map(|overlay| match overlay {
+        self.frame.overlays.iter().rev().find_map(|overlay| match overlay {
             Overlay::Annotate(screen) => Some(&**screen),
             _ => None,
         })
@@ -68,13 +66,12 @@ impl App {
 
     /// Lines that it has on the screen.
     pub(in crate::ui) fn annotate_room(&self) -> usize {
-        let area = Rect { x: 0, y: 0, width: self.size.0, height: self.size.1 };
-        drawn::room(layout::places(self, area).table.height)
+        drawn::room(layout::places(self.scene(), self.scene().area()).table.height)
     }
 
     fn with_annotated(&mut self, change: impl FnOnce(&mut Annotated, usize)) {
         let room = self.annotate_room();
-        let screen = self.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+        let screen = self.frame.overlays.iter_mut().rev().find_map(|overlay| match overlay {
             Overlay::Annotate(screen) => Some(screen),
             _ => None,
         });
@@ -90,7 +87,7 @@ impl App {
 
     /// New samples for what is annotated.
     pub(in crate::ui) fn follow_hits(&mut self) {
-        let answer = self.answer.clone();
+        let answer = self.context.answer.clone();
         if let (Some(hits), Some(target)) = (&answer.hits, &answer.question.annotate) {
             self.with_annotated(|screen, room| {
                 if screen.target == *target {
@@ -109,7 +106,7 @@ impl App {
             Wish::Say(text) => self.say(text),
             Wish::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
-                    let event = self.answer.events.get(self.event).map_or("", |event| &event.name);
+                    let event = self.context.answer.events.get(self.selection.event).map_or("", |event| &event.name);
                     let shape = Shape { raw: screen.bytes };
                     self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, shape)));
                     self.say("copied");
@@ -120,12 +117,12 @@ impl App {
     }
 
     pub(in crate::ui) fn next_form(&mut self) {
-        if self.info.origin == Origin::Recorded && self.info.inputs.is_empty() {
+        if self.context.info.origin == Origin::Recorded && self.context.info.inputs.is_empty() {
             return self.say("the names of a text stay as they are");
         }
-        self.form = self.form.next();
-        self.effects.push(Effect::Names(self.form));
-        self.say(match self.form {
+        self.selection.form = self.selection.form.next();
+        self.effects.push(Effect::Names(self.selection.form));
+        self.say(match self.selection.form {
             Form::Raw => "names are shown as they are in the files (--no-demangle)",
             Form::Short => "names without what templates were made of",
             Form::Plain => "names without parameters, as perf has them",
@@ -134,9 +131,9 @@ impl App {
     }
 
     pub(in crate::ui) fn toggle_inlined(&mut self) {
-        self.inlined = !self.inlined;
-        self.effects.push(Effect::Inlined(self.inlined));
-        self.say(match self.inlined {
+        self.selection.inlined = !self.selection.inlined;
+        self.effects.push(Effect::Inlined(self.selection.inlined));
+        self.say(match self.selection.inlined {
             true => "inlined functions are frames of their own",
             false => "inlined functions count for the function that they are in",
         });
@@ -145,10 +142,10 @@ impl App {
     /// Takes user stacks in another way from now on: the other one of DWARF and frame pointers, when none is
     /// named.
     pub(in crate::ui) fn call_graph(&mut self, way: Option<String>) {
-        if self.info.origin == Origin::Recorded {
+        if self.context.info.origin == Origin::Recorded {
             return self.say("a recording has the stacks that were taken");
         }
-        let now = self.answer.events.iter().find_map(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
+        let now = self.context.answer.events.iter().find_map(|e| e.meter.as_ref()).map(|meter| meter.state.chains);
         let way = match way {
             Some(text) => match CallGraph::parse(&text) {
                 Ok(way) => way,

@@ -10,10 +10,11 @@ use crate::panel::Align;
 use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;
 use crate::session::machine::Ticks;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::cpus::state::CpusScreen;
 
-use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
 use crate::ui::view::cpus::words;
 
@@ -45,14 +46,14 @@ pub struct Plan {
     pub more: bool,
 }
 
-/// Plans the screen for a terminal of some size.
-pub fn plan(app: &App, size: (u16, u16)) -> Plan {
-    let area = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-    if size.0 < MIN.0 || size.1 < MIN.1 {
+/// Plans the screen.
+pub fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
+    let area = scene.area();
+    if scene.is_too_small() {
         return Plan { spans: Vec::new(), bar: None, history: None, strip: false, rows: 0, words: 0, more: false };
     }
-    let table = places(app, area).table;
-    let facts = app.facts();
+    let table = places(scene, area).table;
+    let facts = scene.context.facts();
     let words = match table.height {
         h if h >= 30 => 8,
         h if h >= 12 => 4,
@@ -62,16 +63,16 @@ pub fn plan(app: &App, size: (u16, u16)) -> Plan {
     let n = facts.cpus().len();
     let room = usize::from(table.height.saturating_sub(1 + words));
     let strip = n > room && room > 3;
-    let (spans, bar, history, more) = spans(app, &facts, table.width);
+    let (spans, bar, history, more) = spans(view, &facts, table.width);
     Plan { spans, bar, history, strip, rows: (room - usize::from(strip)).min(n.max(1)), words, more }
 }
 
 type Place = Option<(u16, u16)>;
 
-fn spans(app: &App, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Place, bool) {
+fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Place, bool) {
     let mut x = 2;
     let mut out = Vec::new();
-    for column in app.cpus.common(facts, screen) {
+    for column in view.common(facts, screen) {
         let width = column.column().width;
         if x + width < screen {
             out.push(Span { column, x, width });
@@ -86,7 +87,7 @@ fn spans(app: &App, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Pla
     };
     let bar = take(100, if screen >= 160 { 24 } else { 12 });
     let history = take(60, if screen >= 160 { 40 } else { 8 });
-    let own = app.cpus.own(facts);
+    let own = view.own(facts);
     let widths: Vec<u16> =
         own.iter().map(|c| c.column().width.max((width(&facts.title(*c)) as u16 + 1).min(13))).collect();
     let room = screen.saturating_sub(x + 1);
@@ -95,7 +96,7 @@ fn spans(app: &App, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Place, Pla
         widths[from..].iter().take_while(|w| (used += **w, used <= room).1).count()
     };
     // As far to the right as the cursor needs.
-    let at = own.iter().position(|c| *c == app.cpus.column).unwrap_or(0);
+    let at = own.iter().position(|c| *c == view.column).unwrap_or(0);
     let from = (0..own.len()).find(|from| from + fits(*from) > at).unwrap_or(0);
     let shown = if own.is_empty() { 0 } else { fits(from) };
     for i in from..from + shown {
@@ -114,9 +115,9 @@ pub enum Hit {
 }
 
 /// Finds what a click means.
-pub fn hit(app: &App, x: u16, y: u16) -> Hit {
-    let plan = plan(app, app.size);
-    let area = places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table;
+pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Hit {
+    let plan = plan(scene, view);
+    let area = places(scene, scene.area()).table;
     let first = area.y + 1 + u16::from(plan.strip);
     let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first());
     let Some(span) = span else { return Hit::Nothing };
@@ -127,50 +128,61 @@ pub fn hit(app: &App, x: u16, y: u16) -> Hit {
     if y < first || row >= plan.rows {
         return Hit::Nothing;
     }
-    let rows = app.cpus.rows(&app.facts());
-    rows.get(app.cpus.top + row).map_or(Hit::Nothing, |cpu| Hit::Cell(*cpu, span.column))
+    let rows = view.rows(&scene.context.facts());
+    rows.get(view.top + row).map_or(Hit::Nothing, |cpu| Hit::Cell(*cpu, span.column))
 }
 
 /// Draws it.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let facts = app.facts();
-    let rows = app.cpus.rows(&facts);
-    let plan = plan(app, app.size);
+pub fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let facts = scene.context.facts();
+    let rows = view.rows(&facts);
+    let plan = plan(scene, view);
     if rows.is_empty() {
-        let text = match app.answer.ended {
-            Some(_) if app.info.clock().is_none() => {
+        let text = match scene.context.answer.ended {
+            Some(_) if scene.context.info.clock().is_none() => {
                 "No event of this recording samples time (cpu-clock, cycles), so CPUs are not known."
             }
-            Some(_) if app.answer.unfiltered.samples > 0 => {
+            Some(_) if scene.context.answer.unfiltered.samples > 0 => {
                 "These samples do not say which CPU they are of (perf record -a, or --sample-cpu)."
             }
             Some(_) => "No samples, so nothing is known of any CPU.",
             None => "Waiting for the first second…",
         };
         put(buffer, area, 2, 2, text, theme.text);
-        return words::notes(app, theme, area, 3, buffer);
+        return words::notes(scene, theme, area, 3, buffer);
     }
-    heading(app, theme, &facts, &plan, area, buffer);
+    heading(view, theme, &facts, &plan, area, buffer);
     if plan.strip {
-        strip(app, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
+        strip(scene, view, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
     }
-    let selected = rows.get(app.cpus.selected(&rows)).copied();
+    let selected = rows.get(view.selected(&rows)).copied();
     let first = area.y + 1 + u16::from(plan.strip);
-    for (y, cpu) in (first..).zip(rows.iter().skip(app.cpus.top).take(plan.rows)) {
+    for (y, cpu) in (first..).zip(rows.iter().skip(view.top).take(plan.rows)) {
         let line = Rect { x: area.x, y, width: area.width, height: 1 };
-        row(app, theme, &facts, &plan, (*cpu, selected == Some(*cpu)), line, buffer);
+        if scene.context.findings_of(*cpu).next().is_some() {
+            put(buffer, line, 1, 0, "!", theme.error);
+        }
+        row(view, theme, &facts, &plan, (*cpu, selected == Some(*cpu)), line, buffer);
     }
     let below = first + plan.rows as u16;
     let height = (area.y + area.height).saturating_sub(below);
     if plan.words > 0 && height > 0 {
-        words::draw(app, theme, &facts, selected, Rect { x: area.x, y: below, width: area.width, height }, buffer);
+        words::draw(
+            scene,
+            view,
+            theme,
+            &facts,
+            selected,
+            Rect { x: area.x, y: below, width: area.width, height },
+            buffer,
+        );
     }
 }
 
-fn heading(app: &App, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, area: Rect, buffer: &mut Buffer) {
+fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, area: Rect, buffer: &mut Buffer) {
     for span in &plan.spans {
-        let ordered = span.column == app.cpus.order && (app.cpus.order != CpuColumn::Cpu || app.cpus.reversed);
-        let arrow = match (ordered, app.cpus.reversed) {
+        let ordered = span.column == view.order && (view.order != CpuColumn::Cpu || view.reversed);
+        let arrow = match (ordered, view.reversed) {
             (true, false) => "▾",
             (true, true) => "▴",
             _ => "",
@@ -195,15 +207,15 @@ fn heading(app: &App, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, area: Re
 }
 
 /// One cell for each CPU, or for several of them: the worst of each.
-fn strip(app: &App, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
+fn strip(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
     let cpus = facts.cpus();
     let room = usize::from(line.width.saturating_sub(4)).max(1);
     let each = cpus.len().div_ceil(room);
     for (x, group) in (2..).zip(cpus.chunks(each)) {
         let hot = group.iter().map(|cpu| load(facts, *cpu)).fold(0.0, f64::max);
-        let found = group.iter().any(|cpu| app.findings_of(*cpu).next().is_some());
+        let found = group.iter().any(|cpu| scene.context.findings_of(*cpu).next().is_some());
         let glyph = if found { '!' } else { LEVELS[((hot * 7.0 / 100.0).round() as usize).min(7)] };
-        let here = app.cpu().is_some_and(|cpu| group.contains(&cpu));
+        let here = view.under_cursor(facts).is_some_and(|cpu| group.contains(&cpu));
         let style = if found { theme.error } else { heat(theme, hot) };
         let style = if here { style.patch(theme.selected) } else { style };
         put(buffer, line, x, 0, &glyph.to_string(), style);
@@ -219,7 +231,7 @@ fn load(facts: &CpuFacts<'_>, cpu: u32) -> f64 {
 }
 
 fn row(
-    app: &App,
+    view: &CpusScreen,
     theme: &Theme,
     facts: &CpuFacts<'_>,
     plan: &Plan,
@@ -230,11 +242,8 @@ fn row(
     if selected {
         put(buffer, line, 0, 0, "›", theme.title);
     }
-    if app.findings_of(cpu).next().is_some() {
-        put(buffer, line, 1, 0, "!", theme.error);
-    }
     for span in &plan.spans {
-        cell(app, theme, facts, (cpu, selected), span, line, buffer);
+        cell(view, theme, facts, (cpu, selected), span, line, buffer);
     }
     if let Some((x, cells)) = plan.bar {
         bar(theme, facts, cpu, Rect { x: line.x + x, width: cells, ..line }, buffer);
@@ -246,7 +255,7 @@ fn row(
 }
 
 fn cell(
-    app: &App,
+    view: &CpusScreen,
     theme: &Theme,
     facts: &CpuFacts<'_>,
     (cpu, selected): (u32, bool),
@@ -273,7 +282,7 @@ fn cell(
         (_, Some(0.0)) => theme.dim,
         _ => theme.text,
     };
-    let here = selected && span.column == app.cpus.column;
+    let here = selected && span.column == view.column;
     if here {
         for x in span.x..span.x + span.width {
             put(buffer, line, x, 0, " ", theme.selected);
@@ -350,9 +359,9 @@ fn history(facts: &CpuFacts<'_>, cpu: u32, cells: usize) -> Vec<f32> {
 }
 
 /// The screen as text: the table with all columns.
-pub fn text(app: &App) -> String {
-    let facts = app.facts();
-    let mut columns = app.cpus.common(&facts, u16::MAX);
-    columns.extend(app.cpus.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));
-    facts.table(&columns, &app.cpus.rows(&facts)).to_text()
+pub fn text(scene: Scene<'_>, view: &CpusScreen) -> String {
+    let facts = scene.context.facts();
+    let mut columns = view.common(&facts, u16::MAX);
+    columns.extend(view.own(&facts).into_iter().filter(|c| !matches!(c, CpuColumn::Line(_))));
+    facts.table(&columns, &view.rows(&facts)).to_text()
 }

@@ -177,6 +177,12 @@ impl CpusScreen {
         self.cpu.and_then(|cpu| rows.iter().position(|c| *c == cpu)).unwrap_or(0)
     }
 
+    /// The CPU under the cursor.
+    pub fn under_cursor(&self, facts: &CpuFacts<'_>) -> Option<u32> {
+        let rows = self.rows(facts);
+        rows.get(self.selected(&rows)).copied()
+    }
+
     /// Keeps the cursor's row in sight.
     pub fn follow(&mut self, rows: &[u32], height: usize) {
         let at = self.selected(rows);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
+use crate::analysis::cpu_table::CpuColumn;
 use crate::analysis::cpus::HostView;
-use crate::analysis::findings::{self, Facts, Finding, Kind};
+use crate::analysis::findings::{self, Facts, Kind};
 use crate::analysis::softirq::Times;
 use crate::query::Order;
-use crate::query::cpus::{CpuAnswer, of_vector};
+use crate::query::cpus::of_vector;
 use crate::source::Control;
 use crate::ui::command::Command;
 use crate::ui::view::cpus::draw as drawn;
@@ -17,13 +17,13 @@ use crate::ui::view::cpus::state::{CpusScreen, Page};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Tab;
+use crate::ui::frame::Tab;
 
 impl App {
     /// New figures of the machine's CPUs.
     pub fn set_host(&mut self, host: Option<Arc<HostView>>) {
-        if !self.frozen || self.host.is_none() {
-            self.host = host;
+        if !self.selection.frozen || self.context.host.is_none() {
+            self.context.host = host;
         }
         self.look_for_findings();
         self.ask(false);
@@ -31,65 +31,48 @@ impl App {
 
     /// New times in softirqs.
     pub fn set_times(&mut self, times: Option<Arc<Times>>) {
-        if !self.frozen {
-            self.times = times;
+        if !self.selection.frozen {
+            self.context.times = times;
         }
     }
 
     /// The time in softirqs cannot be measured.
     pub fn tracing_failed(&mut self, why: &str) {
-        self.tracing = false;
+        self.context.tracing = false;
         self.error(format!("the time in softirqs cannot be measured: {why}"));
-    }
-
-    /// What is known of the CPUs.
-    pub fn facts(&self) -> CpuFacts<'_> {
-        CpuFacts {
-            host: self.host.as_deref(),
-            samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
-            times: self.times.as_deref(),
-            nice_is_user: true,
-        }
     }
 
     /// Shows the CPUs, at first with the cursor on what stands out.
     pub(in crate::ui) fn show_cpus(&mut self) {
-        self.tab = Tab::Cpus;
-        if self.cpus.cpu.is_none()
-            && let Some(found) = self.findings.first()
+        self.frame.tab = Tab::Cpus;
+        if self.views.cpus.cpu.is_none()
+            && let Some(found) = self.context.findings.first()
         {
-            self.cpus.cpu = Some(found.cpu);
+            self.views.cpus.cpu = Some(found.cpu);
             self.move_cpu(0);
         }
     }
 
-    /// Whether samples say which CPU they are of: texts have no events that would tell.
-    fn says_cpus(&self, samples: &CpuAnswer) -> bool {
-        !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
-    }
-
     pub(in crate::ui) fn look_for_findings(&mut self) {
-        let known = self.facts();
+        let known = self.context.facts();
         // The samples of one process say nothing of how busy a CPU is.
         let samples = known.samples.filter(|samples| samples.whole);
         let facts = Facts {
             host: known.host,
             samples,
-            times: known.times.filter(|_| self.tracing),
-            own: self.answer.cost.own_percent,
-            points: self.points,
-            before: &self.findings,
+            times: known.times.filter(|_| self.context.tracing),
+            own: self.context.answer.cost.own_percent,
+            points: self.selection.points,
+            before: &self.context.findings,
         };
-        self.findings = findings::findings(facts);
-        let mut cpus = std::mem::take(&mut self.cpus);
-        cpus.note(&self.facts());
-        self.cpus = cpus;
+        self.context.findings = findings::findings(facts);
+        self.views.cpus.note(&self.context.facts());
     }
 
     /// The CPU that is asked about: the one under the cursor, else that of the worst anomaly.
     pub(in crate::ui) fn asked_cpu(&self) -> Option<u16> {
-        let found = self.findings.first().map(|f| f.cpu);
-        let cpu = match self.tab {
+        let found = self.context.findings.first().map(|f| f.cpu);
+        let cpu = match self.frame.tab {
             Tab::Cpus => self.cpu(),
             _ => found,
         };
@@ -98,14 +81,7 @@ impl App {
 
     /// The CPU under the cursor.
     pub fn cpu(&self) -> Option<u32> {
-        let facts = self.facts();
-        let rows = self.cpus.rows(&facts);
-        rows.get(self.cpus.selected(&rows)).copied()
-    }
-
-    /// The findings of a CPU.
-    pub fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(move |f| f.cpu == cpu)
+        self.views.cpus.under_cursor(&self.context.facts())
     }
 
     pub(in crate::ui) fn run_cpus(&mut self, command: &Command) -> bool {
@@ -120,8 +96,8 @@ impl App {
             Command::CpuRight => self.move_column(1),
             Command::CpuEnter => self.enter_cell(),
             Command::CpuPage => self.turn_page(),
-            Command::CpuOrder => self.order_cpus(self.cpus.column),
-            Command::Reverse => self.cpus.reversed = !self.cpus.reversed,
+            Command::CpuOrder => self.order_cpus(self.views.cpus.column),
+            Command::Reverse => self.views.cpus.reversed = !self.views.cpus.reversed,
             Command::CpuCapture => self.capture_cpu(),
             _ => return false,
         }
@@ -129,39 +105,39 @@ impl App {
     }
 
     fn cpu_rows(&self) -> usize {
-        drawn::plan(self, self.size).rows
+        drawn::plan(self.scene(), &self.views.cpus).rows
     }
 
     fn move_cpu(&mut self, by: isize) {
-        let facts = self.facts();
-        let rows = self.cpus.rows(&facts);
-        let at = self.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
+        let facts = self.context.facts();
+        let rows = self.views.cpus.rows(&facts);
+        let at = self.views.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
         let cpu = rows.get(at).copied();
         let height = self.cpu_rows();
-        self.cpus.cpu = cpu;
-        self.cpus.follow(&rows, height);
+        self.views.cpus.cpu = cpu;
+        self.views.cpus.follow(&rows, height);
     }
 
     /// All columns in their order on the screen.
     fn cpu_columns(&self) -> Vec<CpuColumn> {
-        let facts = self.facts();
-        let mut columns = self.cpus.common(&facts, self.size.0);
-        columns.extend(self.cpus.own(&facts));
+        let facts = self.context.facts();
+        let mut columns = self.views.cpus.common(&facts, self.frame.size.0);
+        columns.extend(self.views.cpus.own(&facts));
         columns
     }
 
     fn move_column(&mut self, by: isize) {
         let columns = self.cpu_columns();
-        let at = columns.iter().position(|c| *c == self.cpus.column).unwrap_or(0);
+        let at = columns.iter().position(|c| *c == self.views.cpus.column).unwrap_or(0);
         let at = at.saturating_add_signed(by).min(columns.len().saturating_sub(1));
         if let Some(column) = columns.get(at) {
-            self.cpus.column = *column;
+            self.views.cpus.column = *column;
         }
     }
 
     fn turn_page(&mut self) {
-        let facts = self.facts();
-        let (pages, now) = (CpusScreen::pages(&facts), self.cpus.page(&facts));
+        let facts = self.context.facts();
+        let (pages, now) = (CpusScreen::pages(&facts), self.views.cpus.page(&facts));
         let at = pages.iter().position(|p| *p == now).unwrap_or(0);
         let Some(next) = pages.get((at + 1) % pages.len().max(1)) else { return };
         self.set_page(*next);
@@ -169,40 +145,40 @@ impl App {
     }
 
     fn set_page(&mut self, page: Page) {
-        self.cpus.page = Some(page);
-        if !self.cpu_columns().contains(&self.cpus.column) {
-            self.cpus.column = CpuColumn::Cpu;
+        self.views.cpus.page = Some(page);
+        if !self.cpu_columns().contains(&self.views.cpus.column) {
+            self.views.cpus.column = CpuColumn::Cpu;
         }
     }
 
     pub(in crate::ui) fn order_cpus(&mut self, column: CpuColumn) {
-        self.cpus.reversed = self.cpus.order == column && !self.cpus.reversed;
-        self.cpus.order = column;
-        self.cpus.top = 0;
-        let facts = self.facts();
-        let rows = self.cpus.rows(&facts);
+        self.views.cpus.reversed = self.views.cpus.order == column && !self.views.cpus.reversed;
+        self.views.cpus.order = column;
+        self.views.cpus.top = 0;
+        let facts = self.context.facts();
+        let rows = self.views.cpus.rows(&facts);
         let height = self.cpu_rows();
-        self.cpus.follow(&rows, height);
+        self.views.cpus.follow(&rows, height);
     }
 
     /// Shows only the samples of the cell, as functions with what they call.
     fn enter_cell(&mut self) {
         let Some(cpu) = self.cpu() else { return };
-        let (label, expression) = self.cpus.column.drill(cpu);
+        let (label, expression) = self.views.cpus.column.drill(cpu);
         self.enter(label, expression);
         // What only hands over to the function behind a vector has more than it, and says nothing.
-        if let CpuColumn::Sampled(vector) = self.cpus.column {
-            let behind = self.answer.by_cpu.behind(cpu, of_vector(vector)).map(|behind| behind.name.clone());
-            self.screen.seek = behind;
+        if let CpuColumn::Sampled(vector) = self.views.cpus.column {
+            let behind = self.context.answer.by_cpu.behind(cpu, of_vector(vector)).map(|behind| behind.name.clone());
+            self.views.top.seek = behind;
         }
     }
 
     fn enter(&mut self, label: String, expression: String) {
         // A cell replaces the one that was entered before: they exclude each other.
-        self.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
+        self.selection.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
         self.push_zoom(label, expression);
-        self.tab = Tab::Top;
-        if self.children {
+        self.frame.tab = Tab::Top;
+        if self.selection.children {
             self.set_order(Order::Children);
         }
     }
@@ -215,24 +191,24 @@ impl App {
 
     /// Goes to the worst anomaly: its CPU and its vector.
     pub(in crate::ui) fn go_to_finding(&mut self) {
-        let Some(first) = self.findings.first().cloned() else {
+        let Some(first) = self.context.findings.first().cloned() else {
             return self.say("no CPU is an anomaly beside its peers or its past");
         };
         // Again on the same place leads to the next one.
-        let here = (self.tab == Tab::Cpus).then(|| self.cpu()).flatten();
-        let at = here.and_then(|cpu| self.findings.iter().position(|f| f.cpu == cpu));
-        let next = at.and_then(|at| self.findings[at..].iter().find(|f| Some(f.cpu) != here)).cloned();
+        let here = (self.frame.tab == Tab::Cpus).then(|| self.cpu()).flatten();
+        let at = here.and_then(|cpu| self.context.findings.iter().position(|f| f.cpu == cpu));
+        let next = at.and_then(|at| self.context.findings[at..].iter().find(|f| Some(f.cpu) != here)).cloned();
         let finding = next.unwrap_or(first);
-        self.tab = Tab::Cpus;
-        self.cpus.cpu = Some(finding.cpu);
+        self.frame.tab = Tab::Cpus;
+        self.views.cpus.cpu = Some(finding.cpu);
         self.move_cpu(0);
-        let facts = self.facts();
-        self.cpus.column = match (finding.kind, finding.vector) {
+        let facts = self.context.facts();
+        self.views.cpus.column = match (finding.kind, finding.vector) {
             (Kind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
             (Kind::MissingSamples, _) => CpuColumn::Given,
-            (_, Some(v)) if self.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
+            (_, Some(v)) if self.views.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
             (_, Some(v)) => {
-                self.cpus.page = Some(Page::Sampled);
+                self.views.cpus.page = Some(Page::Sampled);
                 CpuColumn::Sampled(v)
             }
             _ => CpuColumn::Share(crate::session::machine::Ticks::SOFTIRQ),
@@ -240,23 +216,23 @@ impl App {
     }
 
     pub(in crate::ui) fn toggle_tracing(&mut self) {
-        if self.host.is_none() {
-            return self.say(match self.times {
+        if self.context.host.is_none() {
+            return self.say(match self.context.times {
                 Some(_) => "this recording holds the softirqs' tracepoints: their times are shown",
                 None => "not in this recording: irq:softirq_entry, irq:softirq_exit",
             });
         }
-        self.tracing = !self.tracing;
-        self.effects.push(Effect::Softirqs(self.tracing));
-        self.cpus.page = self.tracing.then_some(Page::Timed);
-        self.cpus.column = match (self.tracing, self.cpus.column) {
+        self.context.tracing = !self.context.tracing;
+        self.effects.push(Effect::Softirqs(self.context.tracing));
+        self.views.cpus.page = self.context.tracing.then_some(Page::Timed);
+        self.views.cpus.column = match (self.context.tracing, self.views.cpus.column) {
             (true, CpuColumn::Sampled(v)) => CpuColumn::Timed(v),
             (false, CpuColumn::Timed(v)) => CpuColumn::Sampled(v),
             (false, CpuColumn::IrqTimed) => CpuColumn::Cpu,
             (_, column) => column,
         };
-        if !self.tracing {
-            self.times = None;
+        if !self.context.tracing {
+            self.context.times = None;
             return self.say("the time in softirqs is not measured any more");
         }
         self.say("measuring the time in softirqs and interrupts: irq:softirq_*, irq:irq_handler_*; t ends it");
@@ -265,9 +241,9 @@ impl App {
     pub(in crate::ui) fn set_threshold(&mut self, text: Option<String>) {
         let value = text.as_deref().map(|t| t.trim_end_matches('%').trim().parse::<f64>());
         match value {
-            None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.points)),
+            None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.selection.points)),
             Some(Ok(points)) if (0.5..100.0).contains(&points) => {
-                self.points = points;
+                self.selection.points = points;
                 self.look_for_findings();
             }
             Some(_) => self.error("expected points from 0.5 to 100, e.g. :threshold 10"),
@@ -279,17 +255,19 @@ impl App {
             MouseEventKind::ScrollDown => self.move_cpu(3),
             MouseEventKind::ScrollUp => self.move_cpu(-3),
             MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
-            MouseEventKind::Down(MouseButton::Left) => match drawn::hit(self, mouse.column, mouse.row) {
-                drawn::Hit::Head(column) => self.order_cpus(column),
-                drawn::Hit::Cell(cpu, column) => {
-                    let again = self.cpu() == Some(cpu) && self.cpus.column == column;
-                    (self.cpus.cpu, self.cpus.column) = (Some(cpu), column);
-                    if again {
-                        self.enter_cell();
+            MouseEventKind::Down(MouseButton::Left) => {
+                match drawn::hit(self.scene(), &self.views.cpus, mouse.column, mouse.row) {
+                    drawn::Hit::Head(column) => self.order_cpus(column),
+                    drawn::Hit::Cell(cpu, column) => {
+                        let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
+                        (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
+                        if again {
+                            self.enter_cell();
+                        }
                     }
+                    drawn::Hit::Nothing => {}
                 }
-                drawn::Hit::Nothing => {}
-            },
+            }
             _ => {}
         }
     }

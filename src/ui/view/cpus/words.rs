@@ -13,34 +13,43 @@ use crate::analysis::softirq::{SECONDS, What};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::cpus::state::CpusScreen;
 use crate::ui::view::cpus::state::Page;
 
 use crate::ui::draw::put;
 use crate::ui::view::cpus::draw::LEVELS;
 
 /// The words below the rows, the most important first.
-pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, area: Rect, buffer: &mut Buffer) {
+pub fn draw(
+    scene: Scene<'_>,
+    view: &CpusScreen,
+    theme: &Theme,
+    facts: &CpuFacts<'_>,
+    cpu: Option<u32>,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let Some(cpu) = cpu else { return };
-    let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(app.cpus.column, cpu), theme.text)];
-    if app.info.is_of_many() {
+    let mut lines: Vec<(String, Style)> = vec![(facts.cell_words(view.column, cpu), theme.text)];
+    if scene.context.info.is_of_many() {
         lines.push((
             format!("CPU {cpu} of all machines together: open one recording alone to tell them apart"),
             theme.dim,
         ));
     }
     // The first one stands at the top of the screen already.
-    let first = app.findings.first();
-    lines.extend(app.findings_of(cpu).map(|f| match first {
+    let first = scene.context.findings.first();
+    lines.extend(scene.context.findings_of(cpu).map(|f| match first {
         Some(first) if first == f => (format!("! {}", f.kind.keys()), theme.error),
         _ => (format!("! {}: {}", f.text, f.kind.keys()), theme.error),
     }));
     if facts.samples.is_some() {
         lines.push((facts.cpu_words(cpu), theme.dim));
     }
-    lines.push((legend(app, facts), theme.dim));
-    if app.cpus.column != CpuColumn::Cpu && facts.host.is_some() {
+    lines.push((legend(scene, view, facts), theme.dim));
+    if view.column != CpuColumn::Cpu && facts.host.is_some() {
         lines.push((facts.place_words(cpu), theme.dim));
     }
     lines.extend(machine_words(facts).map(|text| (text, theme.dim)));
@@ -50,22 +59,22 @@ pub fn draw(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: Option<u32>, ar
         y += 1;
     }
     y += durations(
-        app,
+        view,
         theme,
         facts,
         cpu,
         Rect { y: area.y + y.min(area.height), height: area.height.saturating_sub(y), ..area },
         buffer,
     );
-    notes(app, theme, area, y, buffer);
+    notes(scene, theme, area, y, buffer);
 }
 
 /// Which figures the matrix shows and what they cost.
-fn legend(app: &App, facts: &CpuFacts<'_>) -> String {
-    let page = app.cpus.page(facts);
+fn legend(scene: Scene<'_>, view: &CpusScreen, facts: &CpuFacts<'_>) -> String {
+    let page = view.page(facts);
     let mut text = format!("matrix: {}", page.title());
     match (page, facts.times) {
-        (Page::Timed, Some(times)) if app.tracing => {
+        (Page::Timed, Some(times)) if scene.context.tracing => {
             text.push_str(&format!(
                 "; {} events a second, reading them costs {:.1} % of a CPU",
                 short(times.rate),
@@ -80,7 +89,7 @@ fn legend(app: &App, facts: &CpuFacts<'_>) -> String {
         }
         _ => {}
     }
-    if app.tracing && facts.times.is_none() {
+    if scene.context.tracing && facts.times.is_none() {
         text.push_str("; the time in softirqs comes in a second");
     }
     text
@@ -101,8 +110,8 @@ fn machine_words(facts: &CpuFacts<'_>) -> Option<String> {
 }
 
 /// What could not be read of the machine.
-pub fn notes(app: &App, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
-    let notes = app.host.iter().flat_map(|host| &host.notes);
+pub fn notes(scene: Scene<'_>, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffer) {
+    let notes = scene.context.host.iter().flat_map(|host| &host.notes);
     for (y, note) in (from..area.height).zip(notes) {
         put(buffer, area, 1, y, note, theme.warning);
     }
@@ -112,15 +121,15 @@ pub fn notes(app: &App, theme: &Theme, area: Rect, from: u16, buffer: &mut Buffe
 const LEAST_MAP: u16 = 4;
 
 /// The durations of the cell as a histogram and, where there is room, over time. Returns the lines used.
-fn durations(app: &App, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) -> u16 {
-    let histogram = facts.histogram(app.cpus.column, cpu).unwrap_or_default();
+fn durations(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, cpu: u32, area: Rect, buffer: &mut Buffer) -> u16 {
+    let histogram = facts.histogram(view.column, cpu).unwrap_or_default();
     let (Some((first, _)), Some((last, _))) = (histogram.first(), histogram.last()) else { return 0 };
     if area.height == 0 {
         return 0;
     }
     let bars: String = histogram.iter().map(|(_, level)| LEVELS[usize::from(*level)]).collect();
     put(buffer, area, 1, 0, &format!("durations {first} {bars} {last}"), theme.text);
-    let CpuColumn::Timed(vector) = app.cpus.column else { return 1 };
+    let CpuColumn::Timed(vector) = view.column else { return 1 };
     let time = facts.times.and_then(|t| t.get(cpu, What::Softirq(vector as u32)));
     let Some(time) = time.filter(|_| area.height > LEAST_MAP) else { return 1 };
     1 + map(theme, &time.map, Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer)

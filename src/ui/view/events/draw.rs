@@ -16,11 +16,11 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Rate, Run};
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventsScreen, Item};
 
-use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
 use crate::ui::view::cpus::draw::LEVELS;
 
@@ -79,12 +79,12 @@ pub struct Plan {
     pub words: u16,
 }
 
-/// Plans the screen for a terminal of some size.
-pub fn plan(app: &App, size: (u16, u16)) -> Plan {
-    if size.0 < MIN.0 || size.1 < MIN.1 {
+/// Plans the screen.
+pub fn plan(scene: Scene<'_>) -> Plan {
+    if scene.is_too_small() {
         return Plan { figures: Vec::new(), own: 0, listed: 0, words: 0 };
     }
-    let table = places(app, Rect { x: 0, y: 0, width: size.0, height: size.1 }).table;
+    let table = places(scene, scene.area()).table;
     let words = match table.height {
         h if h >= 30 => 6,
         h if h >= 14 => 3,
@@ -92,7 +92,7 @@ pub fn plan(app: &App, size: (u16, u16)) -> Plan {
     };
     // Two headings stand above the lines.
     let room = usize::from(table.height.saturating_sub(2 + words));
-    let all = EventsScreen::own(&app.answer.events).count();
+    let all = EventsScreen::own(&scene.context.answer.events).count();
     let own = all.min((room / 2).max(1)).min(room);
     Plan { figures: figures(table.width), own, listed: room - own, words }
 }
@@ -121,21 +121,21 @@ fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
 }
 
 /// Finds what a click on a row of the terminal means.
-pub fn hit(app: &App, y: u16) -> Option<Item> {
-    let plan = plan(app, app.size);
-    let area = places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table;
+pub fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Item> {
+    let plan = plan(scene);
+    let area = places(scene, scene.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)?);
     if row < plan.own {
-        return visible_own(app, &plan).get(row).map(|i| Item::Own(*i));
+        return visible_own(scene, view, &plan).get(row).map(|i| Item::Own(*i));
     }
     let listed = row.checked_sub(plan.own + 1).filter(|row| *row < plan.listed)?;
-    app.events.listed().get(app.events.top + listed).cloned()
+    view.listed().get(view.top + listed).cloned()
 }
 
 /// The measured events in sight: the one under the cursor among them.
-fn visible_own(app: &App, plan: &Plan) -> Vec<usize> {
-    let all: Vec<usize> = EventsScreen::own(&app.answer.events).collect();
-    let at = match app.event_item() {
+fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &Plan) -> Vec<usize> {
+    let all: Vec<usize> = EventsScreen::own(&scene.context.answer.events).collect();
+    let at = match view.item(&scene.context.answer.events) {
         Some(Item::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
         _ => 0,
     };
@@ -144,60 +144,61 @@ fn visible_own(app: &App, plan: &Plan) -> Vec<usize> {
 }
 
 /// Draws it.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let plan = plan(app, app.size);
-    let cursor = app.event_item();
+pub fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let plan = plan(scene);
+    let cursor = view.item(&scene.context.answer.events);
     for (figure, x, cells) in &plan.figures {
         let column = figure.column();
         let pad = if column.align == Align::Right { cells.saturating_sub(width(&column.title) as u16) } else { 0 };
         put(buffer, area, x + pad, 0, &fit_end(&column.title, usize::from(*cells)), theme.head);
     }
-    for (y, event) in (1..).zip(visible_own(app, &plan)) {
+    for (y, event) in (1..).zip(visible_own(scene, view, &plan)) {
         let line = Rect { y: area.y + y, height: 1, ..area };
-        own(app, theme, &plan, event, cursor == Some(Item::Own(event)), line, buffer);
+        own(scene, theme, &plan, event, cursor == Some(Item::Own(event)), line, buffer);
     }
     let middle = 1 + plan.own as u16;
-    put(buffer, area, 2, middle, &heading(app), theme.head);
-    let listed = app.events.listed();
-    for (y, item) in (middle + 1..).zip(listed.iter().skip(app.events.top).take(plan.listed)) {
+    put(buffer, area, 2, middle, &heading(scene, view), theme.head);
+    let listed = view.listed();
+    for (y, item) in (middle + 1..).zip(listed.iter().skip(view.top).take(plan.listed)) {
         let line = Rect { y: area.y + y, height: 1, ..area };
-        entry(app, theme, item, cursor.as_ref() == Some(item), line, buffer);
+        entry(scene, view, theme, item, cursor.as_ref() == Some(item), line, buffer);
     }
     let below = middle + 1 + plan.listed as u16;
     if plan.words > 0 && below < area.height {
         let area = Rect { y: area.y + below, height: area.height - below, ..area };
-        for (y, (text, style)) in (0..area.height).zip(words(app, theme, cursor.as_ref(), usize::from(area.width) - 3))
+        for (y, (text, style)) in
+            (0..area.height).zip(words(scene, view, theme, cursor.as_ref(), usize::from(area.width) - 3))
         {
             put(buffer, area, 2, y, &text, style);
         }
     }
 }
 
-fn heading(app: &App) -> String {
-    let Some(catalogue) = &app.events.catalogue else {
-        return match app.info.origin {
+fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
+    let Some(catalogue) = &view.catalogue else {
+        return match scene.context.info.origin {
             Origin::Live => "Looking for what this machine can measure…".to_owned(),
             Origin::Recorded => "This is a recording: what was measured cannot be changed".to_owned(),
         };
     };
     let all = thousands(catalogue.len() as u64);
-    match app.events.search.as_str() {
+    match view.search.as_str() {
         "" => format!("{all} events that this machine knows  / searches"),
-        text => format!("/{text}  {} of {all} events", thousands(app.events.n_matches() as u64)),
+        text => format!("/{text}  {} of {all} events", thousands(view.n_matches() as u64)),
     }
 }
 
-fn own(app: &App, theme: &Theme, plan: &Plan, event: usize, here: bool, line: Rect, buffer: &mut Buffer) {
-    let Some(info) = app.answer.events.get(event) else { return };
+fn own(scene: Scene<'_>, theme: &Theme, plan: &Plan, event: usize, here: bool, line: Rect, buffer: &mut Buffer) {
+    let Some(info) = scene.context.answer.events.get(event) else { return };
     if here {
         put(buffer, line, 0, 0, "›", theme.title);
     }
-    if event == app.event {
+    if event == scene.selection.event {
         put(buffer, line, 1, 0, "*", theme.key);
     }
     for (figure, x, cells) in &plan.figures {
         let room = usize::from(*cells);
-        let (text, style) = match (figure, &info.meter, app.info.origin) {
+        let (text, style) = match (figure, &info.meter, scene.context.info.origin) {
             (Figure::State, None, Origin::Live) => ("made of others".to_owned(), theme.dim),
             _ => figure_text(theme, info, *figure, room),
         };
@@ -276,7 +277,15 @@ fn history(meter: &Meter, cells: usize) -> String {
     past.iter().skip(past.len().saturating_sub(cells)).map(glyph).collect()
 }
 
-fn entry(app: &App, theme: &Theme, item: &Item, here: bool, line: Rect, buffer: &mut Buffer) {
+fn entry(
+    scene: Scene<'_>,
+    view: &EventsScreen,
+    theme: &Theme,
+    item: &Item,
+    here: bool,
+    line: Rect,
+    buffer: &mut Buffer,
+) {
     if here {
         put(buffer, line, 0, 0, "›", theme.title);
     }
@@ -284,8 +293,8 @@ fn entry(app: &App, theme: &Theme, item: &Item, here: bool, line: Rect, buffer: 
     let room = usize::from(line.width / 2).clamp(20, 48);
     match item {
         Item::Group(g) => {
-            let Some(group) = app.events.groups.get(*g) else { return };
-            let mark = if app.events.is_open(*g) { "▾" } else { "▸" };
+            let Some(group) = view.groups.get(*g) else { return };
+            let mark = if view.is_open(*g) { "▾" } else { "▸" };
             put(buffer, line, 2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
             let n = group.entries.len();
             let what = if group.sort == Sort::Tracepoint { "tracepoint" } else { "event" };
@@ -293,9 +302,9 @@ fn entry(app: &App, theme: &Theme, item: &Item, here: bool, line: Rect, buffer: 
             put(buffer, line, 3 + room as u16, 0, &text, theme.dim);
         }
         Item::Entry(e) => {
-            let Some(entry) = app.events.entry(*e) else { return };
-            let measured = app.is_measured(&entry.name);
-            let indent = if app.events.search.is_empty() { 2 } else { 0 };
+            let Some(entry) = view.entry(*e) else { return };
+            let measured = scene.context.is_measured(&entry.name);
+            let indent = if view.search.is_empty() { 2 } else { 0 };
             if measured {
                 put(buffer, line, 1 + indent, 0, "●", theme.good);
             }
@@ -314,11 +323,19 @@ fn entry(app: &App, theme: &Theme, item: &Item, here: bool, line: Rect, buffer: 
 }
 
 /// What lies under the cursor.
-fn words(app: &App, theme: &Theme, item: Option<&Item>, room: usize) -> Vec<(String, Style)> {
+fn words(
+    scene: Scene<'_>,
+    view: &EventsScreen,
+    theme: &Theme,
+    item: Option<&Item>,
+    room: usize,
+) -> Vec<(String, Style)> {
     match item {
-        Some(Item::Own(event)) => app.answer.events.get(*event).map(|e| own_words(theme, e, room)).unwrap_or_default(),
+        Some(Item::Own(event)) => {
+            scene.context.answer.events.get(*event).map(|e| own_words(theme, e, room)).unwrap_or_default()
+        }
         Some(Item::Entry(e)) => {
-            app.events.entry(*e).map(|e| entry_words(app, theme, &e.name, &e.about, room)).unwrap_or_default()
+            view.entry(*e).map(|e| entry_words(view, theme, &e.name, &e.about, room)).unwrap_or_default()
         }
         Some(Item::Group(_)) | None => vec![
             (
@@ -367,8 +384,8 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     lines
 }
 
-fn entry_words(app: &App, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
-    let looked_up = app.events.looked_up.as_ref().filter(|(known, _)| known == name);
+fn entry_words(view: &EventsScreen, theme: &Theme, name: &str, about: &str, room: usize) -> Vec<(String, Style)> {
+    let looked_up = view.looked_up.as_ref().filter(|(known, _)| known == name);
     let Some(format) = looked_up.and_then(|(_, format)| format.as_ref()) else {
         return wrap(about, room).into_iter().map(|text| (text, theme.text)).collect();
     };
@@ -381,13 +398,13 @@ fn entry_words(app: &App, theme: &Theme, name: &str, about: &str, room: usize) -
 }
 
 /// The measured events as text.
-pub fn text(app: &App) -> String {
+pub fn text(scene: Scene<'_>) -> String {
     let figures: Vec<Figure> = FIGURES.into_iter().filter(|f| *f != Figure::History).collect();
     let theme = Theme::new(Depth::None);
     let row = |event: usize| -> Option<Vec<Cell>> {
-        let info = app.answer.events.get(event)?;
+        let info = scene.context.answer.events.get(event)?;
         Some(figures.iter().map(|f| Cell::Text(Arc::from(figure_text(&theme, info, *f, 200).0.as_str()))).collect())
     };
-    let rows = EventsScreen::own(&app.answer.events).filter_map(row).collect();
+    let rows = EventsScreen::own(&scene.context.answer.events).filter_map(row).collect();
     Table { columns: figures.iter().map(|f| f.column()).collect(), rows }.to_text()
 }

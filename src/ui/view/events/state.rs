@@ -145,6 +145,12 @@ impl EventsScreen {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
+    /// What is under the cursor.
+    pub fn item(&self, events: &[EventInfo]) -> Option<Item> {
+        let items = self.items(events);
+        items.get(self.selected(&items)).cloned()
+    }
+
     /// Moves the cursor, keeping it in sight of so many lines of the catalogue below `own` others.
     pub fn go(&mut self, at: usize, items: &[Item], own: usize, height: usize) {
         let at = at.min(items.len().saturating_sub(1));

@@ -17,17 +17,17 @@ use crate::ui::view::events::state::{EventsScreen, Item, rate, rate_text};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Tab;
+use crate::ui::frame::Tab;
 
 impl App {
     /// What the machine can measure is known now.
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
-        self.events.set_catalogue(catalogue);
+        self.views.events.set_catalogue(catalogue);
     }
 
     pub(in crate::ui) fn show_events(&mut self) {
-        self.tab = Tab::Events;
-        if self.events.catalogue.is_none() && self.info.origin == Origin::Live {
+        self.frame.tab = Tab::Events;
+        if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
         }
     }
@@ -67,7 +67,7 @@ impl App {
                     crate::ui::app::update::cpu_list(text).map(|list| Change::Cpus(Some(list)))
                 },
             ),
-            Command::Search(None) => self.ask_for(Ask::EventSearch, self.events.search.clone()),
+            Command::Search(None) => self.ask_for(Ask::EventSearch, self.views.events.search.clone()),
             Command::Search(Some(text)) => self.search_events(text.clone()),
             Command::Capture(text) => {
                 if let Some(event) = self.own_event() {
@@ -81,50 +81,49 @@ impl App {
 
     /// Looks the fields of the tracepoint under the cursor up, once.
     pub(in crate::ui) fn look_up_entry(&mut self) {
-        let Some(Item::Entry(entry)) = self.events.cursor else { return };
-        let Some(name) = self.events.entry(entry).map(|entry| entry.name.clone()) else { return };
-        if self.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
-            let format = tracepoints::format(&self.info, plain(&name)).map(Arc::new);
-            self.events.looked_up = Some((name, format));
+        let Some(Item::Entry(entry)) = self.views.events.cursor else { return };
+        let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
+        if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
+            let format = tracepoints::format(&self.context.info, plain(&name)).map(Arc::new);
+            self.views.events.looked_up = Some((name, format));
         }
     }
 
     /// How many lines the session's events take, and those of the catalogue.
     fn event_lines(&self) -> (usize, usize) {
-        let plan = drawn::plan(self, self.size);
-        (EventsScreen::own(&self.answer.events).count(), plan.listed)
+        let plan = drawn::plan(self.scene());
+        (EventsScreen::own(&self.context.answer.events).count(), plan.listed)
     }
 
     pub(in crate::ui) fn move_item(&mut self, by: isize) {
-        let items = self.events.items(&self.answer.events);
-        let at = self.events.selected(&items).saturating_add_signed(by);
+        let items = self.views.events.items(&self.context.answer.events);
+        let at = self.views.events.selected(&items).saturating_add_signed(by);
         let (own, height) = self.event_lines();
-        self.events.go(at, &items, own, height);
+        self.views.events.go(at, &items, own, height);
     }
 
     pub(in crate::ui) fn search_events(&mut self, text: String) {
-        self.events.search(text);
+        self.views.events.search(text);
         let (own, height) = self.event_lines();
-        let items = self.events.items(&self.answer.events);
+        let items = self.views.events.items(&self.context.answer.events);
         // The best match lies under the cursor at once.
-        self.events.top = 0;
-        self.events.go(if self.events.search.is_empty() { 0 } else { own }, &items, own, height);
+        self.views.events.top = 0;
+        self.views.events.go(if self.views.events.search.is_empty() { 0 } else { own }, &items, own, height);
     }
 
     /// The line under the cursor.
     pub fn event_item(&self) -> Option<Item> {
-        let items = self.events.items(&self.answer.events);
-        items.get(self.events.selected(&items)).cloned()
+        self.views.events.item(&self.context.answer.events)
     }
 
     fn enter_item(&mut self) {
         match self.event_item() {
-            Some(Item::Group(group)) => self.events.toggle(group),
+            Some(Item::Group(group)) => self.views.events.toggle(group),
             Some(Item::Entry(entry)) => {
-                let Some(name) = self.events.entry(entry).map(|e| e.name.clone()) else { return };
+                let Some(name) = self.views.events.entry(entry).map(|e| e.name.clone()) else { return };
                 self.start_event(name);
             }
-            Some(Item::Own(event)) => match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+            Some(Item::Own(event)) => match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
                 Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
                     self.effects.push(Effect::Control(Control::Event(event, Change::Start)));
                 }
@@ -132,9 +131,9 @@ impl App {
                     self.effects.push(Effect::Control(Control::Add(state.name.clone())));
                 }
                 _ => {
-                    self.event = event;
-                    self.tab = Tab::Top;
-                    self.screen.home();
+                    self.selection.event = event;
+                    self.frame.tab = Tab::Top;
+                    self.views.top.home();
                 }
             },
             None => {}
@@ -152,7 +151,7 @@ impl App {
 
     pub(in crate::ui) fn add_event(&mut self, names: Option<String>) {
         match names {
-            _ if self.info.origin == Origin::Recorded => {
+            _ if self.context.info.origin == Origin::Recorded => {
                 self.say("this is a recording: what was measured cannot be changed")
             }
             None => self.ask_for(Ask::Event, String::new()),
@@ -162,19 +161,19 @@ impl App {
 
     /// The event that a change is about: the one under the cursor here, else the one that is shown.
     pub(in crate::ui) fn own_event(&mut self) -> Option<usize> {
-        match (self.tab, self.event_item()) {
+        match (self.frame.tab, self.event_item()) {
             (Tab::Events, Some(Item::Own(event))) => Some(event),
             (Tab::Events, _) => {
                 self.say("put the cursor on an event that is measured, at the top");
                 None
             }
-            _ => Some(self.event),
+            _ => Some(self.selection.event),
         }
     }
 
     fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
         let Some(event) = self.own_event() else { return };
-        match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+        match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
             None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
             Some(meter) => match change(meter) {
                 Ok(change) => self.effects.push(Effect::Control(Control::Event(event, change))),
@@ -194,7 +193,7 @@ impl App {
             Some(text) => self.change_own(|_| parse(text.trim())),
             None => {
                 let Some(event) = self.own_event() else { return };
-                match self.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+                match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
                     Some(meter) => self.ask_for(ask, now(meter)),
                     None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
                 }
@@ -205,7 +204,7 @@ impl App {
     /// Lets everything rest or go on: what runs decides.
     pub(in crate::ui) fn pause_all(&mut self) {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
-        let on = self.answer.events.iter().any(runs);
+        let on = self.context.answer.events.iter().any(runs);
         self.effects.push(Effect::Control(Control::Pause(on)));
     }
 
@@ -214,22 +213,17 @@ impl App {
             MouseEventKind::ScrollDown => self.move_item(3),
             MouseEventKind::ScrollUp => self.move_item(-3),
             MouseEventKind::Down(MouseButton::Left) => {
-                let Some(item) = drawn::hit(self, mouse.row) else { return };
+                let Some(item) = drawn::hit(self.scene(), &self.views.events, mouse.row) else { return };
                 if self.event_item() == Some(item.clone()) {
                     return self.enter_item();
                 }
-                let items = self.events.items(&self.answer.events);
+                let items = self.views.events.items(&self.context.answer.events);
                 let at = items.iter().position(|i| *i == item).unwrap_or(0);
                 let (own, height) = self.event_lines();
-                self.events.go(at, &items, own, height);
+                self.views.events.go(at, &items, own, height);
             }
             MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             _ => {}
         }
-    }
-
-    /// The tracepoint of this name among those that are measured.
-    pub fn is_measured(&self, name: &str) -> bool {
-        self.answer.events.iter().any(|e| plain(&e.name) == name)
     }
 }

@@ -15,8 +15,9 @@ use crate::query::diff::{Per, Verdict};
 use crate::query::find::shown;
 use crate::query::flame::{Both, Class};
 use crate::query::versus::Versus;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::flame::state::LEGEND;
 
 use crate::ui::draw::put;
@@ -28,26 +29,26 @@ pub fn graph(area: Rect) -> Rect {
 }
 
 /// The whole screen.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(flame) = app.answer.flame.clone() else {
+pub fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(flame) = scene.context.answer.flame.clone() else {
         put(buffer, area, 2, 1, "building the graph…", theme.dim);
         return;
     };
-    head(app, &flame, theme, area, buffer);
-    legend(app, &flame, theme, area, buffer);
+    head(view, &flame, theme, area, buffer);
+    legend(scene, view, &flame, theme, area, buffer);
     let place = graph(area);
     if flame.blocks.is_empty() {
         if flame.total.is_zero() {
-            table::empty(app, theme, place, buffer);
+            table::empty(scene, theme, place, buffer);
         } else {
             put(buffer, place, 1, 1, "nothing is left: ⌫ undoes the last step", theme.dim);
         }
         return;
     }
-    let selected = app.flame.index(&flame);
+    let selected = view.index(&flame);
     let mut rows: Vec<Vec<usize>> = vec![Vec::new(); usize::from(place.height)];
     for (i, block) in flame.blocks.iter().enumerate() {
-        if let Some(y) = app.flame.y_of(&flame, block.row, place.height) {
+        if let Some(y) = view.y_of(&flame, block.row, place.height) {
             rows[usize::from(y)].push(i);
         }
     }
@@ -56,16 +57,16 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         for (at, i) in row.iter().enumerate() {
             let block = &flame.blocks[*i];
             let next = row.get(at + 1).map(|n| &flame.blocks[*n]).filter(|n| n.x0 == block.x1);
-            one(app, &flame, block, next, selected == Some(*i), theme, place, y, buffer);
+            one(scene, view, &flame, block, next, selected == Some(*i), theme, place, y, buffer);
         }
     }
 }
 
 /// The path to the zoomed frame, and how much of it is drawn.
-fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn head(view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
-    let words = app.flame.words();
+    let words = view.words();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
     let right = if flame.total.is_zero() {
         String::new()
@@ -83,23 +84,23 @@ fn head(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer
     put(buffer, area, area.width.saturating_sub(width(&right) as u16 + 1), 0, &right, theme.dim);
 }
 
-fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let y = area.height.saturating_sub(1);
     let mut x = 1;
-    if cold(app) {
+    if cold(scene) {
         x += put(buffer, area, x, y, " ░ ", theme.cold);
         x += put(buffer, area, x, y, " off the CPUs ", theme.dim) + 1;
     } else if flame.versus.is_some() {
-        x = signs(app, theme, area, buffer);
+        x = signs(scene, theme, area, buffer);
     }
     // Inlined frames are not in every graph.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
-    for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(app)) {
+    for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(scene)) {
         x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }
-    if let (Some(text), Some((acc, frames))) = (&app.flame.find, &flame.found) {
+    if let (Some(text), Some((acc, frames))) = (&view.find, &flame.found) {
         let share = acc.percent_of(&flame.total);
         let text = shown(text);
         let text = format!("/{text}  {} of all, {} frames  n N", percent(share), thousands(*frames as u64));
@@ -109,12 +110,12 @@ fn legend(app: &App, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buff
 }
 
 /// Whether what is drawn is time on the CPUs and off them, rather than a comparison.
-fn cold(app: &App) -> bool {
-    app.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
+fn cold(scene: Scene<'_>) -> bool {
+    scene.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
 }
 
 /// What bars and signs of a comparison mean.
-fn signs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
+fn signs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
     let y = area.height.saturating_sub(1);
     let mut x = 1;
     let list = [
@@ -128,7 +129,7 @@ fn signs(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u16 {
         x += put(buffer, area, x, y, &format!(" {} ", verdict.sign()), theme.verdict(verdict).0);
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }
-    let text = format!("width old + new, bar the difference, in {}", app.per.words());
+    let text = format!("width old + new, bar the difference, in {}", scene.selection.per.words());
     x + put(buffer, area, x, y, &text, theme.dim) + 2
 }
 
@@ -136,7 +137,8 @@ const EIGHTHS: [&str; 8] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"
 
 #[allow(clippy::too_many_arguments, reason = "a block, its neighbour and where they stand")]
 fn one(
-    app: &App,
+    scene: Scene<'_>,
+    view: &FlameScreen,
     flame: &Flame,
     block: &Block,
     next: Option<&Block>,
@@ -146,7 +148,7 @@ fn one(
     y: u16,
     buffer: &mut Buffer,
 ) {
-    let style = style_of(app, block, selected, theme);
+    let style = style_of(scene, view, block, selected, theme);
     let fine = theme.fine && !selected;
     // Whole cells; an edge inside a cell is drawn by the block on its left.
     let (from, to) = if fine { (block.x0.div_ceil(8), block.x1 / 8) } else { (round(block.x0), round(block.x1)) };
@@ -155,7 +157,7 @@ fn one(
         buffer[(place.x + x, place.y + y)].set_symbol(" ").set_style(style);
     }
     if fine && !block.x1.is_multiple_of(8) && block.x1 / 8 < u32::from(place.width) {
-        let right = next.map(|n| style_of(app, n, false, theme)).unwrap_or_default();
+        let right = next.map(|n| style_of(scene, view, n, false, theme)).unwrap_or_default();
         let edge = Style { fg: style.bg, bg: right.bg, ..Style::default() };
         let cell = &mut buffer[(place.x + (block.x1 / 8) as u16, place.y + y)];
         cell.set_symbol(EIGHTHS[(block.x1 % 8) as usize]).set_style(edge);
@@ -164,7 +166,7 @@ fn one(
     if room == 0 {
         return;
     }
-    if let Some(verdict) = block.verdict.filter(|_| !cold(app)) {
+    if let Some(verdict) = block.verdict.filter(|_| !cold(scene)) {
         let bar = (flame.changed(block.total).abs() * room as f64).round() as u16;
         let bar_style = match verdict {
             Verdict::Noise => theme.same.add_modifier(Modifier::DIM),
@@ -176,7 +178,7 @@ fn one(
         let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return changed(flame, block, verdict, theme, area, buffer);
     }
-    if cold(app) {
+    if cold(scene) {
         let part = block.total.old.period as f64 / (block.total.old.period + block.total.new.period).max(1) as f64;
         let off = (part * room as f64).round() as u16;
         for x in (to - off..to).filter(|_| !selected) {
@@ -185,7 +187,7 @@ fn one(
         let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return over(&on_and_off(block, room, theme), area, buffer);
     }
-    let whole = if app.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
+    let whole = if scene.selection.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
     label(
         (block, whole),
         room,
@@ -215,8 +217,8 @@ fn round(x: u32) -> u32 {
     (x + 4) / 8
 }
 
-fn style_of(app: &App, block: &Block, selected: bool, theme: &Theme) -> Style {
-    let mut style = if block.verdict.is_some() && !cold(app) {
+fn style_of(scene: Scene<'_>, view: &FlameScreen, block: &Block, selected: bool, theme: &Theme) -> Style {
+    let mut style = if block.verdict.is_some() && !cold(scene) {
         theme.unchanged(shade(&block.name))
     } else if block.pooled > 0 {
         theme.others
@@ -225,7 +227,7 @@ fn style_of(app: &App, block: &Block, selected: bool, theme: &Theme) -> Style {
     };
     if block.found {
         style = style.patch(theme.found);
-    } else if app.flame.find.is_some() && !selected {
+    } else if view.find.is_some() && !selected {
         style = style.add_modifier(Modifier::DIM);
     }
     if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style }
@@ -316,9 +318,15 @@ fn versus(flame: &Flame, block: &Block, verdict: Verdict) -> Versus {
 }
 
 /// The line under the graph: what is under the cursor.
-pub fn details(app: &App, flame: &Flame) -> Option<String> {
-    let block = app.flame.block(flame)?;
-    let room = usize::from(app.size.0).saturating_sub(2);
+pub fn details(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if let Some(text) = scene.context.answer.flame.as_ref().and_then(|flame| details_text(scene, view, flame)) {
+        put(buffer, area, 1, 0, &text, theme.text);
+    }
+}
+
+fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<String> {
+    let block = view.block(flame)?;
+    let room = usize::from(scene.frame.size.0).saturating_sub(2);
     if block.pooled > 0 {
         return Some(format!(
             "{} frames too narrow to draw: {} of all, {} samples; ⏎ on their parent makes room",
@@ -327,7 +335,7 @@ pub fn details(app: &App, flame: &Flame) -> Option<String> {
             thousands(block.total.new.samples)
         ));
     }
-    if cold(app) {
+    if cold(scene) {
         let whole = flame.total;
         let all = (whole.new.period + whole.old.period).max(1);
         let both = block.total.new.period + block.total.old.period;
@@ -379,7 +387,7 @@ fn compared(flame: &Flame, block: &Block, verdict: Verdict, room: usize) -> Stri
 }
 
 /// The graph as text: an indented tree of what is drawn, with shares of everything.
-pub fn text(app: &App, flame: &Flame) -> String {
+pub fn text(view: &FlameScreen, flame: &Flame) -> String {
     let mut out = String::new();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.blocks.len()];
     let mut roots = Vec::new();
@@ -399,7 +407,7 @@ pub fn text(app: &App, flame: &Flame) -> String {
         out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&block.name)));
         stack.extend(children[i].iter().rev().map(|c| (*c, depth + 1)));
     }
-    let words = app.flame.words();
+    let words = view.words();
     if !words.is_empty() {
         out.push_str(&format!("# {}\n", words.join(", ")));
     }

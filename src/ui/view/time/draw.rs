@@ -8,11 +8,12 @@ use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{By, Heat, SECOND};
 use crate::session::Origin;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::time::state::Selection;
+use crate::ui::view::time::state::TimeScreen;
 
-use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
 use crate::ui::view::time::heat::{self, Map};
 
@@ -21,17 +22,17 @@ const ABOVE: u16 = 1;
 const BELOW: u16 = 2;
 
 /// Cells before the map, for what its rows are.
-fn left(app: &App, width: u16) -> u16 {
-    match app.time.by {
+fn left(view: &TimeScreen, width: u16) -> u16 {
+    match view.by {
         By::Offset | By::Latency => 9,
         By::Cpu => 12,
         By::Process | By::Dso | By::Function => (width / 4).clamp(12, 32),
     }
 }
 
-fn map_area(app: &App, size: (u16, u16)) -> Rect {
-    let table = places(app, Rect { x: 0, y: 0, width: size.0, height: size.1 }).table;
-    let left = left(app, table.width);
+fn map_area(scene: Scene<'_>, view: &TimeScreen) -> Rect {
+    let table = places(scene, scene.area()).table;
+    let left = left(view, table.width);
     Rect {
         x: table.x + left,
         y: table.y + ABOVE,
@@ -41,88 +42,89 @@ fn map_area(app: &App, size: (u16, u16)) -> Rect {
 }
 
 /// Rows of the map in a line of the screen: names need a line each.
-fn rows_a_line(app: &App, height: u16) -> usize {
-    match app.time.by {
-        By::Offset | By::Latency if app.fine => 2,
-        By::Cpu if app.fine && app.info.n_cpus > usize::from(height) => 2,
+fn rows_a_line(scene: Scene<'_>, view: &TimeScreen, height: u16) -> usize {
+    match view.by {
+        By::Offset | By::Latency if scene.context.fine => 2,
+        By::Cpu if scene.context.fine && scene.context.info.n_cpus > usize::from(height) => 2,
         _ => 1,
     }
 }
 
-/// How many columns and rows a terminal of some size has room for.
-pub fn room(app: &App, size: (u16, u16)) -> (usize, usize) {
-    if size.0 < MIN.0 || size.1 < MIN.1 {
+/// How many columns and rows there is room for.
+pub fn room(scene: Scene<'_>, view: &TimeScreen) -> (usize, usize) {
+    if scene.is_too_small() {
         return (1, 1);
     }
-    let area = map_area(app, size);
-    let columns = usize::from(area.width / wide(app, area.width)).max(1);
-    (columns, (rows_a_line(app, area.height) * usize::from(area.height)).max(1))
+    let area = map_area(scene, view);
+    let columns = usize::from(area.width / wide(scene, view, area.width)).max(1);
+    (columns, (rows_a_line(scene, view, area.height) * usize::from(area.height)).max(1))
 }
 
 /// Cells that a column is wide: more than one for what is over and short. What still grows keeps its
 /// columns where they are.
-fn wide(app: &App, width: u16) -> u16 {
-    match &app.answer.ended {
-        Some(_) => (u64::from(width) / (app.answer.elapsed_ns / app.time.length.max(1) + 1)).clamp(1, 8) as u16,
+fn wide(scene: Scene<'_>, view: &TimeScreen, width: u16) -> u16 {
+    match &scene.context.answer.ended {
+        Some(_) => (u64::from(width) / (scene.context.answer.elapsed_ns / view.length.max(1) + 1)).clamp(1, 8) as u16,
         None => 1,
     }
 }
 
 /// The column and row under the mouse.
-pub fn hit(app: &App, x: u16, y: u16) -> Option<(usize, usize)> {
-    let heat = app.answer.heat.as_ref()?;
-    let area = map_area(app, app.size);
+pub fn hit(scene: Scene<'_>, view: &TimeScreen, x: u16, y: u16) -> Option<(usize, usize)> {
+    let heat = scene.context.answer.heat.as_ref()?;
+    let area = map_area(scene, view);
     let (column, line) = (x.checked_sub(area.x)?, y.checked_sub(area.y)?);
-    let slot = usize::from(column / wide(app, area.width));
-    let row = rows_a_line(app, area.height) * usize::from(line);
-    (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(app, heat, slot), row))
+    let slot = usize::from(column / wide(scene, view, area.width));
+    let row = rows_a_line(scene, view, area.height) * usize::from(line);
+    (slot < heat.columns && line < area.height && row < heat.rows).then(|| (column_in(scene, heat, slot), row))
 }
 
 /// How far the columns are turned: live, the newest one takes the place of the oldest, so that nothing scrolls.
-fn turned(app: &App, heat: &Heat) -> usize {
-    let turns = app.answer.ended.is_none() && app.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
+fn turned(scene: Scene<'_>, heat: &Heat) -> usize {
+    let turns = scene.context.answer.ended.is_none()
+        && scene.context.answer.question.heat.as_ref().is_none_or(|spec| spec.page.is_none());
     if turns { (heat.first % heat.columns.max(1) as u64) as usize } else { 0 }
 }
 
 /// The column that stands in a place, counted from the left.
-pub fn column_in(app: &App, heat: &Heat, slot: usize) -> usize {
-    (slot + heat.columns - turned(app, heat)) % heat.columns.max(1)
+pub fn column_in(scene: Scene<'_>, heat: &Heat, slot: usize) -> usize {
+    (slot + heat.columns - turned(scene, heat)) % heat.columns.max(1)
 }
 
 /// Where a column stands.
-fn slot_of(app: &App, heat: &Heat, column: usize) -> u16 {
-    ((column + turned(app, heat)) % heat.columns.max(1)) as u16
+fn slot_of(scene: Scene<'_>, heat: &Heat, column: usize) -> u16 {
+    ((column + turned(scene, heat)) % heat.columns.max(1)) as u16
 }
 
 /// Draws it.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(heat) = app.answer.heat.as_ref().filter(|heat| heat.length > 0) else {
+pub fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(heat) = scene.context.answer.heat.as_ref().filter(|heat| heat.length > 0) else {
         put(buffer, area, 2, 1, "looking when samples came…", theme.dim);
         return;
     };
-    if let Some(why) = nothing(app, heat) {
+    if let Some(why) = nothing(scene, heat) {
         put(buffer, area, 2, 1, why, theme.text);
         return;
     }
-    let map = map_area(app, app.size);
-    let selected = app.time.selected(heat);
-    legend(app, heat, theme, Rect { height: 1, ..area }, buffer);
-    names(app, heat, theme, Rect { x: area.x, width: map.x - area.x, ..map }, buffer);
-    let rows_a_line = rows_a_line(app, map.height);
-    let wide = wide(app, map.width);
-    heat::draw(&Map { app, heat, theme, selected: &selected, rows_a_line, wide }, map, buffer);
-    axis(app, heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
-    let words = words(app, heat, &selected);
+    let map = map_area(scene, view);
+    let selected = view.selected(heat);
+    legend(view, heat, theme, Rect { height: 1, ..area }, buffer);
+    names(scene, view, heat, theme, Rect { x: area.x, width: map.x - area.x, ..map }, buffer);
+    let rows_a_line = rows_a_line(scene, view, map.height);
+    let wide = wide(scene, view, map.width);
+    heat::draw(&Map { scene, view, heat, theme, selected: &selected, rows_a_line, wide }, map, buffer);
+    axis(scene, heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
+    let words = words(scene, view, heat, &selected);
     put(buffer, Rect { y: map.y + map.height + 1, height: 1, ..area }, 1, 0, &words, theme.text);
 }
 
 /// Why there is no map.
-fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
-    if app.is_timeless() {
+fn nothing(scene: Scene<'_>, heat: &Heat) -> Option<&'static str> {
+    if scene.context.is_timeless() {
         return Some("These samples do not say when they were taken: record with perf record -T.");
     }
-    if app.answer.unfiltered.samples == 0 {
-        return Some(match app.info.origin {
+    if scene.context.answer.unfiltered.samples == 0 {
+        return Some(match scene.context.info.origin {
             Origin::Live => "No samples yet, so there is no time to show.",
             Origin::Recorded => "There are no samples of this event.",
         });
@@ -137,13 +139,13 @@ fn nothing(app: &App, heat: &Heat) -> Option<&'static str> {
 }
 
 /// What rows, columns and colours are.
-fn legend(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn legend(view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let rows = match heat.by {
         By::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
         by => format!("rows by {}", by.word()),
     };
     let mut x = 1 + put(buffer, area, 1, 0, &format!("{rows}, columns {}", length(heat.length)), theme.text) + 2;
-    let levels = shown_levels(app);
+    let levels = shown_levels(view);
     for (i, (level, from, upto)) in levels.iter().enumerate() {
         x += heat::swatch(theme, *level, false, area, x, buffer);
         // Where there is little room, the ends tell enough.
@@ -156,7 +158,7 @@ fn legend(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer
     if heat.lost.iter().any(|n| *n > 0) {
         x += put(buffer, area, x, 0, "× lost  ", theme.error);
     }
-    if let Some((_, name)) = &app.time.lit {
+    if let Some((_, name)) = &view.lit {
         x += heat::swatch(theme, 5, true, area, x, buffer) + 1;
         let room = usize::from(area.width.saturating_sub(x + 1));
         put(buffer, area, x, 0, &fit(&clean(name), room), theme.text);
@@ -164,8 +166,8 @@ fn legend(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer
 }
 
 /// The levels that some number has: level, least and greatest number.
-fn shown_levels(app: &App) -> Vec<(usize, u32, u32)> {
-    let levels = &app.time.levels;
+fn shown_levels(view: &TimeScreen) -> Vec<(usize, u32, u32)> {
+    let levels = &view.levels;
     let mut shown = Vec::new();
     for (level, least) in levels.least.iter().enumerate() {
         let next = levels.least.get(level + 1).map_or(levels.max.saturating_add(1), |next| *next);
@@ -189,9 +191,9 @@ fn length(ns: u64) -> String {
 }
 
 /// What the rows are, before them.
-fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let each = rows_a_line(app, area.height);
-    let cursor = app.time.spot(heat).row / each;
+fn names(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let each = rows_a_line(scene, view, area.height);
+    let cursor = view.spot(heat).row / each;
     for y in 0..area.height {
         let row = usize::from(y) * each;
         if row >= heat.rows {
@@ -217,37 +219,37 @@ fn names(app: &App, heat: &Heat, theme: &Theme, area: Rect, buffer: &mut Buffer)
 
 /// Times under the map, with marks and losses in their place; the range that everything is narrowed to is
 /// underlined.
-fn axis(app: &App, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
+fn axis(scene: Scene<'_>, heat: &Heat, theme: &Theme, wide: u16, line: Rect, buffer: &mut Buffer) {
     // A blank stands between two, however long the last one is.
     let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
     let wide_enough = (longest + 1).div_ceil(wide.max(1));
     let step = u64::from((10 / wide.max(1)).max(wide_enough));
     for column in (0..heat.columns).filter(|column| (heat.first + *column as u64).is_multiple_of(step)) {
         let text = time(heat.column_time(column), heat.length);
-        let x = slot_of(app, heat, column) * wide;
+        let x = slot_of(scene, heat, column) * wide;
         if usize::from(line.width.saturating_sub(x)) > width(&text) {
             put(buffer, line, x, 0, &text, theme.dim);
         }
     }
     // Live, the newest column stands left of the oldest: here the page was turned.
-    if turned(app, heat) > 0 {
-        put(buffer, line, slot_of(app, heat, 0) * wide, 0, "┊", theme.key);
+    if turned(scene, heat) > 0 {
+        put(buffer, line, slot_of(scene, heat, 0) * wide, 0, "┊", theme.key);
     }
     for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
-        put(buffer, line, slot_of(app, heat, column) * wide, 0, "×", theme.error);
+        put(buffer, line, slot_of(scene, heat, column) * wide, 0, "×", theme.error);
     }
-    for mark in app.answer.marks.iter() {
+    for mark in scene.context.answer.marks.iter() {
         let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);
         if let Some(column) = column {
             let name = if mark.name.is_empty() { "▾" } else { &mark.name };
-            put(buffer, line, slot_of(app, heat, column as usize) * wide, 0, name, theme.found);
+            put(buffer, line, slot_of(scene, heat, column as usize) * wide, 0, name, theme.found);
         }
     }
-    if let Some((from, until)) = app.range() {
+    if let Some((from, until)) = scene.selection.range() {
         for column in 0..heat.columns {
             let begin = heat.column_time(column);
             if heat.column_time(column + 1) > from && begin < until {
-                let cells = Rect { x: line.x + slot_of(app, heat, column) * wide, width: wide, ..line };
+                let cells = Rect { x: line.x + slot_of(scene, heat, column) * wide, width: wide, ..line };
                 buffer.set_style(cells.intersection(line), ratatui::style::Style::new().underlined());
             }
         }
@@ -267,7 +269,7 @@ fn time(ns: u64, length: u64) -> String {
 }
 
 /// The time under the cursor or of the selection, and what came in it; what matters most first.
-fn words(app: &App, heat: &Heat, selected: &Selection) -> String {
+fn words(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![
@@ -282,14 +284,14 @@ fn words(app: &App, heat: &Heat, selected: &Selection) -> String {
     if heat.total > 0 {
         parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
     }
-    if app.answer.wall_start > 0 {
-        parts.push(format!("{} UTC", wall(app.answer.wall_start.saturating_add(from))));
+    if scene.context.answer.wall_start > 0 {
+        parts.push(format!("{} UTC", wall(scene.context.answer.wall_start.saturating_add(from))));
     }
     let near = |mark: &&crate::session::TimeMark| (from..until).contains(&mark.at) && !mark.note.is_empty();
-    if let Some(mark) = app.answer.marks.iter().find(near) {
+    if let Some(mark) = scene.context.answer.marks.iter().find(near) {
         parts.push(clean(&mark.note).into_owned());
     }
-    parts.push(if app.time.anchor.is_some() { "⏎ only these".into() } else { "v selects from here".to_owned() });
+    parts.push(if view.anchor.is_some() { "⏎ only these".into() } else { "v selects from here".to_owned() });
     parts.join("  ")
 }
 

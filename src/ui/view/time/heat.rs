@@ -6,9 +6,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::query::heat::{By, Heat};
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::time::state::Selection;
+use crate::ui::view::time::state::TimeScreen;
 
 /// The levels where colours are few, and those of cells that are lit.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
@@ -19,7 +20,8 @@ const NO_DATA: char = '·';
 
 /// What is drawn.
 pub struct Map<'a> {
-    pub app: &'a App,
+    pub scene: Scene<'a>,
+    pub view: &'a TimeScreen,
     pub heat: &'a Heat,
     pub theme: &'a Theme,
     pub selected: &'a Selection,
@@ -44,7 +46,7 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
             return;
         }
         for x in 0..columns {
-            let column = crate::ui::view::time::draw::column_in(map.app, map.heat, usize::from(x / map.wide));
+            let column = crate::ui::view::time::draw::column_in(map.scene, map.heat, usize::from(x / map.wide));
             cell(map, column, row, (area.x + x, area.y + y), buffer);
         }
     }
@@ -79,7 +81,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
     let (heat, theme) = (map.heat, map.theme);
     let part = |row: usize| {
         let inside = row < heat.rows;
-        let level = map.app.time.levels.level(heat.cell(column, row)).filter(|_| inside);
+        let level = map.view.levels.level(heat.cell(column, row)).filter(|_| inside);
         Part { level, lit: inside && heat.lit(column, row) > 0 }
     };
     let upper = part(row);
@@ -128,8 +130,8 @@ fn outside(map: &Map<'_>, column: usize, row: usize) -> bool {
         _ => (heat.column_time(column), heat.column_time(column + 1)),
     };
     let rested = |(from, until): &(u64, u64)| begin >= *from && end <= *until;
-    if heat.gaps.iter().any(rested) && begin <= map.app.answer.elapsed_ns {
+    if heat.gaps.iter().any(rested) && begin <= map.scene.context.answer.elapsed_ns {
         return true;
     }
-    end <= heat.from || map.app.answer.ended.is_some() && begin > heat.until
+    end <= heat.from || map.scene.context.answer.ended.is_some() && begin > heat.until
 }

@@ -10,31 +10,35 @@ use crate::ui::view::time::draw as drawn;
 use crate::ui::view::time::state::{Spot, fitting, usual};
 
 use crate::ui::app::App;
-use crate::ui::app::Tab;
+use crate::ui::frame::Tab;
 
 impl App {
     /// The map that the screen has room for.
     pub(in crate::ui) fn heat_spec(&self) -> HeatSpec {
-        let room = drawn::room(self, self.size);
-        let rows = match self.time.by {
-            By::Offset => offset_rows(room.1, self.event_rate(), self.time.length),
+        let room = drawn::room(self.scene(), &self.views.time);
+        let rows = match self.views.time.by {
+            By::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
         };
-        let lit = self.time.lit.as_ref().map(|(clause, _)| clause.clone());
-        let lit = self.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
-        let (by, length) = (self.time.by, self.time.length);
+        let lit = self.views.time.lit.as_ref().map(|(clause, _)| clause.clone());
+        let lit = self.context.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
+        let (by, length) = (self.views.time.by, self.views.time.length);
         // What is pointed at stays in sight, however much comes.
-        let pointed =
-            [self.time.cursor, self.time.anchor].into_iter().flatten().map(|spot| spot.at / length.max(1)).min();
-        let newest = (self.answer.elapsed_ns / length.max(1) + 1).saturating_sub(room.0 as u64);
-        let page = self.time.page.or(pointed.filter(|column| *column < newest));
+        let pointed = [self.views.time.cursor, self.views.time.anchor]
+            .into_iter()
+            .flatten()
+            .map(|spot| spot.at / length.max(1))
+            .min();
+        let newest = (self.context.answer.elapsed_ns / length.max(1) + 1).saturating_sub(room.0 as u64);
+        let page = self.views.time.page.or(pointed.filter(|column| *column < newest));
         HeatSpec { by, length, page, columns: room.0, rows, lit }
     }
 
     /// Samples a second of the event that is looked at; 0 when it has no such rate.
     fn event_rate(&self) -> u64 {
-        let meter = self.answer.events.get(self.event).and_then(|event| event.meter.as_ref());
-        let own = || self.info.events.get(self.event).map(|event| crate::source::Rate::of(&event.attr));
+        let meter = self.context.answer.events.get(self.selection.event).and_then(|event| event.meter.as_ref());
+        let own =
+            || self.context.info.events.get(self.selection.event).map(|event| crate::source::Rate::of(&event.attr));
         meter.map(|meter| meter.state.rate).or_else(own).map_or(0, crate::source::Rate::hz)
     }
 
@@ -46,10 +50,10 @@ impl App {
             Command::TimeRight => self.move_time(1, 0),
             Command::PageUp => self.turn_time(-1),
             Command::PageDown => self.turn_time(1),
-            Command::End => (self.time.page, self.time.cursor) = (None, None),
+            Command::End => (self.views.time.page, self.views.time.cursor) = (None, None),
             Command::Home => {
-                self.time.page = Some(0);
-                self.time.cursor = Some(Spot { at: self.answer.kept_from, row: 0 });
+                self.views.time.page = Some(0);
+                self.views.time.cursor = Some(Spot { at: self.context.answer.kept_from, row: 0 });
             }
             Command::TimeSelect => self.select_time(false),
             Command::TimeColumns => self.select_time(true),
@@ -57,14 +61,14 @@ impl App {
             Command::TimeBaseline => self.mark_range(),
             Command::TimeRows(text) => self.time_rows(text.as_deref()),
             Command::TimeScale => {
-                let linear = self.time.scale == Scale::Rank;
-                self.time.scale = if linear { Scale::Linear } else { Scale::Rank };
+                let linear = self.views.time.scale == Scale::Rank;
+                self.views.time.scale = if linear { Scale::Linear } else { Scale::Rank };
                 self.say(if linear { "colours by share of the highest cell" } else { "colours by rank" });
                 self.follow_heat();
             }
             Command::TimeIn => self.zoom_time(-1),
             Command::TimeOut => self.zoom_time(1),
-            Command::TimeLit if self.time.lit.is_some() => self.time.lit = None,
+            Command::TimeLit if self.views.time.lit.is_some() => self.views.time.lit = None,
             Command::TimeLit => {
                 self.say("highlight a function: put the cursor on it in the table or flame graph, then 3")
             }
@@ -77,38 +81,38 @@ impl App {
 
     /// Takes in the map of a new answer.
     pub(in crate::ui) fn follow_heat(&mut self) {
-        if let Some(heat) = self.answer.heat.clone() {
-            self.time.take(&heat);
+        if let Some(heat) = self.context.answer.heat.clone() {
+            self.views.time.take(&heat);
         }
     }
 
     /// Shows the time screen, with the samples of what is under the cursor lit.
     pub(in crate::ui) fn show_time(&mut self) {
-        let name = match self.tab {
+        let name = match self.frame.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
             Tab::Flame => self.flame_function(),
             _ => None,
         };
         if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {
-            self.time.lit = Some((equals("stack", &name), name));
+            self.views.time.lit = Some((equals("stack", &name), name));
         }
-        self.tab = Tab::Time;
+        self.frame.tab = Tab::Time;
     }
 
     fn light_search(&mut self, text: &str) {
         let clause =
             format!("stack =~ {}", if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") });
-        match self.parse(&clause) {
-            Ok(_) => self.time.lit = Some((clause, format!("/{text}"))),
+        match self.context.parse(&clause) {
+            Ok(_) => self.views.time.lit = Some((clause, format!("/{text}"))),
             Err(fault) => self.error(fault.line()),
         }
     }
 
     fn select_time(&mut self, whole: bool) {
-        let Some(heat) = self.answer.heat.clone() else { return };
-        let again = self.time.anchor.is_some() && self.time.whole == whole;
-        self.time.anchor = (!again).then(|| self.time.anchor.unwrap_or(self.time.spot(&heat)));
-        self.time.whole = whole;
+        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let again = self.views.time.anchor.is_some() && self.views.time.whole == whole;
+        self.views.time.anchor = (!again).then(|| self.views.time.anchor.unwrap_or(self.views.time.spot(&heat)));
+        self.views.time.whole = whole;
     }
 
     fn time_rows(&mut self, text: Option<&str>) {
@@ -118,34 +122,34 @@ impl App {
                 let known: Vec<&str> = By::ALL.iter().map(|row| row.1).collect();
                 return self.error(format!("{} is none of {}", text.unwrap_or_default(), known.join(", ")));
             }
-            None => self.time.by.next(),
+            None => self.views.time.by.next(),
         };
-        self.time.by = next;
-        (self.time.page, self.time.cursor, self.time.anchor) = (None, None, None);
+        self.views.time.by = next;
+        (self.views.time.page, self.views.time.cursor, self.views.time.anchor) = (None, None, None);
         // Where rows are no offsets a whole recording is best seen at once.
-        let columns = drawn::room(self, self.size).0;
-        self.time.length = match (&self.answer.ended, next) {
-            (Some(_), by) if by != By::Offset => fitting(self.answer.elapsed_ns, columns),
-            (Some(_), _) => usual(self.answer.elapsed_ns),
+        let columns = drawn::room(self.scene(), &self.views.time).0;
+        self.views.time.length = match (&self.context.answer.ended, next) {
+            (Some(_), by) if by != By::Offset => fitting(self.context.answer.elapsed_ns, columns),
+            (Some(_), _) => usual(self.context.answer.elapsed_ns),
             (None, _) => SECOND,
         };
     }
 
     fn zoom_time(&mut self, step: isize) {
-        let Some(heat) = self.answer.heat.clone() else { return };
-        let at = self.time.spot(&heat).at;
-        self.time.zoom(step, at, heat.columns);
+        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let at = self.views.time.spot(&heat).at;
+        self.views.time.zoom(step, at, heat.columns);
     }
 
     /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
     /// goes in order of time.
     fn move_time(&mut self, columns: i64, rows: i64) {
-        let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
-        let spot = self.time.spot(&heat);
+        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let spot = self.views.time.spot(&heat);
         let n = heat.rows as i64;
         let (column, row) = match heat.by {
             By::Offset => {
-                let at = self.time.cell(&heat) as i64 + columns * n + rows;
+                let at = self.views.time.cell(&heat) as i64 + columns * n + rows;
                 (at.div_euclid(n), at.rem_euclid(n))
             }
             _ => (heat.column_at(spot.at) as i64 + columns, (spot.row as i64 + rows).clamp(0, n - 1)),
@@ -156,25 +160,26 @@ impl App {
             if column.saturating_mul(heat.length) > heat.until {
                 return;
             }
-            self.time.page = Some(column / width * width);
+            self.views.time.page = Some(column / width * width);
         }
         let there = Heat { first: column, columns: 1, lanes: Vec::new(), cells: Vec::new(), ..(*heat).clone() };
-        self.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
+        self.views.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
     }
 
     fn turn_time(&mut self, by: i64) {
-        let Some(heat) = self.answer.heat.clone() else { return };
+        let Some(heat) = self.context.answer.heat.clone() else { return };
         let next = heat.first.saturating_add_signed(by * heat.columns as i64);
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
-            self.time.page = Some(next);
-            self.time.cursor = Some(Spot { at: next.saturating_mul(heat.length), row: self.time.spot(&heat).row });
+            self.views.time.page = Some(next);
+            self.views.time.cursor =
+                Some(Spot { at: next.saturating_mul(heat.length), row: self.views.time.spot(&heat).row });
         }
     }
 
     /// Shows only what is selected, on every screen.
     fn enter_time(&mut self) {
-        let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
-        let selected = self.time.selected(&heat);
+        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let selected = self.views.time.selected(&heat);
         self.go_to_range((selected.from, selected.until));
         if let Some(rows) = selected.rows.filter(|rows| *rows != (0..heat.rows)) {
             let lanes = &heat.lanes[rows];
@@ -188,40 +193,40 @@ impl App {
                 None => self.say("a row of what is left over, or of no known function, cannot be filtered by"),
             }
         }
-        self.time.anchor = None;
-        self.tab = Tab::Top;
+        self.views.time.anchor = None;
+        self.frame.tab = Tab::Top;
     }
 
     /// The selected time becomes what everything is compared with.
     fn mark_range(&mut self) {
-        let Some(heat) = self.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
-        let selected = self.time.selected(&heat);
+        let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
+        let selected = self.views.time.selected(&heat);
         self.compare_range((selected.from, selected.until));
-        self.time.anchor = None;
+        self.views.time.anchor = None;
         self.say("that is the baseline: select another range, ⏎ shows the difference; B ends it");
     }
 
     pub(in crate::ui) fn time_mouse(&mut self, mouse: MouseEvent) {
-        let Some(heat) = self.answer.heat.clone() else { return };
-        let at = drawn::hit(self, mouse.column, mouse.row);
+        let Some(heat) = self.context.answer.heat.clone() else { return };
+        let at = drawn::hit(self.scene(), &self.views.time, mouse.column, mouse.row);
         let spot = at.map(|(column, row)| match heat.by {
             By::Offset => Spot { at: heat.time(column * heat.rows + row), row },
             _ => Spot { at: heat.column_time(column), row },
         });
         match (mouse.kind, spot) {
             (MouseEventKind::Down(MouseButton::Left), Some(spot)) => {
-                let before = self.time.cell(&heat);
-                self.time.cursor = Some(spot);
-                let again = self.time.anchor.is_none() && self.time.cell(&heat) == before;
-                (self.time.anchor, self.time.whole) = (None, false);
+                let before = self.views.time.cell(&heat);
+                self.views.time.cursor = Some(spot);
+                let again = self.views.time.anchor.is_none() && self.views.time.cell(&heat) == before;
+                (self.views.time.anchor, self.views.time.whole) = (None, false);
                 if again {
                     self.enter_time();
                 }
             }
             (MouseEventKind::Drag(MouseButton::Left), Some(spot)) => {
-                let here = self.time.spot(&heat);
-                self.time.anchor.get_or_insert(here);
-                self.time.cursor = Some(spot);
+                let here = self.views.time.spot(&heat);
+                self.views.time.anchor.get_or_insert(here);
+                self.views.time.cursor = Some(spot);
             }
             (MouseEventKind::Down(MouseButton::Right), _) => self.run(Command::Undo),
             (MouseEventKind::ScrollUp, _) => self.zoom_time(-1),

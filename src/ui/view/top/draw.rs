@@ -12,50 +12,51 @@ use crate::profile::frames::State;
 use crate::query::answer::{Line, Mark};
 use crate::query::lines::MAX_ROWS;
 use crate::query::{Key, Order};
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::view::top::state::TopScreen;
 
 use crate::ui::draw::put;
 use crate::ui::view::top::columns::{self, Span};
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
 /// Draws heading, lines and scroll bar.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let spans = columns::spans(area.width, &app.fields());
-    heading(app, theme, &spans, area, buffer);
-    let lines = &app.answer.lines;
+pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let spans = columns::spans(area.width, &scene.selection.fields());
+    heading(scene, theme, &spans, area, buffer);
+    let lines = &scene.context.answer.lines;
     if lines.is_empty() {
-        return empty(app, theme, area, buffer);
+        return empty(scene, theme, area, buffer);
     }
     let places = Places { spans: &spans, area };
-    for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate().skip(app.screen.top)) {
+    for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate().skip(view.top)) {
         let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
-        let row = Row { line, above, selected: i == app.screen.selected, y };
-        row.draw(app, theme, &places, buffer);
+        let row = Row { line, above, selected: i == view.selected, y };
+        row.draw(scene, view, theme, &places, buffer);
     }
-    scroll_bar(theme, (app.screen.top, lines.len()), Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer);
-    let next = lines.len().saturating_sub(app.screen.top) + 1;
+    scroll_bar(theme, (view.top, lines.len()), Rect { y: area.y + 1, height: area.height - 1, ..area }, buffer);
+    let next = lines.len().saturating_sub(view.top) + 1;
     if next >= usize::from(area.height) {
         return;
     }
     let shown = lines.iter().filter(|l| l.depth == 0).count();
-    let rest = app.answer.rows.saturating_sub(shown);
+    let rest = scene.context.answer.rows.saturating_sub(shown);
     if rest > 0 {
         let text = format!(
             "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
-            app.limit,
+            scene.selection.limit,
             thousands(MAX_ROWS as u64)
         );
         put(buffer, area, 1, next as u16, &text, theme.dim);
     }
 }
 
-fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
+fn heading(scene: Scene<'_>, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Buffer) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
         let column = span.field.column();
-        let ordered = span.field == app.order_field();
-        let arrow = arrow(ordered, app.reversed);
+        let ordered = span.field == scene.selection.order_field();
+        let arrow = arrow(ordered, scene.selection.reversed);
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);
         let pad = match column.align {
@@ -77,30 +78,31 @@ fn heading(app: &App, theme: &Theme, spans: &[Span], area: Rect, buffer: &mut Bu
 }
 
 /// What stands where no rows are: why, and what to do.
-pub(in crate::ui) fn empty(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let answer = &app.answer;
-    let lines: Vec<String> = if answer.unfiltered.samples > 0 && answer.shown.samples == 0 && app.range().is_none() {
-        let times = app.age_shown().unwrap_or_default();
-        vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
-    } else if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
-        let hint = if app.filter.is_some() || !app.zooms.is_empty() {
-            "⌫ undoes the last step"
+pub(in crate::ui) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let answer = &scene.context.answer;
+    let lines: Vec<String> =
+        if answer.unfiltered.samples > 0 && answer.shown.samples == 0 && scene.selection.range().is_none() {
+            let times = scene.age_shown().unwrap_or_default();
+            vec![format!("No samples in the {times}."), "a shows all since the start".to_owned()]
+        } else if answer.unfiltered.samples > 0 && answer.total.samples == 0 {
+            let hint = if scene.selection.filter.is_some() || !scene.selection.zooms.is_empty() {
+                "⌫ undoes the last step"
+            } else {
+                "i shows idle CPUs"
+            };
+            vec![
+                format!(
+                    "None of {} samples passes: {}",
+                    thousands(answer.unfiltered.samples),
+                    scene.selection.whole_filter().unwrap_or_default()
+                ),
+                hint.to_owned(),
+            ]
+        } else if answer.ended.is_some() {
+            vec!["No samples.".to_owned(), "The event may never have happened, or the target was idle.".to_owned()]
         } else {
-            "i shows idle CPUs"
+            vec!["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()]
         };
-        vec![
-            format!(
-                "None of {} samples passes: {}",
-                thousands(answer.unfiltered.samples),
-                app.whole_filter().unwrap_or_default()
-            ),
-            hint.to_owned(),
-        ]
-    } else if answer.ended.is_some() {
-        vec!["No samples.".to_owned(), "The event may never have happened, or the target was idle.".to_owned()]
-    } else {
-        vec!["Waiting for samples…".to_owned(), "An idle machine gives few.".to_owned()]
-    };
     for (i, text) in lines.iter().enumerate() {
         put(buffer, area, 2, 2 + i as u16, text, if i == 0 { theme.text } else { theme.dim });
     }
@@ -122,7 +124,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn draw(&self, app: &App, theme: &Theme, places: &Places<'_>, buffer: &mut Buffer) {
+    fn draw(&self, scene: Scene<'_>, view: &TopScreen, theme: &Theme, places: &Places<'_>, buffer: &mut Buffer) {
         let area = places.area;
         let row = Rect { y: area.y + self.y, height: 1, ..area };
         if self.selected {
@@ -135,11 +137,11 @@ impl Row<'_> {
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
                 other if other != Field::Key(Key::Sym) && Some(other) == subject => {
-                    symbol(app, theme, span, 0, line, row, buffer);
+                    symbol(scene, view, theme, (span, 0), line, row, buffer);
                 }
                 Field::Key(Key::Sym) => {
                     let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(Key::Dso));
-                    symbol(app, theme, span, if behind { free } else { 0 }, line, row, buffer);
+                    symbol(scene, view, theme, (span, if behind { free } else { 0 }), line, row, buffer);
                 }
                 Field::Key(Key::Dso) => free = self.dso(theme, places, i, row, buffer),
                 Field::Delta => {
@@ -150,7 +152,7 @@ impl Row<'_> {
                     let style = if line.depth > 0 { theme.dim } else { theme.text };
                     cell(span, &span.field.cell(line), style, row, buffer);
                 }
-                Field::Children | Field::SelfTime => self.share(app, theme, span, row, buffer),
+                Field::Children | Field::SelfTime => self.share(scene, theme, span, row, buffer),
             }
         }
         let has_class = line.depth > 0 || !line.sym.is_empty();
@@ -193,7 +195,7 @@ impl Row<'_> {
     }
 
     /// A share, and behind the last of them the bar of the one that rows are ordered by.
-    fn share(&self, app: &App, theme: &Theme, span: &Span, row: Rect, buffer: &mut Buffer) {
+    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &Span, row: Rect, buffer: &mut Buffer) {
         let line = self.line;
         let value = span.field.cell(line);
         if let Cell::Percent(percent) = value
@@ -202,7 +204,7 @@ impl Row<'_> {
             cell(span, &value, if percent == 0.0 { theme.dim } else { theme.share(percent) }, row, buffer);
         }
         if span.bar > 1 && line.depth == 0 {
-            let share = if app.order == Order::Children { line.children_percent } else { line.own_percent };
+            let share = if scene.selection.order == Order::Children { line.children_percent } else { line.own_percent };
             let bar = eighths(share / 100.0, usize::from(span.bar - 1));
             put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
         }
@@ -221,14 +223,22 @@ fn cell(span: &Span, cell: &Cell, style: Style, row: Rect, buffer: &mut Buffer) 
 }
 
 /// Forks, fold mark and name, with some cells more than its column has.
-fn symbol(app: &App, theme: &Theme, span: &Span, more: u16, line: &Line, row: Rect, buffer: &mut Buffer) {
+fn symbol(
+    scene: Scene<'_>,
+    view: &TopScreen,
+    theme: &Theme,
+    (span, more): (&Span, u16),
+    line: &Line,
+    row: Rect,
+    buffer: &mut Buffer,
+) {
     let room = usize::from(span.width + more);
     let x = span.x;
-    let forks: String = chain_signs(app, line);
+    let forks: String = chain_signs(scene, line);
     put(buffer, row, x, 0, &fit_end(&forks, room), theme.dim);
     let (name, style) = match span.field {
-        Field::Key(Key::Sym) => name(app, theme, line),
-        _ if line.depth > 0 => name(app, theme, line),
+        Field::Key(Key::Sym) => name(view, theme, line),
+        _ if line.depth > 0 => name(view, theme, line),
         // Rows that are no functions are what else they are told apart by.
         field => (field.cell(line).text().into(), theme.text),
     };
@@ -237,11 +247,11 @@ fn symbol(app: &App, theme: &Theme, span: &Span, more: u16, line: &Line, row: Re
 }
 
 /// What stands before a name: forks and fold mark.
-pub(in crate::ui) fn chain_signs(app: &App, line: &Line) -> String {
+pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &Line) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
-        _ if !app.info.chains => ' ',
+        _ if !scene.context.info.chains => ' ',
         // Of one way only the row itself says that it is open.
         Mark::Open if line.depth > 0 && !line.is_fork() => ' ',
         Mark::Leaf if line.depth > 0 => ' ',
@@ -254,8 +264,8 @@ pub(in crate::ui) fn chain_signs(app: &App, line: &Line) -> String {
 }
 
 /// A line's name and how it is meant: found, without a symbol, or by the class of its code.
-pub(in crate::ui) fn name<'a>(app: &App, theme: &Theme, line: &'a Line) -> (std::borrow::Cow<'a, str>, Style) {
-    let style = match (app.screen.hit(line), line.state) {
+pub(in crate::ui) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a Line) -> (std::borrow::Cow<'a, str>, Style) {
+    let style = match (view.hit(line), line.state) {
         (true, _) => theme.found,
         (_, State::Sought | State::Bounded) => theme.dim,
         _ => theme.class(line.kind, &line.dso_path).0,

@@ -2,6 +2,9 @@
 
 pub mod beside;
 pub mod columns;
+pub mod details;
 pub mod draw;
+pub mod hit;
+pub mod split;
 pub mod state;
 pub mod update;

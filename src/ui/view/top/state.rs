@@ -10,7 +10,7 @@ use crate::query::find::pattern;
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
-pub struct Screen {
+pub struct TopScreen {
     /// The first line in sight.
     pub top: usize,
     pub selected: usize,
@@ -44,7 +44,18 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
     answer.lines.iter().position(|line| line.depth == 0 && &*line.sym == name)
 }
 
-impl Screen {
+impl TopScreen {
+    /// The line under the cursor.
+    pub fn line<'a>(&self, answer: &'a Answer) -> Option<&'a Line> {
+        answer.lines.get(self.selected)
+    }
+
+    /// The row under the cursor, or that the entry of a call chain under it belongs to.
+    pub fn row<'a>(&self, answer: &'a Answer) -> Option<&'a Line> {
+        let upto = answer.lines.get(..=self.selected)?;
+        upto.iter().rev().find(|line| line.depth == 0)
+    }
+
     /// Follows the item under the cursor into a new answer.
     pub fn follow(&mut self, answer: &Answer) {
         if let Some(at) = self.seek.as_deref().and_then(|name| sought(answer, name)) {

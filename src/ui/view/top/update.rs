@@ -2,46 +2,24 @@
 
 use std::time::Duration;
 
-use crate::event::plain;
 use crate::panel::top::Field;
-use crate::query::column::traced;
 use crate::query::{Direction, Key, Order};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Zoom;
 use crate::ui::command::Command;
-use crate::ui::draw::layout;
 use crate::ui::prompt::Ask;
-
-/// What a key splits rows by, in words, and the keys of it.
-const SPLITS: &[(&str, &[Key])] = &[
-    ("", &[]),
-    ("by comm", &[Key::Comm]),
-    ("by process", &[Key::Comm, Key::Pid]),
-    ("by thread", &[Key::Comm, Key::Tid]),
-    ("by CPU", &[Key::Cpu]),
-    ("by cgroup", &[Key::Cgroup]),
-];
-
-/// One of what a key goes through.
-type Split = (&'static str, Vec<Key>);
-
-/// The key of a column that says whose, where or what.
-fn split_key(field: &Field) -> Option<Key> {
-    match field {
-        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup | Key::Traced(_))) => Some(*key),
-        _ => None,
-    }
-}
+use crate::ui::selection::Zoom;
+use crate::ui::view::top::hit;
+use crate::ui::view::top::split::split_key;
 
 impl App {
     pub(in crate::ui) fn set_filter(&mut self, text: Option<String>) {
         let Some(text) = text else {
-            let old = self.filter.clone().unwrap_or_default();
+            let old = self.selection.filter.clone().unwrap_or_default();
             return self.ask_for(Ask::Filter, old);
         };
-        match self.parse(&text) {
-            Ok(_) => self.filter = Some(text),
+        match self.context.parse(&text) {
+            Ok(_) => self.selection.filter = Some(text),
             Err(fault) => self.error(fault.line()),
         }
     }
@@ -49,41 +27,43 @@ impl App {
     /// Keeps what narrows the view now under a name.
     pub(in crate::ui) fn save_filter(&mut self, name: Option<String>) {
         let Some(name) = name else { return self.ask_for(Ask::SaveFilter, String::new()) };
-        let Some(text) = self.joined(self.filter.as_ref(), std::iter::empty()) else {
+        let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to keep: f sets one");
         };
-        self.saved.insert(name, text);
-        self.effects.push(Effect::SaveFilters(self.saved.clone()));
+        self.context.saved.insert(name, text);
+        self.effects.push(Effect::SaveFilters(self.context.saved.clone()));
     }
 
     /// Filters by what was kept under a name.
     pub(in crate::ui) fn use_filter(&mut self, name: Option<String>) {
-        match name.as_ref().map(|name| self.saved.get(name).cloned()) {
+        match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
             Some(Some(text)) => self.set_filter(Some(text)),
             Some(None) => {
-                let names: Vec<&str> = self.saved.keys().map(String::as_str).collect();
+                let names: Vec<&str> = self.context.saved.keys().map(String::as_str).collect();
                 let known = if names.is_empty() { "none is kept: :save-filter".to_owned() } else { names.join(", ") };
                 self.error(format!("no filter is kept as {}; {known}", name.unwrap_or_default()));
             }
-            None if self.saved.is_empty() => self.say("no filter is kept: :save-filter NAME keeps the present one"),
+            None if self.context.saved.is_empty() => {
+                self.say("no filter is kept: :save-filter NAME keeps the present one")
+            }
             None => self.ask_for(Ask::SavedFilter, String::new()),
         }
     }
 
     pub(in crate::ui) fn forget_filter(&mut self, name: Option<String>) {
-        match name.and_then(|name| self.saved.remove(&name)) {
-            Some(_) => self.effects.push(Effect::SaveFilters(self.saved.clone())),
+        match name.and_then(|name| self.context.saved.remove(&name)) {
+            Some(_) => self.effects.push(Effect::SaveFilters(self.context.saved.clone())),
             None => self.say("name a filter that is kept: ^S lists them"),
         }
     }
 
     pub(in crate::ui) fn push_zoom(&mut self, label: String, expression: String) {
         let zoom = Zoom { label, expression, range: None };
-        if self.zooms.contains(&zoom) {
+        if self.selection.zooms.contains(&zoom) {
             return self.say("already zoomed in there: ⌫ goes back");
         }
-        self.zooms.push(zoom);
-        self.screen.home();
+        self.selection.zooms.push(zoom);
+        self.views.top.home();
     }
 
     /// Keeps only what shares a column's value with the line under the cursor, or leaves that out.
@@ -106,9 +86,9 @@ impl App {
 
     /// Keeps only what shares the value of the cell under the mouse, or leaves that out.
     pub(in crate::ui) fn narrow_by_cell(&mut self, column: u16, row: u16, exclude: bool) {
-        let Some((line, field)) = layout::cell(self, column, row) else { return };
-        let answer = self.answer.clone();
-        self.screen.go(line, &answer);
+        let Some((line, field)) = hit::cell(self.scene(), &self.views.top, column, row) else { return };
+        let answer = self.context.answer.clone();
+        self.views.top.go(line, &answer);
         match field {
             Field::Key(key) if key.entry().field.is_some() => self.zoom(key, exclude),
             _ => self.say("this column has no value to filter by"),
@@ -119,7 +99,7 @@ impl App {
         let own = self.line().and_then(|l| l.group.id(Key::Cpu)).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
         let expression = format!("cpu in {text}");
-        match self.parse(&expression) {
+        match self.context.parse(&expression) {
             Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
             Err(fault) => self.error(fault.line()),
         }
@@ -129,9 +109,9 @@ impl App {
         let Some(text) = text else { return self.run(Command::Columns) };
         match Key::parse_list(&text) {
             Ok(keys) => {
-                self.columns.retain(|f| !matches!(f, Field::Key(_)));
-                self.columns.extend(keys.into_iter().map(Field::Key));
-                self.sorted = true;
+                self.selection.columns.retain(|f| !matches!(f, Field::Key(_)));
+                self.selection.columns.extend(keys.into_iter().map(Field::Key));
+                self.selection.sorted = true;
             }
             Err(word) => {
                 self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint"));
@@ -139,56 +119,26 @@ impl App {
         }
     }
 
-    /// What rows of one function are told apart by, in words; empty when by nothing.
-    pub fn split_words(&self) -> &'static str {
-        let splits = self.splits();
-        self.split_now(&splits).map_or("", |at| splits[at].0)
-    }
-
-    /// What the key would split rows by next, in words.
-    pub fn next_split(&self) -> &'static str {
-        let splits = self.splits();
-        let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
-        if next == 0 { "by function" } else { splits[next].0 }
-    }
-
-    /// The columns of tasks and places, as one of those that a key goes through.
-    fn split_now(&self, splits: &[Split]) -> Option<usize> {
-        let own: Vec<Key> = self.columns.iter().filter_map(split_key).collect();
-        splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
-    }
-
-    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more.
-    fn splits(&self) -> Vec<Split> {
-        let event = self.answer.events.get(self.event);
-        let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
-        let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
-            let key = traced(&format!("{name}.{text}"));
-            (key.entry().words, vec![key])
-        });
-        let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
-        splits.splice(1..1, texts);
-        splits
-    }
-
     /// Tells rows of one function apart by the next thing, or by the one before.
     pub(in crate::ui) fn split(&mut self, step: isize) {
-        let mut splits = self.splits();
-        let now = self.split_now(&splits);
+        let mut splits = self.scene().splits();
+        let now = self.scene().split_now(&splits);
         let next = now.map_or(0, |at| (at as isize + step).rem_euclid(splits.len() as isize) as usize);
         let (words, keys) = splits.swap_remove(next);
         let by_text = keys.iter().any(|key| key.traced().is_some());
-        self.columns.retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
-        if !by_text && !self.columns.iter().any(|field| matches!(field, Field::Key(_))) {
-            self.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
+        self.selection
+            .columns
+            .retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
+        if !by_text && !self.selection.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.selection.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
         }
-        let end = self.columns.len();
-        let at = self.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
-        self.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
-        if matches!(self.order, Order::By(key) if !self.columns.contains(&Field::Key(key))) {
+        let end = self.selection.columns.len();
+        let at = self.selection.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
+        self.selection.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
+        if matches!(self.selection.order, Order::By(key) if !self.selection.columns.contains(&Field::Key(key))) {
             self.set_order(Order::SelfTime);
         }
-        self.screen.home();
+        self.views.top.home();
         self.say(match keys.first().and_then(|key| key.traced()) {
             Some(_) => format!("rows {words}"),
             None => format!("a row is a function {words}").trim_end().to_owned(),
@@ -203,76 +153,65 @@ impl App {
             Field::Delta | Field::Old => Order::Delta,
             Field::Key(key) => Order::By(key),
         };
-        self.reversed = self.order == order && !self.reversed;
+        self.selection.reversed = self.selection.order == order && !self.selection.reversed;
         self.set_order(order);
         // Who orders anew wants to see what comes first.
-        self.screen.home();
+        self.views.top.home();
     }
 
     /// Orders rows; call chains then lead where the figure comes from: from a function's own time
     /// to its callers, from what it called to its callees.
     pub(in crate::ui) fn set_order(&mut self, order: Order) {
-        if (self.order == Order::Children) != (order == Order::Children) {
+        if (self.selection.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;
-            self.direction = if inclusive { Direction::Callees } else { Direction::Callers };
+            self.selection.direction = if inclusive { Direction::Callees } else { Direction::Callers };
         }
-        self.order = order;
-    }
-
-    /// The column that rows are ordered by.
-    pub fn order_field(&self) -> Field {
-        match self.order {
-            Order::Children => Field::Children,
-            Order::SelfTime => Field::SelfTime,
-            Order::Samples => Field::Samples,
-            Order::Delta => Field::Delta,
-            Order::By(key) => Field::Key(key),
-        }
+        self.selection.order = order;
     }
 
     pub(in crate::ui) fn move_order(&mut self, step: isize) {
-        let n = self.columns.len() as isize;
-        let at = self.columns.iter().position(|f| *f == self.order_field()).unwrap_or(0) as isize;
-        let field = self.columns[(at + step).rem_euclid(n) as usize];
+        let n = self.selection.columns.len() as isize;
+        let at = self.selection.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
+        let field = self.selection.columns[(at + step).rem_euclid(n) as usize];
         self.order_by(field);
-        self.reversed = false;
+        self.selection.reversed = false;
     }
 
     pub(in crate::ui) fn toggle_children(&mut self) {
-        if !self.info.chains {
+        if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
-        self.children = !self.children;
-        self.toggled.clear();
-        if self.children {
-            let at = self.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
-            self.columns.insert(at, Field::Children);
+        self.selection.children = !self.selection.children;
+        self.selection.toggled.clear();
+        if self.selection.children {
+            let at = self.selection.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
+            self.selection.columns.insert(at, Field::Children);
             self.set_order(Order::Children);
         } else {
-            self.columns.retain(|f| *f != Field::Children);
+            self.selection.columns.retain(|f| *f != Field::Children);
             self.set_order(Order::SelfTime);
         }
-        self.screen.home();
+        self.views.top.home();
     }
 
     /// Goes to another event; dummies, which only carry side-band, are passed over.
     pub(in crate::ui) fn move_event(&mut self, step: isize) {
-        let events = self.answer.clone();
+        let events = self.context.answer.clone();
         let n = events.events.len() as isize;
-        let around = (1..n).map(|i| (self.event as isize + i * step).rem_euclid(n) as usize);
+        let around = (1..n).map(|i| (self.selection.event as isize + i * step).rem_euclid(n) as usize);
         let next = around.into_iter().find(|i| !events.events[*i].name.starts_with("dummy"));
         match next {
             Some(event) => {
-                self.event = event;
-                self.screen.home();
+                self.selection.event = event;
+                self.views.top.home();
             }
             None => self.say("there is one event only; -e takes several"),
         }
     }
 
     pub(in crate::ui) fn set_refresh(&mut self, refresh: Duration) {
-        self.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
-        self.effects.push(Effect::Refresh(self.refresh));
-        self.say(format!("up to date every {} s", self.refresh.as_secs_f64()));
+        self.selection.refresh = refresh.clamp(Duration::from_millis(100), Duration::from_secs(3600));
+        self.effects.push(Effect::Refresh(self.selection.refresh));
+        self.say(format!("up to date every {} s", self.selection.refresh.as_secs_f64()));
     }
 }

@@ -9,8 +9,11 @@ use crate::analysis::frame::{Spec, Want};
 use crate::analysis::registry::{self, UNITS};
 use crate::ingest::units::{is_named, shown};
 use crate::session::Origin;
-use crate::ui::app::{App, Effect, Tab};
+use crate::ui::app::{App, Effect};
+use crate::ui::context::Context;
+use crate::ui::frame::Tab;
 use crate::ui::overlay::{Chooser, Overlay, has_words};
+use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::state::completions;
 
 /// One line of the list.
@@ -28,105 +31,105 @@ pub struct Choice {
 impl App {
     /// Lets one choose a unit.
     pub(in crate::ui) fn choose_unit(&mut self) {
-        if self.events.catalogue.is_none() && self.info.origin == Origin::Live {
+        if self.views.events.catalogue.is_none() && self.context.info.origin == Origin::Live {
             self.effects.push(Effect::Catalogue);
         }
-        self.tab = Tab::Units;
-        self.overlays.push(Overlay::Units(Chooser::default()));
-    }
-
-    /// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
-    pub fn unit_choices(&self, typed: &str) -> Vec<Choice> {
-        let typed = typed.trim_start();
-        if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| registry::find(name).is_some()) {
-            let one = |(text, about): (String, String)| {
-                let name = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_owned();
-                Choice { name, about, text, missing: String::new() }
-            };
-            return completions(typed).into_iter().map(one).collect();
-        }
-        let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
-        let (mut matcher, mut buffer) = (Matcher::new(Config::DEFAULT), Vec::new());
-        let mut rank = |spec: &Spec| -> Option<(u32, u32)> {
-            let by_name = pattern.score(Utf32Str::new(spec.name, &mut buffer), &mut matcher);
-            let begins = u32::from(!spec.name.starts_with(typed));
-            by_name.map(|score| (begins, u32::MAX - score)).or(has_words(spec.about, typed).then_some((2, 0)))
-        };
-        let mut found: Vec<_> = UNITS.iter().filter_map(|spec| Some((rank(spec)?, *spec))).collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        let choice = |spec: &'static Spec| Choice {
-            name: spec.name.to_owned(),
-            about: spec.about.to_owned(),
-            text: spec.name.to_owned(),
-            missing: self.lacks(spec).unwrap_or_default(),
-        };
-        found.into_iter().map(|(_, spec)| choice(spec)).collect()
-    }
-
-    /// What a unit is made from, and what to know of it.
-    pub fn about_unit(&self, name: &str) -> Option<String> {
-        let spec = registry::find(name)?;
-        let needs = match (spec.make)(&Settings::default()) {
-            Ok(unit) => {
-                let wants = unit.wants();
-                let names: Vec<&str> = wants.iter().filter(|want| !want.optional).map(|w| shown(&w.event)).collect();
-                let more = if names.len() > 4 { ", …" } else { "" };
-                match names.is_empty() {
-                    true => String::new(),
-                    false => format!(" From {}{more}.", names[..names.len().min(4)].join(", ")),
-                }
-            }
-            Err(why) => format!(" It wants more: {why}, as in {}.", spec.example),
-        };
-        Some(format!("{name}: {}.{needs} {}", spec.about, spec.help))
-    }
-
-    /// What a unit cannot do without and is not to be had here.
-    fn lacks(&self, spec: &Spec) -> Option<String> {
-        let wants = (spec.make)(&Settings::default()).ok()?.wants();
-        let there = |want: &&Want| self.lacks_event(want).is_none();
-        let must: Vec<&Want> = wants.iter().filter(|want| !want.optional).collect();
-        if must.is_empty() {
-            let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
-            return if nothing { self.lacks_event(wants.first()?) } else { None };
-        }
-        must.iter().find(|want| !there(want)).and_then(|want| self.lacks_event(want))
-    }
-
-    fn lacks_event(&self, want: &Want) -> Option<String> {
-        let name = shown(&want.event).trim_start_matches('~');
-        if self.info.origin == Origin::Recorded {
-            let has = self.answer.events.iter().any(|event| is_named(want, &event.name));
-            return (!has).then(|| format!("{name} is not in this recording"));
-        }
-        let catalogue = self.events.catalogue.as_ref().filter(|_| want.probe.is_none())?;
-        let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
-        if known.peek().is_none() {
-            // Only tracepoints are all in the list.
-            return name.split_once(':').is_some_and(|(system, _)| system != "mem").then(|| format!("no {name} here"));
-        }
-        let why = known.peek().map(|entry| entry.missing).unwrap_or_default();
-        (!known.any(|entry| entry.missing.is_empty())).then(|| why.to_owned())
+        self.frame.tab = Tab::Units;
+        self.frame.overlays.push(Overlay::Units(Chooser::default()));
     }
 
     /// Starts what is typed, or the unit under the cursor where no name is whole; whether the list stays.
     pub(in crate::ui) fn take_unit(&mut self, chooser: &mut Chooser) -> bool {
         let typed = chooser.input.value().trim().to_owned();
         let name = typed.split_whitespace().next().unwrap_or_default();
-        let choices = self.unit_choices(&typed);
+        let choices = unit_choices(&self.context, &self.views.events, &typed);
         let chosen = choices.get(chooser.cursor).or(choices.first());
         let text = match chosen {
             _ if registry::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0) => typed,
             Some(choice) => choice.text.clone(),
             None => typed,
         };
-        self.status = None;
+        self.frame.status = None;
         self.add_unit(Some(text));
-        let refused = matches!(self.status, Some((crate::ui::app::Level::Error, _)));
+        let refused = matches!(self.frame.status, Some((crate::ui::frame::Level::Error, _)));
         if refused && let Some(choice) = chosen {
             // What is missing can be typed behind the name.
             chooser.input = tui_input::Input::new(format!("{} ", choice.text));
         }
         refused
     }
+}
+
+/// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
+pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
+    let typed = typed.trim_start();
+    if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| registry::find(name).is_some()) {
+        let one = |(text, about): (String, String)| {
+            let name = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_owned();
+            Choice { name, about, text, missing: String::new() }
+        };
+        return completions(typed).into_iter().map(one).collect();
+    }
+    let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
+    let (mut matcher, mut buffer) = (Matcher::new(Config::DEFAULT), Vec::new());
+    let mut rank = |spec: &Spec| -> Option<(u32, u32)> {
+        let by_name = pattern.score(Utf32Str::new(spec.name, &mut buffer), &mut matcher);
+        let begins = u32::from(!spec.name.starts_with(typed));
+        by_name.map(|score| (begins, u32::MAX - score)).or(has_words(spec.about, typed).then_some((2, 0)))
+    };
+    let mut found: Vec<_> = UNITS.iter().filter_map(|spec| Some((rank(spec)?, *spec))).collect();
+    found.sort_by_key(|(rank, _)| *rank);
+    let choice = |spec: &'static Spec| Choice {
+        name: spec.name.to_owned(),
+        about: spec.about.to_owned(),
+        text: spec.name.to_owned(),
+        missing: lacks(context, events, spec).unwrap_or_default(),
+    };
+    found.into_iter().map(|(_, spec)| choice(spec)).collect()
+}
+
+/// What a unit is made from, and what to know of it.
+pub fn about_unit(name: &str) -> Option<String> {
+    let spec = registry::find(name)?;
+    let needs = match (spec.make)(&Settings::default()) {
+        Ok(unit) => {
+            let wants = unit.wants();
+            let names: Vec<&str> = wants.iter().filter(|want| !want.optional).map(|w| shown(&w.event)).collect();
+            let more = if names.len() > 4 { ", …" } else { "" };
+            match names.is_empty() {
+                true => String::new(),
+                false => format!(" From {}{more}.", names[..names.len().min(4)].join(", ")),
+            }
+        }
+        Err(why) => format!(" It wants more: {why}, as in {}.", spec.example),
+    };
+    Some(format!("{name}: {}.{needs} {}", spec.about, spec.help))
+}
+
+/// What a unit cannot do without and is not to be had here.
+fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
+    let wants = (spec.make)(&Settings::default()).ok()?.wants();
+    let there = |want: &&Want| lacks_event(context, events, want).is_none();
+    let must: Vec<&Want> = wants.iter().filter(|want| !want.optional).collect();
+    if must.is_empty() {
+        let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
+        return if nothing { lacks_event(context, events, wants.first()?) } else { None };
+    }
+    must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
+}
+
+fn lacks_event(context: &Context, events: &EventsScreen, want: &Want) -> Option<String> {
+    let name = shown(&want.event).trim_start_matches('~');
+    if context.info.origin == Origin::Recorded {
+        let has = context.answer.events.iter().any(|event| is_named(want, &event.name));
+        return (!has).then(|| format!("{name} is not in this recording"));
+    }
+    let catalogue = events.catalogue.as_ref().filter(|_| want.probe.is_none())?;
+    let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
+    if known.peek().is_none() {
+        // Only tracepoints are all in the list.
+        return name.split_once(':').is_some_and(|(system, _)| system != "mem").then(|| format!("no {name} here"));
+    }
+    let why = known.peek().map(|entry| entry.missing).unwrap_or_default();
+    (!known.any(|entry| entry.missing.is_empty())).then(|| why.to_owned())
 }

@@ -10,12 +10,13 @@ use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Cell, Panel};
 use crate::query::blocks::{Flame, layout};
 use crate::query::find::shown;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::units::order::{cursor, visible};
 use crate::ui::view::units::state::PanelView;
+use crate::ui::view::units::state::UnitsScreen;
 
-use crate::ui::draw::layout::{MIN, places};
+use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
 use crate::ui::view::units::{panels, table};
 use crate::ui::widget::rows::place;
@@ -42,12 +43,12 @@ struct Plan {
     notes: Rect,
 }
 
-fn plan(app: &App, area: Rect) -> Plan {
-    let Some(unit) = app.units.unit() else { return Plan::default() };
-    let panel = app.units.view().map_or(0, |view| view.panel);
+fn plan(units: &UnitsScreen, area: Rect) -> Plan {
+    let Some(unit) = units.unit() else { return Plan::default() };
+    let panel = units.view().map_or(0, |view| view.panel);
     let mut plan = Plan::default();
     let mut x = 1;
-    for answer in app.units.answers.iter() {
+    for answer in units.answers.iter() {
         let wide = width(answer.name) as u16 + 2;
         plan.units.push((x, wide, answer.id));
         x += wide + 1;
@@ -83,22 +84,22 @@ fn plan(app: &App, area: Rect) -> Plan {
     plan
 }
 
-fn area_of(app: &App) -> Rect {
-    if app.size.0 < MIN.0 || app.size.1 < MIN.1 {
+fn area_of(scene: Scene<'_>) -> Rect {
+    if scene.is_too_small() {
         return Rect::default();
     }
-    places(app, Rect { x: 0, y: 0, width: app.size.0, height: app.size.1 }).table
+    places(scene, scene.area()).table
 }
 
 /// Rows of the panel that is looked at, without its heading.
-pub fn main_height(app: &App) -> usize {
-    usize::from(plan(app, area_of(app)).main.height.saturating_sub(1))
+pub fn main_height(scene: Scene<'_>, units: &UnitsScreen) -> usize {
+    usize::from(plan(units, area_of(scene)).main.height.saturating_sub(1))
 }
 
 /// The flame graph of the panel that is looked at, laid out for its place.
-pub fn flame(app: &App) -> Option<Flame> {
-    let (panel, view) = app.units.panel()?;
-    flame_of(panel, view, plan(app, area_of(app)).main)
+pub fn flame(scene: Scene<'_>, units: &UnitsScreen) -> Option<Flame> {
+    let (panel, view) = units.panel()?;
+    flame_of(panel, view, plan(units, area_of(scene)).main)
 }
 
 fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
@@ -107,9 +108,9 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
 }
 
 /// Finds what a click means.
-pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
-    let area = area_of(app);
-    let plan = plan(app, area);
+pub fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<Hit> {
+    let area = area_of(scene);
+    let plan = plan(units, area);
     let inside =
         |list: &[(u16, u16, usize)]| list.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|p| p.2);
     if y == area.y {
@@ -119,7 +120,7 @@ pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
         return inside(&plan.titles).map(Hit::Panel);
     }
     let main = plan.main;
-    let (panel, view) = app.units.panel()?;
+    let (panel, view) = units.panel()?;
     if y == main.y {
         return table::column_at(panel, view, main, x).map(Hit::Head);
     }
@@ -130,12 +131,12 @@ pub fn hit(app: &App, x: u16, y: u16) -> Option<Hit> {
 }
 
 /// Draws it.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(unit) = app.units.unit() else { return none(app, theme, area, buffer) };
-    let plan = plan(app, area);
+pub fn draw(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(unit) = units.unit() else { return none(units, theme, area, buffer) };
+    let plan = plan(units, area);
     for (x, _, id) in &plan.units {
-        let name = app.units.answers.iter().find(|answer| answer.id == *id).map_or("", |answer| answer.name);
-        let here = Some(*id) == app.units.current;
+        let name = units.answers.iter().find(|answer| answer.id == *id).map_or("", |answer| answer.name);
+        let here = Some(*id) == units.current;
         let text = if here { format!("[{name}]") } else { format!(" {name} ") };
         put(buffer, area, *x, 0, &text, if here { theme.title } else { theme.dim });
     }
@@ -145,7 +146,7 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if plan.units.last().is_none_or(|(at, wide, _)| at + wide < x) {
         put(buffer, area, x, 0, &span, if unit.lost > 0 { theme.error } else { theme.dim });
     }
-    let Some(view) = app.units.view() else { return };
+    let Some(view) = units.view() else { return };
     for (x, _, i) in &plan.titles {
         let title = clean(&unit.panels[*i].title);
         let here = *i == view.panel;
@@ -164,14 +165,14 @@ pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let flame = flame_of(panel, state, at);
         panels::draw(panel, state, flame.as_ref(), main, theme, at, buffer);
     }
-    notes(app, theme, plan.notes, buffer);
+    notes(units, theme, plan.notes, buffer);
 }
 
 /// What to know, the most important first: what is missing or lost, then what the panel says.
-fn notes(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some(unit) = app.units.unit() else { return };
-    let panel = app.units.panel().map_or("", |(panel, _)| panel.note.as_str());
-    if let Some((_, view)) = app.units.panel()
+fn notes(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some(unit) = units.unit() else { return };
+    let panel = units.panel().map_or("", |(panel, _)| panel.note.as_str());
+    if let Some((_, view)) = units.panel()
         && let Some(filter) = &view.filter
     {
         let text = format!("only rows with /{}  ⌫ all of them", shown(filter.as_str()));
@@ -185,8 +186,8 @@ fn notes(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Which row of how many the cursor is on, and what it is about, where its column cuts that.
-pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some((panel, view)) = app.units.panel() else { return };
+pub fn details(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let Some((panel, view)) = units.panel() else { return };
     let Some(rows) = panel.rows().filter(|rows| !rows.ids.is_empty()) else { return };
     let list = visible(&panel.body, rows, view);
     let at = cursor(&panel.body, rows, view, &list);
@@ -204,8 +205,8 @@ pub fn details(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 /// No unit runs: what there is.
-fn none(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    if app.units_pending {
+fn none(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if units.pending {
         put(buffer, area, 2, 1, "the unit starts…", theme.dim);
         return;
     }
@@ -218,6 +219,6 @@ fn none(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The panel that is looked at, as text.
-pub fn text(app: &App) -> String {
-    app.units.panel().map_or(String::new(), |(panel, _)| panel.to_text())
+pub fn text(units: &UnitsScreen) -> String {
+    units.panel().map_or(String::new(), |(panel, _)| panel.to_text())
 }

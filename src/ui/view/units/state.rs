@@ -74,6 +74,8 @@ type Arranged = (Option<(usize, bool)>, Option<String>, Vec<Arc<str>>);
 pub struct UnitsScreen {
     pub answers: Arc<Vec<UnitAnswer>>,
     pub current: Option<u64>,
+    /// A unit was asked for and has not said anything yet.
+    pub pending: bool,
     /// Units that were added while it runs, as they were typed.
     pub added: Vec<String>,
     views: HashMap<u64, UnitView>,

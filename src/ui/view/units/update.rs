@@ -16,19 +16,19 @@ use crate::ui::view::units::state::words;
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::app::Tab;
+use crate::ui::frame::Tab;
 
 impl App {
     /// New figures of units are there.
     pub fn set_units(&mut self, answers: std::sync::Arc<Vec<UnitAnswer>>) {
-        self.units_pending &= answers.is_empty();
-        self.units.set(answers);
+        self.views.units.pending &= answers.is_empty();
+        self.views.units.set(answers);
         self.tell_units();
     }
 
     /// Tells the engine what of the units is looked at.
     pub(in crate::ui) fn tell_units(&mut self) {
-        if let Some(request) = self.units.tell(self.tab == Tab::Units) {
+        if let Some(request) = self.views.units.tell(self.frame.tab == Tab::Units) {
             self.effects.push(Effect::Unit(request));
         }
     }
@@ -38,7 +38,7 @@ impl App {
         let Some(text) = text else { return self.choose_unit() };
         match unit_of(&text) {
             Ok((spec, settings)) => {
-                self.units.added.push(text);
+                self.views.units.added.push(text);
                 self.start_unit(spec, settings);
             }
             Err(why) => self.error(why),
@@ -47,41 +47,41 @@ impl App {
 
     /// Starts a unit and goes to its screen.
     pub fn start_unit(&mut self, spec: &'static Spec, settings: Settings) {
-        self.tab = Tab::Units;
-        self.units_pending = true;
+        self.frame.tab = Tab::Units;
+        self.views.units.pending = true;
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
     pub(in crate::ui) fn run_units(&mut self, command: &Command) -> bool {
-        let height = drawn::main_height(self);
+        let height = drawn::main_height(self.scene(), &self.views.units);
         let page = height.max(1) as isize;
-        let flame = matches!(self.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)));
+        let flame = matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)));
         match command {
             Command::Up if flame => self.move_in_flame(|screen, flame| screen.along(flame, -1)),
             Command::Down if flame => self.move_in_flame(|screen, flame| screen.along(flame, 1)),
             Command::UnitLeft if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, -1)),
             Command::UnitRight if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, 1)),
-            Command::UnitLeft => self.units.step_panel(-1),
-            Command::UnitRight => self.units.step_panel(1),
-            Command::Up => self.units.step_row(-1, height),
-            Command::Down => self.units.step_row(1, height),
-            Command::PageUp => self.units.step_row(-page, height),
-            Command::PageDown => self.units.step_row(page, height),
-            Command::Home => self.units.step_row(isize::MIN, height),
-            Command::End => self.units.step_row(isize::MAX, height),
-            Command::UnitPanel => self.units.step_panel(1),
-            Command::UnitPanelBack => self.units.step_panel(-1),
-            Command::UnitNext => self.units.step_unit(1),
-            Command::UnitPrevious => self.units.step_unit(-1),
+            Command::UnitLeft => self.views.units.step_panel(-1),
+            Command::UnitRight => self.views.units.step_panel(1),
+            Command::Up => self.views.units.step_row(-1, height),
+            Command::Down => self.views.units.step_row(1, height),
+            Command::PageUp => self.views.units.step_row(-page, height),
+            Command::PageDown => self.views.units.step_row(page, height),
+            Command::Home => self.views.units.step_row(isize::MIN, height),
+            Command::End => self.views.units.step_row(isize::MAX, height),
+            Command::UnitPanel => self.views.units.step_panel(1),
+            Command::UnitPanelBack => self.views.units.step_panel(-1),
+            Command::UnitNext => self.views.units.step_unit(1),
+            Command::UnitPrevious => self.views.units.step_unit(-1),
             Command::UnitEnter => self.enter_row(),
             Command::Search(None) | Command::Filter(None) => {
-                let before = self.units.panel().and_then(|(_, view)| view.filter.as_ref());
+                let before = self.views.units.panel().and_then(|(_, view)| view.filter.as_ref());
                 let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
                 self.ask_for(Ask::Search, text);
             }
             Command::Search(Some(text)) => self.filter_rows(text),
             Command::UnitStop => {
-                if let Some(id) = self.units.current {
+                if let Some(id) = self.views.units.current {
                     self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
                 }
             }
@@ -100,8 +100,8 @@ impl App {
     }
 
     fn unit_baseline(&mut self) {
-        let Some(id) = self.units.current else { return };
-        let Some(view) = self.units.view_mut() else { return };
+        let Some(id) = self.views.units.current else { return };
+        let Some(view) = self.views.units.view_mut() else { return };
         view.baseline = !view.baseline;
         let set = view.baseline;
         self.effects.push(Effect::Unit(UnitRequest::Baseline(id, set)));
@@ -117,14 +117,14 @@ impl App {
                 Err(why) => return self.error(why),
             },
         };
-        if let Some(view) = self.units.panel_view_mut() {
+        if let Some(view) = self.views.units.panel_view_mut() {
             (view.filter, view.selected, view.top) = (filter, None, 0);
         }
     }
 
     /// The order of the rows that are looked at, where they can be ordered.
     fn order_now(&mut self) -> Option<(usize, bool)> {
-        match self.units.panel() {
+        match self.views.units.panel() {
             Some((Panel { body: Body::Table(_) | Body::Tree(_), .. }, view)) => {
                 Some(view.ordered_by().unwrap_or((usize::MAX, false)))
             }
@@ -138,12 +138,12 @@ impl App {
 
     fn order_rows(&mut self, by: isize) {
         let Some((column, turned)) = self.order_now() else { return };
-        let titles = self.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
+        let titles = self.views.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
         let Some(titles) = titles.filter(|titles| !titles.is_empty()) else { return };
         let n = titles.len() as isize;
         let next = isize::try_from(column).map_or(0, |column| (column + by).rem_euclid(n)) as usize;
         let title = titles[next].title.to_string();
-        if let Some(view) = self.units.panel_view_mut() {
+        if let Some(view) = self.views.units.panel_view_mut() {
             view.order = Some((next, turned && view.order.is_some()));
         }
         self.say(format!("ordered by {title}"));
@@ -154,27 +154,27 @@ impl App {
         let Some((by, turned)) = self.order_now() else { return };
         let by = if by == usize::MAX { 0 } else { by };
         let (column, turned) = clicked.map_or((by, !turned), |clicked| (clicked, clicked == by && !turned));
-        if let Some(view) = self.units.panel_view_mut() {
+        if let Some(view) = self.views.units.panel_view_mut() {
             view.order = Some((column, turned));
         }
     }
 
     /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
     fn enter_row(&mut self) {
-        let Some((panel, _)) = self.units.panel() else { return };
+        let Some((panel, _)) = self.views.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
-                self.units.hold_row(drawn::main_height(self));
-                let Some(id) = self.units.panel().and_then(|(_, view)| view.selected) else { return };
-                if let Some(view) = self.units.panel_view_mut()
+                self.views.units.hold_row(drawn::main_height(self.scene(), &self.views.units));
+                let Some(id) = self.views.units.panel().and_then(|(_, view)| view.selected) else { return };
+                if let Some(view) = self.views.units.panel_view_mut()
                     && !view.folded.remove(&id)
                 {
                     view.folded.insert(id);
                 }
             }
             Body::Flame(_) => {
-                let Some(flame) = drawn::flame(self) else { return };
-                if let Some(view) = self.units.panel_view_mut()
+                let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
+                if let Some(view) = self.views.units.panel_view_mut()
                     && let Some(index) = view.flame.index(&flame)
                 {
                     let names = view.flame.names(&flame, index);
@@ -182,8 +182,8 @@ impl App {
                 }
             }
             _ => {
-                self.units.hold_row(drawn::main_height(self));
-                self.units.step_panel(1);
+                self.views.units.hold_row(drawn::main_height(self.scene(), &self.views.units));
+                self.views.units.step_panel(1);
             }
         }
     }
@@ -191,7 +191,7 @@ impl App {
     /// Takes the filter away, else leaves the zoom, else lets go of the row under the cursor; `false` where there is
     /// nothing of that.
     pub(in crate::ui) fn leave_row(&mut self) -> bool {
-        let Some(view) = self.units.panel_view_mut() else { return false };
+        let Some(view) = self.views.units.panel_view_mut() else { return false };
         let filtered = view.filter.take().is_some();
         let zoomed = !filtered && !std::mem::take(&mut view.flame.place.zoom).is_empty();
         filtered || zoomed || view.selected.take().is_some()
@@ -201,8 +201,8 @@ impl App {
         &mut self,
         go: impl FnOnce(&mut crate::ui::view::flame::state::FlameScreen, &crate::query::blocks::Flame),
     ) {
-        let Some(flame) = drawn::flame(self) else { return };
-        if let Some(view) = self.units.panel_view_mut() {
+        let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
+        if let Some(view) = self.views.units.panel_view_mut() {
             go(&mut view.flame, &flame);
         }
     }
@@ -213,10 +213,10 @@ impl App {
             MouseEventKind::ScrollUp => self.run(Command::Up),
             MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
             MouseEventKind::Down(MouseButton::Left) => {
-                match drawn::hit(self, mouse.column, mouse.row) {
-                    Some(drawn::Hit::Unit(id)) => self.units.current = Some(id),
+                match drawn::hit(self.scene(), &self.views.units, mouse.column, mouse.row) {
+                    Some(drawn::Hit::Unit(id)) => self.views.units.current = Some(id),
                     Some(drawn::Hit::Panel(panel)) => {
-                        if let Some(view) = self.units.view_mut() {
+                        if let Some(view) = self.views.units.view_mut() {
                             view.panel = panel;
                         }
                     }
@@ -231,12 +231,12 @@ impl App {
     }
 
     fn click_row(&mut self, at: usize, on_mark: bool) {
-        let Some((panel, view)) = self.units.panel() else { return };
+        let Some((panel, view)) = self.views.units.panel() else { return };
         let Some(rows) = panel.rows() else { return };
         let list = visible(&panel.body, rows, view);
         let Some(id) = list.get(at).map(|row| rows.ids[*row]) else { return };
         let again = view.selected == Some(id);
-        if let Some(view) = self.units.panel_view_mut() {
+        if let Some(view) = self.views.units.panel_view_mut() {
             view.selected = Some(id);
         }
         if again || on_mark {

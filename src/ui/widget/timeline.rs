@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 
 use crate::panel::unit::clock;
-use crate::ui::app::App;
+use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
 use crate::ui::draw::put;
@@ -19,38 +19,41 @@ pub fn bar(n: u64, top: u64) -> char {
 }
 
 /// Draws it into one line.
-pub fn draw(app: &App, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let end = clock(app.answer.elapsed_ns);
+pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let end = clock(scene.context.answer.elapsed_ns);
     let room = area.width.saturating_sub(10 + end.len() as u16);
     if area.height == 0 || room < 10 {
         return;
     }
-    if app.is_timeless() {
+    if scene.context.is_timeless() {
         put(buffer, area, 1, 0, "these samples do not say when they were taken", theme.dim);
         return;
     }
     let x = 1 + put(buffer, area, 1, 0, "00:00 ", theme.dim);
-    let grows = app.answer.ended.is_none();
-    let parts = app.answer.timeline.parts(app.answer.elapsed_ns, usize::from(room), grows);
+    let grows = scene.context.answer.ended.is_none();
+    let parts = scene.context.answer.timeline.parts(scene.context.answer.elapsed_ns, usize::from(room), grows);
     // The newest part is still filling, and would look like a fall.
     let top = parts.counts.iter().copied().max().unwrap_or(0);
     let last = parts.counts.len().saturating_sub(1) as u64;
     let place = |ns: u64| x + (ns / parts.length).min(last) as u16;
     for (i, (n, lost)) in parts.counts.iter().zip(&parts.lost).enumerate() {
-        let kept = (i as u64 + 1) * parts.length > app.answer.kept_from;
+        let kept = (i as u64 + 1) * parts.length > scene.context.answer.kept_from;
         let style = if kept { theme.bar } else { theme.dim };
         let (text, style) = if *lost > 0 { ('×', theme.error) } else { (bar(*n, top), style) };
         put(buffer, area, x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
     // What is looked at, and what it is compared with.
-    let lit = [(app.baseline_range(), theme.same.add_modifier(Modifier::UNDERLINED)), (app.range(), theme.found)];
+    let lit = [
+        (scene.selection.baseline_range(), theme.same.add_modifier(Modifier::UNDERLINED)),
+        (scene.selection.range(), theme.found),
+    ];
     for (range, style) in lit {
         let Some((from, until)) = range else { continue };
         let (from, until) = (place(from), place(until.saturating_sub(1)));
         let cells = Rect { x: area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..area };
         buffer.set_style(cells.intersection(area), style);
     }
-    for mark in app.answer.marks.iter() {
+    for mark in scene.context.answer.marks.iter() {
         let name = if mark.name.is_empty() { "▾" } else { &mark.name };
         put(buffer, area, place(mark.at), 0, name, theme.found);
     }

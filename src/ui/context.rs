@@ -1,0 +1,121 @@
+//! The session as the interface knows it: what runs, the answers that have come, the machine, and the terminal's facts.
+
+use std::sync::Arc;
+
+use crate::analysis::cpu_table::CpuFacts;
+use crate::analysis::cpus::HostView;
+use crate::analysis::findings::Finding;
+use crate::analysis::softirq::Times;
+use crate::event::plain;
+use crate::filter::{Fault, Filter, Known, TraceField};
+use crate::query::Answer;
+use crate::query::cpus::CpuAnswer;
+use crate::session::Origin;
+use crate::source::Info;
+
+use crate::ui::behind::Behind;
+use crate::ui::keymap::Keymap;
+
+/// Filters by the names that they were saved under.
+pub type SavedFilters = std::collections::BTreeMap<String, String>;
+
+/// What all screens know.
+#[derive(Debug)]
+pub struct Context {
+    pub info: Info,
+    pub answer: Arc<Answer>,
+    /// The machine's CPUs; none of a recording.
+    pub host: Option<Arc<HostView>>,
+    /// The time in softirqs, and whether it is being measured.
+    pub times: Option<Arc<Times>>,
+    pub tracing: bool,
+    /// The tracepoints' own fields, which filters may name.
+    pub fields: Arc<Vec<TraceField>>,
+    /// CPUs with anomalies, the worst first.
+    pub findings: Vec<Finding>,
+    /// How far what is seen is behind the machine.
+    pub behind: Behind,
+    pub keymap: Arc<Keymap>,
+    pub themes: Vec<String>,
+    pub saved: SavedFilters,
+    /// The command line without its filters and commands.
+    pub invocation: Vec<String>,
+    /// Whether there are colours enough for two rows of a map in one cell.
+    pub fine: bool,
+    /// Whether the link to the terminal is slow: then there are two frames a second at most.
+    pub slow: bool,
+    /// What is written to the terminal, while that is shown.
+    pub bytes_a_second: Option<f64>,
+}
+
+impl Context {
+    /// A session of which nothing has come yet.
+    pub fn of(info: Info) -> Self {
+        Self {
+            info,
+            answer: Arc::default(),
+            host: None,
+            times: None,
+            tracing: false,
+            fields: Arc::default(),
+            findings: Vec::new(),
+            behind: Behind::default(),
+            keymap: Arc::default(),
+            themes: Vec::new(),
+            saved: SavedFilters::new(),
+            invocation: Vec::new(),
+            fine: true,
+            slow: false,
+            bytes_a_second: None,
+        }
+    }
+
+    /// A filter as typed.
+    pub fn parse(&self, text: &str) -> Result<Filter, Fault> {
+        Filter::parse_with(text, Known::These(&self.fields))
+    }
+
+    /// The filter of a text: the one before when it is the same.
+    pub fn same_or_parsed(&self, text: Option<String>, before: Option<&Arc<Filter>>) -> Option<Arc<Filter>> {
+        match before.filter(|filter| Some(filter.text()) == text.as_deref()) {
+            Some(same) => Some(same.clone()),
+            None => text.and_then(|text| self.parse(&text).ok()).map(Arc::new),
+        }
+    }
+
+    /// The time since the session's start, which goes on by itself.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.behind.elapsed(self.info.start).unwrap_or(self.answer.elapsed_ns)
+    }
+
+    /// Whether samples of a recording do not say when they were taken.
+    pub fn is_timeless(&self) -> bool {
+        let untold = !self.info.has_times() || self.answer.start == 0 && self.answer.elapsed_ns == 0;
+        self.info.origin == Origin::Recorded && self.answer.unfiltered.samples > 0 && untold
+    }
+
+    /// What is known of the CPUs.
+    pub fn facts(&self) -> CpuFacts<'_> {
+        CpuFacts {
+            host: self.host.as_deref(),
+            samples: Some(&*self.answer.by_cpu).filter(|samples| self.says_cpus(samples)),
+            times: self.times.as_deref(),
+            nice_is_user: true,
+        }
+    }
+
+    /// Whether samples say which CPU they are of: texts have no events that would tell.
+    fn says_cpus(&self, samples: &CpuAnswer) -> bool {
+        !samples.rows.is_empty() && (self.info.has_cpus() || samples.rows.iter().any(|row| row.cpu > 0))
+    }
+
+    /// The findings of a CPU.
+    pub fn findings_of(&self, cpu: u32) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |f| f.cpu == cpu)
+    }
+
+    /// Whether the event of this name is measured.
+    pub fn is_measured(&self, name: &str) -> bool {
+        self.answer.events.iter().any(|e| plain(&e.name) == name)
+    }
+}

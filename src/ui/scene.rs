@@ -1,0 +1,46 @@
+//! What is shown of, beside a view's own state: the session, what is asked for, and what lies around the view.
+
+use crate::session::Origin;
+use ratatui::layout::Rect;
+
+use crate::ui::context::Context;
+use crate::ui::draw::layout::MIN;
+use crate::ui::frame::Frame;
+use crate::ui::keymap::Facts;
+use crate::ui::selection::Selection;
+
+/// What layout and drawing are given.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    pub context: &'a Context,
+    pub selection: &'a Selection,
+    pub frame: &'a Frame,
+}
+
+impl Scene<'_> {
+    /// What conditions of key bindings ask about.
+    pub fn key_facts(self) -> Facts {
+        Facts {
+            live: self.context.info.origin == Origin::Live,
+            frozen: self.selection.frozen,
+            filtered: self.selection.is_narrowed(),
+            comparing: self.selection.baseline.is_some(),
+        }
+    }
+
+    /// The whole terminal.
+    pub fn area(self) -> Rect {
+        let (width, height) = self.frame.size;
+        Rect { x: 0, y: 0, width, height }
+    }
+
+    /// Whether nothing useful fits.
+    pub fn is_too_small(self) -> bool {
+        self.frame.size.0 < MIN.0 || self.frame.size.1 < MIN.1
+    }
+
+    /// Which samples count by their age, in words.
+    pub fn age_shown(self) -> Option<String> {
+        self.selection.age_shown(&self.context.info)
+    }
+}

@@ -1,0 +1,305 @@
+//! What is asked for and holds on every screen: event, filter, zooms, ranges of time, what is compared, how rows stand.
+
+use std::time::Duration;
+
+use hashbrown::HashSet;
+
+use crate::event::plain;
+use crate::ingest::offcpu::NAME as OFF_CPU;
+use crate::panel::top::Field;
+use crate::query::diff::Per;
+use crate::query::{Age, Baseline, ChainMode, Direction, Key, Order, Question, TopSpec};
+use crate::session::Origin;
+use crate::source::Info;
+use crate::symbols::Form;
+
+use crate::ui::app::Start;
+use crate::ui::context::Context;
+use crate::ui::frame::Tab;
+use crate::ui::notice;
+use crate::ui::range::{Ranges, clause};
+
+/// A step into the data that can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zoom {
+    /// For the breadcrumb.
+    pub label: String,
+    /// The filter that it adds.
+    pub expression: String,
+    /// The range of time that it narrows to, when it is one.
+    pub range: Option<(u64, u64)>,
+}
+
+/// What the view is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// For the line that says what is shown.
+    pub label: String,
+    pub of: Of,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// What came before this time, in nanoseconds from the start.
+    Past(u64),
+    /// What passed this filter.
+    View(Option<String>),
+    /// What came in this range of time.
+    Range((u64, u64)),
+    /// Another recording.
+    File,
+}
+
+/// What `:window` cycles through.
+pub const WINDOWS: [Age; 3] = [Age::Last(30_000_000_000), Age::All, Age::Half(10_000_000_000)];
+
+/// The samples that count before somebody chooses: of what goes on the last ones, of what is over all.
+fn usual_age(info: &Info) -> Age {
+    if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Selection {
+    pub event: usize,
+    pub filter: Option<String>,
+    pub zooms: Vec<Zoom>,
+    pub ranges: Ranges,
+    pub hide_idle: bool,
+    pub age: Age,
+    /// Whether somebody wants it so; else it is what is usual.
+    pub age_chosen: bool,
+    pub baseline: Option<Mark>,
+    pub per: Per,
+    /// How rows were ordered before differences came.
+    pub order_before: Option<(Order, bool)>,
+    /// Whether the flame graph shows time off the CPUs beside the time on them.
+    pub off_cpu: bool,
+    pub columns: Vec<Field>,
+    /// Whether somebody said by which keys rows are told apart.
+    pub sorted: bool,
+    pub order: Order,
+    pub reversed: bool,
+    pub children: bool,
+    pub direction: Direction,
+    pub chain_mode: ChainMode,
+    pub limit: f64,
+    /// Lines whose fold state differs from its default, by id.
+    pub toggled: HashSet<u64>,
+    pub expand_all: bool,
+    /// How names are made readable, and whether inlined functions are frames.
+    pub form: Form,
+    pub inlined: bool,
+    /// Whether the view stands still.
+    pub frozen: bool,
+    pub refresh: Duration,
+    /// How many points a CPU must stand above the others to be told of.
+    pub points: f64,
+    /// Messages that were dismissed.
+    pub dismissed: HashSet<notice::Of>,
+}
+
+impl Selection {
+    /// What is asked for at the start.
+    pub fn new(info: &Info, start: &Start) -> Self {
+        let children = start.children && info.chains;
+        let mut columns = start.columns.clone();
+        if !children {
+            columns.retain(|f| *f != Field::Children);
+        }
+        Self {
+            event: 0,
+            filter: start.filter.clone(),
+            zooms: Vec::new(),
+            ranges: Ranges::default(),
+            hide_idle: true,
+            age: usual_age(info),
+            age_chosen: false,
+            baseline: None,
+            per: Per::Total,
+            order_before: None,
+            off_cpu: false,
+            columns,
+            sorted: start.sorted,
+            order: Order::SelfTime,
+            reversed: false,
+            children,
+            direction: Direction::Callers,
+            chain_mode: ChainMode::Graph,
+            limit: start.limit,
+            toggled: HashSet::new(),
+            expand_all: false,
+            form: start.form,
+            inlined: start.inlined,
+            frozen: false,
+            refresh: start.refresh,
+            points: start.points,
+            dismissed: HashSet::new(),
+        }
+    }
+
+    /// The question of every screen; what its view asks beside that is added by the view. `asked` is the one before.
+    pub fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
+        let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
+        let keys: Vec<Key> = self.columns.iter().filter_map(key).collect();
+        Question {
+            generation: asked.generation,
+            event: self.event,
+            filter: context.same_or_parsed(self.asked_filter(), asked.filter.as_ref()),
+            range: self.range(),
+            baseline: self.baseline_asked(context, tab),
+            // A range of time says itself which samples count.
+            age: if self.range().is_some() { Age::All } else { self.age },
+            top: TopSpec {
+                keys,
+                children: self.children,
+                order: self.order,
+                reversed: self.reversed,
+                origins: self.takes_origins(context),
+            },
+            direction: self.direction,
+            chain_mode: self.chain_mode,
+            limit_percent: self.limit,
+            toggled: self.toggled.clone(),
+            expand_all: self.expand_all,
+            ..Question::default()
+        }
+    }
+
+    /// Whether rows are by the first caller outside the code that every tracepoint goes through.
+    fn takes_origins(&self, context: &Context) -> bool {
+        let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
+        !self.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
+    }
+
+    /// The range that everything is narrowed to, in nanoseconds from the session's start.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        self.zooms.iter().rev().find_map(|zoom| zoom.range)
+    }
+
+    /// Whether anything but idle CPUs narrows the view.
+    pub fn is_narrowed(&self) -> bool {
+        self.filter.is_some() || !self.zooms.is_empty()
+    }
+
+    /// The column that rows are ordered by.
+    pub fn order_field(&self) -> Field {
+        match self.order {
+            Order::Children => Field::Children,
+            Order::SelfTime => Field::SelfTime,
+            Order::Samples => Field::Samples,
+            Order::Delta => Field::Delta,
+            Order::By(key) => Field::Key(key),
+        }
+    }
+
+    /// All that narrows the view but the range of time: zooms, a filter, idle CPUs, and one clause more.
+    fn narrowed(&self, filter: Option<&String>, clause: Option<String>) -> Option<String> {
+        let zooms = self.zooms.iter().filter(|z| z.range.is_none()).map(|z| z.expression.clone());
+        let idle = self.hide_idle.then(|| "!idle".to_owned());
+        joined(zooms.chain(filter.cloned()).chain(idle).chain(clause))
+    }
+
+    /// Zooms, a filter and other clauses as one filter.
+    pub fn joined(&self, filter: Option<&String>, clauses: impl Iterator<Item = String>) -> Option<String> {
+        joined(self.zooms.iter().map(|z| z.expression.clone()).chain(filter.cloned()).chain(clauses))
+    }
+
+    /// Everything that narrows the view, as one filter.
+    pub fn whole_filter(&self) -> Option<String> {
+        joined(self.asked_filter().into_iter().chain(self.range().map(clause)))
+    }
+
+    /// The filter of the question, which has the range of time apart.
+    pub fn asked_filter(&self) -> Option<String> {
+        let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
+            Some(Of::Past(ns)) => Some(format!("time >= {ns}ns")),
+            _ => None,
+        };
+        self.narrowed(self.filter.as_ref(), clause)
+    }
+
+    /// The baseline as part of a question.
+    fn baseline_asked(&self, context: &Context, tab: Tab) -> Option<Baseline> {
+        if self.off_cpu && tab == Tab::Flame {
+            let filter = self.asked_filter().and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
+            let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
+            return Some(Baseline { event, filter, other: false, per: Per::Nothing, split: None, range: self.range() });
+        }
+        let mark = self.baseline.as_ref()?;
+        let (text, split) = match &mark.of {
+            Of::Range(_) => (self.narrowed(self.filter.as_ref(), None), None),
+            Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
+            Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
+            Of::File => (self.narrowed(self.filter.as_ref(), None), None),
+        };
+        let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
+        let range = match mark.of {
+            Of::Range(range) => Some(range),
+            Of::File => None,
+            _ => self.range(),
+        };
+        Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split, range })
+    }
+
+    /// The commands that compare as this view does. The past of a live session cannot be had again.
+    pub fn baseline_command(&self, context: &Context) -> Vec<String> {
+        let Some(mark) = &self.baseline else { return Vec::new() };
+        let of = match &mark.of {
+            Of::Past(_) => return Vec::new(),
+            Of::View(None) => "time >= 0".to_owned(),
+            Of::View(Some(filter)) => filter.clone(),
+            Of::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
+            Of::File if context.invocation.contains(&mark.label) => String::new(),
+            Of::File => mark.label.clone(),
+        };
+        let mut commands = Vec::new();
+        if !of.is_empty() {
+            commands.push(format!("baseline {of}"));
+        }
+        if self.per != Per::Total {
+            commands.push(format!("per {}", self.per.word()));
+        }
+        commands
+    }
+
+    /// The columns that say something: another run has other processes.
+    pub fn fields(&self) -> Vec<Field> {
+        let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
+        let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
+        self.columns.iter().filter(says).copied().collect()
+    }
+
+    /// The range of time that is compared with, when it is one.
+    pub fn baseline_range(&self) -> Option<(u64, u64)> {
+        match self.baseline.as_ref()?.of {
+            Of::Range(range) => Some(range),
+            Of::Past(ns) => Some((0, ns)),
+            Of::View(_) | Of::File => None,
+        }
+    }
+
+    /// Which samples count by their age, in words.
+    pub fn age_shown(&self, info: &Info) -> Option<String> {
+        let shown = self.range().is_none() && (self.age_chosen || self.age != Age::All);
+        (shown && info.has_times()).then(|| age_words(self.age))
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+    let mut parts: Vec<String> = parts.collect();
+    match parts.len() {
+        0 => None,
+        1 => parts.pop(),
+        _ => Some(parts.iter().map(|p| format!("({p})")).collect::<Vec<_>>().join(" && ")),
+    }
+}
+
+pub fn age_words(age: Age) -> String {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    match age {
+        Age::All => "since start".into(),
+        Age::Last(ns) => format!("last {} s", seconds(ns)),
+        Age::Half(ns) => format!("decaying, half in {} s", seconds(ns)),
+    }
+}

@@ -1,0 +1,65 @@
+//! The line below the table: the search, or what is under the cursor.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::panel::text::{clean, fit, fit_end, width};
+use crate::panel::unit::{percent, thousands};
+use crate::ui::draw::put;
+use crate::ui::scene::Scene;
+use crate::ui::theme::Theme;
+use crate::ui::view::top::state::TopScreen;
+use crate::ui::widget::rows;
+
+/// Draws it.
+pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if let Some(search) = &view.search {
+        let text = format!("/{}  match {} of {}  n next  N previous", search.text, search.current, search.matches);
+        put(buffer, area, 1, 0, &text, theme.found);
+        return;
+    }
+    if let Some(text) = line_details(scene, view) {
+        put(buffer, area, 1, 0, &text, theme.dim);
+    }
+}
+
+/// Which row of how many the cursor is on, and what a row is where that is not a function alone.
+fn place(scene: Scene<'_>, view: &TopScreen) -> String {
+    let upto = scene.context.answer.lines.iter().take(view.selected + 1).filter(|line| line.depth == 0).count();
+    let of = rows::place(upto, scene.context.answer.rows);
+    let split = scene.split_words();
+    if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
+}
+
+fn line_details(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
+    let line = view.line(&scene.context.answer)?;
+    let room = usize::from(scene.frame.size.0).saturating_sub(2);
+    let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
+    let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
+    let here =
+        format!("{} ({} samples) on this path", percent(line.children_percent), thousands(line.children.samples));
+    // In order of importance: where one is, the name, the figures, what is wrong, the file.
+    let place = place(scene, view);
+    let room = room.saturating_sub(width(&place) + 2);
+    // A row that is no function is what its texts say.
+    let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
+    let name = if line.sym.is_empty() { texts().into() } else { clean(&line.sym) };
+    let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
+    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
+    let mut text = format!("{name}  {figures}");
+    if let Some(wrong) = scene.broken(&line.dso) {
+        let left = room.saturating_sub(width(&text) + 2);
+        text.push_str(&format!("  {}", fit_end(&wrong, left)));
+    }
+    let left = room.saturating_sub(width(&text) + 2);
+    if left >= 12 {
+        text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
+    }
+    // Where its names come from, when that is not the usual place.
+    let from = scene.context.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
+    let left = room.saturating_sub(width(&text) + 2);
+    if let Some(from) = from.filter(|_| left >= 16) {
+        text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));
+    }
+    Some(format!("{place}  {text}"))
+}

@@ -1,0 +1,62 @@
+//! What rows of one function are told apart by: whose, where, or what a tracepoint says.
+
+use crate::event::plain;
+use crate::panel::top::Field;
+use crate::query::Key;
+use crate::query::column::traced;
+use crate::ui::scene::Scene;
+
+/// What a key splits rows by, in words, and the keys of it.
+const SPLITS: &[(&str, &[Key])] = &[
+    ("", &[]),
+    ("by comm", &[Key::Comm]),
+    ("by process", &[Key::Comm, Key::Pid]),
+    ("by thread", &[Key::Comm, Key::Tid]),
+    ("by CPU", &[Key::Cpu]),
+    ("by cgroup", &[Key::Cgroup]),
+];
+
+/// One of what a key goes through.
+pub type Split = (&'static str, Vec<Key>);
+
+/// The key of a column that says whose, where or what.
+pub fn split_key(field: &Field) -> Option<Key> {
+    match field {
+        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup | Key::Traced(_))) => Some(*key),
+        _ => None,
+    }
+}
+
+impl Scene<'_> {
+    /// What rows of one function are told apart by, in words; empty when by nothing.
+    pub fn split_words(self) -> &'static str {
+        let splits = self.splits();
+        self.split_now(&splits).map_or("", |at| splits[at].0)
+    }
+
+    /// What the key would split rows by next, in words.
+    pub fn next_split(self) -> &'static str {
+        let splits = self.splits();
+        let next = self.split_now(&splits).map_or(0, |at| (at + 1) % splits.len());
+        if next == 0 { "by function" } else { splits[next].0 }
+    }
+
+    /// The columns of tasks and places, as one of those that a key goes through.
+    pub fn split_now(self, splits: &[Split]) -> Option<usize> {
+        let own: Vec<Key> = self.selection.columns.iter().filter_map(split_key).collect();
+        splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
+    }
+
+    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more.
+    pub fn splits(self) -> Vec<Split> {
+        let event = self.context.answer.events.get(self.selection.event);
+        let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
+        let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
+            let key = traced(&format!("{name}.{text}"));
+            (key.entry().words, vec![key])
+        });
+        let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
+        splits.splice(1..1, texts);
+        splits
+    }
+}

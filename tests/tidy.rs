@@ -216,7 +216,7 @@ const WRITERS: &[&str] =
 #[test]
 fn the_readme_has_the_table_of_keys() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let table = perfprof_tui::ui::command::markdown();
+    let table = perfprof_tui::ui::commands::markdown();
     assert!(readme.contains(table.trim()), "README.md: replace the table of keys by\n\n{table}");
 }
 

@@ -1,10 +1,10 @@
 //! What lies around a view: which screen is looked at, what is open over it, what was said, the terminal's size.
 
-use crate::ui::command;
 use crate::ui::overlay::Overlay;
 use crate::ui::prompt::Prompt;
 use crate::ui::tour::Tour;
 use crate::ui::view::top::state::TopScreen;
+use crate::ui::view::{cpus, events, flame, time, units};
 
 /// How a message is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Tab {
 }
 
 impl Tab {
+    pub const ALL: [Self; 6] = [Self::Top, Self::Flame, Self::Time, Self::Cpus, Self::Events, Self::Units];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Top => "Top",
@@ -70,11 +72,11 @@ impl Tab {
     pub fn group(self) -> Option<&'static str> {
         match self {
             Self::Top => None,
-            Self::Flame => Some(command::FLAME),
-            Self::Time => Some(command::TIME),
-            Self::Cpus => Some(command::CPUS),
-            Self::Events => Some(command::EVENTS),
-            Self::Units => Some(command::UNITS),
+            Self::Flame => Some(flame::commands::GROUP.title),
+            Self::Time => Some(time::commands::GROUP.title),
+            Self::Cpus => Some(cpus::commands::GROUP.title),
+            Self::Events => Some(events::commands::GROUP.title),
+            Self::Units => Some(units::commands::GROUP.title),
         }
     }
 }

@@ -4,11 +4,13 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
-use crate::ui::command::{self, Row};
+use crate::ui::command::Row;
+use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
 use crate::ui::overlay::Overlay;
 use crate::ui::scene::Scene;
+use crate::ui::view::{cpus, events, flame, time, top, units};
 
 /// What a click on a hint does.
 #[derive(Clone, Copy, Debug)]
@@ -42,61 +44,22 @@ impl Laid {
     }
 }
 
-/// Commands by name, or chords by the key that begins them, and what they do in a word.
-type Words = &'static [(&'static str, &'static str)];
+/// What a hint is of.
+#[derive(Clone, Copy, Debug)]
+pub enum Hinted {
+    Command(&'static Row),
+    /// A chord, by the key that begins it.
+    Chord(&'static str),
+}
 
-/// The six of most use on each screen.
-const TOP: Words = &[
-    ("toggle", "callers"),
-    ("order-right", "order"),
-    ("split", "split"),
-    ("filter", "filter"),
-    ("flame", "flame"),
-    ("freeze", "freeze"),
-];
-const FLAME: Words = &[
-    ("flame-zoom", "zoom"),
-    ("search", "search"),
-    ("around", "around"),
-    ("drop", "leave out"),
-    ("e", "edit stacks"),
-    ("leaves", "turn round"),
-];
-const TIME: Words = &[
-    ("time-columns", "select"),
-    ("time-enter", "only this time"),
-    ("time-baseline", "compare with it"),
-    ("time-rows", "rows"),
-    ("time-in", "zoom"),
-    ("search", "highlight"),
-];
-const CPUS: Words = &[
-    ("cpu-enter", "functions"),
-    ("finding", "anomaly"),
-    ("softirq-time", "time softirqs"),
-    ("cpu-page", "columns"),
-    ("cpu-order", "order"),
-    ("cpu-capture", "only this CPU"),
-];
-const EVENTS: Words = &[
-    ("event-enter", "start/show"),
-    ("event-stop", "stop"),
-    ("search", "search"),
-    ("e", "edit"),
-    ("capture", "filter"),
-    ("event", "add by name"),
-];
-const UNITS: Words = &[
-    ("unit", "add unit"),
-    ("unit-panel", "next panel"),
-    ("unit-enter", "enter"),
-    ("search", "filter rows"),
-    ("order-right", "order"),
-    ("unit-stop", "end unit"),
-];
 /// Those that every screen has, in order of what goes last.
-const EVERYWHERE: Words =
-    &[("help", "help"), ("undo", "undo"), ("palette", "commands"), ("save", "save"), ("quit", "quit")];
+static EVERYWHERE: &[(Hinted, &str)] = &[
+    (Hinted::Command(&program::HELP), "help"),
+    (Hinted::Command(&general::UNDO), "undo"),
+    (Hinted::Command(&program::PALETTE), "commands"),
+    (Hinted::Command(&general::SAVE), "save"),
+    (Hinted::Command(&program::QUIT), "quit"),
+];
 
 /// Keys of overlays: as they are shown, what they do, and which key a click stands for.
 type Keys = &'static [(&'static str, &'static str, KeyCode)];
@@ -172,37 +135,38 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         return keys.iter().map(one).collect();
     }
     let own = match scene.frame.tab {
-        Tab::Top => TOP,
-        Tab::Flame => FLAME,
-        Tab::Time => TIME,
-        Tab::Cpus => CPUS,
-        Tab::Events => EVENTS,
-        Tab::Units => UNITS,
+        Tab::Top => top::commands::FOOTER,
+        Tab::Flame => flame::commands::FOOTER,
+        Tab::Time => time::commands::FOOTER,
+        Tab::Cpus => cpus::commands::FOOTER,
+        Tab::Events => events::commands::FOOTER,
+        Tab::Units => units::commands::FOOTER,
     };
-    own.iter().chain(EVERYWHERE).filter_map(|(name, word)| hint(scene, name, word)).collect()
+    own.iter().chain(EVERYWHERE).filter_map(|(hinted, word)| hint(scene, *hinted, word)).collect()
 }
 
-fn hint(scene: Scene<'_>, name: &'static str, word: &'static str) -> Option<Hint> {
-    let Some(row) = command::find(name) else {
-        return Some(Hint { key: shown(name), word, press: Press::Chord(name) });
+fn hint(scene: Scene<'_>, hinted: Hinted, word: &'static str) -> Option<Hint> {
+    let row = match hinted {
+        Hinted::Command(row) => row,
+        Hinted::Chord(begun) => return Some(Hint { key: shown(begun), word, press: Press::Chord(begun) }),
     };
-    let key = shown(scene.context.keymap.key_of(name)?);
-    match name {
-        "split" => Some(Hint { key, word: scene.next_split(), press: Press::Command(row) }),
-        "order-right" => Some(Hint { key: "< >".to_owned(), word, press: Press::Command(row) }),
-        "toggle" => {
-            let word = if scene.selection.direction == Direction::Callers { word } else { "callees" };
-            Some(Hint { key, word, press: Press::Command(row) })
-        }
-        _ => Some(Hint { key, word, press: Press::Command(row) }),
+    let mut key = shown(scene.context.keymap.key_of(row)?);
+    let mut word = word;
+    if row.is(&top::commands::SPLIT) {
+        word = scene.next_split();
+    } else if row.is(&top::commands::ORDER_RIGHT) {
+        "< >".clone_into(&mut key);
+    } else if row.is(&top::commands::TOGGLE) && scene.selection.direction == Direction::Callees {
+        word = "callees";
     }
+    Some(Hint { key, word, press: Press::Command(row) })
 }
 
 /// The hints that fit into a line, with their places; help is among them however narrow it is.
 pub fn laid(scene: Scene<'_>, room: u16) -> Vec<Laid> {
     let mut list = hints(scene);
     let takes = |hint: &Hint| (width(&hint.key) + 1 + width(hint.word)) as u16;
-    let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.name == "help");
+    let is_help = |hint: &Hint| matches!(hint.press, Press::Command(row) if row.is(&program::HELP));
     let help = list.iter().find(|hint| is_help(hint)).map_or(0, |hint| takes(hint) + 2);
     let all: u16 = list.iter().map(|hint| takes(hint) + 2).sum();
     if all + 1 > room {

@@ -1,17 +1,24 @@
 //! Which keys mean what: the table of commands, and over it what the user has bound.
 
-use crate::ui::command::{self, CPUS, Command, EVENTS, FLAME, Row, TABLE, TIME, UNITS};
+use crate::ui::command::{Command, Row};
+use crate::ui::commands;
+use crate::ui::frame::Tab;
 use crate::ui::keys;
 
-/// Where a binding holds: its name in the configuration, and the group of commands that live there only.
-const LAYERS: &[(&str, Option<&str>)] = &[
-    ("all", None),
-    ("flame", Some(FLAME)),
-    ("time", Some(TIME)),
-    ("cpus", Some(CPUS)),
-    ("events", Some(EVENTS)),
-    ("units", Some(UNITS)),
+/// Where a binding holds: its name in the configuration, and the screen; the table's keys hold everywhere.
+const LAYERS: &[(&str, Tab)] = &[
+    ("all", Tab::Top),
+    ("flame", Tab::Flame),
+    ("time", Tab::Time),
+    ("cpus", Tab::Cpus),
+    ("events", Tab::Events),
+    ("units", Tab::Units),
 ];
+
+/// The layers with the groups of commands that live there only.
+fn layers() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    LAYERS.iter().map(|(name, tab)| (*name, tab.group()))
+}
 
 /// What conditions ask about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +44,7 @@ const FACTS: &[Fact] = &[
 struct Binding {
     layer: Option<&'static str>,
     keys: String,
-    /// The command's row and its argument.
-    run: Option<(usize, Option<String>)>,
+    run: Option<Command>,
     /// Facts by their place in [`FACTS`], and whether each must hold.
     when: Vec<(usize, bool)>,
 }
@@ -68,8 +74,8 @@ impl Keymap {
     /// Binds keys on a layer to a command as it is typed after `:`, under conditions (`live && !frozen`). An empty
     /// command takes the keys' meaning away. The error says what is wrong with which of them.
     pub fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
-        let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let found = LAYERS.iter().find(|(name, _)| *name == layer);
+        let names = || layers().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+        let found = layers().find(|(name, _)| *name == layer);
         let (_, group) = found.ok_or_else(|| format!("no layer is called {layer}: there are {}", names()))?;
         let keys = keys::parse(typed)?;
         if keys.split(' ').next() == Some("'") || keys == "ctrl-c" || keys == "esc" {
@@ -77,22 +83,17 @@ impl Keymap {
         }
         let command = match run.trim() {
             "" => None,
-            text => {
-                command::parse(text)?;
-                let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
-                let row = TABLE.iter().position(|row| row.name == name);
-                row.map(|row| (row, (!argument.is_empty()).then(|| argument.to_owned())))
-            }
+            text => Some(commands::parse(text)?),
         };
         let when = conditions(when)?;
         let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with(' '));
         let taken = self.own.iter().find(|own| {
-            own.layer == *group && own.run.is_some() && (begins(&own.keys, &keys) || begins(&keys, &own.keys))
+            own.layer == group && own.run.is_some() && (begins(&own.keys, &keys) || begins(&keys, &own.keys))
         });
         if let Some(other) = taken.filter(|_| command.is_some()) {
             return Err(format!("{typed}: {} is bound, and one begins like the other", other.keys));
         }
-        self.own.push(Binding { layer: *group, keys, run: command, when });
+        self.own.push(Binding { layer: group, keys, run: command, when });
         Ok(())
     }
 
@@ -105,7 +106,7 @@ impl Keymap {
             for own in self.own.iter().rev().filter(|own| own.layer == *layer && own.holds(facts)) {
                 if own.keys == typed {
                     match &own.run {
-                        Some((row, argument)) => return Lookup::Run(TABLE[*row].command(argument.clone())),
+                        Some(command) => return Lookup::Run(command.clone()),
                         None => return Lookup::Nothing,
                     }
                 }
@@ -114,10 +115,10 @@ impl Keymap {
             if prefix {
                 return Lookup::Prefix;
             }
-            for row in TABLE.iter().filter(|row| command::layer(row) == *layer) {
+            for row in commands::rows().filter(|row| commands::layer(row) == *layer) {
                 for keys in row.keys {
                     if *keys == typed {
-                        return Lookup::Run(row.command(None));
+                        return Lookup::Run(row.into());
                     }
                     prefix |= continues(keys, typed);
                 }
@@ -128,10 +129,9 @@ impl Keymap {
 
     /// The keys of a row of the table: the user's first. Those that mean something else by now are left out.
     pub fn keys_of(&self, row: &Row) -> Vec<&str> {
-        let layer = command::layer(row);
-        let at = TABLE.iter().position(|other| other.name == row.name);
-        let mine =
-            self.own.iter().filter(|own| own.run.as_ref().is_some_and(|(row, arg)| Some(*row) == at && arg.is_none()));
+        let layer = commands::layer(row);
+        let is_bare = |run: &Command| run.row.is(row) && run.argument.is_none();
+        let mine = self.own.iter().filter(|own| own.run.as_ref().is_some_and(is_bare));
         let gone =
             |keys: &str| self.own.iter().any(|own| own.layer == layer && own.keys == keys && own.when.is_empty());
         let kept = row.keys.iter().copied().filter(|keys| !gone(keys));
@@ -139,8 +139,8 @@ impl Keymap {
     }
 
     /// The first key of a command.
-    pub fn key_of(&self, name: &str) -> Option<&str> {
-        self.keys_of(command::find(name)?).first().copied()
+    pub fn key_of(&self, row: &Row) -> Option<&str> {
+        self.keys_of(row).first().copied()
     }
 
     /// The keys that can end a begun chord, and what they do.
@@ -148,13 +148,12 @@ impl Keymap {
         let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
         let mut out: Vec<(String, String)> = Vec::new();
         for own in self.own.iter().rev().filter(|own| (own.layer.is_none() || own.layer == group) && own.holds(facts)) {
-            if let (Some(key), Some((row, argument))) = (rest(&own.keys), &own.run) {
-                let words =
-                    argument.as_ref().map_or(TABLE[*row].doc.to_owned(), |arg| format!("{} {arg}", TABLE[*row].name));
+            if let (Some(key), Some(Command { row, argument })) = (rest(&own.keys), &own.run) {
+                let words = argument.as_ref().map_or(row.doc.to_owned(), |arg| format!("{} {arg}", row.name));
                 out.push((key, words));
             }
         }
-        for row in TABLE.iter().filter(|row| command::layer(row).is_none_or(|layer| Some(layer) == group)) {
+        for row in commands::rows().filter(|row| commands::layer(row).is_none_or(|layer| Some(layer) == group)) {
             for key in self.keys_of(row).into_iter().filter_map(rest) {
                 if !out.iter().any(|(known, _)| *known == key) {
                     out.push((key, row.doc.to_owned()));
@@ -167,10 +166,10 @@ impl Keymap {
     /// The user's bindings as they are written: layer, keys, command.
     pub fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
         self.own.iter().map(|own| {
-            let layer = LAYERS.iter().find(|(_, group)| *group == own.layer).map_or("all", |(name, _)| *name);
-            let run = own.run.as_ref().map_or_else(String::new, |(row, argument)| match argument {
-                Some(argument) => format!("{} {argument}", TABLE[*row].name),
-                None => TABLE[*row].name.to_owned(),
+            let layer = layers().find(|(_, group)| *group == own.layer).map_or("all", |(name, _)| name);
+            let run = own.run.as_ref().map_or_else(String::new, |Command { row, argument }| match argument {
+                Some(argument) => format!("{} {argument}", row.name),
+                None => row.name.to_owned(),
             });
             (layer, own.keys.as_str(), run)
         })
@@ -196,6 +195,8 @@ fn conditions(text: &str) -> Result<Vec<(usize, bool)>, String> {
 mod tests {
     use super::*;
     use crate::damage;
+    use crate::ui::commands::general;
+    use crate::ui::view::flame;
     use proptest::prelude::*;
     use proptest::sample::select;
 
@@ -209,30 +210,30 @@ mod tests {
         map.bind("all", "g g", "home", "").expect("bound");
         let live = Facts { live: true, ..NO_FACTS };
         let frozen = Facts { frozen: true, ..live };
-        assert_eq!(map.lookup("ctrl-t", None, &live), Lookup::Run(Command::Frequency(Some("4999".into()))));
+        assert_eq!(map.lookup("ctrl-t", None, &live), Lookup::Run(general::FREQ.with("4999")));
         assert_eq!(map.lookup("ctrl-t", None, &frozen), Lookup::Nothing);
-        assert_eq!(map.lookup("w", Some(FLAME), &live), Lookup::Nothing);
-        assert_eq!(map.lookup("i", None, &live), Lookup::Run(Command::ShowIdle));
+        assert_eq!(map.lookup("w", Tab::Flame.group(), &live), Lookup::Nothing);
+        assert_eq!(map.lookup("i", None, &live), Lookup::Run((&general::IDLE).into()));
         // A chord takes the place of the key that it begins with.
         assert_eq!(map.lookup("g", None, &live), Lookup::Prefix);
-        assert_eq!(map.lookup("g g", None, &live), Lookup::Run(Command::Home));
+        assert_eq!(map.lookup("g g", None, &live), Lookup::Run((&general::HOME).into()));
         assert_eq!(
             map.continuations("g", None, &live),
             [("g".to_owned(), "to the hottest line, and stay there".to_owned())]
         );
-        assert_eq!(map.key_of("home"), Some("g g"));
-        assert_eq!(map.key_of("around"), None);
+        assert_eq!(map.key_of(&general::HOME), Some("g g"));
+        assert_eq!(map.key_of(&flame::commands::AROUND), None);
     }
 
     #[test]
     fn the_table_alone() {
         let map = Keymap::default();
         assert_eq!(map.lookup("r", None, &NO_FACTS), Lookup::Prefix);
-        assert_eq!(map.lookup("r +", None, &NO_FACTS), Lookup::Run(Command::Faster));
+        assert_eq!(map.lookup("r +", None, &NO_FACTS), Lookup::Run((&general::FASTER).into()));
         assert_eq!(map.lookup("r x", None, &NO_FACTS), Lookup::Nothing);
-        assert_eq!(map.lookup("R", Some(FLAME), &NO_FACTS), Lookup::Run(Command::Leaves));
+        assert_eq!(map.lookup("R", Tab::Flame.group(), &NO_FACTS), Lookup::Run((&flame::commands::LEAVES).into()));
         assert_eq!(map.continuations("r", None, &NO_FACTS).len(), 8);
-        for row in TABLE {
+        for row in commands::rows() {
             assert_eq!(map.keys_of(row), row.keys.to_vec(), "{}", row.name);
         }
     }
@@ -260,7 +261,7 @@ mod tests {
             let mut map = Keymap::default();
             let bound = map.bind(&layer, &keys, &run, &when).is_ok();
             assert_eq!(map.own().count(), usize::from(bound));
-            let _ = map.lookup(&keys, Some(FLAME), &NO_FACTS);
+            let _ = map.lookup(&keys, Tab::Flame.group(), &NO_FACTS);
             bound
         });
     }

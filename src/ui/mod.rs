@@ -5,6 +5,7 @@ pub mod app;
 pub mod ask;
 pub mod behind;
 pub mod command;
+pub mod commands;
 pub mod complete;
 pub mod context;
 pub mod draw;

@@ -7,7 +7,8 @@ use tui_input::Input;
 use crate::panel::top::Field;
 use crate::query::column;
 
-use crate::ui::command::{Command, Row, TABLE};
+use crate::ui::command::{Command, Row};
+use crate::ui::commands;
 use crate::ui::view::annotate::state::Annotated;
 
 /// An overlay and its state.
@@ -101,12 +102,12 @@ impl Palette {
     /// What matches what is typed, best first; commands come before things that match as well.
     pub fn matches(&self) -> Vec<Entry> {
         let typed = self.input.value().trim();
-        let commands = TABLE.iter().map(Entry::Command);
+        let commands = commands::rows().map(Entry::Command);
         if typed.is_empty() {
             return commands.collect();
         }
         let word = typed.split_whitespace().next().unwrap_or_default();
-        if let Some(exact) = crate::ui::command::find(word).filter(|row| !row.argument.is_empty() && typed != word) {
+        if let Some(exact) = commands::find(word).filter(|row| row.argument.is_some() && typed != word) {
             return vec![Entry::Command(exact)];
         }
         let fuzzy = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
@@ -156,7 +157,7 @@ mod tests {
                 kind: "function",
                 name: "estimation_timer".into(),
                 about: String::new(),
-                command: Command::Search(None),
+                command: (&commands::general::SEARCH).into(),
             },
             Entry::Event(3, "sched:sched_switch".into()),
         ];

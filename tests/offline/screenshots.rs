@@ -12,7 +12,7 @@ use perfprof_tui::analysis::registry;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
-use perfprof_tui::ui::command::Command;
+use perfprof_tui::ui::commands::program;
 use ratatui::buffer::Buffer;
 
 const THEME: &str = "dark";
@@ -105,7 +105,7 @@ fn a_unit_of_a_recording() {
     let answers = loaded.ingest.core_mut().unit_answers(None);
     let mut harness = Harness::open("fp-sysmix.data", "kallsyms", 120, 40);
     harness.app.context.info.target = "sched.data".to_owned();
-    harness.app.run(Command::TabUnits);
+    harness.app.run(&program::UNITS);
     harness.app.set_units(Arc::new(answers));
     compare("rundelay", &harness.buffer_of_theme(THEME));
 }

@@ -114,7 +114,7 @@ fn linked_views() {
     let h = incident(120, 40).keys("/estimation_timer<ret>");
     let name = h.app.line().expect("a line").sym.to_string();
     let h = h.keys("3");
-    let (map, lit) = (heat(&h), h.app.views.time.lit.clone().expect("lit").1);
+    let (map, lit) = (heat(&h), h.app.views.time.highlight.clone().expect("lit").1);
     let sum: u64 = map.lit.iter().map(|n| u64::from(*n)).sum();
     assert!(name == lit && sum > 1000 && sum < map.total, "{name} {lit} {sum}");
     let h = h.keys("/no_such_thing<ret>");
@@ -125,7 +125,7 @@ fn linked_views() {
     assert!(heat(&h).lit.is_empty());
     // From the flame graph, too.
     let h = h.keys("2<down><down>3");
-    assert!(h.app.views.time.lit.is_some(), "{}", h.text());
+    assert!(h.app.views.time.highlight.is_some(), "{}", h.text());
 }
 
 /// Two ranges of one recording: the second is shown against the first.

@@ -13,7 +13,7 @@ use perfprof_tui::query::{Answer, Key};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
 use perfprof_tui::ui::app::{App, Effect, Start};
-use perfprof_tui::ui::command::Command;
+use perfprof_tui::ui::commands::{general, program};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
 
@@ -53,7 +53,7 @@ fn press(app: &mut App, code: KeyCode) {
 fn each_unit_in_a_small_terminal() {
     for spec in UNITS {
         let mut app = app(80, 24);
-        app.run(Command::TabUnits);
+        app.run(&program::UNITS);
         app.set_units(Arc::new(vec![answer(spec.name)]));
         insta::assert_snapshot!(format!("{}-80x24", spec.name), drawn(&app));
     }
@@ -63,7 +63,7 @@ fn each_unit_in_a_small_terminal() {
 fn each_unit_in_a_large_terminal() {
     for spec in UNITS {
         let mut app = app(200, 60);
-        app.run(Command::TabUnits);
+        app.run(&program::UNITS);
         app.set_units(Arc::new(vec![answer(spec.name)]));
         insta::assert_snapshot!(format!("{}-200x60", spec.name), drawn(&app));
     }
@@ -77,7 +77,7 @@ fn every_panel_at_every_size() {
         let answer = Arc::new(vec![answer(spec.name)]);
         for (width, height) in [(20, 6), (40, 10), (80, 24), (120, 36), (300, 90)] {
             let mut app = app(width, height);
-            app.run(Command::TabUnits);
+            app.run(&program::UNITS);
             app.set_units(answer.clone());
             for _ in 0..answer[0].panels.len() {
                 for code in
@@ -240,7 +240,7 @@ fn what_is_wrong_with_a_unit_is_said() {
     for (text, words) in
         [("rundely", "nearest: rundelay"), ("top", "name events"), ("rundelay --key x", "no option --key")]
     {
-        app.run(Command::Unit(Some(text.to_owned())));
+        app.run(general::UNIT.with(text));
         let said = app.frame.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(said.contains(words), "{text}: {said}");
     }

@@ -243,7 +243,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
     use crate::damage;
-    use crate::ui::command::Command;
+    use crate::ui::commands::program;
     use crate::ui::keymap::{Facts, Lookup};
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             (Some("record"), "quiet", 1),
         ];
         assert_eq!(options, wanted);
-        assert_eq!(config.keymap.lookup("ctrl-t", None, &Facts::default()), Lookup::Run(Command::TabTime));
+        assert_eq!(config.keymap.lookup("ctrl-t", None, &Facts::default()), Lookup::Run((&program::TIME).into()));
         assert_eq!(config.filters["web"], "comm == nginx");
     }
 

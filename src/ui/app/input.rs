@@ -3,11 +3,13 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::command::Command;
+use crate::ui::command::Kind;
+use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
 use crate::ui::keymap::Lookup;
 use crate::ui::keys;
-use crate::ui::prompt::{Ask, Prompt};
+use crate::ui::prompt::Prompt;
+use crate::ui::view::top::commands::TOGGLE;
 use crate::ui::view::top::hit;
 use crate::ui::view::top::state::TopScreen;
 
@@ -22,9 +24,8 @@ impl App {
             Input::Mouse(mouse) => self.step(|app| app.mouse(*mouse)),
             Input::Resize(width, height) => self.resize(*width, *height),
             Input::Paste(text) => {
-                let answer = self.context.answer.clone();
                 if let Some(prompt) = &mut self.frame.prompt {
-                    prompt.paste(text, &answer);
+                    prompt.paste(text, &self.context);
                 }
             }
             _ => {}
@@ -35,7 +36,7 @@ impl App {
     pub(in crate::ui) fn key(&mut self, key: KeyEvent) {
         let Some(name) = keys::name(&key) else { return };
         if name == "ctrl-c" {
-            return self.run(Command::Quit);
+            return self.run(&program::QUIT);
         }
         if name == "esc" && !self.frame.chord.is_empty() {
             self.frame.chord.clear();
@@ -70,11 +71,8 @@ impl App {
         let Some(mut prompt) = self.frame.prompt.take() else { return };
         let answer = self.context.answer.clone();
         match name {
-            "esc" if prompt.ask == Ask::EventSearch => return self.search_events(String::new()),
+            "esc" if prompt.kind() == Kind::Events => return self.search_events(String::new()),
             "esc" => {
-                if prompt.ask == Ask::EventSearch {
-                    self.search_events(prompt.text().trim().to_owned());
-                }
                 self.frame.theme =
                     self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
                 if let Some(before) = self.frame.before_search.take() {
@@ -83,18 +81,18 @@ impl App {
                 return;
             }
             "enter" => return self.prompt_done(prompt),
-            "ctrl-p" | "ctrl-n" if matches!(prompt.ask, Ask::Filter | Ask::Capture) => {
-                prompt.recall(&self.frame.past_filters, name == "ctrl-p", &answer);
+            "ctrl-p" | "ctrl-n" if matches!(prompt.kind(), Kind::Filter | Kind::Capture) => {
+                prompt.recall(&self.frame.past_filters, name == "ctrl-p", &self.context);
             }
-            "tab" => prompt.complete(&answer),
+            "tab" => prompt.complete(&self.context),
             "down" => prompt.choose(1),
             "up" | "backtab" => prompt.choose(-1),
-            _ => prompt.key(key, &answer),
+            _ => prompt.key(key, &self.context),
         }
-        if prompt.ask == Ask::EventSearch {
+        if prompt.kind() == Kind::Events {
             self.search_events(prompt.text().trim().to_owned());
         }
-        if let Some(name) = prompt.choice().filter(|_| prompt.ask == Ask::Theme) {
+        if let Some(name) = prompt.choice().filter(|_| prompt.kind() == Kind::Theme) {
             self.frame.theme = name.to_owned();
         }
         if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
@@ -107,7 +105,7 @@ impl App {
 
     pub(in crate::ui) fn prompt_done(&mut self, prompt: Prompt) {
         let mut text = prompt.text().trim().to_owned();
-        if prompt.ask == Ask::Theme {
+        if prompt.kind() == Kind::Theme {
             // What is shown is what was chosen.
             text = prompt.choice().map_or(text, str::to_owned);
             self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
@@ -117,43 +115,14 @@ impl App {
             return;
         }
         self.frame.before_search = None;
-        if matches!(prompt.ask, Ask::Filter | Ask::Capture) && !text.is_empty() {
+        if matches!(prompt.kind(), Kind::Filter | Kind::Capture) && !text.is_empty() {
             self.frame.past_filters.retain(|past| *past != text);
             self.frame.past_filters.push(text.clone());
             let n = self.frame.past_filters.len();
             self.frame.past_filters.drain(..n.saturating_sub(MAX_PAST));
         }
-        let given = Some(text.clone());
-        match prompt.ask {
-            Ask::Filter if text.is_empty() => self.selection.filter = None,
-            Ask::Capture => self.run(Command::Capture(given)),
-            Ask::EventSearch => self.search_events(text),
-            Ask::EventModifiers => self.run(Command::EventModifiers(given)),
-            Ask::EventCpus => self.run(Command::EventCpus(given)),
-            Ask::Search if text.is_empty() && self.frame.tab == Tab::Units => self.filter_rows(""),
-            Ask::Search if text.is_empty() && self.frame.tab == Tab::Flame => self.views.flame.find = None,
-            Ask::Search if text.is_empty() && self.frame.tab == Tab::Time => self.views.time.lit = None,
-            Ask::Search if text.is_empty() => self.views.top.search = None,
-            _ if text.is_empty() => {}
-            Ask::Filter => self.run(Command::Filter(given)),
-            Ask::Search => self.run(Command::Search(given)),
-            Ask::Limit => self.run(Command::Limit(given)),
-            Ask::Refresh => self.run(Command::Refresh(given)),
-            Ask::Frequency => self.run(Command::Frequency(given)),
-            Ask::Cpus => self.run(Command::Cpus(given)),
-            Ask::ZoomCpu => self.run(Command::ZoomCpu(given)),
-            Ask::Around => self.run(Command::Around(given)),
-            Ask::Save => self.run(Command::Save(given)),
-            Ask::Write => self.run(Command::Write(given)),
-            Ask::Event => self.run(Command::EventAdd(given)),
-            Ask::SaveFilter => self.run(Command::SaveFilter(given)),
-            Ask::SavedFilter => self.run(Command::SavedFilter(given)),
-            Ask::Attach => self.run(Command::Attach(given)),
-            Ask::Probe => self.run(Command::Probe(given)),
-            Ask::EventRate => self.run(Command::EventRate(given)),
-            Ask::Range => self.run(Command::Range(given)),
-            Ask::Note => self.run(Command::Note(given)),
-            Ask::Theme => self.run(Command::Theme(given)),
+        if !text.is_empty() || prompt.argument.optional {
+            self.run(prompt.row.with(text));
         }
     }
 
@@ -188,13 +157,13 @@ impl App {
                         let again = self.views.top.selected == line;
                         self.views.top.go(line, &answer);
                         if on_mark || again {
-                            self.run(Command::Toggle);
+                            self.run(&TOGGLE);
                         }
                     }
                     hit::Hit::Nothing => {}
                 }
             }
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
+            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             _ => {}
         }
     }

@@ -22,7 +22,7 @@ use crate::session::{Origin, TimeMark};
 use crate::source::{Control, Info};
 use crate::symbols::Form;
 
-use crate::ui::command;
+use crate::ui::commands;
 use crate::ui::context::{Context, SavedFilters};
 use crate::ui::draw::layout;
 use crate::ui::frame::{Frame, Level, Tab};
@@ -226,7 +226,7 @@ impl App {
     }
 
     pub(in crate::ui) fn exec_command(&mut self, text: &str) {
-        match command::parse(text) {
+        match commands::parse(text) {
             Ok(command) => self.step(|app| app.run(command)),
             Err(error) => self.error(error),
         }

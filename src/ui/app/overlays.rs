@@ -5,7 +5,8 @@ use tui_input::backend::crossterm::EventHandler;
 
 use crate::query::Key;
 use crate::ui::app::App;
-use crate::ui::command::{self, Command};
+use crate::ui::command::Command;
+use crate::ui::commands::{self, general, program};
 use crate::ui::draw::{header, layout, overlays};
 use crate::ui::frame::Tab;
 use crate::ui::hints::{self, Press};
@@ -85,12 +86,12 @@ impl App {
         for line in &self.context.answer.lines {
             let share = crate::panel::unit::percent(line.own_percent);
             let pattern = format!("^{}$", regex::escape(&line.sym));
-            add("function", &line.sym, format!("{share} self; to its row"), Command::Search(Some(pattern)));
+            add("function", &line.sym, format!("{share} self; to its row"), general::SEARCH.with(pattern));
         }
         for comm in self.context.answer.tasks.iter().filter_map(|whose| whose.group.text(Key::Comm).map(|comm| &**comm))
         {
             let filter = format!("comm == \"{comm}\"");
-            add("task", comm, "only its samples".to_owned(), Command::Filter(Some(filter)));
+            add("task", comm, "only its samples".to_owned(), general::FILTER.with(filter));
         }
         things.extend(
             self.context.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())),
@@ -108,19 +109,19 @@ impl App {
             "tab" | "enter" => {
                 let typed = palette.input.value().trim().to_owned();
                 if name == "enter"
-                    && let Ok(command) = command::parse(&typed)
+                    && let Ok(command) = commands::parse(&typed)
                 {
                     self.run(command);
                     return false;
                 }
                 let Some(entry) = matches.get(palette.cursor) else {
-                    self.error(command::parse(&typed).err().unwrap_or_default());
+                    self.error(commands::parse(&typed).err().unwrap_or_default());
                     return true;
                 };
                 match entry {
                     Entry::Command(row) => {
                         if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
-                            self.run(row.command(None));
+                            self.run(*row);
                             return false;
                         }
                         palette.input = tui_input::Input::new(format!("{} ", row.name));
@@ -187,21 +188,21 @@ impl App {
             return false;
         }
         if mouse.row == places.tabs.y
-            && let Some(command) = header::tab_at(self.scene(), places.tabs.width, mouse.column)
+            && let Some(row) = header::tab_at(self.scene(), places.tabs.width, mouse.column)
         {
-            self.run(command);
+            self.run(row);
             return true;
         }
         let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.scene().notice().is_some();
         if finding {
-            self.run(Command::Finding);
+            self.run(&program::FINDING);
         }
         finding
     }
 
     fn press(&mut self, press: &Press) {
         match press {
-            Press::Command(row) => self.run(row.command(None)),
+            Press::Command(row) => self.run(*row),
             Press::Chord(begun) => (*begun).clone_into(&mut self.frame.chord),
             Press::Key(code) => self.key(KeyEvent::new(*code, KeyModifiers::NONE)),
         }

@@ -4,7 +4,6 @@ use crate::panel::unit::clock;
 use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
 use crate::ui::overlay::Overlay;
-use crate::ui::prompt::Ask;
 use crate::ui::view::time::state::Spot;
 
 use crate::ui::app::App;
@@ -46,8 +45,7 @@ impl App {
     }
 
     /// `:range 1.5,2`, seconds from the start; `10%-20%`; `clock 1234.5,1235`, as `--time` has it; `off`.
-    pub(in crate::ui) fn set_range(&mut self, text: Option<String>) {
-        let Some(text) = text else { return self.ask_for(Ask::Range, String::new()) };
+    pub(in crate::ui) fn set_range(&mut self, text: String) {
         if text == "off" {
             return self.selection.zooms.retain(|zoom| zoom.range.is_none());
         }
@@ -113,8 +111,7 @@ impl App {
     }
 
     /// A note on this moment.
-    pub(in crate::ui) fn note_moment(&mut self, text: Option<String>) {
-        let Some(note) = text else { return self.ask_for(Ask::Note, String::new()) };
+    pub(in crate::ui) fn note_moment(&mut self, note: String) {
         let at = self.moment();
         self.effects.push(Effect::Mark(TimeMark { at, name: String::new(), note }));
         self.say(format!("noted at {}: :marks lists, S saves", clock(at)));

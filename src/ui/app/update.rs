@@ -8,243 +8,126 @@ use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
 use crate::query::answer::Mark;
-use crate::query::{ChainMode, Direction};
 use crate::source::{Change, Control};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::command::Command;
+use crate::ui::command::{Act, Command, Row};
+use crate::ui::commands::{self, Meaning, general, program};
 use crate::ui::draw::layout;
 use crate::ui::frame::Tab;
-use crate::ui::overlay::{Overlay, Searched};
-use crate::ui::prompt::{Ask, Prompt};
+use crate::ui::overlay::Overlay;
+use crate::ui::prompt::Prompt;
 
 impl App {
     /// Runs a command.
-    pub fn run(&mut self, command: Command) {
+    pub fn run(&mut self, command: impl Into<Command>) {
+        let command = command.into();
         let Some(mut tour) = self.frame.tour else { return self.carry_out_command(command) };
-        if matches!(command, Command::Leave | Command::StopLoading) {
+        if command.row.is(&general::LEAVE) || command.row.is(&general::STOP) {
             self.frame.tour = None;
             self.views.top.height = layout::table_height(self.scene());
             return;
         }
-        self.carry_out_command(command.clone());
-        tour.ran(&command, self.frame.tab);
+        let row = command.row;
+        self.carry_out_command(command);
+        tour.ran(row, self.frame.tab);
         self.frame.tour = Some(tour);
         self.views.top.height = layout::table_height(self.scene());
     }
 
-    fn carry_out_command(&mut self, command: Command) {
-        if self.frame.tab == Tab::Flame && self.run_flame(&command) {
-            return self.ask(false);
-        }
-        if self.frame.tab == Tab::Time && self.run_time(&command) {
-            return self.ask(false);
-        }
-        if self.frame.tab == Tab::Cpus && self.run_cpus(&command) {
-            return self.ask(false);
-        }
-        if self.frame.tab == Tab::Events && self.run_events(&command) {
-            return self.ask(false);
-        }
-        if self.frame.tab == Tab::Units && self.run_units(&command) {
-            return self.ask(false);
-        }
-        if self.frame.tab != Tab::Top && is_about_rows(&command) {
-            self.say("that is for the table: 1 leads there");
-            return self.ask(false);
-        }
-        let answer = self.context.answer.clone();
-        let page = self.views.top.height.max(1) as isize;
-        match command {
-            Command::Quit => self.effects.push(Effect::Quit),
-            Command::Help => self.frame.overlays.push(Overlay::Help(Searched::default())),
-            Command::Annotate(name) => self.annotate(name),
-            Command::NameForm => self.next_form(),
-            Command::Inlined => self.toggle_inlined(),
-            Command::CallGraph(way) => self.call_graph(way),
-            Command::Losses => self.frame.overlays.push(Overlay::Losses { scroll: 0 }),
-            Command::TabTop => self.frame.tab = Tab::Top,
-            Command::TabFlame if !self.context.info.chains => {
-                self.say("no call chains were recorded: there is nothing to draw")
-            }
-            Command::TabFlame => self.frame.tab = Tab::Flame,
-            Command::TabTime => self.show_time(),
-            Command::Timeline => self.frame.timeline = !self.frame.timeline,
-            Command::Range(text) => self.set_range(text),
-            Command::RangeBack => self.walk_ranges(-1),
-            Command::RangeOn => self.walk_ranges(1),
-            Command::Mark(text) => self.mark(text),
-            Command::Note(text) => self.note_moment(text),
-            Command::Marks => self.frame.overlays.push(Overlay::Marks { cursor: 0 }),
-            Command::TabCpus => self.show_cpus(),
-            Command::TabEvents => self.show_events(),
-            Command::TabUnits => self.frame.tab = Tab::Units,
-            Command::Unit(text) => self.add_unit(text),
-            Command::Finding => self.go_to_notice(),
-            Command::Dismiss => self.dismiss(),
-            Command::Info => self.frame.overlays.push(Overlay::Info { scroll: 0 }),
-            Command::StopLoading if answer.progress.is_some() => {
-                self.effects.push(Effect::Control(Control::Stop));
-            }
-            Command::StopLoading => {}
-            Command::Leave => self.leave(),
-            Command::Undo => self.undo(),
-            Command::Redo => self.redo(),
-            Command::Reset => self.count_from_now(),
-            Command::Palette => self.frame.overlays.push(Overlay::Palette(self.palette())),
-            Command::Columns => self.frame.overlays.push(Overlay::Columns { cursor: 0 }),
-            Command::Up => self.views.top.step(-1, &answer),
-            Command::Down => self.views.top.step(1, &answer),
-            Command::PageUp => self.views.top.step(-page, &answer),
-            Command::PageDown => self.views.top.step(page, &answer),
-            Command::Home => self.views.top.home(),
-            Command::End => self.views.top.go(usize::MAX, &answer),
-            Command::Toggle => self.toggle(),
-            Command::Fold => self.fold(),
-            Command::ExpandRow => self.toggle_row(),
-            Command::ExpandAll => {
-                self.selection.expand_all = !self.selection.expand_all && self.selection.toggled.is_empty();
-                self.selection.toggled.clear();
-            }
-            Command::Search(text) => self.search(text),
-            Command::NextMatch => self.views.top.next(1, &answer),
-            Command::PreviousMatch => self.views.top.next(-1, &answer),
-            Command::Filter(text) => self.set_filter(text),
-            Command::Zoom(key) => self.zoom(key, false),
-            Command::LeaveOut(key) => self.zoom(key, true),
-            Command::ZoomKernel => self.push_zoom("kernel".into(), "kernel".into()),
-            Command::ExcludeKernel => self.push_zoom("not kernel".into(), "!(kernel)".into()),
-            Command::ZoomCpu(text) => self.zoom_cpu(text),
-            Command::ShowIdle => {
-                self.selection.hide_idle = !self.selection.hide_idle;
-                self.say(if self.selection.hide_idle { "idle CPUs are hidden" } else { "idle CPUs are shown" });
-            }
-            Command::Sort(text) => self.sort(text),
-            Command::Split => self.split(1),
-            Command::SplitBack => self.split(-1),
-            Command::OrderRight => self.move_order(1),
-            Command::OrderLeft => self.move_order(-1),
-            Command::Reverse => {
-                self.selection.reversed = !self.selection.reversed;
-                self.views.top.home();
-            }
-            Command::Children => self.toggle_children(),
-            Command::Direction => {
-                self.selection.direction = if self.selection.direction == Direction::Callers {
-                    Direction::Callees
-                } else {
-                    Direction::Callers
-                };
-                self.say(match self.selection.direction {
-                    Direction::Callers => "call chains lead to callers",
-                    Direction::Callees => "call chains lead to callees",
-                });
-            }
-            Command::Fractal => {
-                self.selection.chain_mode =
-                    if self.selection.chain_mode == ChainMode::Graph { ChainMode::Fractal } else { ChainMode::Graph };
-                self.say(match self.selection.chain_mode {
-                    ChainMode::Graph => "percentages in call chains are of everything",
-                    ChainMode::Fractal => "percentages in call chains are of the entry above",
-                });
-            }
-            Command::NextEvent => self.move_event(1),
-            Command::PreviousEvent => self.move_event(-1),
-            other => self.run_session(other),
+    fn carry_out_command(&mut self, Command { row, argument }: Command) {
+        match commands::meaning(row, self.frame.tab) {
+            Meaning::OfTable => self.say("that is for the table: 1 leads there"),
+            Meaning::Nothing => {}
+            Meaning::Act(Act::Plain(act)) => act(self),
+            Meaning::Act(Act::Given(act)) => act(self, argument),
+            Meaning::Act(Act::Asked(act, start)) => match argument {
+                Some(argument) => act(self, argument),
+                None => {
+                    let start = start(self);
+                    self.ask_for(row, start);
+                }
+            },
         }
         self.tell_units();
         self.ask(false);
     }
 
-    /// Commands that act on the session or the program rather than on the table.
-    pub(in crate::ui) fn run_session(&mut self, command: Command) {
-        match command {
-            Command::Limit(None) => self.ask_for(Ask::Limit, format!("{}", self.selection.limit)),
-            Command::Limit(Some(text)) => match text.trim_end_matches('%').trim().parse::<f64>() {
-                Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.limit = percent,
-                _ => self.error(format!("{text} is no percentage below 100")),
-            },
-            Command::Freeze => {
-                self.selection.frozen = !self.selection.frozen;
-                self.effects.push(Effect::Freeze(self.selection.frozen));
-            }
-            Command::Forget => {
-                self.effects.push(Effect::Clear);
-                self.say("all samples so far are forgotten");
-            }
-            Command::Faster => self.set_refresh(self.selection.refresh.div_f64(2.0)),
-            Command::Slower => self.set_refresh(self.selection.refresh.mul_f64(2.0)),
-            Command::Refresh(None) => self.ask_for(Ask::Refresh, String::new()),
-            Command::Refresh(Some(text)) => match text.trim_end_matches('s').parse::<f64>() {
-                Ok(s) if s.is_finite() && s > 0.0 => self.set_refresh(Duration::from_secs_f64(s.min(3600.0))),
-                _ => self.error(format!("{text} is no number of seconds")),
-            },
-            Command::Frequency(None) => self.ask_for(Ask::Frequency, String::new()),
-            Command::Frequency(Some(text)) => match text.trim_end_matches("Hz").trim().parse() {
-                Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
-                Err(_) => self.error(format!("{text} is no number of samples a second")),
-            },
-            Command::Capture(text) => self.capture_of(self.selection.event, text),
-            Command::EventAdd(names) => self.add_event(names),
-            Command::Attach(None) => self.ask_for(Ask::Attach, String::new()),
-            Command::Attach(Some(text)) => self.effects.push(Effect::Control(Control::Target(text))),
-            Command::Probe(None) => self.ask_for(Ask::Probe, String::new()),
-            Command::Probe(Some(text)) => self.effects.push(Effect::Control(Control::Probe(text))),
-            Command::SaveFilter(name) => self.save_filter(name),
-            Command::SavedFilter(name) => self.use_filter(name),
-            Command::ForgetFilter(name) => self.forget_filter(name),
-            Command::PauseAll => self.pause_all(),
-            Command::Cpus(None) => self.ask_for(Ask::Cpus, self.context.answer.cpus.clone()),
-            Command::Cpus(Some(text)) => match cpu_list(&text) {
-                Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
-                Err(error) => self.error(error),
-            },
-            Command::Baseline(text) => self.set_baseline(text),
-            Command::BaselineOff => self.drop_baseline(),
-            Command::Per(text) => self.set_per(text),
-            Command::Window(text) => self.set_window(text),
-            Command::SoftirqTime => self.toggle_tracing(),
-            Command::Threshold(text) => self.set_threshold(text),
-            Command::Copy => self.copy(),
-            Command::Write(path) => self.write(path),
-            Command::CopyCommand => self.copy_command(),
-            Command::Save(path) => {
-                let start = self.context.answer.start;
-                let range = self
-                    .selection
-                    .range()
-                    .map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
-                self.effects.push(Effect::Save(path.map(PathBuf::from), range));
-            }
-            Command::Suspend => self.effects.push(Effect::Suspend),
-            Command::Redraw => self.effects.push(Effect::Redraw),
-            Command::Theme(None) => {
-                let answer = self.context.answer.clone();
-                self.frame.theme_before = Some(self.frame.theme.clone());
-                let prompt = Prompt::new(Ask::Theme, String::new(), self.context.fields.clone(), &answer);
-                self.frame.prompt = Some(prompt.with_choices(self.context.themes.clone(), &answer));
-            }
-            Command::Theme(Some(name)) => match self.context.themes.contains(&name) {
-                true => {
-                    self.say(format!("theme = \"{name}\" in config.toml keeps it"));
-                    self.frame.theme = name;
-                }
-                false => self.error(format!("no theme is called {name}: there are {}", self.context.themes.join(", "))),
-            },
-            Command::Slow => {
-                self.context.slow = !self.context.slow;
-                self.say(if self.context.slow { "two frames a second at most" } else { "frames as they come" });
-            }
-            Command::Bytes => {
-                self.context.bytes_a_second = if self.context.bytes_a_second.is_some() { None } else { Some(0.0) };
-            }
-            Command::Mouse => {
-                self.frame.mouse = !self.frame.mouse;
-                self.effects.push(Effect::Mouse(self.frame.mouse));
-                self.say(if self.frame.mouse { "the mouse is ours" } else { "the mouse is the terminal's" });
-            }
-            _ => {}
+    pub(in crate::ui) fn open(&mut self, overlay: Overlay) {
+        self.frame.overlays.push(overlay);
+    }
+
+    pub(in crate::ui) fn show_flame(&mut self) {
+        match self.context.info.chains {
+            true => self.frame.tab = Tab::Flame,
+            false => self.say("no call chains were recorded: there is nothing to draw"),
         }
+    }
+
+    pub(in crate::ui) fn stop_loading(&mut self) {
+        if self.context.answer.progress.is_some() {
+            self.effects.push(Effect::Control(Control::Stop));
+        }
+    }
+
+    pub(in crate::ui) fn step_line(&mut self, by: isize) {
+        self.views.top.step(by, &self.context.answer);
+    }
+
+    pub(in crate::ui) fn step_page(&mut self, by: isize) {
+        self.step_line(by * self.views.top.height.max(1) as isize);
+    }
+
+    pub(in crate::ui) fn step_match(&mut self, step: isize) {
+        self.views.top.next(step, &self.context.answer);
+    }
+
+    pub(in crate::ui) fn set_limit(&mut self, text: &str) {
+        match text.trim_end_matches('%').trim().parse::<f64>() {
+            Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.limit = percent,
+            _ => self.error(format!("{text} is no percentage below 100")),
+        }
+    }
+
+    pub(in crate::ui) fn parse_refresh(&mut self, text: &str) {
+        match text.trim_end_matches('s').parse::<f64>() {
+            Ok(s) if s.is_finite() && s > 0.0 => self.set_refresh(Duration::from_secs_f64(s.min(3600.0))),
+            _ => self.error(format!("{text} is no number of seconds")),
+        }
+    }
+
+    pub(in crate::ui) fn set_frequency(&mut self, text: &str) {
+        match text.trim_end_matches("Hz").trim().parse() {
+            Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
+            Err(_) => self.error(format!("{text} is no number of samples a second")),
+        }
+    }
+
+    pub(in crate::ui) fn sample_cpus(&mut self, text: &str) {
+        match cpu_list(text) {
+            Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
+            Err(error) => self.error(error),
+        }
+    }
+
+    pub(in crate::ui) fn save(&mut self, path: Option<String>) {
+        let start = self.context.answer.start;
+        let range = self.selection.range();
+        let range = range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)));
+        self.effects.push(Effect::Save(path.map(PathBuf::from), range));
+    }
+
+    /// Takes a theme by its name, or lets one choose.
+    pub(in crate::ui) fn set_theme(&mut self, name: Option<String>) {
+        let Some(name) = name else {
+            self.frame.theme_before = Some(self.frame.theme.clone());
+            return self.ask_for(&program::THEME, String::new());
+        };
+        if !self.context.themes.contains(&name) {
+            return self.error(format!("no theme is called {name}: there are {}", self.context.themes.join(", ")));
+        }
+        self.say(format!("theme = \"{name}\" in config.toml keeps it"));
+        self.frame.theme = name;
     }
 
     /// Asks for, or sets, the kernel's filter of an event; an empty text takes it away.
@@ -261,14 +144,15 @@ impl App {
             Some(format) => Subject::Tracepoint(Box::new(format)),
             None => Subject::Sampling { clock: matches!(name, "cpu-clock" | "task-clock") },
         };
-        let answer = self.context.answer.clone();
-        self.frame.prompt = Some(Prompt::about(info.filter.clone().unwrap_or_default(), subject, &answer));
+        let text = info.filter.clone().unwrap_or_default();
+        self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);
     }
 
-    pub(in crate::ui) fn ask_for(&mut self, ask: Ask, text: String) {
-        let answer = self.context.answer.clone();
-        let prompt = Prompt::new(ask, text, self.context.fields.clone(), &answer);
-        self.frame.prompt = Some(prompt.with_saved(self.context.saved.clone(), &answer));
+    /// Asks for a command's argument; a text stands there already.
+    pub(in crate::ui) fn ask_for(&mut self, row: &'static Row, text: String) {
+        if let Some(argument) = &row.argument {
+            self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
+        }
     }
 
     pub(in crate::ui) fn toggle(&mut self) {
@@ -310,7 +194,7 @@ impl App {
         let answer = self.context.answer.clone();
         let Some(text) = text else {
             self.frame.before_search = Some(self.views.top.clone());
-            return self.ask_for(Ask::Search, String::new());
+            return self.ask_for(&general::SEARCH, String::new());
         };
         match self.views.top.search(&text, &answer) {
             Ok(()) if self.views.top.search.as_ref().is_some_and(|s| s.matches == 0) => {
@@ -320,33 +204,6 @@ impl App {
             Err(error) => self.error(error),
         }
     }
-}
-
-/// Whether a command is about the table's rows, which are not seen on other screens.
-fn is_about_rows(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Toggle
-            | Command::Fold
-            | Command::ExpandRow
-            | Command::ExpandAll
-            | Command::Direction
-            | Command::Fractal
-            | Command::Limit(_)
-            | Command::Zoom(_)
-            | Command::LeaveOut(_)
-            | Command::Columns
-            | Command::OrderRight
-            | Command::OrderLeft
-            | Command::Reverse
-            | Command::Children
-            | Command::Up
-            | Command::Down
-            | Command::PageUp
-            | Command::PageDown
-            | Command::NextMatch
-            | Command::PreviousMatch
-    )
 }
 
 /// Parses a list of CPUs.

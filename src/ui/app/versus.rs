@@ -6,7 +6,6 @@ use crate::panel::unit::clock;
 use crate::query::diff::Per;
 use crate::query::{Age, Order, range};
 use crate::session::Origin;
-use crate::ui::prompt::Ask;
 use crate::ui::view::{cpus, events, flame, time, units};
 
 use crate::ui::app::App;
@@ -155,8 +154,7 @@ impl App {
         self.say("the view is on the clipboard, as text");
     }
 
-    pub(in crate::ui) fn write(&mut self, path: Option<String>) {
-        let Some(path) = path else { return self.ask_for(Ask::Write, String::new()) };
+    pub(in crate::ui) fn write(&mut self, path: String) {
         if let Some(text) = self.text() {
             self.effects.push(Effect::Write(path.into(), text));
         }

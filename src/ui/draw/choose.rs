@@ -92,7 +92,7 @@ pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, b
         let (name, key) = match entry {
             Entry::Command(row) => {
                 let argument =
-                    if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+                    if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
                 let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
                 (format!("{}{argument}", row.name), (key, theme.key))
             }

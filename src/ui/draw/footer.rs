@@ -118,7 +118,7 @@ pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) ->
 }
 
 fn prompt_line(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
-    let start = 1 + put(buffer, area, 1, 0, &format!("{}: ", prompt.ask.label()), theme.title);
+    let start = 1 + put(buffer, area, 1, 0, &format!("{}: ", prompt.argument.label), theme.title);
     let room = usize::from(area.width.saturating_sub(start + 2));
     let scroll = prompt.input.visual_scroll(room);
     let visible: String = prompt.text().chars().skip(scroll).collect();

@@ -12,7 +12,8 @@ use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::source::Rate;
-use crate::ui::command::Command;
+use crate::ui::command::Row;
+use crate::ui::commands::program;
 use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
@@ -197,7 +198,7 @@ fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, String)>
 }
 
 /// The command of the tab at a column.
-pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<Command> {
+pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Row> {
     let mut x = 1;
     let mut found = tab_names(scene, room).map(|(tab, name)| {
         x += width(&name) as u16;
@@ -205,12 +206,12 @@ pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<Command> {
     });
     let tab = found.find(|(_, end)| (1..*end).contains(&column))?.0;
     Some(match tab {
-        Tab::Top => Command::TabTop,
-        Tab::Flame => Command::TabFlame,
-        Tab::Time => Command::TabTime,
-        Tab::Cpus => Command::TabCpus,
-        Tab::Events => Command::TabEvents,
-        Tab::Units => Command::TabUnits,
+        Tab::Top => &program::TOP,
+        Tab::Flame => &program::FLAME,
+        Tab::Time => &program::TIME,
+        Tab::Cpus => &program::CPUS,
+        Tab::Events => &program::EVENTS,
+        Tab::Units => &program::UNITS,
     })
 }
 
@@ -288,9 +289,9 @@ fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.
 pub fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(notice) = scene.notice() else { return };
-    let key = |name: &str| scene.context.keymap.key_of(name).map(shown);
-    let keys = [("finding", "goes there"), ("dismiss", "dismisses")];
-    let keys: Vec<String> = keys.iter().filter_map(|(name, words)| Some(format!("  {} {words}", key(name)?))).collect();
+    let key = |row: &Row| scene.context.keymap.key_of(row).map(shown);
+    let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
+    let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
     let style = if notice.urgent { theme.error } else { theme.warning };
     let (more, keys) = (clean(&notice.more), keys.concat());
     let room = usize::from(area.width).saturating_sub(2 + width(&more) + width(&keys));

@@ -4,7 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{fit_end, wrap};
-use crate::ui::command::{Row, TABLE, layer};
+use crate::ui::command::Row;
+use crate::ui::commands::{layer, rows};
 use crate::ui::draw::overlays::{Styled, frame, scrolled};
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
@@ -54,8 +55,8 @@ fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
         .map(|text| vec![(text, theme.text)])
         .collect();
     // Keys of other screens do not work here.
-    let here = TABLE.iter().filter(|row| own.is_some() && layer(row) == own);
-    let everywhere = TABLE.iter().filter(|row| layer(row).is_none());
+    let here = rows().filter(|row| own.is_some() && layer(row) == own);
+    let everywhere = rows().filter(|row| layer(row).is_none());
     lines.extend(grouped(scene, theme, here.chain(everywhere)));
     lines.extend(own_keys(scene, theme));
     lines.push(Vec::new());
@@ -65,14 +66,14 @@ fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 
 fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     let own = scene.frame.tab.group();
-    let has = |row: &&Row| {
+    let has = |row: &&'static Row| {
         let keys = scene.context.keymap.keys_of(row).join(" ");
         scene.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
     };
     // Those that work on this screen come first.
-    let here = TABLE.iter().filter(|row| layer(row).is_none() || layer(row) == own).filter(has);
-    let elsewhere = TABLE.iter().filter(|row| layer(row).is_some() && layer(row) != own).filter(has);
+    let here = rows().filter(|row| layer(row).is_none() || layer(row) == own).filter(has);
+    let elsewhere = rows().filter(|row| layer(row).is_some() && layer(row) != own).filter(has);
     let mut lines = grouped(scene, theme, here.chain(elsewhere));
     lines.drain(..usize::from(!lines.is_empty()));
     let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();
@@ -82,7 +83,7 @@ fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
 }
 
 /// Commands under the names of their groups.
-fn grouped<'a>(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'a Row>) -> Vec<Styled> {
+fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Row>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";
     for row in rows {
@@ -92,8 +93,7 @@ fn grouped<'a>(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'a R
             lines.push(vec![(group.to_owned(), theme.title)]);
         }
         let keys: Vec<String> = scene.context.keymap.keys_of(row).into_iter().map(shown).collect();
-        let argument =
-            if row.argument.is_empty() { String::new() } else { format!(" {}", row.argument.to_uppercase()) };
+        let argument = if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
         lines.push(vec![
             (format!("{:12} ", keys.join(" ")), theme.key),
             (format!("{:20} ", format!(":{}{argument}", row.name)), theme.dim),

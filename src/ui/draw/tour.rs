@@ -23,7 +23,7 @@ const LEAST: u16 = 6;
 
 /// The words in lines, the key, and how high the box is.
 fn plan(scene: Scene<'_>, step: &Step, width: u16) -> (Vec<String>, String, u16) {
-    let key = shown(scene.context.keymap.key_of(step.name).unwrap_or("esc"));
+    let key = shown(scene.context.keymap.key_of(step.row).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));
     let lines = wrap(step.text, room);
     // The key stands behind the words where there is room.

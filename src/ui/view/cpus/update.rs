@@ -11,7 +11,7 @@ use crate::analysis::softirq::Times;
 use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;
-use crate::ui::command::Command;
+use crate::ui::commands::general;
 use crate::ui::view::cpus::draw as drawn;
 use crate::ui::view::cpus::state::{CpusScreen, Page};
 
@@ -84,31 +84,15 @@ impl App {
         self.views.cpus.under_cursor(&self.context.facts())
     }
 
-    pub(in crate::ui) fn run_cpus(&mut self, command: &Command) -> bool {
-        match command {
-            Command::Up => self.move_cpu(-1),
-            Command::Down => self.move_cpu(1),
-            Command::PageUp => self.move_cpu(-(self.cpu_rows().max(1) as isize)),
-            Command::PageDown => self.move_cpu(self.cpu_rows().max(1) as isize),
-            Command::Home => self.move_cpu(isize::MIN),
-            Command::End => self.move_cpu(isize::MAX),
-            Command::CpuLeft => self.move_column(-1),
-            Command::CpuRight => self.move_column(1),
-            Command::CpuEnter => self.enter_cell(),
-            Command::CpuPage => self.turn_page(),
-            Command::CpuOrder => self.order_cpus(self.views.cpus.column),
-            Command::Reverse => self.views.cpus.reversed = !self.views.cpus.reversed,
-            Command::CpuCapture => self.capture_cpu(),
-            _ => return false,
-        }
-        true
+    pub(in crate::ui) fn cpu_page(&self) -> isize {
+        self.cpu_rows().max(1) as isize
     }
 
     fn cpu_rows(&self) -> usize {
         drawn::plan(self.scene(), &self.views.cpus).rows
     }
 
-    fn move_cpu(&mut self, by: isize) {
+    pub(in crate::ui) fn move_cpu(&mut self, by: isize) {
         let facts = self.context.facts();
         let rows = self.views.cpus.rows(&facts);
         let at = self.views.cpus.selected(&rows).saturating_add_signed(by).min(rows.len().saturating_sub(1));
@@ -126,7 +110,7 @@ impl App {
         columns
     }
 
-    fn move_column(&mut self, by: isize) {
+    pub(in crate::ui) fn move_column(&mut self, by: isize) {
         let columns = self.cpu_columns();
         let at = columns.iter().position(|c| *c == self.views.cpus.column).unwrap_or(0);
         let at = at.saturating_add_signed(by).min(columns.len().saturating_sub(1));
@@ -135,7 +119,7 @@ impl App {
         }
     }
 
-    fn turn_page(&mut self) {
+    pub(in crate::ui) fn turn_page(&mut self) {
         let facts = self.context.facts();
         let (pages, now) = (CpusScreen::pages(&facts), self.views.cpus.page(&facts));
         let at = pages.iter().position(|p| *p == now).unwrap_or(0);
@@ -162,7 +146,7 @@ impl App {
     }
 
     /// Shows only the samples of the cell, as functions with what they call.
-    fn enter_cell(&mut self) {
+    pub(in crate::ui) fn enter_cell(&mut self) {
         let Some(cpu) = self.cpu() else { return };
         let (label, expression) = self.views.cpus.column.drill(cpu);
         self.enter(label, expression);
@@ -183,7 +167,7 @@ impl App {
         }
     }
 
-    fn capture_cpu(&mut self) {
+    pub(in crate::ui) fn capture_cpu(&mut self) {
         if let Some(cpu) = self.cpu() {
             self.effects.push(Effect::Control(Control::Cpus(vec![cpu])));
         }
@@ -254,7 +238,7 @@ impl App {
         match mouse.kind {
             MouseEventKind::ScrollDown => self.move_cpu(3),
             MouseEventKind::ScrollUp => self.move_cpu(-3),
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
+            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             MouseEventKind::Down(MouseButton::Left) => {
                 match drawn::hit(self.scene(), &self.views.cpus, mouse.column, mouse.row) {
                     drawn::Hit::Head(column) => self.order_cpus(column),

@@ -10,8 +10,11 @@ use crate::ingest::tracepoints;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Change, Control, Run};
-use crate::ui::command::Command;
-use crate::ui::prompt::Ask;
+use crate::ui::app::update::cpu_list;
+use crate::ui::command::Row;
+use crate::ui::commands::general;
+use crate::ui::prompt::Prompt;
+use crate::ui::view::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::view::events::draw as drawn;
 use crate::ui::view::events::state::{EventsScreen, Item, rate, rate_text};
 
@@ -32,51 +35,47 @@ impl App {
         }
     }
 
-    pub(in crate::ui) fn run_events(&mut self, command: &Command) -> bool {
-        let page = self.event_lines().1.max(1) as isize;
-        match command {
-            Command::Up => self.move_item(-1),
-            Command::Down => self.move_item(1),
-            Command::PageUp => self.move_item(-page),
-            Command::PageDown => self.move_item(page),
-            Command::Home => self.move_item(isize::MIN),
-            Command::End => self.move_item(isize::MAX),
-            Command::EventEnter => self.enter_item(),
-            Command::EventStop => self.change_own(|_| Ok(Change::Stop)),
-            Command::EventPause => {
-                self.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running)));
+    pub(in crate::ui) fn event_page(&self) -> isize {
+        self.event_lines().1.max(1) as isize
+    }
+
+    pub(in crate::ui) fn stop_event(&mut self) {
+        self.change_own(|_| Ok(Change::Stop));
+    }
+
+    pub(in crate::ui) fn pause_event(&mut self) {
+        self.change_own(|meter| Ok(Change::Pause(meter.state.run == Run::Running)));
+    }
+
+    pub(in crate::ui) fn chains_of_event(&mut self) {
+        self.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on())));
+    }
+
+    pub(in crate::ui) fn rate_event(&mut self, text: Option<String>) {
+        self.change_by(text, &RATE, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate));
+    }
+
+    pub(in crate::ui) fn modify_event(&mut self, text: Option<String>) {
+        let now = |m: &Meter| Event::modifiers(&m.state.name).to_owned();
+        self.change_by(text, &MODIFIERS, now, |text| Ok(Change::Modifiers(text.to_owned())));
+    }
+
+    pub(in crate::ui) fn cpus_of_event(&mut self, text: Option<String>) {
+        let parse = |text: &str| match text {
+            "" => Ok(Change::Cpus(None)),
+            text => cpu_list(text).map(|list| Change::Cpus(Some(list))),
+        };
+        self.change_by(text, &CPUS, |m| m.state.cpus.clone(), parse);
+    }
+
+    pub(in crate::ui) fn ask_or_search_events(&mut self, text: Option<String>) {
+        match text {
+            Some(text) => self.search_events(text),
+            None => {
+                let text = self.views.events.search.clone();
+                self.frame.prompt = Some(Prompt::new(&general::SEARCH, &SEARCHED, text, &self.context));
             }
-            Command::EventChains => self.change_own(|meter| Ok(Change::Chains(!meter.state.chains.is_on()))),
-            Command::EventRate(text) => {
-                self.change_by(text, Ask::EventRate, |m| rate_text(m.state.rate), |text| rate(text).map(Change::Rate))
-            }
-            Command::EventModifiers(text) => self.change_by(
-                text,
-                Ask::EventModifiers,
-                |m| Event::modifiers(&m.state.name).to_owned(),
-                |text| Ok(Change::Modifiers(text.to_owned())),
-            ),
-            Command::EventCpus(text) => self.change_by(
-                text,
-                Ask::EventCpus,
-                |m| m.state.cpus.clone(),
-                |text| {
-                    if text.is_empty() {
-                        return Ok(Change::Cpus(None));
-                    }
-                    crate::ui::app::update::cpu_list(text).map(|list| Change::Cpus(Some(list)))
-                },
-            ),
-            Command::Search(None) => self.ask_for(Ask::EventSearch, self.views.events.search.clone()),
-            Command::Search(Some(text)) => self.search_events(text.clone()),
-            Command::Capture(text) => {
-                if let Some(event) = self.own_event() {
-                    self.capture_of(event, text.clone());
-                }
-            }
-            _ => return false,
         }
-        true
     }
 
     /// Looks the fields of the tracepoint under the cursor up, once.
@@ -116,7 +115,7 @@ impl App {
         self.views.events.item(&self.context.answer.events)
     }
 
-    fn enter_item(&mut self) {
+    pub(in crate::ui) fn enter_item(&mut self) {
         match self.event_item() {
             Some(Item::Group(group)) => self.views.events.toggle(group),
             Some(Item::Entry(entry)) => {
@@ -144,7 +143,7 @@ impl App {
     fn start_event(&mut self, name: String) {
         if name.contains("N/") || name.contains("=N") || name.contains(['[', 'X']) {
             let stem = name.split(['[', 'X', 'A']).next().unwrap_or_default();
-            return self.ask_for(Ask::Event, stem.replace("=N", "="));
+            return self.ask_for(&general::EVENT, stem.replace("=N", "="));
         }
         self.add_event(Some(name));
     }
@@ -154,7 +153,7 @@ impl App {
             _ if self.context.info.origin == Origin::Recorded => {
                 self.say("this is a recording: what was measured cannot be changed")
             }
-            None => self.ask_for(Ask::Event, String::new()),
+            None => self.ask_for(&general::EVENT, String::new()),
             Some(names) => self.effects.push(Effect::Control(Control::Add(names))),
         }
     }
@@ -184,8 +183,8 @@ impl App {
 
     fn change_by(
         &mut self,
-        text: &Option<String>,
-        ask: Ask,
+        text: Option<String>,
+        row: &'static Row,
         now: impl FnOnce(&Meter) -> String,
         parse: impl FnOnce(&str) -> Result<Change, String>,
     ) {
@@ -194,7 +193,7 @@ impl App {
             None => {
                 let Some(event) = self.own_event() else { return };
                 match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
-                    Some(meter) => self.ask_for(ask, now(meter)),
+                    Some(meter) => self.ask_for(row, now(meter)),
                     None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
                 }
             }
@@ -222,7 +221,7 @@ impl App {
                 let (own, height) = self.event_lines();
                 self.views.events.go(at, &items, own, height);
             }
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
+            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             _ => {}
         }
     }

@@ -1,23 +1,26 @@
 //! What commands and the mouse do on the flame graph.
 
+use std::sync::Arc;
+
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
-use crate::query::blocks::{Block, FlameSpec, Way};
+use crate::query::blocks::{Block, Flame, FlameSpec, Way};
 use crate::query::find::{exactly, pattern};
 use crate::query::flame::{Class, Edit};
 use crate::query::{ChainMode, Key};
 use crate::session::Origin;
 use crate::ui::app::App;
-use crate::ui::command::Command;
+use crate::ui::commands::general;
 use crate::ui::draw::layout;
-use crate::ui::prompt::Ask;
 use crate::ui::selection::Zoom;
+use crate::ui::view::flame::commands::{AROUND, ZOOM};
 use crate::ui::view::flame::draw as drawn;
+use crate::ui::view::flame::state::FlameScreen;
 
 /// Rows of a page on the flame graph.
-const PAGE: usize = 8;
+pub(in crate::ui) const PAGE: usize = 8;
 
 impl App {
     fn flame_area(&self) -> Rect {
@@ -35,62 +38,42 @@ impl App {
         self.views.flame.spec(area.width, area.height.saturating_mul(2), by_weight)
     }
 
-    /// Runs a command on the flame graph; `false` when it is none of its own.
-    pub(in crate::ui) fn run_flame(&mut self, command: &Command) -> bool {
-        let Some(flame) = self.context.answer.flame.clone() else {
-            return matches!(command, Command::Up | Command::Down | Command::FlameLeft | Command::FlameRight);
-        };
-        let sandwich = matches!(self.views.flame.place.way, Way::Around(_));
-        let down = if self.views.flame.icicle || sandwich { 1 } else { -1 };
-        match command {
-            Command::Up => self.views.flame.along(&flame, -down),
-            Command::Down => self.views.flame.along(&flame, down),
-            Command::FlameLeft => self.views.flame.sideways(&flame, -1),
-            Command::FlameRight => self.views.flame.sideways(&flame, 1),
-            Command::PageUp => self.views.flame.far(&flame, -down, PAGE),
-            Command::PageDown => self.views.flame.far(&flame, down, PAGE),
-            Command::End => self.views.flame.far(&flame, 1, usize::from(u16::MAX)),
-            Command::Home => self.views.flame.cursor = None,
-            Command::FlameZoom => self.flame_zoom(),
-            Command::Flip => self.views.flame.icicle = !self.views.flame.icicle,
-            Command::Leaves => self.views.flame.change(|place| {
-                place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
-                place.zoom.clear();
-            }),
-            Command::Around(None) => match self.flame_function() {
-                Some(name) => self.flame_around(exactly(&name)),
-                None => self.ask_for(Ask::Around, String::new()),
-            },
-            Command::Around(Some(text)) => self.flame_around(text.clone()),
-            Command::MarkAll => {
-                let name = self.flame_frame().map(|block| exactly(&block.name));
-                self.views.flame.find = if self.views.flame.find == name { None } else { name };
-            }
-            Command::Search(None) => self.ask_for(Ask::Search, self.views.flame.find.clone().unwrap_or_default()),
-            Command::Search(Some(text)) => match pattern(text) {
-                Ok(_) => (self.views.flame.find, self.views.flame.seeks) = (Some(text.clone()), true),
-                Err(error) => self.error(error),
-            },
-            Command::NextMatch => self.views.flame.next_found(&flame, 1),
-            Command::PreviousMatch => self.views.flame.next_found(&flame, -1),
-            Command::Drop(name) => self.flame_drop(name.clone()),
-            Command::Focus(_)
-            | Command::Merge(_)
-            | Command::MergeDso(_)
-            | Command::Recursion
-            | Command::Chains
-            | Command::ByDso => self.flame_edit(command),
-            Command::OffCpu => self.toggle_off_cpu(),
-            Command::FlameTasks => self.next_ground(),
-            Command::Fractal => {
-                let of_all = self.selection.chain_mode == ChainMode::Fractal;
-                self.selection.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
-                self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
-            }
-            Command::Zoom(key @ (Key::Dso | Key::Sym | Key::Comm)) => self.flame_filter(*key),
-            _ => return false,
+    pub(in crate::ui) fn in_flame(&mut self, go: impl FnOnce(&mut FlameScreen, &Flame)) {
+        if let Some(flame) = self.context.answer.flame.clone() {
+            go(&mut self.views.flame, &flame);
         }
-        true
+    }
+
+    /// Moves along the stack by some rows, down (1) or up (-1) on the screen.
+    pub(in crate::ui) fn along_flame(&mut self, down: i32, rows: usize) {
+        let view = &self.views.flame;
+        let roots_above = view.icicle || matches!(view.place.way, Way::Around(_));
+        let step = if roots_above { down } else { -down };
+        self.in_flame(|view, flame| view.far(flame, step, rows));
+    }
+
+    /// Searches names of frames; for nothing any more where the text is empty.
+    pub(in crate::ui) fn flame_search(&mut self, text: Option<String>) {
+        let Some(text) = text else {
+            return self.ask_for(&general::SEARCH, self.views.flame.find.clone().unwrap_or_default());
+        };
+        match pattern(&text) {
+            _ if text.is_empty() => self.views.flame.find = None,
+            Ok(_) => (self.views.flame.find, self.views.flame.seeks) = (Some(text), true),
+            Err(error) => self.error(error),
+        }
+    }
+
+    /// Marks the function under the cursor wherever it is, or no function any more.
+    pub(in crate::ui) fn flame_mark(&mut self) {
+        let name = self.flame_frame().map(|block| exactly(&block.name));
+        self.views.flame.find = if self.views.flame.find == name { None } else { name };
+    }
+
+    pub(in crate::ui) fn flame_percent(&mut self) {
+        let of_all = self.selection.chain_mode == ChainMode::Fractal;
+        self.selection.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+        self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
     }
 
     /// The frame under the cursor, a function's or a comm's.
@@ -107,7 +90,7 @@ impl App {
     }
 
     /// Lets stacks stand on programs, on processes or on nothing.
-    fn next_ground(&mut self) {
+    pub(in crate::ui) fn next_ground(&mut self) {
         let edits = &self.views.flame.place.edits;
         let (next, words) = match (edits.contains(&Edit::Processes), edits.contains(&Edit::AllTasks)) {
             (false, false) => (Some(Edit::Processes), "each process for itself"),
@@ -122,19 +105,22 @@ impl App {
         self.say(words);
     }
 
-    fn flame_around(&mut self, text: String) {
+    /// Shows what is around a function: the one under the cursor where none is named.
+    pub(in crate::ui) fn flame_around(&mut self, text: Option<String>) {
+        let here = || self.flame_function().map(|name| exactly(&name));
+        let Some(text) = text.or_else(here) else { return self.ask_for(&AROUND, String::new()) };
         match pattern(&text) {
             Ok(_) => self.views.flame.change(|place| (place.way, place.zoom) = (Way::Around(text), Vec::new())),
             Err(error) => self.error(error),
         }
     }
 
-    fn flame_zoom(&mut self) {
+    pub(in crate::ui) fn flame_zoom(&mut self) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) = self.views.flame.index(&flame) else { return };
         if matches!(self.views.flame.place.way, Way::Around(_)) {
             let name = flame.blocks[index].name.to_string();
-            return self.flame_around(exactly(&name));
+            return self.flame_around(Some(exactly(&name)));
         }
         let id = flame.blocks[index].id;
         let names = self.views.flame.names(&flame, index);
@@ -143,7 +129,7 @@ impl App {
     }
 
     /// Zooms by filter, as on the table, into what is under the cursor.
-    fn flame_filter(&mut self, key: Key) {
+    pub(in crate::ui) fn flame_filter(&mut self, key: Key) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) =
             self.views.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
@@ -163,7 +149,7 @@ impl App {
         }
     }
 
-    fn flame_drop(&mut self, name: Option<String>) {
+    pub(in crate::ui) fn flame_drop(&mut self, name: Option<String>) {
         let under = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
         let Some((name, is_comm)) = name.map(|name| (name, false)).or_else(under) else { return };
         let field = if is_comm { "comm" } else { "stack" };
@@ -174,21 +160,25 @@ impl App {
         }
     }
 
-    fn flame_edit(&mut self, command: &Command) {
+    /// Edits stacks by a function: the one under the cursor where none is named.
+    pub(in crate::ui) fn edit_function(&mut self, name: Option<String>, edit: fn(Arc<str>) -> Edit) {
         let block = self.flame_frame().filter(|block| block.class != Class::Thread);
-        let (name, dso) = (block.map(|b| b.name.clone()), block.map(|b| b.dso.clone()));
-        let given = |text: &Option<String>, here: Option<std::sync::Arc<str>>| {
-            text.as_deref().map(Into::into).or(here).filter(|t| !t.is_empty())
-        };
-        let edit = match command {
-            Command::Focus(text) => given(text, name).map(Edit::Focus),
-            Command::Merge(text) => given(text, name).map(Edit::MergeFunction),
-            Command::MergeDso(text) => given(text, dso).map(Edit::MergeDso),
-            Command::Recursion => Some(Edit::CollapseRecursion),
-            Command::Chains => Some(Edit::CollapseChains),
-            _ => Some(Edit::ByDso),
-        };
-        let Some(edit) = edit else { return self.say("the cursor is on no function") };
+        self.edit_by(name.map(Into::into).or(block.map(|b| b.name.clone())), edit);
+    }
+
+    pub(in crate::ui) fn edit_dso(&mut self, name: Option<String>) {
+        let block = self.flame_frame().filter(|block| block.class != Class::Thread);
+        self.edit_by(name.map(Into::into).or(block.map(|b| b.dso.clone())), Edit::MergeDso);
+    }
+
+    fn edit_by(&mut self, name: Option<Arc<str>>, edit: fn(Arc<str>) -> Edit) {
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => self.flame_edit(edit(name)),
+            None => self.say("the cursor is on no function"),
+        }
+    }
+
+    pub(in crate::ui) fn flame_edit(&mut self, edit: Edit) {
         self.views.flame.change(|place| {
             // The same again takes it back.
             if place.edits.contains(&edit) {
@@ -213,14 +203,14 @@ impl App {
                     .find(|r| self.views.flame.y_of(&flame, *r, area.height) == Some(y));
                 let hit = row.and_then(|row| self.views.flame.at(&flame, mouse.column - area.x, row));
                 if hit.is_some() && hit == self.views.flame.block(&flame).map(|b| b.id) {
-                    self.run(Command::FlameZoom);
+                    self.run(&ZOOM);
                 } else if hit.is_some() {
                     self.views.flame.cursor = hit;
                 }
             }
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
-            MouseEventKind::ScrollDown => self.run(Command::Down),
-            MouseEventKind::ScrollUp => self.run(Command::Up),
+            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
+            MouseEventKind::ScrollDown => self.run(&general::DOWN),
+            MouseEventKind::ScrollUp => self.run(&general::UP),
             _ => {}
         }
     }

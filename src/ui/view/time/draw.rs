@@ -158,7 +158,7 @@ fn legend(view: &TimeScreen, heat: &Heat, theme: &Theme, area: Rect, buffer: &mu
     if heat.lost.iter().any(|n| *n > 0) {
         x += put(buffer, area, x, 0, "× lost  ", theme.error);
     }
-    if let Some((_, name)) = &view.lit {
+    if let Some((_, name)) = &view.highlight {
         x += heat::swatch(theme, 5, true, area, x, buffer) + 1;
         let room = usize::from(area.width.saturating_sub(x + 1));
         put(buffer, area, x, 0, &fit(&clean(name), room), theme.text);

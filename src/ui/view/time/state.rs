@@ -32,8 +32,8 @@ pub struct TimeScreen {
     /// What the colours stand for; kept while they serve, so that one high cell does not repaint the map.
     pub levels: Levels,
     levels_of: Option<(By, u64, usize, Scale)>,
-    /// Lights the samples of a function or of a search: the clause, and what it is called.
-    pub lit: Option<(String, String)>,
+    /// Highlights the samples of a function or of a search: the clause, and what it is called.
+    pub highlight: Option<(String, String)>,
 }
 
 impl Default for TimeScreen {
@@ -49,7 +49,7 @@ impl Default for TimeScreen {
             scale: Scale::Rank,
             levels: Levels::default(),
             levels_of: None,
-            lit: None,
+            highlight: None,
         }
     }
 }

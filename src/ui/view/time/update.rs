@@ -1,11 +1,10 @@
-//! What the time screen does: the cursor, selections and the way into them, zooming, what is lit.
+//! What the time screen does: the cursor, selections and the way into them, zooming, what is highlighted.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
 use crate::filter::equals;
 use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
-use crate::ui::command::Command;
-use crate::ui::prompt::Ask;
+use crate::ui::commands::general;
 use crate::ui::view::time::draw as drawn;
 use crate::ui::view::time::state::{Spot, fitting, usual};
 
@@ -20,7 +19,7 @@ impl App {
             By::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
         };
-        let lit = self.views.time.lit.as_ref().map(|(clause, _)| clause.clone());
+        let lit = self.views.time.highlight.as_ref().map(|(clause, _)| clause.clone());
         let lit = self.context.same_or_parsed(lit, self.asked.heat.as_ref().and_then(|heat| heat.lit.as_ref()));
         let (by, length) = (self.views.time.by, self.views.time.length);
         // What is pointed at stays in sight, however much comes.
@@ -42,41 +41,22 @@ impl App {
         meter.map(|meter| meter.state.rate).or_else(own).map_or(0, crate::source::Rate::hz)
     }
 
-    pub(in crate::ui) fn run_time(&mut self, command: &Command) -> bool {
-        match command {
-            Command::Up => self.move_time(0, -1),
-            Command::Down => self.move_time(0, 1),
-            Command::TimeLeft => self.move_time(-1, 0),
-            Command::TimeRight => self.move_time(1, 0),
-            Command::PageUp => self.turn_time(-1),
-            Command::PageDown => self.turn_time(1),
-            Command::End => (self.views.time.page, self.views.time.cursor) = (None, None),
-            Command::Home => {
-                self.views.time.page = Some(0);
-                self.views.time.cursor = Some(Spot { at: self.context.answer.kept_from, row: 0 });
-            }
-            Command::TimeSelect => self.select_time(false),
-            Command::TimeColumns => self.select_time(true),
-            Command::TimeEnter => self.enter_time(),
-            Command::TimeBaseline => self.mark_range(),
-            Command::TimeRows(text) => self.time_rows(text.as_deref()),
-            Command::TimeScale => {
-                let linear = self.views.time.scale == Scale::Rank;
-                self.views.time.scale = if linear { Scale::Linear } else { Scale::Rank };
-                self.say(if linear { "colours by share of the highest cell" } else { "colours by rank" });
-                self.follow_heat();
-            }
-            Command::TimeIn => self.zoom_time(-1),
-            Command::TimeOut => self.zoom_time(1),
-            Command::TimeLit if self.views.time.lit.is_some() => self.views.time.lit = None,
-            Command::TimeLit => {
-                self.say("highlight a function: put the cursor on it in the table or flame graph, then 3")
-            }
-            Command::Search(Some(text)) => self.light_search(text),
-            Command::Search(None) => self.ask_for(Ask::Search, String::new()),
-            _ => return false,
+    pub(in crate::ui) fn first_time(&mut self) {
+        self.views.time.page = Some(0);
+        self.views.time.cursor = Some(Spot { at: self.context.answer.kept_from, row: 0 });
+    }
+
+    pub(in crate::ui) fn turn_scale(&mut self) {
+        let linear = self.views.time.scale == Scale::Rank;
+        self.views.time.scale = if linear { Scale::Linear } else { Scale::Rank };
+        self.say(if linear { "colours by share of the highest cell" } else { "colours by rank" });
+        self.follow_heat();
+    }
+
+    pub(in crate::ui) fn drop_highlight(&mut self) {
+        if self.views.time.highlight.take().is_none() {
+            self.say("highlight a function: put the cursor on it in the table or flame graph, then 3");
         }
-        true
     }
 
     /// Takes in the map of a new answer.
@@ -86,7 +66,7 @@ impl App {
         }
     }
 
-    /// Shows the time screen, with the samples of what is under the cursor lit.
+    /// Shows the time screen, with the samples of what is under the cursor highlighted.
     pub(in crate::ui) fn show_time(&mut self) {
         let name = match self.frame.tab {
             Tab::Top => self.line().map(|line| line.sym.to_string()),
@@ -94,28 +74,31 @@ impl App {
             _ => None,
         };
         if let Some(name) = name.filter(|name| !name.is_empty() && name != "[unknown]") {
-            self.views.time.lit = Some((equals("stack", &name), name));
+            self.views.time.highlight = Some((equals("stack", &name), name));
         }
         self.frame.tab = Tab::Time;
     }
 
-    fn light_search(&mut self, text: &str) {
+    /// Highlights the samples of functions that match; of none any more where the text is empty.
+    pub(in crate::ui) fn highlight_search(&mut self, text: Option<String>) {
+        let Some(text) = text else { return self.ask_for(&general::SEARCH, String::new()) };
         let clause =
             format!("stack =~ {}", if text.contains('"') { format!("'{text}'") } else { format!("\"{text}\"") });
         match self.context.parse(&clause) {
-            Ok(_) => self.views.time.lit = Some((clause, format!("/{text}"))),
+            _ if text.is_empty() => self.views.time.highlight = None,
+            Ok(_) => self.views.time.highlight = Some((clause, format!("/{text}"))),
             Err(fault) => self.error(fault.line()),
         }
     }
 
-    fn select_time(&mut self, whole: bool) {
+    pub(in crate::ui) fn select_time(&mut self, whole: bool) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let again = self.views.time.anchor.is_some() && self.views.time.whole == whole;
         self.views.time.anchor = (!again).then(|| self.views.time.anchor.unwrap_or(self.views.time.spot(&heat)));
         self.views.time.whole = whole;
     }
 
-    fn time_rows(&mut self, text: Option<&str>) {
+    pub(in crate::ui) fn time_rows(&mut self, text: Option<&str>) {
         let next = match text.map(By::parse) {
             Some(Some(by)) => by,
             Some(None) => {
@@ -135,7 +118,7 @@ impl App {
         };
     }
 
-    fn zoom_time(&mut self, step: isize) {
+    pub(in crate::ui) fn zoom_time(&mut self, step: isize) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let at = self.views.time.spot(&heat).at;
         self.views.time.zoom(step, at, heat.columns);
@@ -143,7 +126,7 @@ impl App {
 
     /// Moves the cursor by columns and rows, on to other pages where it leads there. Where rows are offsets it
     /// goes in order of time.
-    fn move_time(&mut self, columns: i64, rows: i64) {
+    pub(in crate::ui) fn move_time(&mut self, columns: i64, rows: i64) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let spot = self.views.time.spot(&heat);
         let n = heat.rows as i64;
@@ -166,7 +149,7 @@ impl App {
         self.views.time.cursor = Some(Spot { at: there.time(row as usize), row: row as usize });
     }
 
-    fn turn_time(&mut self, by: i64) {
+    pub(in crate::ui) fn turn_time(&mut self, by: i64) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
         let next = heat.first.saturating_add_signed(by * heat.columns as i64);
         if next.saturating_mul(heat.length) <= heat.until && next != heat.first {
@@ -177,7 +160,7 @@ impl App {
     }
 
     /// Shows only what is selected, on every screen.
-    fn enter_time(&mut self) {
+    pub(in crate::ui) fn enter_time(&mut self) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.go_to_range((selected.from, selected.until));
@@ -198,7 +181,7 @@ impl App {
     }
 
     /// The selected time becomes what everything is compared with.
-    fn mark_range(&mut self) {
+    pub(in crate::ui) fn mark_range(&mut self) {
         let Some(heat) = self.context.answer.heat.clone().filter(|heat| heat.rows > 0) else { return };
         let selected = self.views.time.selected(&heat);
         self.compare_range((selected.from, selected.until));
@@ -228,7 +211,7 @@ impl App {
                 self.views.time.anchor.get_or_insert(here);
                 self.views.time.cursor = Some(spot);
             }
-            (MouseEventKind::Down(MouseButton::Right), _) => self.run(Command::Undo),
+            (MouseEventKind::Down(MouseButton::Right), _) => self.run(&general::UNDO),
             (MouseEventKind::ScrollUp, _) => self.zoom_time(-1),
             (MouseEventKind::ScrollDown, _) => self.zoom_time(1),
             _ => {}

@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod columns;
+pub mod commands;
 pub mod details;
 pub mod draw;
 pub mod hit;

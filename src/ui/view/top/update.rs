@@ -6,27 +6,24 @@ use crate::panel::top::Field;
 use crate::query::{Direction, Key, Order};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::command::Command;
-use crate::ui::prompt::Ask;
+use crate::ui::commands::general;
 use crate::ui::selection::Zoom;
+use crate::ui::view::top::commands::COLUMNS;
 use crate::ui::view::top::hit;
 use crate::ui::view::top::split::split_key;
 
 impl App {
-    pub(in crate::ui) fn set_filter(&mut self, text: Option<String>) {
-        let Some(text) = text else {
-            let old = self.selection.filter.clone().unwrap_or_default();
-            return self.ask_for(Ask::Filter, old);
-        };
+    /// Filters the view; not any more where the text is empty.
+    pub(in crate::ui) fn set_filter(&mut self, text: String) {
         match self.context.parse(&text) {
+            _ if text.is_empty() => self.selection.filter = None,
             Ok(_) => self.selection.filter = Some(text),
             Err(fault) => self.error(fault.line()),
         }
     }
 
     /// Keeps what narrows the view now under a name.
-    pub(in crate::ui) fn save_filter(&mut self, name: Option<String>) {
-        let Some(name) = name else { return self.ask_for(Ask::SaveFilter, String::new()) };
+    pub(in crate::ui) fn save_filter(&mut self, name: String) {
         let Some(text) = self.selection.joined(self.selection.filter.as_ref(), std::iter::empty()) else {
             return self.say("there is no filter to keep: f sets one");
         };
@@ -37,7 +34,7 @@ impl App {
     /// Filters by what was kept under a name.
     pub(in crate::ui) fn use_filter(&mut self, name: Option<String>) {
         match name.as_ref().map(|name| self.context.saved.get(name).cloned()) {
-            Some(Some(text)) => self.set_filter(Some(text)),
+            Some(Some(text)) => self.set_filter(text),
             Some(None) => {
                 let names: Vec<&str> = self.context.saved.keys().map(String::as_str).collect();
                 let known = if names.is_empty() { "none is kept: :save-filter".to_owned() } else { names.join(", ") };
@@ -46,7 +43,7 @@ impl App {
             None if self.context.saved.is_empty() => {
                 self.say("no filter is kept: :save-filter NAME keeps the present one")
             }
-            None => self.ask_for(Ask::SavedFilter, String::new()),
+            None => self.ask_for(&general::SAVED, String::new()),
         }
     }
 
@@ -97,7 +94,7 @@ impl App {
 
     pub(in crate::ui) fn zoom_cpu(&mut self, text: Option<String>) {
         let own = self.line().and_then(|l| l.group.id(Key::Cpu)).map(|cpu| cpu.to_string());
-        let Some(text) = text.or(own) else { return self.ask_for(Ask::ZoomCpu, String::new()) };
+        let Some(text) = text.or(own) else { return self.ask_for(&general::ZOOM_CPU, String::new()) };
         let expression = format!("cpu in {text}");
         match self.context.parse(&expression) {
             Ok(_) => self.push_zoom(format!("CPU {text}"), expression),
@@ -106,7 +103,7 @@ impl App {
     }
 
     pub(in crate::ui) fn sort(&mut self, text: Option<String>) {
-        let Some(text) = text else { return self.run(Command::Columns) };
+        let Some(text) = text else { return self.run(&COLUMNS) };
         match Key::parse_list(&text) {
             Ok(keys) => {
                 self.selection.columns.retain(|f| !matches!(f, Field::Key(_)));

@@ -1,6 +1,7 @@
 //! Analysis units at work: its state, what changes that, and how it is drawn.
 
 pub mod chooser;
+pub mod commands;
 pub mod draw;
 pub mod order;
 pub mod panels;

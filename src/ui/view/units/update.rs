@@ -8,8 +8,8 @@ use crate::engine::{UnitAnswer, UnitRequest};
 use crate::event::fault::nearest;
 use crate::panel::{Body, Panel};
 use crate::query::find::pattern;
-use crate::ui::command::Command;
-use crate::ui::prompt::Ask;
+use crate::ui::commands::general;
+use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::order::visible;
 use crate::ui::view::units::state::words;
@@ -52,54 +52,49 @@ impl App {
         self.effects.push(Effect::Unit(UnitRequest::Start(spec, settings)));
     }
 
-    pub(in crate::ui) fn run_units(&mut self, command: &Command) -> bool {
-        let height = drawn::main_height(self.scene(), &self.views.units);
-        let page = height.max(1) as isize;
-        let flame = matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)));
-        match command {
-            Command::Up if flame => self.move_in_flame(|screen, flame| screen.along(flame, -1)),
-            Command::Down if flame => self.move_in_flame(|screen, flame| screen.along(flame, 1)),
-            Command::UnitLeft if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, -1)),
-            Command::UnitRight if flame => self.move_in_flame(|screen, flame| screen.sideways(flame, 1)),
-            Command::UnitLeft => self.views.units.step_panel(-1),
-            Command::UnitRight => self.views.units.step_panel(1),
-            Command::Up => self.views.units.step_row(-1, height),
-            Command::Down => self.views.units.step_row(1, height),
-            Command::PageUp => self.views.units.step_row(-page, height),
-            Command::PageDown => self.views.units.step_row(page, height),
-            Command::Home => self.views.units.step_row(isize::MIN, height),
-            Command::End => self.views.units.step_row(isize::MAX, height),
-            Command::UnitPanel => self.views.units.step_panel(1),
-            Command::UnitPanelBack => self.views.units.step_panel(-1),
-            Command::UnitNext => self.views.units.step_unit(1),
-            Command::UnitPrevious => self.views.units.step_unit(-1),
-            Command::UnitEnter => self.enter_row(),
-            Command::Search(None) | Command::Filter(None) => {
-                let before = self.views.units.panel().and_then(|(_, view)| view.filter.as_ref());
-                let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
-                self.ask_for(Ask::Search, text);
-            }
-            Command::Search(Some(text)) => self.filter_rows(text),
-            Command::UnitStop => {
-                if let Some(id) = self.views.units.current {
-                    self.effects.push(Effect::Unit(UnitRequest::Stop(id)));
-                }
-            }
-            Command::UnitBaseline => self.unit_baseline(),
-            Command::UnitReset => {
-                self.effects.push(Effect::Unit(UnitRequest::Reset));
-                self.say("the figures of units are reset");
-            }
-            Command::OrderRight => self.order_rows(1),
-            Command::OrderLeft => self.order_rows(-1),
-            Command::Reverse => self.turn_rows(None),
-            _ => return false,
-        }
-        self.tell_units();
-        true
+    fn unit_height(&self) -> usize {
+        drawn::main_height(self.scene(), &self.views.units)
     }
 
-    fn unit_baseline(&mut self) {
+    pub(in crate::ui) fn unit_page(&self) -> isize {
+        self.unit_height().max(1) as isize
+    }
+
+    pub(in crate::ui) fn unit_rows(&mut self, by: isize) {
+        let height = self.unit_height();
+        self.views.units.step_row(by, height);
+    }
+
+    fn is_in_flame(&self) -> bool {
+        matches!(self.views.units.panel().map(|(panel, _)| &panel.body), Some(Body::Flame(_)))
+    }
+
+    /// A line down (1) or up (-1).
+    pub(in crate::ui) fn unit_line(&mut self, by: i32) {
+        match self.is_in_flame() {
+            true => self.move_in_flame(|screen, flame| screen.along(flame, by)),
+            false => self.unit_rows(by as isize),
+        }
+    }
+
+    /// To the panel on the right (1) or on the left (-1), or to the frame there.
+    pub(in crate::ui) fn unit_sideways(&mut self, by: i32) {
+        match self.is_in_flame() {
+            true => self.move_in_flame(|screen, flame| screen.sideways(flame, by)),
+            false => self.views.units.step_panel(by as isize),
+        }
+    }
+
+    pub(in crate::ui) fn ask_or_filter_rows(&mut self, text: Option<String>) {
+        if let Some(text) = text {
+            return self.filter_rows(&text);
+        }
+        let before = self.views.units.panel().and_then(|(_, view)| view.filter.as_ref());
+        let text = before.map_or(String::new(), |filter| filter.as_str().trim_start_matches("(?i)").to_owned());
+        self.ask_for(&general::SEARCH, text);
+    }
+
+    pub(in crate::ui) fn unit_baseline(&mut self) {
         let Some(id) = self.views.units.current else { return };
         let Some(view) = self.views.units.view_mut() else { return };
         view.baseline = !view.baseline;
@@ -136,7 +131,7 @@ impl App {
         }
     }
 
-    fn order_rows(&mut self, by: isize) {
+    pub(in crate::ui) fn order_rows(&mut self, by: isize) {
         let Some((column, turned)) = self.order_now() else { return };
         let titles = self.views.units.panel().and_then(|(panel, _)| panel.rows()).map(|rows| &rows.table.columns);
         let Some(titles) = titles.filter(|titles| !titles.is_empty()) else { return };
@@ -150,7 +145,7 @@ impl App {
     }
 
     /// Turns the order around, or orders by a column, whose heading was clicked; once more turns that around.
-    fn turn_rows(&mut self, clicked: Option<usize>) {
+    pub(in crate::ui) fn turn_rows(&mut self, clicked: Option<usize>) {
         let Some((by, turned)) = self.order_now() else { return };
         let by = if by == usize::MAX { 0 } else { by };
         let (column, turned) = clicked.map_or((by, !turned), |clicked| (clicked, clicked == by && !turned));
@@ -160,7 +155,7 @@ impl App {
     }
 
     /// Folds a row of a tree, zooms into a frame, or goes on to what a row is about.
-    fn enter_row(&mut self) {
+    pub(in crate::ui) fn enter_row(&mut self) {
         let Some((panel, _)) = self.views.units.panel() else { return };
         match &panel.body {
             Body::Tree(_) => {
@@ -209,9 +204,9 @@ impl App {
 
     pub(in crate::ui) fn units_mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
-            MouseEventKind::ScrollDown => self.run(Command::Down),
-            MouseEventKind::ScrollUp => self.run(Command::Up),
-            MouseEventKind::Down(MouseButton::Right) => self.run(Command::Undo),
+            MouseEventKind::ScrollDown => self.run(&general::DOWN),
+            MouseEventKind::ScrollUp => self.run(&general::UP),
+            MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             MouseEventKind::Down(MouseButton::Left) => {
                 match drawn::hit(self.scene(), &self.views.units, mouse.column, mouse.row) {
                     Some(drawn::Hit::Unit(id)) => self.views.units.current = Some(id),
@@ -240,7 +235,7 @@ impl App {
             view.selected = Some(id);
         }
         if again || on_mark {
-            self.run(Command::UnitEnter);
+            self.run(&ENTER);
         }
     }
 }

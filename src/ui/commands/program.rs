@@ -1,0 +1,42 @@
+//! Commands of the program: its screens, messages, help, how it looks.
+
+use crate::ui::app::Effect;
+use crate::ui::command::Act::{Given, Plain};
+use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::frame::Tab;
+use crate::ui::overlay::{Overlay, Searched};
+
+commands! { PROGRAM "Program" {
+    TOP "top" ["1"] "the table" => Plain(|app| app.frame.tab = Tab::Top);
+    FLAME "flame" ["2"] "the flame graph" => Plain(|app| app.show_flame());
+    TIME "time" ["3"] "when samples came: a column a second, offsets inside it downwards" => Plain(|app| app.show_time());
+    CPUS "cpu-screen" ["4"] "the CPUs and their softirqs" => Plain(|app| app.show_cpus());
+    EVENTS "events" ["5"] "the events: what is measured, what could be" => Plain(|app| app.show_events());
+    UNITS "units" ["6"] "analysis units: perf-prof's questions, live" => Plain(|app| app.frame.tab = Tab::Units);
+    TIMELINE "timeline" ["T"] "show or hide the timeline above table and flame graph"
+        => Plain(|app| app.frame.timeline = !app.frame.timeline);
+    FINDING "finding" ["!"] "go to what the message is about: an anomalous CPU, code without names"
+        => Plain(|app| app.go_to_notice());
+    DISMISS "dismiss" ["~"] "say no more of what the message is about" => Plain(|app| app.dismiss());
+    THRESHOLD "threshold" [] "how far a CPU must stand above the others to be told" (Argument::named("points"))
+        => Given(|app, text| app.set_threshold(text));
+    HELP "help" ["?", "h", "f1"] "this help" => Plain(|app| app.open(Overlay::Help(Searched::default())));
+    PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Overlay::Palette(app.palette())));
+    THEME "theme" [] "other colours; each is shown while it is chosen" (Argument::of("name", "theme", Kind::Theme))
+        => Given(|app, name| app.set_theme(name));
+    SLOW "slow" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {
+        app.context.slow = !app.context.slow;
+        app.say(if app.context.slow { "two frames a second at most" } else { "frames as they come" });
+    });
+    BYTES "bytes" [] "show how many bytes a second the screen takes" => Plain(|app| {
+        app.context.bytes_a_second = if app.context.bytes_a_second.is_some() { None } else { Some(0.0) };
+    });
+    MOUSE "mouse" ["alt-m"] "leave the mouse to the terminal, or take it back" => Plain(|app| {
+        app.frame.mouse = !app.frame.mouse;
+        app.effects.push(Effect::Mouse(app.frame.mouse));
+        app.say(if app.frame.mouse { "the mouse is ours" } else { "the mouse is the terminal's" });
+    });
+    REDRAW "redraw" ["ctrl-l"] "draw the screen again" => Plain(|app| app.effects.push(Effect::Redraw));
+    SUSPEND "suspend" ["ctrl-z"] "stop the program until fg" => Plain(|app| app.effects.push(Effect::Suspend));
+    QUIT "quit" ["q", "ctrl-c"] "leave" => Plain(|app| app.effects.push(Effect::Quit));
+}}

@@ -1,0 +1,39 @@
+//! Commands of the CPUs' screen, and what those of every screen mean here.
+
+use crate::ui::command::Act::Plain;
+use crate::ui::command::commands;
+use crate::ui::commands::{Here, general, program};
+use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::view::top;
+
+commands! { GROUP "CPUs" {
+    LEFT "cpu-left" ["left"] "to the column on the left" => Plain(|app| app.move_column(-1));
+    RIGHT "cpu-right" ["right"] "to the column on the right" => Plain(|app| app.move_column(1));
+    ENTER "cpu-enter" ["enter"] "the functions of this cell: only its samples, on every screen" => Plain(|app| app.enter_cell());
+    SOFTIRQ_TIME "softirq-time" ["t"] "measure the time in softirqs and interrupts, or stop measuring it"
+        => Plain(|app| app.toggle_tracing());
+    PAGE "cpu-page" ["tab"] "other columns: vectors, rates, interrupts, network, place" => Plain(|app| app.turn_page());
+    ORDER "cpu-order" ["s"] "order by the column under the cursor" => Plain(|app| app.order_cpus(app.views.cpus.column));
+    CAPTURE "cpu-capture" ["F"] "sample only the CPU under the cursor from now on" => Plain(|app| app.capture_cpu());
+}}
+
+/// What commands of every screen mean here.
+pub static HERE: Here = &[
+    (&general::UP, Plain(|app| app.move_cpu(-1))),
+    (&general::DOWN, Plain(|app| app.move_cpu(1))),
+    (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),
+    (&general::PAGE_DOWN, Plain(|app| app.move_cpu(app.cpu_page()))),
+    (&general::HOME, Plain(|app| app.move_cpu(isize::MIN))),
+    (&general::END, Plain(|app| app.move_cpu(isize::MAX))),
+    (&top::commands::REVERSE, Plain(|app| app.views.cpus.reversed = !app.views.cpus.reversed)),
+];
+
+/// The keys of most use, at the bottom.
+pub static FOOTER: &[(Hinted, &str)] = &[
+    (Command(&ENTER), "functions"),
+    (Command(&program::FINDING), "anomaly"),
+    (Command(&SOFTIRQ_TIME), "time softirqs"),
+    (Command(&PAGE), "columns"),
+    (Command(&ORDER), "order"),
+    (Command(&CAPTURE), "only this CPU"),
+];

@@ -1,0 +1,71 @@
+//! Commands of the flame graph, and what those of every screen mean here.
+
+use crate::query::Key;
+use crate::query::blocks::Way;
+use crate::query::flame::Edit;
+use crate::ui::command::Act::{Given, Plain};
+use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::commands::{Here, general};
+use crate::ui::hints::Hinted::{self, Chord, Command};
+use crate::ui::view::top;
+
+commands! { GROUP "Flame graph" {
+    LEFT "flame-left" ["left"] "to the sibling on the left"
+        => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, -1)));
+    RIGHT "flame-right" ["right"] "to the sibling on the right"
+        => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, 1)));
+    TASKS "flame-tasks" ["tab"] "stacks stand on programs, on processes, or on all tasks together"
+        => Plain(|app| app.next_ground());
+    ZOOM "flame-zoom" ["enter"] "make the frame under the cursor as wide as the screen" => Plain(|app| app.flame_zoom());
+    FLIP "flip" ["e u"] "put the root at the bottom, or on top"
+        => Plain(|app| app.views.flame.icicle = !app.views.flame.icicle);
+    LEAVES "leaves" ["R"] "start from the leaves, or from the root" => Plain(|app| app.views.flame.change(|place| {
+        place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
+        place.zoom.clear();
+    }));
+    AROUND "around" ["w"] "callers above and callees below a function" (Argument::of("regex", "around", Kind::Pattern))
+        => Given(|app, text| app.flame_around(text));
+    MARK_ALL "mark-all" ["*"] "mark the function under the cursor everywhere" => Plain(|app| app.flame_mark());
+    FOCUS "focus" ["e b"] "begin stacks at a function" (Argument::named("name"))
+        => Given(|app, name| app.edit_function(name, Edit::Focus));
+    DROP "drop" ["x"] "leave out samples whose stack has a function" (Argument::named("name"))
+        => Given(|app, name| app.flame_drop(name));
+    MERGE "merge" ["e m"] "count a function's time for its caller" (Argument::named("name"))
+        => Given(|app, name| app.edit_function(name, Edit::MergeFunction));
+    MERGE_DSO "merge-dso" ["e d"] "count all of a DSO's functions for their callers" (Argument::named("name"))
+        => Given(|app, name| app.edit_dso(name));
+    RECURSION "recursion" ["e r"] "a function that calls itself is one frame"
+        => Plain(|app| app.flame_edit(Edit::CollapseRecursion));
+    BY_DSO "by-dso" ["e o"] "frames are DSOs instead of functions" => Plain(|app| app.flame_edit(Edit::ByDso));
+    CHAINS "chains" ["e c"] "chains of frames with one child each are one frame"
+        => Plain(|app| app.flame_edit(Edit::CollapseChains));
+    OFF_CPU "off-cpu" ["e w"] "time off the CPUs beside the time on them, where switches are recorded"
+        => Plain(|app| app.toggle_off_cpu());
+}}
+
+/// What commands of every screen mean here.
+pub static HERE: Here = &[
+    (&general::UP, Plain(|app| app.along_flame(-1, 1))),
+    (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
+    (&general::PAGE_UP, Plain(|app| app.along_flame(-1, super::update::PAGE))),
+    (&general::PAGE_DOWN, Plain(|app| app.along_flame(1, super::update::PAGE))),
+    (&general::HOME, Plain(|app| app.views.flame.cursor = None)),
+    (&general::END, Plain(|app| app.in_flame(|view, flame| view.far(flame, 1, usize::from(u16::MAX))))),
+    (&general::SEARCH, Given(|app, text| app.flame_search(text))),
+    (&general::NEXT, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, 1)))),
+    (&general::PREVIOUS, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, -1)))),
+    (&general::ZOOM_DSO, Plain(|app| app.flame_filter(Key::Dso))),
+    (&general::ZOOM_SYMBOL, Plain(|app| app.flame_filter(Key::Sym))),
+    (&general::ZOOM_COMM, Plain(|app| app.flame_filter(Key::Comm))),
+    (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
+];
+
+/// The keys of most use, at the bottom.
+pub static FOOTER: &[(Hinted, &str)] = &[
+    (Command(&ZOOM), "zoom"),
+    (Command(&general::SEARCH), "search"),
+    (Command(&AROUND), "around"),
+    (Command(&DROP), "leave out"),
+    (Chord("e"), "edit stacks"),
+    (Command(&LEAVES), "turn round"),
+];

@@ -1,0 +1,42 @@
+//! Commands of the map of time, and what those of every screen mean here.
+
+use crate::ui::command::Act::{Given, Plain};
+use crate::ui::command::{Argument, commands};
+use crate::ui::commands::{Here, general};
+use crate::ui::hints::Hinted::{self, Command};
+
+commands! { GROUP "Time" {
+    LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
+    RIGHT "time-right" ["right"] "a column on" => Plain(|app| app.move_time(1, 0));
+    SELECT "time-select" ["v"] "select from here, in order of time, or rows and columns" => Plain(|app| app.select_time(false));
+    COLUMNS "time-columns" ["V"] "select whole columns from here" => Plain(|app| app.select_time(true));
+    ENTER "time-enter" ["enter"] "only what is selected, on every screen" => Plain(|app| app.enter_time());
+    BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.mark_range());
+    ROWS "time-rows" ["tab"] "what the rows are" (Argument::named("offset|cpu|task|dso|function|latency"))
+        => Given(|app, text| app.time_rows(text.as_deref()));
+    IN "time-in" ["+", "="] "shorter columns" => Plain(|app| app.zoom_time(-1));
+    OUT "time-out" ["-"] "longer columns" => Plain(|app| app.zoom_time(1));
+    SCALE "time-scale" ["%"] "colours by rank, or by share of the highest" => Plain(|app| app.turn_scale());
+    HIGHLIGHT "time-highlight" ["*"] "highlight no function's samples any more" => Plain(|app| app.drop_highlight());
+}}
+
+/// What commands of every screen mean here.
+pub static HERE: Here = &[
+    (&general::UP, Plain(|app| app.move_time(0, -1))),
+    (&general::DOWN, Plain(|app| app.move_time(0, 1))),
+    (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),
+    (&general::PAGE_DOWN, Plain(|app| app.turn_time(1))),
+    (&general::HOME, Plain(|app| app.first_time())),
+    (&general::END, Plain(|app| (app.views.time.page, app.views.time.cursor) = (None, None))),
+    (&general::SEARCH, Given(|app, text| app.highlight_search(text))),
+];
+
+/// The keys of most use, at the bottom.
+pub static FOOTER: &[(Hinted, &str)] = &[
+    (Command(&COLUMNS), "select"),
+    (Command(&ENTER), "only this time"),
+    (Command(&BASELINE), "compare with it"),
+    (Command(&ROWS), "rows"),
+    (Command(&IN), "zoom"),
+    (Command(&general::SEARCH), "highlight"),
+];

@@ -1,0 +1,67 @@
+//! Commands of the table: call chains, columns, order.
+
+use crate::query::{ChainMode, Direction};
+use crate::ui::command::Act::{Asked, Given, Plain};
+use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::commands::{general, program};
+use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::overlay::Overlay;
+
+commands! { CHAINS "Call chains" {
+    TOGGLE "toggle" ["enter", "right"] "unfold or fold the line under the cursor" of table => Plain(|app| app.toggle());
+    FOLD "fold" ["left"] "fold the line, or go to the one that it belongs to; where there is none, undo" of table
+        => Plain(|app| app.fold());
+    EXPAND "expand" ["="] "unfold or fold its whole row" of table => Plain(|app| app.toggle_row());
+    EXPAND_ALL "expand-all" ["E"] "unfold all rows, or fold them" of table => Plain(|app| {
+        app.selection.expand_all = !app.selection.expand_all && app.selection.toggled.is_empty();
+        app.selection.toggled.clear();
+    });
+    DIRECTION "direction" ["D"] "follow callees or callers" of table => Plain(|app| {
+        let callers = app.selection.direction == Direction::Callers;
+        app.selection.direction = if callers { Direction::Callees } else { Direction::Callers };
+        app.say(if callers { "call chains lead to callees" } else { "call chains lead to callers" });
+    });
+    ANNOTATE "annotate" ["A"] "a function's instructions and source lines, with their shares"
+        (Argument::named("function")) => Given(|app, name| app.annotate(name));
+    NAMES "names" ["."] "C++ and Rust names: short, as perf has them, or with all parameters" => Plain(|app| app.next_form());
+    INLINED "inlined" ["J"] "functions that were inlined are frames of their own, or not"
+        => Plain(|app| app.toggle_inlined());
+    FRACTAL "fractal" ["%"] "percentages of everything, or of the entry above" of table => Plain(|app| {
+        let of_all = app.selection.chain_mode != ChainMode::Graph;
+        app.selection.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+        app.say(match of_all {
+            true => "percentages in call chains are of everything",
+            false => "percentages in call chains are of the entry above",
+        });
+    });
+    LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", Kind::Text)) of table
+        => Asked(|app, text| app.set_limit(&text), |app| app.selection.limit.to_string());
+}}
+
+commands! { TABLE "Table" {
+    SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, cgroup, and by function again"
+        => Plain(|app| app.split(1));
+    SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
+    COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Overlay::Columns { cursor: 0 }));
+    SORT "sort" [] "tell rows apart by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
+        => Given(|app, text| app.sort(text));
+    ORDER_RIGHT "order-right" [">", "s"] "order by the next column" of table => Plain(|app| app.move_order(1));
+    ORDER_LEFT "order-left" ["<"] "order by the column before" of table => Plain(|app| app.move_order(-1));
+    REVERSE "reverse" ["R"] "turn the order around" of table => Plain(|app| {
+        app.selection.reversed = !app.selection.reversed;
+        app.views.top.home();
+    });
+    CHILDREN "children" ["X"] "count functions with or without what they call" of table => Plain(|app| app.toggle_children());
+    NEXT_EVENT "next-event" ["}"] "the next event" => Plain(|app| app.move_event(1));
+    PREVIOUS_EVENT "previous-event" ["{"] "the event before" => Plain(|app| app.move_event(-1));
+}}
+
+/// The keys of most use, at the bottom.
+pub static FOOTER: &[(Hinted, &str)] = &[
+    (Command(&TOGGLE), "callers"),
+    (Command(&ORDER_RIGHT), "order"),
+    (Command(&SPLIT), "split"),
+    (Command(&general::FILTER), "filter"),
+    (Command(&program::FLAME), "flame"),
+    (Command(&general::FREEZE), "freeze"),
+];

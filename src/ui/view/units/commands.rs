@@ -1,0 +1,59 @@
+//! Commands of the units' screen, and what those of every screen mean here.
+
+use crate::engine::UnitRequest;
+use crate::ui::app::Effect;
+use crate::ui::command::Act::{Given, Plain};
+use crate::ui::command::commands;
+use crate::ui::commands::{Here, general};
+use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::view::top;
+
+commands! { GROUP "Units" {
+    PANEL "unit-panel" ["tab"] "to the unit's next panel" => Plain(|app| app.views.units.step_panel(1));
+    PANEL_BACK "unit-panel-back" ["backtab"] "to the panel before" => Plain(|app| app.views.units.step_panel(-1));
+    LEFT "unit-left" ["left"] "to the panel before; in a flame graph, to the frame on the left" => Plain(|app| app.unit_sideways(-1));
+    RIGHT "unit-right" ["right"] "to the next panel; in a flame graph, to the frame on the right" => Plain(|app| app.unit_sideways(1));
+    NEXT "unit-next" ["}"] "to the next unit" => Plain(|app| app.views.units.step_unit(1));
+    PREVIOUS "unit-previous" ["{"] "to the unit before" => Plain(|app| app.views.units.step_unit(-1));
+    ENTER "unit-enter" ["enter"] "what the row under the cursor is about; fold a row of a tree; zoom into a frame"
+        => Plain(|app| app.enter_row());
+    BASELINE "unit-baseline" ["b", "m"] "compare with this moment, or with nothing any more" => Plain(|app| app.unit_baseline());
+    RESET "unit-reset" ["Z"] "reset the figures of all units; they cannot be brought back" => Plain(|app| {
+        app.effects.push(Effect::Unit(UnitRequest::Reset));
+        app.say("the figures of units are reset");
+    });
+    STOP "unit-stop" ["del", "x"] "end the unit" => Plain(|app| {
+        app.effects.extend(app.views.units.current.map(|id| Effect::Unit(UnitRequest::Stop(id))));
+    });
+}}
+
+/// What commands of every screen mean here.
+pub static HERE: Here = &[
+    (&general::UP, Plain(|app| app.unit_line(-1))),
+    (&general::DOWN, Plain(|app| app.unit_line(1))),
+    (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),
+    (&general::PAGE_DOWN, Plain(|app| app.unit_rows(app.unit_page()))),
+    (&general::HOME, Plain(|app| app.unit_rows(isize::MIN))),
+    (&general::END, Plain(|app| app.unit_rows(isize::MAX))),
+    (&general::SEARCH, Given(|app, text| app.ask_or_filter_rows(text))),
+    (
+        &general::FILTER,
+        Given(|app, text| match text {
+            None => app.ask_or_filter_rows(None),
+            Some(text) => app.set_filter(text),
+        }),
+    ),
+    (&top::commands::ORDER_RIGHT, Plain(|app| app.order_rows(1))),
+    (&top::commands::ORDER_LEFT, Plain(|app| app.order_rows(-1))),
+    (&top::commands::REVERSE, Plain(|app| app.turn_rows(None))),
+];
+
+/// The keys of most use, at the bottom.
+pub static FOOTER: &[(Hinted, &str)] = &[
+    (Command(&general::UNIT), "add unit"),
+    (Command(&PANEL), "next panel"),
+    (Command(&ENTER), "enter"),
+    (Command(&general::SEARCH), "filter rows"),
+    (Command(&top::commands::ORDER_RIGHT), "order"),
+    (Command(&STOP), "end unit"),
+];

@@ -144,7 +144,7 @@ fn files_that_others_name_go_through_the_door() {
 fn the_environment_is_asked_in_one_place() {
     for path in sources(&root().join("src")) {
         // The interface asks what terminal it is on.
-        if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/ask.rs") {
+        if path.ends_with("kernel/privilege.rs") || path.ends_with("ui/term_query.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("read");
@@ -183,7 +183,7 @@ fn the_terminal_is_known_to_the_interface_only_and_printing_to_the_command_line(
 /// forgets what both see to: no control characters, and no links of others.
 #[test]
 fn output_has_one_sink_and_files_have_one_maker() {
-    const STREAMS: &[&str] = &["cli/output.rs", "ui/term.rs", "ui/ask.rs", "kernel/tty.rs"];
+    const STREAMS: &[&str] = &["cli/output.rs", "ui/term.rs", "ui/term_query.rs", "kernel/tty.rs"];
     const MAKERS: &[&str] = &[
         "File::create",
         "fs::write(",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::analysis::frame::Stats;
 use crate::engine::Clock;
 
-/// Beyond the pace that was asked for, a view may be so much older before that is told.
+/// Beyond the pace that was asked for, a view may be so much older before that is said.
 const LATE_NS: u64 = 500_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 

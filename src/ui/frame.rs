@@ -1,6 +1,6 @@
 //! What lies around a view: which screen is looked at, what is open over it, what was said, the terminal's size.
 
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::tour::Tour;
 use crate::ui::view::top::state::TopScreen;
@@ -85,7 +85,7 @@ impl Tab {
 #[derive(Debug)]
 pub struct Frame {
     pub tab: Tab,
-    pub overlays: Vec<Overlay>,
+    pub popups: Vec<Popup>,
     pub prompt: Option<Prompt>,
     /// Filters that were set, of the view and of events, the newest last.
     pub past_filters: Vec<String>,
@@ -110,7 +110,7 @@ impl Frame {
     pub fn new(theme: String, tour: bool) -> Self {
         Self {
             tab: Tab::Top,
-            overlays: Vec::new(),
+            popups: Vec::new(),
             prompt: None,
             past_filters: Vec::new(),
             before_search: None,

@@ -1,4 +1,4 @@
-//! The keys at the bottom: those of most use on the screen, or the overlay, that is seen. They can be clicked.
+//! The keys at the bottom: those of most use on the screen, or the popup, that is seen. They can be clicked.
 
 use crossterm::event::KeyCode;
 
@@ -8,7 +8,7 @@ use crate::ui::command::Row;
 use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
@@ -18,7 +18,7 @@ pub enum Press {
     Command(&'static Row),
     /// Begins a chord.
     Chord(&'static str),
-    /// A key of an overlay.
+    /// A key of a popup.
     Key(KeyCode),
 }
 
@@ -61,7 +61,7 @@ static EVERYWHERE: &[(Hinted, &str)] = &[
     (Hinted::Command(&program::QUIT), "quit"),
 ];
 
-/// Keys of overlays: as they are shown, what they do, and which key a click stands for.
+/// Keys of popups: as they are shown, what they do, and which key a click stands for.
 type Keys = &'static [(&'static str, &'static str, KeyCode)];
 
 const HELP: Keys = &[
@@ -117,15 +117,15 @@ const ANNOTATE: Keys = &[
 
 /// The hints of what is seen.
 fn hints(scene: Scene<'_>) -> Vec<Hint> {
-    if let Some(overlay) = scene.frame.overlays.last() {
-        let keys = match overlay {
-            Overlay::Help(_) => HELP,
-            Overlay::Losses { .. } | Overlay::Info { .. } => TEXT,
-            Overlay::Palette(_) => PALETTE,
-            Overlay::Units(_) => CHOOSER,
-            Overlay::Columns { .. } => COLUMNS,
-            Overlay::Marks { .. } => MARKS,
-            Overlay::Annotate(_) => ANNOTATE,
+    if let Some(popup) = scene.frame.popups.last() {
+        let keys = match popup {
+            Popup::Help(_) => HELP,
+            Popup::Losses { .. } | Popup::Info { .. } => TEXT,
+            Popup::Palette(_) => PALETTE,
+            Popup::Units(_) => CHOOSER,
+            Popup::Columns { .. } => COLUMNS,
+            Popup::Marks { .. } => MARKS,
+            Popup::Annotate(_) => ANNOTATE,
         };
         let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
             key: (*key).to_owned(),

@@ -2,7 +2,6 @@
 //! answers and panels; nothing of the kernel.
 
 pub mod app;
-pub mod ask;
 pub mod behind;
 pub mod command;
 pub mod commands;
@@ -10,19 +9,20 @@ pub mod complete;
 pub mod context;
 pub mod draw;
 pub mod frame;
+pub mod frame_pacer;
 pub mod hints;
 pub mod keymap;
 pub mod keys;
 pub mod notice;
-pub mod overlay;
-pub mod pace;
 pub mod paint;
+pub mod popup;
 pub mod prompt;
 pub mod range;
 pub mod run;
 pub mod scene;
 pub mod selection;
 pub mod term;
+pub mod term_query;
 pub mod theme;
 pub mod tour;
 pub mod view;

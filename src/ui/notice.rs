@@ -10,7 +10,7 @@ use crate::session::{DsoKind, Origin};
 use crate::ui::frame::Tab;
 use crate::ui::scene::Scene;
 
-/// From which share of what is shown on code without names is told of.
+/// From which share of what is shown on code without names is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
 
 /// A message and how urgent it is.

@@ -2,7 +2,7 @@
 //!
 //! Cells that stay are stepped over or written again, whichever is shorter; colours are named only where they change;
 //! rows that changed places in a table are moved by the terminal itself (insert and delete line inside a scrolling
-//! region, as any VT102 has them) where that takes fewer bytes than writing them anew.
+//! region, as any VT102 has them) where that takes fewer bytes than writing them again.
 
 mod moves;
 
@@ -200,12 +200,12 @@ impl Pen {
         if self.look == look {
             return;
         }
-        let anew = parameters(Look::default(), look);
+        let whole = parameters(Look::default(), look);
         let changed = parameters(self.look, look);
         let text = match () {
             () if look == Look::default() => String::new(),
-            () if changed.len() <= anew.len() + 2 => changed,
-            () => format!("0;{anew}"),
+            () if changed.len() <= whole.len() + 2 => changed,
+            () => format!("0;{whole}"),
         };
         let _ = write!(self.bytes, "\x1b[{text}m");
         self.look = look;

@@ -14,11 +14,11 @@ use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
 
 use crate::ui::app::{App, Effect};
-use crate::ui::ask::{Asked, Told};
 use crate::ui::context::SavedFilters;
 use crate::ui::draw;
-use crate::ui::pace::Pace;
+use crate::ui::frame_pacer::FramePacer;
 use crate::ui::term::{self, Screen};
+use crate::ui::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
 
 /// What happens outside terminal and engine.
@@ -58,7 +58,7 @@ pub trait Driver {
 
 /// How long a terminal may take to answer before the first frame is shown; what it tells later counts then.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How long answers are told from keys.
+/// How long answers are kept apart from keys.
 const LATEST: Duration = Duration::from_secs(1);
 /// Between two looks at what was typed meanwhile.
 const LISTEN: Duration = Duration::from_millis(20);
@@ -75,15 +75,15 @@ pub fn run(
     let size = screen.size()?;
     app.resize(size.width, size.height);
     let by_itself = app.frame.theme == "auto";
-    let mut asked = Asked::ask();
+    let mut asked = TermQuery::ask();
     let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
-    told(app, themes, by_itself, asked.as_ref().map(Asked::told).unwrap_or_default());
-    asked.iter_mut().flat_map(Asked::typed).for_each(|input| app.input(&input));
+    take_facts(app, themes, by_itself, asked.as_ref().map(TermQuery::facts).unwrap_or_default());
+    asked.iter_mut().flat_map(TermQuery::typed).for_each(|input| app.input(&input));
     let (inputs, late) = read_inputs(asked.filter(|_| !all))?;
     let mut dirty = true;
     let mut theme = Theme::new(themes.depth);
     let mut shown = String::new();
-    let mut pace = Pace::start();
+    let mut pace = FramePacer::start();
     let mut urgency = engine.urgency();
     loop {
         if !effects(app, &mut screen, engine, driver)? {
@@ -115,7 +115,7 @@ pub fn run(
                 Ok(what) => take_outside(app, &mut screen, what)?,
             },
             recv(late) -> what => if let Ok(what) = what {
-                told(app, themes, by_itself, what);
+                take_facts(app, themes, by_itself, what);
             },
             default(pace.wait(app, dirty)) => {}
         }
@@ -131,17 +131,17 @@ pub fn run(
     }
 }
 
-/// Takes in what the terminal told of itself.
-fn told(app: &mut App, themes: &Themes, by_itself: bool, told: Told) {
-    term::mark_frames(told.whole_frames);
+/// Takes in what the terminal has said of itself.
+fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts) {
+    term::mark_frames(facts.whole_frames);
     let before = suited(themes.depth, None);
     if by_itself && (app.frame.theme == "auto" || app.frame.theme == before) {
-        app.frame.theme = suited(themes.depth, told.background).to_owned();
+        app.frame.theme = suited(themes.depth, facts.background).to_owned();
     }
 }
 
 /// What the user does, and what a terminal tells late that was asked.
-fn read_inputs(asked: Option<Asked>) -> io::Result<(Receiver<Input>, Receiver<Told>)> {
+fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
     let (sender, inputs) = unbounded();
     let (tell, late) = unbounded();
     std::thread::Builder::new().name("input".to_owned()).spawn(move || {
@@ -151,7 +151,7 @@ fn read_inputs(asked: Option<Asked>) -> io::Result<(Receiver<Input>, Receiver<To
                 asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
             }
             asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
-            let _ = tell.send(asked.told());
+            let _ = tell.send(asked.facts());
         }
         // Kept, as a channel without senders would be ready all the time.
         let _tell = tell;

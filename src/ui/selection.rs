@@ -93,7 +93,7 @@ pub struct Selection {
     /// Whether the view stands still.
     pub frozen: bool,
     pub refresh: Duration,
-    /// How many points a CPU must stand above the others to be told of.
+    /// How many points a CPU must stand above the others to be a finding.
     pub points: f64,
     /// Messages that were dismissed.
     pub dismissed: HashSet<notice::Of>,

@@ -70,7 +70,7 @@ fn texts_scroll_as_lists_do() {
 }
 
 #[test]
-fn each_overlay_has_keys_of_its_own_at_the_bottom() {
+fn each_popup_has_keys_of_its_own_at_the_bottom() {
     for (keys, has, lacks) in [
         ("?", "search", "callers"),
         (":", "run", "callers"),
@@ -126,7 +126,7 @@ fn the_palette_takes_words() {
 }
 
 #[test]
-fn tabs_hints_and_overlays_are_clicked() {
+fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(80, 24), "4 CPUs");
     assert_eq!(h.app.frame.tab, Tab::Cpus);
     let h = click(h, "? help");

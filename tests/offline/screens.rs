@@ -45,7 +45,7 @@ fn completions_while_a_filter_is_typed() {
 }
 
 #[test]
-fn overlays() {
+fn popups() {
     insta::assert_snapshot!("help", incident(100, 60).keys("?").text());
     insta::assert_snapshot!("losses", incident(100, 24).keys("l").text());
     insta::assert_snapshot!("palette", incident(100, 24).keys(":fil").text());

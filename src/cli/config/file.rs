@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use crate::event::fault::nearest;
 use crate::filter::{Filter, Known};
 use crate::panel::top::Field;
-use crate::ui::overlay::columns;
+use crate::ui::popup::columns;
 use crate::ui::theme::Depth;
 
 use super::{Config, OptionDefault};

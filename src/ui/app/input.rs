@@ -1,4 +1,4 @@
-//! What keys, mouse and paste do, depending on what is on top: a prompt, an overlay, the screen.
+//! What keys, mouse and paste do, depending on what is on top: a prompt, a popup, the screen.
 
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
@@ -45,8 +45,8 @@ impl App {
         if self.frame.prompt.is_some() {
             return self.prompt_key(key, &name);
         }
-        if !self.frame.overlays.is_empty() {
-            return self.overlay_key(key, &name);
+        if !self.frame.popups.is_empty() {
+            return self.popup_key(key, &name);
         }
         self.frame.status = None;
         if self.frame.chord == "'" {
@@ -130,8 +130,8 @@ impl App {
         if self.pressed_around(mouse) || self.frame.prompt.is_some() {
             return;
         }
-        if !self.frame.overlays.is_empty() {
-            return self.overlay_mouse(mouse);
+        if !self.frame.popups.is_empty() {
+            return self.popup_mouse(mouse);
         }
         match self.frame.tab {
             Tab::Flame => return self.flame_mouse(mouse),

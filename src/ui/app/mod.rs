@@ -3,7 +3,7 @@
 
 pub(in crate::ui) mod input;
 pub(in crate::ui) mod notice;
-pub(in crate::ui) mod overlays;
+pub(in crate::ui) mod popups;
 pub(in crate::ui) mod range;
 pub(in crate::ui) mod steps;
 pub(in crate::ui) mod update;
@@ -82,7 +82,7 @@ pub struct Start {
     pub filter: Option<String>,
     pub limit: f64,
     pub refresh: Duration,
-    /// How many points a CPU must stand above the others to be told of.
+    /// How many points a CPU must stand above the others to be a finding.
     pub points: f64,
     /// The command line without its filters and commands.
     pub invocation: Vec<String>,

@@ -3,7 +3,7 @@
 use crate::panel::unit::clock;
 use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 use crate::ui::view::time::state::Spot;
 
 use crate::ui::app::App;
@@ -89,7 +89,7 @@ impl App {
         };
         let (name, note) = text.split_once(' ').map_or((text.as_str(), None), |(name, note)| (name, Some(note.trim())));
         if name == "'" {
-            return self.frame.overlays.push(Overlay::Marks { cursor: 0 });
+            return self.frame.popups.push(Popup::Marks { cursor: 0 });
         }
         let mut letters = name.chars();
         let (Some(letter), None) = (letters.next().filter(|c| marks::is_name(*c)), letters.next()) else {

@@ -133,7 +133,7 @@ impl Step {
 pub struct Steps {
     done: Vec<Step>,
     undone: Vec<Step>,
-    /// The view before what is going on; it lasts until prompts and overlays are closed.
+    /// The view before what is going on; it lasts until prompts and popups are closed.
     begun: Option<Box<(View, Cursors)>>,
     /// Steps inside of steps are part of the outermost.
     depth: usize,
@@ -150,7 +150,7 @@ impl App {
         self.steps.depth += 1;
         change(self);
         self.steps.depth -= 1;
-        let closed = self.frame.prompt.is_none() && self.frame.overlays.is_empty();
+        let closed = self.frame.prompt.is_none() && self.frame.popups.is_empty();
         if self.steps.depth > 0 || !closed {
             return;
         }

@@ -15,7 +15,7 @@ use crate::ui::command::{Act, Command, Row};
 use crate::ui::commands::{self, Meaning, general, program};
 use crate::ui::draw::layout;
 use crate::ui::frame::Tab;
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 
 impl App {
@@ -53,8 +53,8 @@ impl App {
         self.ask(false);
     }
 
-    pub(in crate::ui) fn open(&mut self, overlay: Overlay) {
-        self.frame.overlays.push(overlay);
+    pub(in crate::ui) fn open(&mut self, popup: Popup) {
+        self.frame.popups.push(popup);
     }
 
     pub(in crate::ui) fn show_flame(&mut self) {

@@ -5,7 +5,7 @@ use crate::source::Control;
 use crate::ui::app::Effect;
 use crate::ui::command::Act::{Asked, Given, Plain};
 use crate::ui::command::{Argument, Kind, commands};
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 
 commands! { MOVE "Move" {
     UP "up" ["up", "k"] "up a line" of table => Plain(|app| app.step_line(-1));
@@ -112,11 +112,11 @@ commands! { SESSION "Session" {
         => Given(|app, text| app.mark(text));
     NOTE "note" [] "note something on this moment" (Argument::of("text", "note", Kind::Text))
         => Asked(|app, text| app.note_moment(text), |_| String::new());
-    MARKS "marks" [] "list marks and notes" => Plain(|app| app.open(Overlay::Marks { cursor: 0 }));
+    MARKS "marks" [] "list marks and notes" => Plain(|app| app.open(Popup::Marks { cursor: 0 }));
     LOSSES "losses" ["l"] "what was lost, what it costs, what to know"
-        => Plain(|app| app.open(Overlay::Losses { scroll: 0 }));
+        => Plain(|app| app.open(Popup::Losses { scroll: 0 }));
     INFO "info" ["I"] "the machine, the recording's head, records by type"
-        => Plain(|app| app.open(Overlay::Info { scroll: 0 }));
+        => Plain(|app| app.open(Popup::Info { scroll: 0 }));
     STOP "stop" [] "stop loading a recording; what is there stays" => Plain(|app| app.stop_loading());
 }}
 

@@ -4,7 +4,7 @@ use crate::ui::app::Effect;
 use crate::ui::command::Act::{Given, Plain};
 use crate::ui::command::{Argument, Kind, commands};
 use crate::ui::frame::Tab;
-use crate::ui::overlay::{Overlay, Searched};
+use crate::ui::popup::{Popup, Searched};
 
 commands! { PROGRAM "Program" {
     TOP "top" ["1"] "the table" => Plain(|app| app.frame.tab = Tab::Top);
@@ -20,8 +20,8 @@ commands! { PROGRAM "Program" {
     DISMISS "dismiss" ["~"] "say no more of what the message is about" => Plain(|app| app.dismiss());
     THRESHOLD "threshold" [] "how far a CPU must stand above the others to be told" (Argument::named("points"))
         => Given(|app, text| app.set_threshold(text));
-    HELP "help" ["?", "h", "f1"] "this help" => Plain(|app| app.open(Overlay::Help(Searched::default())));
-    PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Overlay::Palette(app.palette())));
+    HELP "help" ["?", "h", "f1"] "this help" => Plain(|app| app.open(Popup::Help(Searched::default())));
+    PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Popup::Palette(app.palette())));
     THEME "theme" [] "other colours; each is shown while it is chosen" (Argument::of("name", "theme", Kind::Theme))
         => Given(|app, name| app.set_theme(name));
     SLOW "slow" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {

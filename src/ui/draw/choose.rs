@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::ui::draw::overlays::frame;
+use crate::ui::draw::popups::frame;
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
-use crate::ui::overlay::{Chooser, Entry, Palette};
+use crate::ui::popup::{Chooser, Entry, Palette};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::events::state::EventsScreen;

@@ -6,10 +6,10 @@ use ratatui::layout::Rect;
 use crate::panel::text::{fit_end, wrap};
 use crate::ui::command::Row;
 use crate::ui::commands::{layer, rows};
-use crate::ui::draw::overlays::{Styled, frame, scrolled};
+use crate::ui::draw::popups::{Styled, frame, scrolled};
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
-use crate::ui::overlay::{Searched, has_words};
+use crate::ui::popup::{Searched, has_words};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 

@@ -6,7 +6,7 @@ use crate::symbols::spaces::{Made, Walked};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::overlays::Styled;
+use crate::ui::draw::popups::Styled;
 
 /// Cells of the left column.
 const LABEL: usize = 24;

@@ -81,7 +81,8 @@ struct Written {
 #[serde(deny_unknown_fields)]
 struct Heat {
     cells: Option<Vec<String>>,
-    lit: Option<Vec<String>>,
+    #[serde(rename = "lit")]
+    highlight: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -103,9 +104,9 @@ struct Raw {
 pub struct ThemeFile {
     pub background: Background,
     styles: BTreeMap<String, Style>,
-    /// Seven colours of maps, from few samples to many, and seven of those that are lit.
+    /// Seven colours of maps, from few samples to many, and seven of those that are highlighted.
     pub heat: Option<[Color; 7]>,
-    pub lit: Option<[Color; 7]>,
+    pub highlight: Option<[Color; 7]>,
 }
 
 impl ThemeFile {
@@ -134,7 +135,7 @@ impl ThemeFile {
             theme.styles.insert(scope.clone(), style);
         }
         theme.heat = ramp(raw.heat.cells.as_deref(), &raw.palette)?.or(theme.heat);
-        theme.lit = ramp(raw.heat.lit.as_deref(), &raw.palette)?.or(theme.lit);
+        theme.highlight = ramp(raw.heat.highlight.as_deref(), &raw.palette)?.or(theme.highlight);
         Ok(theme)
     }
 

@@ -82,11 +82,11 @@ pub struct Theme {
     warm_from: f64,
 }
 
-/// Cells of maps of time, from few samples to many; and of those that have samples which are lit.
+/// Cells of maps of time, from few samples to many; and of those that have samples which are highlighted.
 #[derive(Clone, Debug, Default)]
 pub struct HeatColors {
     pub cells: [Color; 7],
-    pub lit: [Color; 7],
+    pub highlight: [Color; 7],
 }
 
 /// Scopes of the blocks of a flame graph.
@@ -103,7 +103,7 @@ const BLOCKS: [&str; 8] = [
 
 /// Ramps among the 256 that most terminals have, both rising in lightness.
 const CELLS: [u8; 7] = [52, 88, 124, 160, 202, 214, 226];
-const LIT: [u8; 7] = [17, 18, 20, 26, 32, 38, 51];
+const HIGHLIGHT: [u8; 7] = [17, 18, 20, 26, 32, 38, 51];
 
 /// A colour, darker or lighter.
 fn scaled(color: Option<Color>, factor: f32) -> Option<Color> {
@@ -158,7 +158,7 @@ impl Theme {
             cold: of("flame.off-cpu"),
             heat: HeatColors {
                 cells: file.heat.unwrap_or(CELLS.map(Color::Indexed)),
-                lit: file.lit.unwrap_or(LIT.map(Color::Indexed)),
+                highlight: file.highlight.unwrap_or(HIGHLIGHT.map(Color::Indexed)),
             },
             shades: BLOCKS.map(of).into_iter().chain([of("diff.same")]).map(shades).collect(),
             fine: matches!(depth, Depth::True | Depth::Ansi256),
@@ -176,7 +176,7 @@ impl Theme {
                 *style = style.underlined();
             }
         }
-        for color in self.heat.cells.iter_mut().chain(&mut self.heat.lit) {
+        for color in self.heat.cells.iter_mut().chain(&mut self.heat.highlight) {
             *color = depth.adapt(*color).unwrap_or(Color::Reset);
         }
         if depth == Depth::None {

@@ -218,7 +218,7 @@ fn classes_are_told_apart_by_all_eyes() {
 #[test]
 fn maps_rise_step_by_step() {
     for (name, background, theme) in themes().filter(|(name, ..)| *name != "monochrome") {
-        for ramp in [theme.heat.cells, theme.heat.lit] {
+        for ramp in [theme.heat.cells, theme.heat.highlight] {
             let light: Vec<f64> = ramp.iter().map(|c| lab(linear(rgb(Some(*c)).expect("coloured")))[0]).collect();
             let rises = |pair: &[f64]| match background {
                 Background::Dark => pair[1] > pair[0] + 2.0,
@@ -226,7 +226,7 @@ fn maps_rise_step_by_step() {
             };
             assert!(light.windows(2).all(rises), "{name}: {light:?}");
         }
-        for (cell, lit) in theme.heat.cells.iter().zip(&theme.heat.lit) {
+        for (cell, lit) in theme.heat.cells.iter().zip(&theme.heat.highlight) {
             let (got, eye) = distance(rgb(Some(*cell)).expect("coloured"), rgb(Some(*lit)).expect("coloured"));
             assert!(got >= 15.0, "{name}: {cell:?} and {lit:?} are {got:.1} apart ({eye})");
         }

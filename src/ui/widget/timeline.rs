@@ -1,4 +1,4 @@
-//! The strip of time above table and flame graph: how many samples came when, where the range is that is
+//! The timeline above table and flame graph: how many samples came when, where the range is that is
 //! looked at, and what is marked.
 
 use ratatui::buffer::Buffer;
@@ -43,11 +43,11 @@ pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, x + i as u16, 0, text.encode_utf8(&mut [0; 4]), style);
     }
     // What is looked at, and what it is compared with.
-    let lit = [
+    let ranges = [
         (scene.selection.baseline_range(), theme.same.add_modifier(Modifier::UNDERLINED)),
         (scene.selection.range(), theme.found),
     ];
-    for (range, style) in lit {
+    for (range, style) in ranges {
         let Some((from, until)) = range else { continue };
         let (from, until) = (place(from), place(until.saturating_sub(1)));
         let cells = Rect { x: area.x + from, width: until.saturating_sub(from) + 1, height: 1, ..area };

@@ -67,7 +67,7 @@ impl Annotated {
         }
     }
 
-    /// Makes the lines anew; the cursor stays on its instruction.
+    /// Makes the lines again; the cursor stays on its instruction.
     fn arrange(&mut self, height: usize) {
         let Some(Ok(listing)) = &self.listing else { return };
         let at = self.here();

@@ -14,7 +14,7 @@ use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::draw::layout;
 use crate::ui::frame::Tab;
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 use crate::ui::view::annotate::draw as drawn;
 use crate::ui::view::annotate::state::{Annotated, Wish};
 
@@ -38,7 +38,7 @@ impl App {
             return self.say("that address is in no known function");
         }
         self.effects.push(Effect::List(target.clone(), None));
-        self.frame.overlays.push(Overlay::Annotate(Box::new(Annotated::new(target))));
+        self.frame.popups.push(Popup::Annotate(Box::new(Annotated::new(target))));
     }
 
     fn under_cursor(&self) -> Option<Target> {
@@ -58,8 +58,8 @@ impl App {
 
     /// The annotated function on the screen.
     pub(in crate::ui) fn annotated(&self) -> Option<&Annotated> {
-        self.frame.overlays.iter().rev().find_map(|overlay| match overlay {
-            Overlay::Annotate(screen) => Some(&**screen),
+        self.frame.popups.iter().rev().find_map(|popup| match popup {
+            Popup::Annotate(screen) => Some(&**screen),
             _ => None,
         })
     }
@@ -71,8 +71,8 @@ impl App {
 
     fn with_annotated(&mut self, change: impl FnOnce(&mut Annotated, usize)) {
         let room = self.annotate_room();
-        let screen = self.frame.overlays.iter_mut().rev().find_map(|overlay| match overlay {
-            Overlay::Annotate(screen) => Some(screen),
+        let screen = self.frame.popups.iter_mut().rev().find_map(|popup| match popup {
+            Popup::Annotate(screen) => Some(screen),
             _ => None,
         });
         if let Some(screen) = screen {

@@ -18,7 +18,7 @@ use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
 use crate::ui::view::cpus::words;
 
-/// Cells of the heat strip stand for this many levels.
+/// Cells of the history stand for this many levels.
 pub(in crate::ui) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Where a column stands.
@@ -36,8 +36,8 @@ pub struct Plan {
     /// The stacked bar and the history, as (x, width).
     pub bar: Option<(u16, u16)>,
     pub history: Option<(u16, u16)>,
-    /// Whether a strip of all CPUs stands above the rows.
-    pub strip: bool,
+    /// Whether a overview of all CPUs stands above the rows.
+    pub overview: bool,
     /// Rows of CPUs.
     pub rows: usize,
     /// Lines of words below them.
@@ -50,7 +50,7 @@ pub struct Plan {
 pub fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
     let area = scene.area();
     if scene.is_too_small() {
-        return Plan { spans: Vec::new(), bar: None, history: None, strip: false, rows: 0, words: 0, more: false };
+        return Plan { spans: Vec::new(), bar: None, history: None, overview: false, rows: 0, words: 0, more: false };
     }
     let table = places(scene, area).table;
     let facts = scene.context.facts();
@@ -62,9 +62,9 @@ pub fn plan(scene: Scene<'_>, view: &CpusScreen) -> Plan {
     };
     let n = facts.cpus().len();
     let room = usize::from(table.height.saturating_sub(1 + words));
-    let strip = n > room && room > 3;
+    let overview = n > room && room > 3;
     let (spans, bar, history, more) = spans(view, &facts, table.width);
-    Plan { spans, bar, history, strip, rows: (room - usize::from(strip)).min(n.max(1)), words, more }
+    Plan { spans, bar, history, overview, rows: (room - usize::from(overview)).min(n.max(1)), words, more }
 }
 
 type Place = Option<(u16, u16)>;
@@ -118,7 +118,7 @@ pub enum Hit {
 pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Hit {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
-    let first = area.y + 1 + u16::from(plan.strip);
+    let first = area.y + 1 + u16::from(plan.overview);
     let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first());
     let Some(span) = span else { return Hit::Nothing };
     if y == area.y {
@@ -152,11 +152,11 @@ pub fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buff
         return words::notes(scene, theme, area, 3, buffer);
     }
     heading(view, theme, &facts, &plan, area, buffer);
-    if plan.strip {
-        strip(scene, view, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
+    if plan.overview {
+        overview(scene, view, theme, &facts, Rect { y: area.y + 1, height: 1, ..area }, buffer);
     }
     let selected = rows.get(view.selected(&rows)).copied();
-    let first = area.y + 1 + u16::from(plan.strip);
+    let first = area.y + 1 + u16::from(plan.overview);
     for (y, cpu) in (first..).zip(rows.iter().skip(view.top).take(plan.rows)) {
         let line = Rect { x: area.x, y, width: area.width, height: 1 };
         if scene.context.findings_of(*cpu).next().is_some() {
@@ -207,7 +207,7 @@ fn heading(view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, plan: &Plan, 
 }
 
 /// One cell for each CPU, or for several of them: the worst of each.
-fn strip(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
+fn overview(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, facts: &CpuFacts<'_>, line: Rect, buffer: &mut Buffer) {
     let cpus = facts.cpus();
     let room = usize::from(line.width.saturating_sub(4)).max(1);
     let each = cpus.len().div_ceil(room);

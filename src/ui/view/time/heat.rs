@@ -11,9 +11,9 @@ use crate::ui::theme::Theme;
 use crate::ui::view::time::state::Selection;
 use crate::ui::view::time::state::TimeScreen;
 
-/// The levels where colours are few, and those of cells that are lit.
+/// The levels where colours are few, and those of cells that are highlighted.
 const LETTERS: [char; 7] = ['.', ':', '-', '=', '+', '*', '#'];
-const LIT: [char; 7] = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+const HIGHLIGHT: [char; 7] = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
 /// Samples were lost here; nothing was recorded here. Neither is the same as no samples.
 const LOST: char = '×';
 const NO_DATA: char = '·';
@@ -34,7 +34,7 @@ pub struct Map<'a> {
 #[derive(Clone, Copy)]
 struct Part {
     level: Option<usize>,
-    lit: bool,
+    highlight: bool,
 }
 
 /// Draws the cells.
@@ -53,12 +53,12 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
 }
 
 /// A sample of a level's look; returns its width.
-pub fn swatch(theme: &Theme, level: usize, lit: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
+pub fn swatch(theme: &Theme, level: usize, highlight: bool, area: Rect, x: u16, buffer: &mut Buffer) -> u16 {
     if x >= area.width {
         return 0;
     }
     if let Some(place) = buffer.cell_mut((area.x + x, area.y)) {
-        let part = Part { level: Some(level), lit };
+        let part = Part { level: Some(level), highlight };
         if theme.fine {
             place.set_char('■').set_fg(color(theme, part));
         } else {
@@ -69,12 +69,12 @@ pub fn swatch(theme: &Theme, level: usize, lit: bool, area: Rect, x: u16, buffer
 }
 
 fn color(theme: &Theme, part: Part) -> Color {
-    let ramp = if part.lit { &theme.heat.lit } else { &theme.heat.cells };
+    let ramp = if part.highlight { &theme.heat.highlight } else { &theme.heat.cells };
     part.level.map_or(Color::Reset, |level| ramp[level])
 }
 
 fn letter(part: Part) -> char {
-    part.level.map_or(' ', |level| if part.lit { LIT[level] } else { LETTERS[level] })
+    part.level.map_or(' ', |level| if part.highlight { HIGHLIGHT[level] } else { LETTERS[level] })
 }
 
 fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut Buffer) {
@@ -82,7 +82,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
     let part = |row: usize| {
         let inside = row < heat.rows;
         let level = map.view.levels.level(heat.cell(column, row)).filter(|_| inside);
-        Part { level, lit: inside && heat.lit(column, row) > 0 }
+        Part { level, highlight: inside && heat.lit(column, row) > 0 }
     };
     let upper = part(row);
     let lower = if map.rows_a_line == 2 { part(row + 1) } else { upper };
@@ -97,7 +97,7 @@ fn cell(map: &Map<'_>, column: usize, row: usize, at: (u16, u16), buffer: &mut B
         match (upper.level, lower.level) {
             (None, None) => place.set_char(' '),
             _ if above == below => place.set_char(' ').set_bg(above),
-            (a, b) if (a, upper.lit) >= (b, lower.lit) => place.set_char('▀').set_fg(above).set_bg(below),
+            (a, b) if (a, upper.highlight) >= (b, lower.highlight) => place.set_char('▀').set_fg(above).set_bg(below),
             _ => place.set_char('▄').set_fg(below).set_bg(above),
         };
     } else {

@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn columns_stay_inside_and_apart(width in 20u16..400, mask in 1u16..1024) {
-            let chosen: Vec<Field> = crate::ui::overlay::columns().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| f).collect();
+            let chosen: Vec<Field> = crate::ui::popup::columns().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| f).collect();
             let spans = spans(width, &chosen);
             prop_assert!(!spans.is_empty());
             for pair in spans.windows(2) {

@@ -5,7 +5,7 @@ use crate::ui::command::Act::{Asked, Given, Plain};
 use crate::ui::command::{Argument, Kind, commands};
 use crate::ui::commands::{general, program};
 use crate::ui::hints::Hinted::{self, Command};
-use crate::ui::overlay::Overlay;
+use crate::ui::popup::Popup;
 
 commands! { CHAINS "Call chains" {
     TOGGLE "toggle" ["enter", "right"] "unfold or fold the line under the cursor" of table => Plain(|app| app.toggle());
@@ -42,7 +42,7 @@ commands! { TABLE "Table" {
     SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, cgroup, and by function again"
         => Plain(|app| app.split(1));
     SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
-    COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Overlay::Columns { cursor: 0 }));
+    COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));
     SORT "sort" [] "tell rows apart by these keys, e.g. comm,dso,sym" (Argument::named("keys"))
         => Given(|app, text| app.sort(text));
     ORDER_RIGHT "order-right" [">", "s"] "order by the next column" of table => Plain(|app| app.move_order(1));

@@ -152,7 +152,7 @@ impl App {
         };
         self.selection.reversed = self.selection.order == order && !self.selection.reversed;
         self.set_order(order);
-        // Who orders anew wants to see what comes first.
+        // Who orders rows wants to see what comes first.
         self.views.top.home();
     }
 

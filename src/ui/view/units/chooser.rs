@@ -12,7 +12,7 @@ use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
 use crate::ui::frame::Tab;
-use crate::ui::overlay::{Chooser, Overlay, has_words};
+use crate::ui::popup::{Chooser, Popup, has_words};
 use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::state::completions;
 
@@ -35,7 +35,7 @@ impl App {
             self.effects.push(Effect::Catalogue);
         }
         self.frame.tab = Tab::Units;
-        self.frame.overlays.push(Overlay::Units(Chooser::default()));
+        self.frame.popups.push(Popup::Units(Chooser::default()));
     }
 
     /// Starts what is typed, or the unit under the cursor where no name is whole; whether the list stays.

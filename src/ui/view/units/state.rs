@@ -79,8 +79,8 @@ pub struct UnitsScreen {
     /// Units that were added while it runs, as they were typed.
     pub added: Vec<String>,
     views: HashMap<u64, UnitView>,
-    /// What the engine was last told.
-    told: Option<(u64, Look)>,
+    /// What was last said to the engine.
+    sent: Option<(u64, Look)>,
 }
 
 impl UnitsScreen {
@@ -206,7 +206,7 @@ impl UnitsScreen {
         view.top = row.map_or(0, |(at, _)| view.top.min(at).max((at + 1).saturating_sub(height.max(1))));
     }
 
-    /// What the engine is to be told, when that has changed; `shown` while this screen is.
+    /// What is to be said to the engine, when that has changed; `shown` while this screen is.
     pub fn tell(&mut self, shown: bool) -> Option<UnitRequest> {
         let look = self.current.filter(|_| shown).map(|id| {
             let view = self.view();
@@ -215,10 +215,10 @@ impl UnitsScreen {
             let baseline = view.is_some_and(|view| view.baseline);
             (id, Look { selected, rows: LOG_ROWS, baseline })
         });
-        if look == self.told {
+        if look == self.sent {
             return None;
         }
-        self.told.clone_from(&look);
+        self.sent.clone_from(&look);
         Some(UnitRequest::Look(look))
     }
 }

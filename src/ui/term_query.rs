@@ -17,9 +17,9 @@ const QUESTIONS: &[u8] = b"\x1b]11;?\x1b\\\x1b[?2026$p\x1b[c";
 /// More than this is no answer.
 const MOST: usize = 4096;
 
-/// What a terminal told.
+/// What a terminal has said of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct TermFacts {
     pub background: Option<Background>,
     /// Whether it shows a frame only when all of it is there (synchronized output).
     pub whole_frames: bool,
@@ -27,15 +27,15 @@ pub struct Told {
 
 /// A terminal that was asked.
 #[derive(Debug)]
-pub struct Asked {
+pub struct TermQuery {
     input: OwnedFd,
     heard: Vec<u8>,
-    told: Told,
+    facts: TermFacts,
     typed: Vec<Input>,
     done: bool,
 }
 
-impl Asked {
+impl TermQuery {
     /// Asks the terminal that the user types at; `None` when there is none, or none that would answer. It must be in
     /// raw mode.
     pub fn ask() -> Option<Self> {
@@ -49,10 +49,10 @@ impl Asked {
         };
         let mut out = io::stdout().lock();
         out.write_all(QUESTIONS).and_then(|()| out.flush()).ok()?;
-        Some(Self { input, heard: Vec::new(), told: Told::default(), typed: Vec::new(), done: false })
+        Some(Self { input, heard: Vec::new(), facts: TermFacts::default(), typed: Vec::new(), done: false })
     }
 
-    /// Listens until all is told or the time is over; whether all is told.
+    /// Listens until all is known or the time is over; whether all is known.
     pub fn listen(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.done {
@@ -90,8 +90,8 @@ impl Asked {
         while let Some((word, len)) = next(&self.heard[at..]) {
             at += len;
             match word {
-                Word::Background(background) => self.told.background = Some(background),
-                Word::WholeFrames(can) => self.told.whole_frames = can,
+                Word::Background(background) => self.facts.background = Some(background),
+                Word::WholeFrames(can) => self.facts.whole_frames = can,
                 Word::End => self.done = true,
                 Word::Key(key) => self.typed.push(Input::Key(key)),
                 Word::Other => {}
@@ -103,8 +103,8 @@ impl Asked {
         }
     }
 
-    pub fn told(&self) -> Told {
-        self.told
+    pub fn facts(&self) -> TermFacts {
+        self.facts
     }
 
     /// What was typed meanwhile.
@@ -200,9 +200,9 @@ mod tests {
     use crate::damage;
     use proptest::prelude::*;
 
-    fn asked() -> Asked {
+    fn asked() -> TermQuery {
         let input = rustix::pipe::pipe().expect("pipe").0;
-        Asked { input, heard: Vec::new(), told: Told::default(), typed: Vec::new(), done: false }
+        TermQuery { input, heard: Vec::new(), facts: TermFacts::default(), typed: Vec::new(), done: false }
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         for size in 1..answer.len() {
             let mut asked = asked();
             answer.chunks(size).for_each(|part| asked.take(part));
-            assert_eq!(asked.told(), Told { background: Some(Background::Light), whole_frames: true });
+            assert_eq!(asked.facts(), TermFacts { background: Some(Background::Light), whole_frames: true });
             let typed: Vec<KeyCode> = asked.typed().iter().filter_map(|e| Some(e.as_key_event()?.code)).collect();
             assert_eq!((&typed[..], asked.done), (&codes[..], true));
         }
@@ -223,7 +223,7 @@ mod tests {
     fn terminals_that_know_less() {
         let mut dark = asked();
         dark.take(b"\x1b]11;rgb:1/1/2\x07\x1b[?2026;0$y\x1b[?1;2c");
-        assert_eq!((dark.told().background, dark.told().whole_frames), (Some(Background::Dark), false));
+        assert_eq!((dark.facts().background, dark.facts().whole_frames), (Some(Background::Dark), false));
         for odd in ["rgb:", "rgb:zz/00/00", "rgb:12345/0/0", "hsl:1/2/3", "rgb:1/2", "?"] {
             assert_eq!(background(odd.as_bytes()), None, "{odd}");
         }
@@ -243,7 +243,7 @@ mod tests {
             let mut asked = asked();
             parts.iter().for_each(|part| asked.take(part));
             assert!(asked.heard.len() <= MOST);
-            asked.told() != Told::default()
+            asked.facts() != TermFacts::default()
         });
         let mut endless = self::asked();
         endless.take(b"\x1b]11;");

@@ -11,9 +11,9 @@ use crate::ui::command::{Command, Row};
 use crate::ui::commands;
 use crate::ui::view::annotate::state::Annotated;
 
-/// An overlay and its state.
+/// A popup and its state.
 #[derive(Clone, Debug)]
-pub enum Overlay {
+pub enum Popup {
     Help(Searched),
     Losses {
         scroll: usize,

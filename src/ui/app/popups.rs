@@ -7,28 +7,28 @@ use crate::query::Key;
 use crate::ui::app::App;
 use crate::ui::command::Command;
 use crate::ui::commands::{self, general, program};
-use crate::ui::draw::{header, layout, overlays};
+use crate::ui::draw::{header, layout, popups};
 use crate::ui::frame::Tab;
 use crate::ui::hints::{self, Press};
 use crate::ui::keys;
-use crate::ui::overlay::{Chooser, Entry, Overlay, Palette, Searched, column_menu};
+use crate::ui::popup::{Chooser, Entry, Palette, Popup, Searched, column_menu};
 use crate::ui::view::units::chooser::unit_choices;
 
 impl App {
-    pub(in crate::ui) fn overlay_key(&mut self, key: KeyEvent, name: &str) {
-        let Some(mut overlay) = self.frame.overlays.pop() else { return };
+    pub(in crate::ui) fn popup_key(&mut self, key: KeyEvent, name: &str) {
+        let Some(mut popup) = self.frame.popups.pop() else { return };
         let page = self.views.top.height.max(1);
-        let stays = match &mut overlay {
-            Overlay::Help(help) => help_key(help, key, name, page),
-            Overlay::Losses { scroll } | Overlay::Info { scroll } => scrolled(scroll, name, page),
-            Overlay::Palette(palette) => self.palette_key(palette, key, name),
-            Overlay::Units(chooser) => self.chooser_key(chooser, key, name),
-            Overlay::Marks { cursor } => self.marks_key(cursor, name),
-            Overlay::Annotate(screen) => {
+        let stays = match &mut popup {
+            Popup::Help(help) => help_key(help, key, name, page),
+            Popup::Losses { scroll } | Popup::Info { scroll } => scrolled(scroll, name, page),
+            Popup::Palette(palette) => self.palette_key(palette, key, name),
+            Popup::Units(chooser) => self.chooser_key(chooser, key, name),
+            Popup::Marks { cursor } => self.marks_key(cursor, name),
+            Popup::Annotate(screen) => {
                 let wish = screen.key(name, self.annotate_room());
                 self.carry_out(wish, screen)
             }
-            Overlay::Columns { cursor } => match name {
+            Popup::Columns { cursor } => match name {
                 "esc" | "enter" | "q" | "C" => false,
                 _ => {
                     self.columns_key(cursor, name);
@@ -40,14 +40,13 @@ impl App {
             return;
         }
         if let Some(places) = layout::places_of(self.scene()) {
-            let last = overlays::last_scroll(self.scene(), &overlay, places.table);
-            if let Overlay::Help(Searched { scroll, .. }) | Overlay::Losses { scroll } | Overlay::Info { scroll } =
-                &mut overlay
+            let last = popups::last_scroll(self.scene(), &popup, places.table);
+            if let Popup::Help(Searched { scroll, .. }) | Popup::Losses { scroll } | Popup::Info { scroll } = &mut popup
             {
                 *scroll = (*scroll).min(last);
             }
         }
-        self.frame.overlays.push(overlay);
+        self.frame.popups.push(popup);
     }
 
     /// Returns whether the list stays.
@@ -184,7 +183,7 @@ impl App {
             }
             return true;
         }
-        if !self.frame.overlays.is_empty() || self.frame.prompt.is_some() {
+        if !self.frame.popups.is_empty() || self.frame.prompt.is_some() {
             return false;
         }
         if mouse.row == places.tabs.y
@@ -209,16 +208,16 @@ impl App {
     }
 
     /// The wheel scrolls, a click chooses and a second one takes; one beside it closes.
-    pub(in crate::ui) fn overlay_mouse(&mut self, mouse: MouseEvent) {
+    pub(in crate::ui) fn popup_mouse(&mut self, mouse: MouseEvent) {
         let press = |app: &mut Self, code| app.key(KeyEvent::new(code, KeyModifiers::NONE));
         match mouse.kind {
             MouseEventKind::ScrollDown => press(self, KeyCode::Down),
             MouseEventKind::ScrollUp => press(self, KeyCode::Up),
             MouseEventKind::Down(MouseButton::Left) => {
                 let Some(places) = layout::places_of(self.scene()) else { return };
-                let Some(overlay) = self.frame.overlays.last() else { return };
+                let Some(popup) = self.frame.popups.last() else { return };
                 let Some((frame, row)) =
-                    overlays::hit(self.scene(), &self.views, overlay, places.table, mouse.column, mouse.row)
+                    popups::hit(self.scene(), &self.views, popup, places.table, mouse.column, mouse.row)
                 else {
                     return;
                 };
@@ -226,15 +225,15 @@ impl App {
                     return press(self, KeyCode::Esc);
                 }
                 let Some(row) = row else { return };
-                let again = match self.frame.overlays.last_mut() {
-                    Some(Overlay::Palette(Palette { cursor, .. }) | Overlay::Units(Chooser { cursor, .. }))
-                    | Some(Overlay::Marks { cursor } | Overlay::Columns { cursor }) => {
+                let again = match self.frame.popups.last_mut() {
+                    Some(Popup::Palette(Palette { cursor, .. }) | Popup::Units(Chooser { cursor, .. }))
+                    | Some(Popup::Marks { cursor } | Popup::Columns { cursor }) => {
                         std::mem::replace(cursor, row) == row
                     }
                     _ => return,
                 };
                 if again {
-                    let shows = matches!(self.frame.overlays.last(), Some(Overlay::Columns { .. }));
+                    let shows = matches!(self.frame.popups.last(), Some(Popup::Columns { .. }));
                     press(self, if shows { KeyCode::Char(' ') } else { KeyCode::Enter });
                 }
             }

@@ -1,4 +1,4 @@
-//! Overlays: a frame in the middle of the table with a list in it.
+//! Popups: a frame in the middle of the table with a list in it.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::panel::text::width;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::session::TimeMark;
 use crate::ui::draw::{choose, help};
-use crate::ui::overlay::{Overlay, column_menu};
+use crate::ui::popup::{Popup, column_menu};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::Views;
@@ -17,38 +17,38 @@ use crate::ui::view::units::chooser::unit_choices;
 
 use crate::ui::draw::put;
 
-/// Draws the topmost overlay. Returns where the cursor belongs.
+/// Draws the topmost popup. Returns where the cursor belongs.
 pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
-    match scene.frame.overlays.last()? {
-        Overlay::Help(searched) => return Some(help::draw(scene, searched, theme, area, buffer)),
-        Overlay::Losses { scroll } => list(theme, "losses and notes", &losses(scene, theme), *scroll, area, buffer),
-        Overlay::Info { scroll } => {
+    match scene.frame.popups.last()? {
+        Popup::Help(searched) => return Some(help::draw(scene, searched, theme, area, buffer)),
+        Popup::Losses { scroll } => list(theme, "losses and notes", &losses(scene, theme), *scroll, area, buffer),
+        Popup::Info { scroll } => {
             list(theme, "info", &crate::ui::draw::info::lines(scene, theme), *scroll, area, buffer)
         }
-        Overlay::Columns { cursor } => columns(scene, theme, *cursor, area, buffer),
-        Overlay::Marks { cursor } => marks(scene, theme, *cursor, area, buffer),
-        Overlay::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
-        Overlay::Palette(palette) => return Some(choose::palette(scene, palette, theme, area, buffer)),
-        Overlay::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, theme, area, buffer)),
+        Popup::Columns { cursor } => columns(scene, theme, *cursor, area, buffer),
+        Popup::Marks { cursor } => marks(scene, theme, *cursor, area, buffer),
+        Popup::Annotate(screen) => crate::ui::view::annotate::draw::draw(screen, theme, area, buffer),
+        Popup::Palette(palette) => return Some(choose::palette(scene, palette, theme, area, buffer)),
+        Popup::Units(chooser) => return Some(choose::units(scene, &views.events, chooser, theme, area, buffer)),
     }
     None
 }
 
-/// Where an overlay with rows stands and which of them is at a place; an overlay without rows is all of the area.
+/// Where a popup with rows stands and which of them is at a place; a popup without rows is all of the area.
 pub fn hit(
     scene: Scene<'_>,
     views: &Views,
-    overlay: &Overlay,
+    popup: &Popup,
     area: Rect,
     column: u16,
     row: u16,
 ) -> Option<(Rect, Option<usize>)> {
-    let (frame, above, from, rows) = match overlay {
-        Overlay::Palette(palette) => {
+    let (frame, above, from, rows) = match popup {
+        Popup::Palette(palette) => {
             let frame = centre(choose::PALETTE, area);
             (frame, 1, choose::first(palette.cursor, frame.height.saturating_sub(3)), palette.matches().len())
         }
-        Overlay::Units(chooser) => {
+        Popup::Units(chooser) => {
             let frame = centre(choose::UNITS, area);
             let list = choose::unit_rows(frame.height);
             (
@@ -58,11 +58,11 @@ pub fn hit(
                 unit_choices(scene.context, &views.events, chooser.input.value()).len(),
             )
         }
-        Overlay::Columns { .. } => {
+        Popup::Columns { .. } => {
             let n = column_menu(&scene.selection.columns).len();
             (centre((46, n as u16 + 2), area), 0, 0, n)
         }
-        Overlay::Marks { cursor } => {
+        Popup::Marks { cursor } => {
             let lines = mark_lines(scene, &Theme::new(Depth::None), *cursor);
             let frame = centre(list_size(MARKS, &lines), area);
             let shown = usize::from(frame.height.saturating_sub(2)).max(1);
@@ -77,12 +77,12 @@ pub fn hit(
 }
 
 /// How far a text may be scrolled.
-pub fn last_scroll(scene: Scene<'_>, overlay: &Overlay, area: Rect) -> usize {
+pub fn last_scroll(scene: Scene<'_>, popup: &Popup, area: Rect) -> usize {
     let theme = Theme::new(Depth::None);
-    let lines = match overlay {
-        Overlay::Help(searched) => help::lines(scene, &theme, searched.input.value()).len() + 1,
-        Overlay::Losses { .. } => losses(scene, &theme).len(),
-        Overlay::Info { .. } => crate::ui::draw::info::lines(scene, &theme).len(),
+    let lines = match popup {
+        Popup::Help(searched) => help::lines(scene, &theme, searched.input.value()).len() + 1,
+        Popup::Losses { .. } => losses(scene, &theme).len(),
+        Popup::Info { .. } => crate::ui::draw::info::lines(scene, &theme).len(),
         _ => 0,
     };
     lines.saturating_sub(usize::from(area.height.saturating_sub(2)))

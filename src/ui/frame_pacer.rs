@@ -8,7 +8,7 @@ use crate::ui::term;
 
 /// The pace of frames.
 #[derive(Debug)]
-pub struct Pace {
+pub struct FramePacer {
     next: Instant,
     /// Times in a row that the terminal would not take a frame, or took it slowly.
     lagged: u32,
@@ -16,7 +16,7 @@ pub struct Pace {
     written: (u64, Instant),
 }
 
-impl Pace {
+impl FramePacer {
     /// Between two frames of a slow link.
     const SLOW: Duration = Duration::from_millis(500);
     /// After this a terminal that lags is asked again.

@@ -7,7 +7,7 @@ use crate::query::Key;
 use crate::ui::app::App;
 use crate::ui::command::Command;
 use crate::ui::commands::{self, general, program};
-use crate::ui::draw::{header, layout, popups};
+use crate::ui::draw::{footer, header, layout, popups};
 use crate::ui::frame::Tab;
 use crate::ui::hints::{self, Press};
 use crate::ui::keys;
@@ -168,13 +168,21 @@ impl App {
         }
     }
 
-    /// A click on what stands on every screen: tabs, the message, and the keys at the bottom. Whether
+    /// A click on what stands on every screen: tabs, the message, completions, and the keys at the bottom. Whether
     /// it was one.
     pub(in crate::ui) fn pressed_around(&mut self, mouse: MouseEvent) -> bool {
         if mouse.kind != MouseEventKind::Down(MouseButton::Left) || !mouse.modifiers.is_empty() {
             return false;
         }
         let Some(places) = layout::places_of(self.scene()) else { return false };
+        if let Some(prompt) = self.frame.prompt.as_mut().filter(|_| mouse.row == places.details.y) {
+            let mut placed = footer::completions(prompt, places.details.width).into_iter();
+            if let Some((option, ..)) = placed.find(|(_, x, cells)| (*x..x + cells).contains(&mouse.column)) {
+                prompt.chosen = option;
+                self.key(KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE));
+            }
+            return true;
+        }
         if mouse.row == places.footer.y && self.frame.prompt.is_none() {
             let found =
                 hints::laid(self.scene(), places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));

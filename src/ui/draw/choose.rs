@@ -66,10 +66,10 @@ pub fn units(
         put(buffer, inner, 1, 1, "no unit is about that; ⏎ says which is nearest", theme.error);
     }
     let name = typed.split_once(char::is_whitespace).map(|(name, _)| name);
-    let name = name
-        .filter(|name| about_unit(name).is_some())
-        .or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
-    if let Some(about) = name.and_then(about_unit).filter(|_| rows + 1 < inner.height) {
+    let about = |name: &str| about_unit(scene.context, name);
+    let name =
+        name.filter(|name| about(name).is_some()).or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
+    if let Some(about) = name.and_then(about).filter(|_| rows + 1 < inner.height) {
         let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
         let lines = wrap(&about, usize::from(inner.width.saturating_sub(2)));
         let lines = (!missing.is_empty()).then(|| format!("not here: {missing}")).into_iter().chain(lines);

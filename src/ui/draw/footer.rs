@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::text::{width, wrap};
+use crate::panel::text::{clean, width, wrap};
 use crate::ui::frame::{Level, Tab};
 use crate::ui::hints;
 use crate::ui::keys::shown;
@@ -72,21 +72,38 @@ fn said(theme: &Theme, text: &str, style: Style, area: Rect, buffer: &mut Buffer
     }
 }
 
-fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let mut x = 1;
+/// Where the completions stand in a line: each by its number, with its first cell and its width.
+pub fn completions(prompt: &Prompt, room: u16) -> Vec<(usize, u16, u16)> {
+    let cells = |text: &str| width(&clean(text)) as u16;
     // The chosen one is in sight.
-    let room = usize::from(area.width.saturating_sub(2));
-    let takes = |options: &[(String, String)]| options.iter().map(|(option, _)| width(option) + 2).sum::<usize>();
-    let from = (0..=prompt.chosen)
-        .find(|from| takes(&prompt.options[*from..(prompt.chosen + 1).min(prompt.options.len())]) <= room);
-    for (i, (option, doc)) in prompt.options.iter().enumerate().skip(from.unwrap_or(prompt.chosen)) {
-        let style = if i == prompt.chosen { theme.selected } else { theme.key };
-        x += put(buffer, area, x, 0, option, style) + 1;
-        if i == prompt.chosen && !doc.is_empty() {
-            x += put(buffer, area, x, 0, doc, theme.dim) + 1;
+    let takes = |options: &[(String, String)]| options.iter().map(|(option, _)| cells(option) + 2).sum::<u16>();
+    let fits = |from: &usize| {
+        takes(&prompt.options[*from..(prompt.chosen + 1).min(prompt.options.len())]) <= room.saturating_sub(2)
+    };
+    let from = (0..=prompt.chosen).find(fits).unwrap_or(prompt.chosen);
+    let mut x: u16 = 1;
+    let mut placed = Vec::new();
+    for (i, (option, doc)) in prompt.options.iter().enumerate().skip(from) {
+        if x >= room {
+            break;
         }
-        x += 1;
+        placed.push((i, x, cells(option)));
+        let doc = if i == prompt.chosen && !doc.is_empty() { cells(doc) + 1 } else { 0 };
+        x = x.saturating_add(cells(option) + 2 + doc);
     }
+    placed
+}
+
+fn prompt_help(prompt: &Prompt, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    for (i, x, cells) in completions(prompt, area.width) {
+        let (option, doc) = &prompt.options[i];
+        let here = i == prompt.chosen;
+        put(buffer, area, x, 0, option, if here { theme.selected } else { theme.key });
+        if here {
+            put(buffer, area, x + cells + 1, 0, doc, theme.dim);
+        }
+    }
+    let mut x = 1;
     if prompt.options.is_empty() && prompt.fault.is_none() {
         for (clause, place) in &prompt.clauses {
             x += put(buffer, area, x, 0, &format!("{place}:"), theme.dim) + 1;

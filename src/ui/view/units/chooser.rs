@@ -8,6 +8,7 @@ use crate::analysis::frame::settings::Settings;
 use crate::analysis::frame::{Spec, Want};
 use crate::analysis::registry::{self, UNITS};
 use crate::ingest::units::{is_named, shown};
+use crate::panel::unit::percent;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
@@ -89,7 +90,7 @@ pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Ve
 }
 
 /// What a unit is made from, and what to know of it.
-pub fn about_unit(name: &str) -> Option<String> {
+pub fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = registry::find(name)?;
     let needs = match (spec.make)(&Settings::default()) {
         Ok(unit) => {
@@ -103,7 +104,20 @@ pub fn about_unit(name: &str) -> Option<String> {
         }
         Err(why) => format!(" It wants more: {why}, as in {}.", spec.example),
     };
-    Some(format!("{name}: {}.{needs} {}", spec.about, spec.help))
+    let cost = cost(context, spec).map_or_else(String::new, |cost| format!(" It costs about {cost} of each CPU here."));
+    Some(format!("{name}: {}.{needs}{cost} {}", spec.about, spec.help))
+}
+
+/// What a unit's events cost, where all that it needs are measured already, so that it is known how often they come.
+fn cost(context: &Context, spec: &Spec) -> Option<String> {
+    let wants = (spec.make)(&Settings::default()).ok()?.wants();
+    let cost = |want: &Want| {
+        let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
+        let mut costs = meters.filter_map(|event| event.meter.as_ref()).map(|meter| meter.cost_percent);
+        costs.find(|cost| *cost > 0.0)
+    };
+    let costs: Option<Vec<f64>> = wants.iter().filter(|want| !want.optional).map(cost).collect();
+    costs.filter(|costs| !costs.is_empty()).map(|costs| percent(costs.iter().sum()))
 }
 
 /// What a unit cannot do without and is not to be had here.

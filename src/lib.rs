@@ -12,6 +12,7 @@
 //!
 //! * [`kernel`]: perf_event_open, rings, /proc, /sys. All `unsafe` lives here.
 //! * [`record`]: the record types, decoded and put in order of time.
+//! * [`lang`]: what all small languages share: quantities, faults with their place.
 //! * [`perfdata`]: the perf.data container, read and written.
 //! * [`event`]: event names and what they mean to the kernel; probes.
 //! * [`filter`]: the filter language, and where in the kernel a clause of it can run.
@@ -51,6 +52,8 @@
 
 pub mod kernel;
 pub mod record;
+
+pub mod lang;
 
 pub mod perfdata;
 

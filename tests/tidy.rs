@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
-    "kernel", "record", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query", "panel",
-    "analysis", "ingest", "engine", "ui", "report", "export", "cli",
+    "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query",
+    "panel", "analysis", "ingest", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Edges that the order would allow and the design forbids.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("record", "kernel"),
+    ("lang", "kernel"),
+    ("lang", "record"),
     ("ui", "kernel"),
     ("report", "ui"),
     ("export", "ui"),

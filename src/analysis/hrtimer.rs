@@ -74,7 +74,7 @@ impl Scope for Window<'_> {
 impl HrTimer {
     fn new(settings: &Settings) -> Result<Self, String> {
         let selected: Vec<Selected> = select::lists(settings.all("event"))?.into_iter().flatten().collect();
-        let rate = match (settings.time("period")?, settings.number("frequency", 0)?) {
+        let rate = match (settings.time("period")?, settings.hertz("frequency", 0)?) {
             (Some(ns), _) if ns < 10_000 => return Err("--period: a timer's period is at least 10us".to_owned()),
             (Some(ns), _) => Rate::Period(ns),
             (None, 0) => Rate::Period(1_000_000),

@@ -95,7 +95,7 @@ impl OffCpu {
         Ok(Self {
             reader: Reader::default(),
             chosen: Chosen::of(settings)?,
-            hz: settings.number("frequency", 99)?.clamp(1, 10_000),
+            hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             away: Begun::one_by_one(),
             blocked: FxHashMap::default(),
             hot: FxHashMap::default(),

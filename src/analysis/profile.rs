@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Rate;
+use crate::lang::quantity;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
 use crate::profile::Pin;
 
@@ -47,12 +48,12 @@ struct Profile {
 impl Profile {
     fn new(settings: &Settings) -> Result<Self, String> {
         let percent = settings.get("percent").map(|text| {
-            let percent = text.parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
+            let percent = quantity::share(text).ok().filter(|p| (0.0..=100.0).contains(p));
             percent.ok_or_else(|| format!("--percent {text}: expected a share from 0 to 100"))
         });
         Ok(Self {
             chosen: Chosen::of(settings)?,
-            hz: settings.number("frequency", 999)?.clamp(1, 50_000),
+            hz: settings.hertz("frequency", 999)?.clamp(1, 50_000),
             percent: percent.transpose()?,
             second: FxHashMap::default(),
             counts: FxHashMap::default(),

@@ -74,7 +74,7 @@ fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<
                 bail!("{symbol} has no samples of its own: it only calls functions that have");
             }
             let names = named.iter().map(|t| &*t.function);
-            let nearest = crate::event::fault::nearest(symbol, names);
+            let nearest = crate::lang::nearest(symbol, names);
             let hint = if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) };
             bail!("no function is called {symbol}{hint}")
         }

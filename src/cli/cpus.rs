@@ -29,9 +29,10 @@ use super::setup::{self, cpu_list, points};
 
 /// `perfprof-tui cpus`.
 pub fn run(args: Cpus) -> anyhow::Result<u8> {
-    let interval =
-        Duration::try_from_secs_f64(args.interval).ok().filter(|d| (0.1..86_400.0).contains(&d.as_secs_f64()));
-    let interval = interval.ok_or_else(|| Usage(format!("-i {}: expected seconds, 0.1 or more", args.interval)))?;
+    let interval = args.interval;
+    if !(Duration::from_millis(100)..Duration::from_secs(86_400)).contains(&interval) {
+        return Err(Usage(format!("-i {interval:?}: expected seconds, 0.1 or more")).into());
+    }
     points(args.threshold)?;
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
     let stop = stop_signals()?;

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::event::fault::nearest;
+use crate::lang::nearest;
 
 use super::Usage;
 

@@ -39,8 +39,10 @@ use super::{args, config, looks, setup, units, welcome};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
-    let refresh = Duration::try_from_secs_f64(args.refresh).ok().filter(|d| *d >= Duration::from_millis(50));
-    let refresh = refresh.ok_or_else(|| Usage(format!("-d {}: expected seconds, 0.05 or more", args.refresh)))?;
+    let refresh = args.refresh;
+    if refresh < Duration::from_millis(50) {
+        return Err(Usage(format!("-d {refresh:?}: expected seconds, 0.05 or more")).into());
+    }
     let mut start = start(&args.view, refresh)?;
     if args.softirq_time {
         start.exec.insert(0, "softirq-time".to_owned());

@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
     code(match args.command {
         None => live::run(args.live),
         Some(Command::Open(open)) => live::open(open),
-        Some(Command::Record(record)) => record::run(record),
+        Some(Command::Record(record)) => record::run(*record),
         Some(Command::Report(options)) => report::run(options),
         Some(Command::Script(options)) => script::run(options),
         Some(Command::Export(options)) => export::run(options),

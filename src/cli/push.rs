@@ -32,9 +32,10 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// Samples and pushes until a signal comes or the command ends.
 pub fn run(args: &Record) -> anyhow::Result<u8> {
     let store = Arc::new(Store::of(args)?);
-    let interval = Duration::try_from_secs_f64(args.push_interval).ok().filter(|i| *i >= Duration::from_secs(1));
-    let interval =
-        interval.ok_or_else(|| Usage(format!("--push-interval {}: expected 1 second or more", args.push_interval)))?;
+    let interval = args.push_interval;
+    if interval < Duration::from_secs(1) {
+        return Err(Usage(format!("--push-interval {interval:?}: expected 1 second or more")).into());
+    }
     let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
     setup::warn(started.warning.as_ref());
     let mut source = started.source;

@@ -6,15 +6,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::analysis::trigger::{Trigger, nanoseconds};
+use crate::analysis::trigger::Trigger;
 use crate::engine::{Moment, Watched};
 use crate::kernel::limits;
+use crate::lang::quantity::{self, SECOND};
 use crate::panel::unit;
 
 use super::Usage;
 use super::args::Keeping;
 use super::outer::{free_name, save};
-use super::setup;
 
 /// How snapshots of triggers are named, before the time.
 const PREFIX: &str = "perfprof-trigger-";
@@ -57,14 +57,14 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
     let memory = match &args.memory {
         None => usual(limits::memory(), limits::memory_limit()),
         Some(text) => {
-            let size = setup::size(text).filter(|b| *b >= LEAST);
+            let size = quantity::size(text).ok().filter(|bytes| *bytes >= LEAST);
             size.ok_or_else(|| usage("--memory", text, "a size of 16M or more"))?
         }
     };
     let keep = match args.keep.as_str() {
         "all" => None,
         text => {
-            let ns = nanoseconds(text).filter(|ns| *ns >= 1_000_000_000);
+            let ns = quantity::time(text).ok().filter(|ns| *ns >= SECOND);
             Some(ns.ok_or_else(|| usage("--keep", text, "a time of a second or more, as 10m, or all"))?)
         }
     };
@@ -74,12 +74,12 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
         return Ok(Kept { memory, keep, watched: None });
     }
     let (before, after) = args.trigger_span.split_once(',').unwrap_or((&args.trigger_span, "5s"));
-    let span = nanoseconds(before).zip(nanoseconds(after));
+    let span = quantity::time(before).ok().zip(quantity::time(after).ok());
     let (before, after) = span.ok_or_else(|| usage("--trigger-span", &args.trigger_span, "times, as 60s,5s"))?;
-    let pause = nanoseconds(&args.trigger_pause);
+    let pause = quantity::time(&args.trigger_pause).ok();
     let pause = pause.ok_or_else(|| usage("--trigger-pause", &args.trigger_pause, "a time, as 60s"))?;
     let (number, room) = args.trigger_max.split_once(',').unwrap_or((&args.trigger_max, "1G"));
-    let limits = number.trim().parse::<usize>().ok().filter(|n| *n > 0).zip(setup::size(room));
+    let limits = quantity::count(number).ok().filter(|n| *n > 0).zip(quantity::size(room).ok());
     let (number, room) =
         limits.ok_or_else(|| usage("--trigger-max", &args.trigger_max, "a number and a size, as 10,1G"))?;
     let dir = args.trigger_dir.clone();
@@ -88,7 +88,7 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
         .mode(0o700)
         .create(&dir)
         .map_err(|error| anyhow::anyhow!("--trigger-dir {}: {error}", dir.display()))?;
-    let shelf = Shelf { dir, number, room: room as u64 };
+    let shelf = Shelf { dir, number, room };
     let save = move |moment: &Moment, range, what: &str| shelf.save(moment, range, what);
     Ok(Kept { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
 }

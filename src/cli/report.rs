@@ -9,6 +9,7 @@ use crate::engine::offline::Loaded;
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
+use crate::lang::quantity;
 use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::chains::{Reach, Tree};
@@ -28,7 +29,7 @@ use super::output::{print, print_json};
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
     Key::parse_list(text).map_err(|word| {
         let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
-        let near = crate::event::fault::nearest(&word, names.iter().copied());
+        let near = crate::lang::nearest(&word, names.iter().copied());
         let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
         Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
     })
@@ -46,7 +47,7 @@ fn is_recorded(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
     if list.contains(&word) {
         return Ok(());
     }
-    let near = crate::event::fault::nearest(word, list.iter().copied());
+    let near = crate::lang::nearest(word, list.iter().copied());
     let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
     Err(Usage(format!("--sort {name}: the recording has no {what} {word}{hint}")).into())
 }
@@ -137,7 +138,7 @@ fn direction(text: Option<&str>, children: bool) -> anyhow::Result<Option<Direct
             "callee" => found = Some(Direction::Callers),
             "graph" | "fractal" | "" => {}
             "none" => found = None,
-            number if number.parse::<f64>().is_ok() => {}
+            number if quantity::share(number).is_ok() => {}
             "function" | "address" | "percent" => {}
             other => return Err(Usage(format!("-g {text}: {other} is neither caller, callee nor none")).into()),
         }

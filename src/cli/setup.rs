@@ -13,6 +13,7 @@ use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
+use crate::lang::quantity;
 use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::error::refusal;
 use crate::source::live::{Config, LiveSource, Target, cost, tables_of};
@@ -101,7 +102,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         (Some(period), _) => Rate::Period(period),
         (None, "max") => Rate::Frequency(rights.max_sample_rate.max(1) as u64),
         (None, text) => Rate::Frequency(
-            text.parse()
+            quantity::hertz(text)
                 .ok()
                 .filter(|hz| *hz > 0)
                 .ok_or_else(|| usage(format!("-F {text}: expected samples a second, or max")))?,
@@ -129,7 +130,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<Config> {
         },
         inherit: !s.no_inherit,
         pages: s.pages.as_deref().map(pages).transpose()?,
-        delay: Duration::from_millis(s.delay),
+        delay: s.delay,
         target: target(s)?,
         cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
         command: None,
@@ -221,27 +222,14 @@ pub fn points(points: f64) -> anyhow::Result<f64> {
 /// Pages, or bytes with a unit.
 pub fn pages(text: &str) -> anyhow::Result<usize> {
     let page = rustix::param::page_size();
-    let pages = match text.parse::<usize>() {
-        Ok(pages) => Some(pages),
-        Err(_) => size(text).map(|bytes| bytes.div_ceil(page)),
-    };
+    let plain = !text.contains(|c: char| c.is_ascii_alphabetic());
+    let pages =
+        if plain { quantity::count(text) } else { quantity::size(text).map(|bytes: usize| bytes.div_ceil(page)) };
     let pages = pages
+        .ok()
         .filter(|n| (1..=1 << 18).contains(n))
         .ok_or_else(|| usage(format!("-m {text}: expected pages, or a size such as 512K")))?;
     Ok(pages.next_power_of_two())
-}
-
-/// `512M` and the like, in bytes.
-pub fn size(text: &str) -> Option<usize> {
-    let upper = text.trim().to_ascii_uppercase();
-    let digits = upper.trim_end_matches('B').trim_end_matches('I');
-    let (number, shift) = match digits.chars().last()? {
-        'K' => (&digits[..digits.len() - 1], 10),
-        'M' => (&digits[..digits.len() - 1], 20),
-        'G' => (&digits[..digits.len() - 1], 30),
-        _ => (digits, 0),
-    };
-    number.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
 /// Says a warning on standard error, for commands without a screen.
@@ -265,13 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
-        assert_eq!(
-            (size("512M"), size("2g"), size("64KiB"), size("77"), size("x"), size("")),
-            (Some(512 << 20), Some(2 << 30), Some(64 << 10), Some(77), None, None)
-        );
+    fn rings_have_pages_or_bytes() {
         assert_eq!(pages("100").ok(), Some(128));
         assert_eq!(pages("512K").ok(), Some((512 << 10) / rustix::param::page_size()));
-        assert!(pages("0").is_err());
+        assert!(pages("0").is_err() && pages("x").is_err() && pages("1.5").is_err());
     }
 }

@@ -54,7 +54,7 @@ pub fn run(args: Stat) -> anyhow::Result<u8> {
     if args.per_cpu && (args.pids.is_some() || args.tids.is_some() || !has_target) {
         return Err(usage("--per-cpu goes with -a or -C: a task's counters are its own, whatever CPU it is on"));
     }
-    if args.interval.is_some_and(|ms| ms < 10) {
+    if args.interval.is_some_and(|interval| interval < Duration::from_millis(10)) {
         return Err(usage("-I: 10 milliseconds or more"));
     }
     let events = events(&args)?;
@@ -149,7 +149,7 @@ fn wait(
     started: Instant,
     report: &mut Report<'_>,
 ) -> anyhow::Result<u8> {
-    let interval = args.interval.map(Duration::from_millis);
+    let interval = args.interval;
     let (mut then, mut at, mut round) = (read(counters), started, 1u32);
     let end =
         child.as_ref().and_then(|child| rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok());

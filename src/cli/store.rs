@@ -11,6 +11,7 @@ use crate::engine::curl::{Curl, secrets, shown};
 use crate::engine::grpc;
 use crate::export::{otlp, pprof};
 use crate::kernel::privilege;
+use crate::lang::quantity;
 use crate::query::Data;
 
 use super::args::{Record, StoreArg};
@@ -145,7 +146,7 @@ impl Store {
             kind,
             name: args.push_name.clone(),
             labels,
-            rate: args.sampling.freq.parse().unwrap_or(0),
+            rate: quantity::hertz(&args.sampling.freq).unwrap_or(0),
         })
     }
 

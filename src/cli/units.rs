@@ -42,10 +42,11 @@ const MANY_CPUS: usize = 32;
 
 /// Runs a unit's command.
 pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
-    if args.interval.is_some_and(|seconds| !(0.01..=86_400.0).contains(&seconds)) {
+    let day = Duration::from_secs(86_400);
+    if args.interval.is_some_and(|interval| !(Duration::from_millis(10)..=day).contains(&interval)) {
         return Err(Usage("-i: expected seconds, 0.01 or more".to_owned()).into());
     }
-    if args.duration.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 1e9)) {
+    if args.duration.is_some_and(|duration| duration.is_zero() || duration > Duration::from_secs(1_000_000_000)) {
         return Err(Usage("--duration: expected seconds".to_owned()).into());
     }
     let headless = args.batch || args.folded.is_some() || args.points.is_some() || args.format != Format::Text;
@@ -80,7 +81,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         unit,
         symbols,
         interval: interval(spec, &args),
-        duration: args.duration.map(Duration::from_secs_f64),
+        duration: args.duration,
         points: args.points.is_some(),
         own_pid: live.then(|| std::process::id() as i32),
     };
@@ -103,7 +104,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
 /// How often figures are printed: of a time that is given there is one report, unless more are asked for.
 fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
     let own = spec.interval.filter(|_| args.duration.is_none());
-    args.interval.or(own).map(Duration::from_secs_f64)
+    args.interval.or(own.map(Duration::from_secs_f64))
 }
 
 /// Tells a unit whose figures are wanted.
@@ -172,7 +173,7 @@ pub fn start(
         tables: tables_of(usize::MAX),
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
-    if let Some(every) = interval(spec, args).or(args.duration.map(Duration::from_secs_f64)) {
+    if let Some(every) = interval(spec, args).or(args.duration) {
         source.count_for(every);
     }
     if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {

@@ -1,6 +1,7 @@
 //! How the user part of call chains is taken (`--call-graph`, perf-record(1)).
 
 use crate::kernel::attr::{Attr, branch, sample};
+use crate::lang::quantity;
 
 /// A way to take call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,7 +39,7 @@ impl CallGraph {
             ("none" | "no", "") => Ok(Self::None),
             ("lbr", "") => Ok(Self::Lbr),
             ("dwarf", "") => Ok(Self::Dwarf(STACK)),
-            ("dwarf", size) => match size.parse::<u32>() {
+            ("dwarf", size) => match quantity::size::<u32>(size) {
                 Ok(size) if (1..=MAX_STACK).contains(&size) => Ok(Self::Dwarf(size.next_multiple_of(8))),
                 _ => Err(format!("--call-graph {text}: the size is 8 to {MAX_STACK} bytes")),
             },

@@ -2,7 +2,6 @@
 
 pub mod callgraph;
 pub mod catalogue;
-pub mod fault;
 pub mod format;
 pub mod names;
 pub mod pmu;
@@ -16,7 +15,6 @@ pub mod trace_filter;
 pub mod tracepoint;
 
 pub use callgraph::CallGraph;
-pub use fault::Fault;
 pub use spec::{Event, Rate, parse};
 pub use state::{EventState, Run};
 

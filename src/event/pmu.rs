@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::kernel::attr::Attr;
+use crate::lang::quantity;
 
 /// Where PMUs are listed on a live system.
 pub const SYSFS: &str = "/sys/bus/event_source/devices";
@@ -55,11 +56,7 @@ pub fn apply(root: &Path, pmu: &str, terms: &str, attr: &mut Attr) -> Result<(),
 
 fn set(dir: &Path, name: &str, value: &str, attr: &mut Attr) -> Result<(), TermError> {
     let fault = |message: String| TermError { name: name.to_owned(), message, known: terms(dir) };
-    let number = match value.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => value.parse(),
-    };
-    let number = number.map_err(|_| fault(format!("{value} is no number for {name}")))?;
+    let number = quantity::count(value).map_err(|_| fault(format!("{value} is no number for {name}")))?;
     match name {
         "config" => attr.config = number,
         "config1" => attr.config1 = number,

@@ -8,7 +8,9 @@ use crate::kernel::attr::{
 };
 use crate::kernel::bpf::Program;
 
-use super::{Fault, names, pmu, tracepoint};
+use crate::lang::Fault;
+
+use super::{names, pmu, tracepoint};
 
 /// How often to sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

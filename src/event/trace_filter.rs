@@ -2,8 +2,8 @@
 //! (Documentation/trace/events.rst, "Event filtering"): checked here, so that what is wrong is said
 //! with its place; the kernel only says that something is.
 
-use super::Fault;
 use super::format::{Format, Shape};
+use crate::lang::Fault;
 
 /// The longest text that the kernel takes (`PAGE_SIZE`).
 const MAX_LENGTH: usize = 4095;

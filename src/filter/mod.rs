@@ -16,7 +16,7 @@ use regex::Regex;
 
 use crate::event::format::Format;
 
-pub use crate::event::Fault;
+pub use crate::lang::Fault;
 pub use complete::{Expect, expected};
 
 /// What a clause looks at.

@@ -1,6 +1,8 @@
 //! Ranges of time as perf's `--time` has them (perf-report(1)): `FROM,UNTIL` in seconds of the recording's
 //! clock, either of which may be left out, `10%-20%`, `10%/2`, several of the latter with commas.
 
+use crate::lang::quantity;
+
 /// Why a text is not taken as ranges of time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Wrong {
@@ -27,10 +29,7 @@ fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
     let (from, to) = text.split_once(',').ok_or(Wrong::NoRange)?;
     let ns = |t: &str| match t.trim() {
         "" => Ok(None),
-        t => match t.parse::<f64>() {
-            Ok(t) if (0.0..1e10).contains(&t) => Ok(Some((t * 1e9).round() as u64)),
-            _ => Err(Wrong::NoRange),
-        },
+        t => quantity::time(t).map(Some).map_err(|_| Wrong::NoRange),
     };
     match (ns(from)?, ns(to)?) {
         (Some(from), Some(to)) => in_order(from, to),
@@ -40,10 +39,10 @@ fn seconds(text: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
 }
 
 fn share(part: &str, first: u64, last: u64) -> Result<(u64, u64), Wrong> {
-    let percent = |p: &str| p.trim().strip_suffix('%')?.parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
+    let percent = |p: &str| quantity::share(p).ok().filter(|share| p.contains('%') && (0.0..=100.0).contains(share));
     let at = |p: f64| first + (last.saturating_sub(first) as f64 * p / 100.0) as u64;
     let typed = if let Some((share, n)) = part.split_once('/') {
-        let n = n.trim().parse::<u32>().ok().filter(|n| *n > 0).map(f64::from);
+        let n = quantity::count::<u32>(n).ok().filter(|n| *n > 0).map(f64::from);
         percent(share).zip(n).map(|(share, n)| ((share * (n - 1.0)).min(100.0), (share * n).min(100.0)))
     } else {
         part.split_once('-').and_then(|(from, to)| percent(from).zip(percent(to)))

@@ -1,7 +1,8 @@
 //! The options of units: one table for the command line, the palette and the help.
 
-use crate::event::fault::nearest;
 use crate::filter::expr::Expr;
+use crate::lang::nearest;
+use crate::lang::quantity::{self, Wrong};
 
 use super::bound;
 
@@ -100,21 +101,21 @@ impl Settings {
 
     /// A number.
     pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
-        match self.get(name) {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| format!("--{name} {text}: expected a number")),
-        }
+        self.quantity(name, quantity::count).map(|value| value.unwrap_or(default))
     }
 
-    /// A time in nanoseconds.
+    /// A rate in Hz.
+    pub fn hertz(&self, name: &str, default: u64) -> Result<u64, String> {
+        self.quantity(name, quantity::hertz).map(|value| value.unwrap_or(default))
+    }
+
+    /// A time in nanoseconds, which a number alone is of, as in expressions.
     pub fn time(&self, name: &str) -> Result<Option<u64>, String> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        let nothing = || format!("--{name} {text}: expected a time such as 10ms");
-        let expr = crate::filter::expr::parse(text).map_err(|fault| format!("--{name}: {fault}"))?;
-        match expr.root {
-            crate::filter::expr::Node::Int(n) => u64::try_from(n).map(Some).map_err(|_| nothing()),
-            _ => Err(nothing()),
-        }
+        self.quantity(name, |text| quantity::time_by(text, 1))
+    }
+
+    fn quantity<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, Wrong>) -> Result<Option<T>, String> {
+        self.get(name).map(|text| read(text).map_err(|why| format!("--{name} {text}: {why}"))).transpose()
     }
 
     /// The threshold.

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args as ClapArgs};
 
 use super::Format;
+use crate::lang::quantity;
 
 /// Options of `stat`.
 #[derive(Debug, ClapArgs)]
@@ -29,13 +31,13 @@ pub struct Stat {
     #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "cpus"])]
     pub tids: Option<String>,
     /// Print what came in each MS milliseconds
-    #[arg(short = 'I', long = "interval-print", value_name = "MS")]
-    pub interval: Option<u64>,
+    #[arg(short = 'I', long = "interval-print", value_name = "MS", value_parser = quantity::milliseconds)]
+    pub interval: Option<Duration>,
     /// End after so many intervals
-    #[arg(long = "interval-count", value_name = "N", requires = "interval")]
+    #[arg(long = "interval-count", value_name = "N", requires = "interval", value_parser = quantity::count::<u32>)]
     pub count: Option<u32>,
     /// Run the command so many times and say how much the figures vary
-    #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true)]
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = quantity::count::<u32>)]
     pub repeat: u32,
     /// Each CPU by itself
     #[arg(long, short = 'A', visible_alias = "no-aggr")]
@@ -111,10 +113,10 @@ pub struct List {
 #[derive(Debug, ClapArgs)]
 pub struct Cpus {
     /// Seconds between two tables
-    #[arg(short = 'i', long, value_name = "SECONDS", default_value_t = 1.0)]
-    pub interval: f64,
+    #[arg(short = 'i', long, value_name = "SECONDS", default_value = "1", value_parser = quantity::duration)]
+    pub interval: Duration,
     /// End after so many tables; without it Ctrl-C does
-    #[arg(short = 'n', long, value_name = "COUNT")]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = quantity::count::<u64>)]
     pub count: Option<u64>,
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
@@ -123,7 +125,7 @@ pub struct Cpus {
     #[arg(long)]
     pub softirq_time: bool,
     /// How many points a CPU's share of softirqs must stand above the others' to be told of
-    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
+    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
     pub threshold: f64,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 mod machine;
 pub mod names;
@@ -10,6 +11,8 @@ mod sampling;
 pub mod units;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+use crate::lang::quantity;
 
 pub use machine::{Cpus, List, Probe, Stat};
 pub use recorder::Keeping;
@@ -38,7 +41,7 @@ pub enum Command {
     /// Show a recording with the same screens as live
     Open(Open),
     /// Record to a file, without a terminal, at the lowest cost
-    Record(Record),
+    Record(Box<Record>),
     /// Print a recording's table as text, JSON or CSV
     Report(Report),
     /// Print a recording's samples, one block each, as perf script does
@@ -90,7 +93,7 @@ pub struct Demo {
     #[command(flatten)]
     pub view: View,
     /// How many times as fast as it was
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = quantity::number)]
     pub speed: f64,
     /// Without the tour
     #[arg(long)]
@@ -142,7 +145,7 @@ pub struct View {
     #[arg(long)]
     pub no_children: bool,
     /// Hide rows below this share
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub percent_limit: f64,
     /// Show names as they are in the files
     #[arg(long)]
@@ -154,7 +157,7 @@ pub struct View {
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// How many points a CPU's share of softirqs must be above the others' to be an anomaly
-    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true)]
+    #[arg(long, value_name = "POINTS", default_value_t = 10.0, hide_default_value = true, value_parser = quantity::share)]
     pub threshold: f64,
     /// Commands to run at the start, as typed after ':'; may be repeated
     #[arg(long = "exec", value_name = "COMMAND", action = ArgAction::Append)]
@@ -186,8 +189,8 @@ pub struct Live {
     #[command(flatten)]
     pub keeping: Keeping,
     /// Seconds between two updates of the screen
-    #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 1.0, hide_default_value = true)]
-    pub refresh: f64,
+    #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value = "1", hide_default_value = true, value_parser = quantity::duration)]
+    pub refresh: Duration,
     /// Measure the time in softirqs and interrupts from the start
     #[arg(long)]
     pub softirq_time: bool,
@@ -267,8 +270,8 @@ pub struct Record {
     #[arg(long = "push-label", value_name = "LABEL", action = ArgAction::Append, requires = "push")]
     pub push_labels: Vec<String>,
     /// Seconds that a profile is of
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "push")]
-    pub push_interval: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "10", requires = "push", value_parser = quantity::duration)]
+    pub push_interval: Duration,
     /// Say nothing at the end
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -389,7 +392,7 @@ pub struct Diff {
     #[arg(long)]
     pub children: bool,
     /// Only this many rows
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub limit: Option<usize>,
     /// The file to write, for folded and svg
     #[arg(short = 'o', long = "output", value_name = "OUT")]
@@ -458,10 +461,10 @@ pub struct Report {
     #[arg(long, visible_alias = "header-only")]
     pub header: bool,
     /// Only this many rows of each event
-    #[arg(long, value_name = "ROWS")]
+    #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub limit: Option<usize>,
     /// Leave rows below this share out
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, hide_default_value = true, value_parser = quantity::share)]
     pub percent_limit: f64,
     /// Plain text, as perf spells it (the default here)
     #[arg(long)]

@@ -1,6 +1,10 @@
 //! What is sampled, and how: the options that the live screen and `record` share.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Args as ClapArgs};
+
+use crate::lang::quantity;
 
 /// What is sampled, and how: common to the live screen and `record`.
 #[derive(Debug, ClapArgs)]
@@ -39,7 +43,7 @@ pub struct Sampling {
     #[arg(short = 'F', long = "freq", value_name = "HZ", default_value = "999", conflicts_with = "period")]
     pub freq: String,
     /// One sample each PERIOD events instead
-    #[arg(short = 'c', long = "count", value_name = "PERIOD")]
+    #[arg(short = 'c', long = "count", value_name = "PERIOD", value_parser = quantity::count::<u64>)]
     pub period: Option<u64>,
     /// Record call chains (on by default)
     #[arg(short = 'g')]
@@ -94,8 +98,8 @@ pub struct Sampling {
     #[arg(short = 'r', long, value_name = "PRIO", value_parser = clap::value_parser!(i32).range(1..=99))]
     pub realtime: Option<i32>,
     /// Wait MS milliseconds before sampling begins
-    #[arg(short = 'D', long = "delay", value_name = "MS", default_value_t = 0, hide_default_value = true)]
-    pub delay: u64,
+    #[arg(short = 'D', long = "delay", value_name = "MS", default_value = "0", hide_default_value = true, value_parser = quantity::milliseconds)]
+    pub delay: Duration,
     /// Keep the profiler's own samples
     #[arg(long)]
     pub include_self: bool,

@@ -1,11 +1,14 @@
 //! The commands of analysis units, made from their descriptions.
 
+use std::time::Duration;
+
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
 
 use crate::analysis::frame::settings::{OPTIONS, Opt};
 use crate::analysis::frame::{Settings, Spec};
 use crate::analysis::registry::{self, UNITS};
 use crate::event::CallGraph;
+use crate::lang::quantity;
 
 use super::{Format, Names};
 
@@ -53,7 +56,7 @@ fn of(spec: &'static Spec) -> Command {
             .value_hint(ValueHint::FilePath)
             .help("A recording that holds its events, instead of the running machine"),
         Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(format!(
-            "Seconds after which figures are printed and reset [default: {}]; a word that is no number is a \
+            "Seconds after which figures are printed and reset [default: {}]; a word that is no time is a \
                  recording, as -i of other commands",
             match spec.interval {
                 Some(seconds) => format!("{seconds}, with --duration one report at the end"),
@@ -72,9 +75,9 @@ fn of(spec: &'static Spec) -> Command {
             .short('n')
             .long("count")
             .value_name("N")
-            .value_parser(value_parser!(u64))
+            .value_parser(quantity::count::<u64>)
             .help("End after so many intervals"),
-        value("duration", "S", "End after so many seconds").value_parser(value_parser!(f64)),
+        value("duration", "S", "End after so many seconds").value_parser(quantity::duration),
         value("flame-graph", "OUT", "Write stacks as folded text, with -i after DATE;TIME; - for standard output"),
         value("heatmap", "OUT", "Write `TIME LATENCY` in nanoseconds, a line each, as trace2heatmap reads it"),
         switch("all-cpus", "The whole machine (the default without a target)").short('a'),
@@ -125,12 +128,12 @@ pub struct UnitArgs {
     /// The unit's options as `:unit` takes them.
     pub words: Vec<String>,
     pub files: Vec<std::path::PathBuf>,
-    pub interval: Option<f64>,
+    pub interval: Option<Duration>,
     pub batch: bool,
     pub format: Format,
     pub panels: Vec<String>,
     pub count: Option<u64>,
-    pub duration: Option<f64>,
+    pub duration: Option<Duration>,
     pub folded: Option<String>,
     pub points: Option<String>,
     pub cpus: Option<String>,
@@ -168,8 +171,8 @@ impl UnitArgs {
         let mut files: Vec<std::path::PathBuf> = many("files").into_iter().map(Into::into).collect();
         let mut interval = None;
         for word in many("interval") {
-            match word.parse::<f64>() {
-                Ok(seconds) => interval = Some(seconds),
+            match quantity::duration(&word) {
+                Ok(time) => interval = Some(time),
                 Err(_) => files.push(word.into()),
             }
         }

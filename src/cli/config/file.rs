@@ -3,8 +3,9 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::event::fault::nearest;
 use crate::filter::{Filter, Known};
+use crate::lang::nearest;
+use crate::lang::quantity;
 use crate::panel::top::Field;
 use crate::ui::popup::columns;
 use crate::ui::theme::Depth;
@@ -214,8 +215,9 @@ impl Reader<'_> {
     fn thresholds(&mut self, value: &Spanned<DeValue<'_>>) {
         for (name, value) in self.entries("thresholds", value) {
             let number = match value.get_ref() {
-                DeValue::Integer(number) => number.to_string().parse::<f64>().ok(),
-                DeValue::Float(number) => number.to_string().parse::<f64>().ok(),
+                DeValue::String(text) => quantity::share(text).ok(),
+                DeValue::Integer(number) => quantity::share(&number.to_string()).ok(),
+                DeValue::Float(number) => quantity::share(&number.to_string()).ok(),
                 _ => None,
             };
             let Some(number) = number.filter(|number| (0.0..=100.0).contains(number)) else {

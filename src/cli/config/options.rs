@@ -4,7 +4,7 @@
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 
-use crate::event::fault::nearest;
+use crate::lang::nearest;
 
 use super::OptionDefault;
 use crate::cli::args::whole;

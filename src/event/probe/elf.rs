@@ -6,7 +6,7 @@ use std::path::Path;
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use crate::event::fault::nearest;
+use crate::lang::nearest;
 use crate::perfdata::unpack::{self, Purse};
 
 use super::usdt::{self, Usdt};

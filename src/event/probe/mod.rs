@@ -12,7 +12,7 @@ pub mod usdt;
 
 use std::path::{Path, PathBuf};
 
-use super::Fault;
+use crate::lang::{Fault, quantity};
 use args::Parameters;
 use dwarf::DebugInfo;
 
@@ -160,8 +160,7 @@ impl Spec {
         let (function, offset) = match place.rsplit_once('+') {
             None => (place, 0),
             Some((function, offset)) => {
-                let number = offset.strip_prefix("0x").map_or(offset.parse(), |hex| u64::from_str_radix(hex, 16));
-                let at = number.map_err(|_| fault(offset, "an offset is a number of bytes"))?;
+                let at = quantity::size(offset).map_err(|_| fault(offset, "an offset is a number of bytes"))?;
                 (function, at)
             }
         };

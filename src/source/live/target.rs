@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use crate::event::fault::nearest;
 use crate::kernel::{cgroup, procfs};
+use crate::lang::nearest;
 
 use super::error::OpenError;
 

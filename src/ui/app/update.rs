@@ -7,6 +7,7 @@ use crate::event::plain;
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
+use crate::lang::quantity;
 use crate::query::answer::Mark;
 use crate::source::{Change, Control};
 use crate::ui::app::App;
@@ -83,21 +84,21 @@ impl App {
     }
 
     pub(in crate::ui) fn set_limit(&mut self, text: &str) {
-        match text.trim_end_matches('%').trim().parse::<f64>() {
+        match quantity::share(text) {
             Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.limit = percent,
             _ => self.error(format!("{text} is no percentage below 100")),
         }
     }
 
     pub(in crate::ui) fn parse_refresh(&mut self, text: &str) {
-        match text.trim_end_matches('s').parse::<f64>() {
-            Ok(s) if s.is_finite() && s > 0.0 => self.set_refresh(Duration::from_secs_f64(s.min(3600.0))),
+        match quantity::duration(text) {
+            Ok(time) if !time.is_zero() => self.set_refresh(time.min(Duration::from_secs(3600))),
             _ => self.error(format!("{text} is no number of seconds")),
         }
     }
 
     pub(in crate::ui) fn set_frequency(&mut self, text: &str) {
-        match text.trim_end_matches("Hz").trim().parse() {
+        match quantity::hertz(text) {
             Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
             Err(_) => self.error(format!("{text} is no number of samples a second")),
         }

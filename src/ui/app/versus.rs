@@ -1,6 +1,7 @@
 //! What the view is compared with, how old samples may be, and what leaves the screen as text.
 
 use crate::ingest::offcpu::NAME as OFF_CPU;
+use crate::lang::quantity::{self, SECOND};
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;
 use crate::query::diff::Per;
@@ -225,11 +226,12 @@ fn quoted(word: &str) -> String {
 fn parse_age(text: &str) -> Option<Age> {
     let mut words = text.split_whitespace();
     let word = words.next()?;
-    let ns = words.next().map(|n| n.trim_end_matches('s').parse::<f64>().ok().filter(|s| (0.001..1e6).contains(s)));
+    let ns =
+        words.next().map(|time| quantity::time(time).ok().filter(|ns| (1_000_000..1_000_000 * SECOND).contains(ns)));
     match (word, ns, words.next()) {
         ("all", None, None) => Some(Age::All),
-        ("last", Some(Some(s)), None) => Some(Age::Last((s * 1e9) as u64)),
-        ("half", Some(Some(s)), None) => Some(Age::Half((s * 1e9) as u64)),
+        ("last", Some(Some(ns)), None) => Some(Age::Last(ns)),
+        ("half", Some(Some(ns)), None) => Some(Age::Half(ns)),
         _ => None,
     }
 }

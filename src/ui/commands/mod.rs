@@ -3,7 +3,7 @@
 pub mod general;
 pub mod program;
 
-use crate::event::fault::nearest;
+use crate::lang::nearest;
 use crate::ui::command::{Act, Command, Group, Row};
 use crate::ui::frame::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};

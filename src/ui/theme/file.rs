@@ -128,7 +128,7 @@ impl ThemeFile {
         for (scope, look) in &raw.styles {
             let line = at(look.span().start);
             if !SCOPES.iter().any(|(known, _)| known == scope || known.starts_with(&format!("{scope}."))) {
-                let near = crate::event::fault::nearest(scope, SCOPES.iter().map(|(name, _)| *name));
+                let near = crate::lang::nearest(scope, SCOPES.iter().map(|(name, _)| *name));
                 return Err(format!("line {line}: nothing is called {scope}; nearest: {}", near.join(", ")));
             }
             let style = style(look.get_ref(), &raw.palette).map_err(|why| format!("line {line}: {scope}: {why}"))?;

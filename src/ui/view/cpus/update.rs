@@ -8,6 +8,7 @@ use crate::analysis::cpu_table::CpuColumn;
 use crate::analysis::cpus::HostView;
 use crate::analysis::findings::{self, Facts, Kind};
 use crate::analysis::softirq::Times;
+use crate::lang::quantity;
 use crate::query::Order;
 use crate::query::cpus::of_vector;
 use crate::source::Control;
@@ -223,7 +224,7 @@ impl App {
     }
 
     pub(in crate::ui) fn set_threshold(&mut self, text: Option<String>) {
-        let value = text.as_deref().map(|t| t.trim_end_matches('%').trim().parse::<f64>());
+        let value = text.as_deref().map(quantity::share);
         match value {
             None => self.say(format!("a CPU is an anomaly from {} points above the others on", self.selection.points)),
             Some(Ok(points)) if (0.5..100.0).contains(&points) => {

@@ -8,6 +8,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::event::catalogue::{Entry, Sort};
 use crate::event::format::Format;
+use crate::lang::quantity;
 use crate::query::answer::EventInfo;
 use crate::source::{Rate, Run};
 
@@ -177,9 +178,9 @@ pub fn rate_text(rate: Rate) -> String {
 pub fn rate(text: &str) -> Result<Rate, String> {
     let parsed = match text.split_once('/') {
         None if text == "0" => Some(Rate::Period(0)),
-        Some((one, period)) if one.trim() == "1" => period.trim().parse().ok().map(Rate::Period),
+        Some((one, period)) if one.trim() == "1" => quantity::count(period).ok().map(Rate::Period),
         Some(_) => None,
-        None => text.trim_end_matches("Hz").trim().parse().ok().map(Rate::Frequency),
+        None => quantity::hertz(text).ok().map(Rate::Frequency),
     };
     parsed.ok_or_else(|| {
         format!("{text} is no rate: 999 (samples a second), 1/100 (one in a hundred) or 0 (counted only)")

@@ -5,7 +5,7 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use crate::analysis::frame::{Settings, Spec};
 use crate::analysis::registry;
 use crate::engine::{UnitAnswer, UnitRequest};
-use crate::event::fault::nearest;
+use crate::lang::nearest;
 use crate::panel::{Body, Panel};
 use crate::query::find::pattern;
 use crate::ui::commands::general;

@@ -1,0 +1,425 @@
+//! Quantities as they are typed: `250ms`, `64KiB`, `99Hz`, `12.5%`, `50k`. The one table of units, and its reader.
+
+use std::time::Duration;
+
+/// What a quantity is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// In nanoseconds.
+    Time,
+    /// In bytes.
+    Size,
+    Count,
+    /// In Hz.
+    Rate,
+    /// In percent.
+    Share,
+}
+
+/// The units, and what each multiplies by. A letter alone is binary in sizes, as perf's `-m` and `--max-size` have
+/// it, and decimal where things are counted; with a B it is what the screen prints: kB decimal, KiB binary.
+pub const UNITS: &[(&str, Of, u64)] = &[
+    ("ns", Of::Time, 1),
+    ("us", Of::Time, 1_000),
+    ("µs", Of::Time, 1_000),
+    ("μs", Of::Time, 1_000),
+    ("ms", Of::Time, 1_000_000),
+    ("s", Of::Time, SECOND),
+    ("m", Of::Time, 60 * SECOND),
+    ("min", Of::Time, 60 * SECOND),
+    ("h", Of::Time, 3600 * SECOND),
+    ("d", Of::Time, 86_400 * SECOND),
+    ("k", Of::Count, 1_000),
+    ("K", Of::Count, 1_000),
+    ("M", Of::Count, 1_000_000),
+    ("G", Of::Count, 1_000_000_000),
+    ("T", Of::Count, 1_000_000_000_000),
+    ("B", Of::Size, 1),
+    ("kB", Of::Size, 1_000),
+    ("MB", Of::Size, 1_000_000),
+    ("GB", Of::Size, 1_000_000_000),
+    ("TB", Of::Size, 1_000_000_000_000),
+    ("KiB", Of::Size, 1 << 10),
+    ("MiB", Of::Size, 1 << 20),
+    ("GiB", Of::Size, 1 << 30),
+    ("TiB", Of::Size, 1 << 40),
+    ("K", Of::Size, 1 << 10),
+    ("M", Of::Size, 1 << 20),
+    ("G", Of::Size, 1 << 30),
+    ("T", Of::Size, 1 << 40),
+    ("Ki", Of::Size, 1 << 10),
+    ("Mi", Of::Size, 1 << 20),
+    ("Gi", Of::Size, 1 << 30),
+    ("Ti", Of::Size, 1 << 40),
+    ("Hz", Of::Rate, 1),
+    ("kHz", Of::Rate, 1_000),
+    ("MHz", Of::Rate, 1_000_000),
+    ("%", Of::Share, 1),
+];
+
+/// Nanoseconds of a second, which times are in where no unit is typed.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// Why a text is no quantity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    #[error("expected {}", .0.example())]
+    NoNumber(Of),
+    #[error("{unit} is no unit of {}: there are {}", .of.name(), units(*.of))]
+    NoUnit { of: Of, unit: String },
+    #[error("this is more than can be counted")]
+    TooLarge,
+}
+
+impl Of {
+    fn example(self) -> &'static str {
+        match self {
+            Self::Time => "a time, such as 250ms, 2s or 10m",
+            Self::Size => "a size, such as 512K or 64MiB",
+            Self::Count => "a number, such as 100 or 50k",
+            Self::Rate => "a rate, such as 99 or 4kHz",
+            Self::Share => "a percentage, such as 0.5 or 10%",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Size => "size",
+            Self::Count => "a number",
+            Self::Rate => "a rate",
+            Self::Share => "a share",
+        }
+    }
+
+    /// Whether its quantities may have a unit of another's: a rate counts.
+    fn takes(self, unit: Self) -> bool {
+        self == unit || self == Self::Rate && unit == Self::Count
+    }
+}
+
+/// The units of something, for what is said of a wrong one.
+fn units(of: Of) -> String {
+    let mut names: Vec<&str> = UNITS.iter().filter(|row| of.takes(row.1)).map(|row| row.0).collect();
+    names.retain(|name| !matches!(*name, "μs" | "min" | "Ki" | "Mi" | "Gi" | "Ti"));
+    names.join(" ")
+}
+
+/// What a unit multiplies by. Sizes may be typed in any case, as no unit of theirs differs from another by it alone.
+fn factor(unit: &str, of: Of) -> Option<u64> {
+    let is = |name: &str| name == unit || of == Of::Size && name.eq_ignore_ascii_case(unit);
+    UNITS.iter().find(|row| of.takes(row.1) && is(row.0)).map(|row| row.2)
+}
+
+/// A number in an expression, its unit multiplied in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+/// A decimal number as it was typed, exactly: digits times a power of ten.
+#[derive(Clone, Copy)]
+struct Decimal {
+    digits: i128,
+    power: i32,
+}
+
+/// Digits of a fraction, and powers of ten, beyond which nothing is told apart.
+const MAX_FRACTION: usize = 18;
+const MAX_POWER: i32 = 36;
+
+impl Decimal {
+    /// Reads `12`, `-1.5`, `1_000`, `0x1f`, `2.5e3`, and gives back what follows. `None` where no number begins.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        let (unsigned, sign) = match text.strip_prefix('-') {
+            Some(rest) => (rest, -1),
+            None => (text.strip_prefix('+').unwrap_or(text), 1),
+        };
+        if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+            let end = hex.find(|c: char| !c.is_ascii_hexdigit() && c != '_').unwrap_or(hex.len());
+            let digits = u64::from_str_radix(&hex[..end].replace('_', ""), 16).ok()?;
+            return Some((Self { digits: sign * i128::from(digits), power: 0 }, &hex[end..]));
+        }
+        let run = |text: &str| text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+        let (whole, rest) = unsigned.split_at(run(unsigned));
+        let (fraction, rest) = match rest.strip_prefix('.') {
+            Some(after) => after.split_at(run(after)),
+            None => ("", rest),
+        };
+        let digit = |text: &str| text.contains(|c: char| c.is_ascii_digit());
+        if !digit(whole) && !digit(fraction) || whole.starts_with('_') {
+            return None;
+        }
+        let fraction: String = fraction.chars().filter(char::is_ascii_digit).take(MAX_FRACTION).collect();
+        let digits: String = whole.chars().filter(char::is_ascii_digit).chain(fraction.chars()).collect();
+        let exponent = rest.strip_prefix(['e', 'E']).and_then(|after| {
+            let signed = usize::from(after.starts_with(['-', '+']));
+            let end = after[signed..].find(|c: char| !c.is_ascii_digit()).map_or(after.len(), |n| signed + n);
+            Some((after[..end].parse::<i32>().ok()?, &after[end..]))
+        });
+        let (power, rest) = exponent.unwrap_or((0, rest));
+        let power = power.checked_sub(fraction.len() as i32)?;
+        Some((Self { digits: sign * digits.parse::<i128>().ok()?, power }, rest))
+    }
+
+    /// Times a factor, rounded, and whether nothing was lost by that; `None` where it is too large.
+    fn times(self, factor: u64) -> Option<(i128, bool)> {
+        let digits = self.digits.checked_mul(i128::from(factor))?;
+        if digits == 0 || self.power < -MAX_POWER {
+            return Some((0, digits == 0));
+        }
+        let ten = 10i128.pow(self.power.unsigned_abs().min(MAX_POWER as u32));
+        if self.power >= 0 {
+            return (self.power <= MAX_POWER).then(|| digits.checked_mul(ten))?.map(|n| (n, true));
+        }
+        let (cut, lost) = (digits / ten, digits % ten);
+        let up = if lost.abs() * 2 >= ten { lost.signum() } else { 0 };
+        Some((cut + up, lost == 0))
+    }
+
+    fn float(self, factor: u64) -> f64 {
+        self.digits as f64 * factor as f64 * 10f64.powi(self.power)
+    }
+}
+
+/// A number and its factor.
+fn split(text: &str, of: Of, bare: u64) -> Result<(Decimal, u64), Wrong> {
+    let (number, unit) = Decimal::read(text.trim()).ok_or(Wrong::NoNumber(of))?;
+    match unit.trim_start() {
+        "" => Ok((number, bare)),
+        unit => {
+            factor(unit, of).map(|factor| (number, factor)).ok_or_else(|| Wrong::NoUnit { of, unit: unit.to_owned() })
+        }
+    }
+}
+
+/// A quantity that may have a fraction or be below zero; without a unit it is multiplied by `bare`.
+fn fraction(text: &str, of: Of, bare: u64) -> Result<f64, Wrong> {
+    let (number, factor) = split(text, of, bare)?;
+    Some(number.float(factor)).filter(|value| value.is_finite()).ok_or(Wrong::TooLarge)
+}
+
+/// A whole quantity. Of times and sizes what is less than a nanosecond or a byte is rounded; there is no half of a
+/// thing that is counted.
+fn whole(text: &str, of: Of, bare: u64) -> Result<u64, Wrong> {
+    let (number, factor) = split(text, of, bare)?;
+    if number.digits < 0 {
+        return Err(Wrong::NoNumber(of));
+    }
+    let (value, exact) = number.times(factor).ok_or(Wrong::TooLarge)?;
+    if !exact && !matches!(of, Of::Time | Of::Size) {
+        return Err(Wrong::NoNumber(of));
+    }
+    u64::try_from(value).map_err(|_| Wrong::TooLarge)
+}
+
+/// A time in nanoseconds; seconds where no unit is typed.
+pub fn time(text: &str) -> Result<u64, Wrong> {
+    whole(text, Of::Time, SECOND)
+}
+
+/// A time in nanoseconds, where a number alone is of so many each.
+pub fn time_by(text: &str, bare: u64) -> Result<u64, Wrong> {
+    whole(text, Of::Time, bare)
+}
+
+/// A time; seconds where no unit is typed.
+pub fn duration(text: &str) -> Result<Duration, Wrong> {
+    time(text).map(Duration::from_nanos)
+}
+
+/// A time; milliseconds where no unit is typed, as perf's `-D` and `-I` have them.
+pub fn milliseconds(text: &str) -> Result<Duration, Wrong> {
+    whole(text, Of::Time, 1_000_000).map(Duration::from_nanos)
+}
+
+/// Bytes.
+pub fn size<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
+    whole(text, Of::Size, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
+}
+
+/// How many.
+pub fn count<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
+    whole(text, Of::Count, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
+}
+
+/// Times a second.
+pub fn hertz(text: &str) -> Result<u64, Wrong> {
+    whole(text, Of::Rate, 1)
+}
+
+/// Percent, with or without its sign.
+pub fn share(text: &str) -> Result<f64, Wrong> {
+    fraction(text, Of::Share, 1)
+}
+
+/// A number that may have a fraction.
+pub fn number(text: &str) -> Result<f64, Wrong> {
+    fraction(text, Of::Count, 1)
+}
+
+/// A number of an expression, where the unit says what it is of: times come to nanoseconds, sizes to bytes. A letter
+/// alone counts.
+pub fn literal(text: &str) -> Result<Number, Wrong> {
+    let (number, unit) = Decimal::read(text).ok_or(Wrong::NoNumber(Of::Count))?;
+    if unit.is_empty() && number.power < 0 {
+        return Ok(Number::Float(number.float(1)));
+    }
+    let is = |name: &str, of| name == unit || of == Of::Size && unit.len() > 1 && name.eq_ignore_ascii_case(unit);
+    let factor = match unit {
+        "" => 1,
+        unit => {
+            UNITS
+                .iter()
+                .find(|row| is(row.0, row.1))
+                .ok_or_else(|| Wrong::NoUnit { of: Of::Count, unit: unit.to_owned() })?
+                .2
+        }
+    };
+    let fits = number.digits.unsigned_abs() <= u128::from(u64::MAX);
+    number.times(factor).filter(|_| fits).map(|(value, _)| Number::Int(value)).ok_or(Wrong::TooLarge)
+}
+
+/// What may follow the number of a [`literal`].
+pub const LITERAL_UNITS: &str = "ns us ms s m h d, k M G, kB MB GB, KiB MiB GiB";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Whatever is typed, wherever: what it comes to as a time, a size, a count, a rate and in an expression.
+    #[test]
+    fn each_unit_is_one_thing_everywhere() {
+        let mut seen = std::collections::BTreeSet::new();
+        for (unit, as_time, as_size, as_count, as_rate, alone) in [
+            ("ns", Some(2), None, None, None, Some(2)),
+            ("us", Some(2_000), None, None, None, Some(2_000)),
+            ("µs", Some(2_000), None, None, None, Some(2_000)),
+            ("μs", Some(2_000), None, None, None, Some(2_000)),
+            ("ms", Some(2_000_000), None, None, None, Some(2_000_000)),
+            ("s", Some(2 * SECOND), None, None, None, Some(2 * SECOND)),
+            ("m", Some(120 * SECOND), Some(2 << 20), None, None, Some(120 * SECOND)),
+            ("min", Some(120 * SECOND), None, None, None, Some(120 * SECOND)),
+            ("h", Some(7200 * SECOND), None, None, None, Some(7200 * SECOND)),
+            ("d", Some(172_800 * SECOND), None, None, None, Some(172_800 * SECOND)),
+            ("k", None, Some(2 << 10), Some(2_000), Some(2_000), Some(2_000)),
+            ("K", None, Some(2 << 10), Some(2_000), Some(2_000), Some(2_000)),
+            ("M", None, Some(2 << 20), Some(2_000_000), Some(2_000_000), Some(2_000_000)),
+            ("G", None, Some(2 << 30), Some(2_000_000_000), Some(2_000_000_000), Some(2_000_000_000)),
+            ("T", None, Some(2 << 40), Some(2_000 * SECOND), Some(2_000 * SECOND), Some(2_000 * SECOND)),
+            ("B", None, Some(2), None, None, Some(2)),
+            ("kB", None, Some(2_000), None, None, Some(2_000)),
+            ("KB", None, Some(2_000), None, None, Some(2_000)),
+            ("MB", None, Some(2_000_000), None, None, Some(2_000_000)),
+            ("GB", None, Some(2_000_000_000), None, None, Some(2_000_000_000)),
+            ("TB", None, Some(2_000 * SECOND), None, None, Some(2_000 * SECOND)),
+            ("KiB", None, Some(2 << 10), None, None, Some(2 << 10)),
+            ("MiB", None, Some(2 << 20), None, None, Some(2 << 20)),
+            ("GiB", None, Some(2 << 30), None, None, Some(2 << 30)),
+            ("TiB", None, Some(2 << 40), None, None, Some(2 << 40)),
+            ("gib", None, Some(2 << 30), None, None, Some(2 << 30)),
+            ("Ki", None, Some(2 << 10), None, None, Some(2 << 10)),
+            ("Mi", None, Some(2 << 20), None, None, Some(2 << 20)),
+            ("Gi", None, Some(2 << 30), None, None, Some(2 << 30)),
+            ("Ti", None, Some(2 << 40), None, None, Some(2 << 40)),
+            ("Hz", None, None, None, Some(2), Some(2)),
+            ("kHz", None, None, None, Some(2_000), Some(2_000)),
+            ("MHz", None, None, None, Some(2_000_000), Some(2_000_000)),
+            ("%", None, None, None, None, Some(2)),
+            ("x", None, None, None, None, None),
+            ("sec", None, None, None, None, None),
+            ("", Some(2 * SECOND), Some(2), Some(2), Some(2), Some(2)),
+        ] {
+            seen.insert(unit);
+            for text in [format!("2{unit}"), format!("2.0{unit}"), format!(" 2 {unit} ")] {
+                let got = (time(&text).ok(), size::<u64>(&text).ok(), count::<u64>(&text).ok(), hertz(&text).ok());
+                assert_eq!(got, (as_time, as_size, as_count, as_rate), "{text}");
+            }
+            let want = alone.map(|n: u64| Number::Int(n.into()));
+            assert_eq!(literal(&format!("2{unit}")).ok(), want, "{unit}");
+        }
+        let missing: Vec<_> = UNITS.iter().filter(|row| !seen.contains(row.0)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    #[test]
+    fn numbers_as_they_are_typed() {
+        for (text, ns) in [
+            ("1.5", 1_500_000_000),
+            ("+.25s", 250_000_000),
+            ("5.", 5_000_000_000),
+            ("1e-3", 1_000_000),
+            ("2.5E3ms", 2_500_000_000),
+            ("1_000us", 1_000_000),
+            ("0.0000000016s", 2),
+            ("1234567.000000001", 1_234_567_000_000_001),
+            ("0x10ns", 16),
+            ("-0", 0),
+            ("0e99", 0),
+        ] {
+            assert_eq!(time(text), Ok(ns), "{text}");
+        }
+        for text in ["", " ", "s", "-1", "x", "inf", "NaN", "_1", ".", "-", "--1", "1 2", "1,5", "0x", "1.2.3", "1e99"]
+        {
+            assert!(time(text).is_err() && size::<u64>(text).is_err() && count::<u64>(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            (count::<u64>("1.5k"), count::<u64>("1.5"), count::<u64>("0x1F")),
+            (Ok(1500), Err(Wrong::NoNumber(Of::Count)), Ok(31))
+        );
+        assert_eq!(
+            (size::<u64>("1.5KiB"), size::<u64>("0.3"), size::<u64>("12.3 MB")),
+            (Ok(1536), Ok(0), Ok(12_300_000))
+        );
+        assert_eq!((share("12.5%"), share(" 7 % "), share("7")), (Ok(12.5), Ok(7.0), Ok(7.0)));
+        assert_eq!((number("-2.5k"), number("1e400").is_err()), (Ok(-2500.0), true));
+        assert_eq!(
+            (count::<u64>("18446744073709551615"), count::<u64>("18446744073709551616")),
+            (Ok(u64::MAX), Err(Wrong::TooLarge))
+        );
+        assert_eq!(
+            (milliseconds("20"), milliseconds("2s")),
+            (Ok(Duration::from_millis(20)), Ok(Duration::from_secs(2)))
+        );
+        assert_eq!((time_by("7", 1), time_by("7us", 1)), (Ok(7), Ok(7000)));
+        assert_eq!((literal("1.5"), literal("1.5ms")), (Ok(Number::Float(1.5)), Ok(Number::Int(1_500_000))));
+    }
+
+    #[test]
+    fn what_is_wrong_says_what_would_do() {
+        for (wrong, words) in [
+            (time("soon"), "expected a time, such as 250ms, 2s or 10m"),
+            (time("2sec"), "sec is no unit of time: there are ns us µs ms s m h d"),
+            (size::<u64>("1Q"), "Q is no unit of size: there are B kB MB GB TB KiB MiB GiB TiB K M G T"),
+            (hertz("9s"), "s is no unit of a rate: there are k K M G T Hz kHz MHz"),
+            (time("1e30"), "more than can be counted"),
+        ] {
+            let text = wrong.expect_err(words).to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[-+0-9._eExXa-fnumshdkKMGTiBHz% µ]{0,24}|\\PC{0,16}") {
+            let _ = (time(&text), size::<u64>(&text), count::<u64>(&text), hertz(&text), share(&text), number(&text), literal(&text));
+        }
+
+        /// What is typed with the least unit or as a fraction of a greater one is one and the same.
+        #[test]
+        fn printing_and_reading_agree(n in 0u64..1 << 53, row in 0..UNITS.len()) {
+            let (unit, of, factor) = UNITS[row];
+            prop_assume!(of != Of::Share);
+            let text = format!("{}.{:03}{unit}", n / 1000, n % 1000);
+            let want = (u128::from(n) * u128::from(factor) + 500) / 1000;
+            let got = whole(&text, of, 1);
+            if n % 1000 == 0 || u128::from(n) * u128::from(factor) % 1000 == 0 || matches!(of, Of::Time | Of::Size) {
+                prop_assert_eq!(got.ok(), u64::try_from(want).ok(), "{}", text);
+            } else {
+                prop_assert!(got.is_err(), "{}", text);
+            }
+        }
+    }
+}

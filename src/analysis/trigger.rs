@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::analysis::cpus::{CpuRow, HostView};
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::{Fault, quantity};
 use crate::session::machine::Ticks;
 
 /// A share of a CPU's time in the last interval, in percent.
@@ -115,12 +117,23 @@ pub struct Trigger {
 /// Stands for the whole machine where a CPU is expected.
 const EVERYWHERE: u32 = u32::MAX;
 
-/// What is wrong with a trigger, in words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}: {why}")]
-pub struct TriggerFault {
-    text: String,
-    why: String,
+/// Conditions are joined by `&&`; words are whatever metrics, values and times are made of.
+const LEXICON: Lexicon = Lexicon {
+    marks: &["&&", ">=", "<=", ">", "<"],
+    begins: is_word,
+    goes_on: is_word,
+    numbers: false,
+    hints: &[
+        ('&', "conditions are joined by &&"),
+        ('=', COMPARED),
+        ('!', COMPARED),
+        ('|', "give --trigger twice for or"),
+    ],
+};
+const COMPARED: &str = "a figure is compared by > >= < <=";
+
+fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !"&=!<>|\"'".contains(c)
 }
 
 impl fmt::Display for Trigger {
@@ -130,10 +143,18 @@ impl fmt::Display for Trigger {
 }
 
 impl Trigger {
-    pub fn parse(text: &str) -> Result<Self, TriggerFault> {
-        let conditions: Result<Vec<Condition>, String> = text.split("&&").map(condition).collect();
-        let conditions = conditions.map_err(|why| TriggerFault { text: text.to_owned(), why })?;
-        Ok(Self { text: text.trim().to_owned(), since: vec![BTreeMap::new(); conditions.len()], conditions })
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let mut cursor = Cursor::new(text, &LEXICON)?;
+        let mut conditions = vec![condition(&mut cursor)?];
+        while cursor.eat("&&") {
+            conditions.push(condition(&mut cursor)?);
+        }
+        match cursor.peek() {
+            Some(piece) => Err(cursor.fault_at(piece, "this was not expected: on, for or && may follow")),
+            None => {
+                Ok(Self { text: text.trim().to_owned(), since: vec![BTreeMap::new(); conditions.len()], conditions })
+            }
+        }
     }
 
     /// Names of the events that it counts.
@@ -233,43 +254,60 @@ impl Condition {
 }
 
 /// `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
-fn condition(text: &str) -> Result<Condition, String> {
+fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Fault> {
     const OPS: &[(&str, Op)] = &[(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)];
-    let found = OPS.iter().filter_map(|(sign, op)| Some((text.find(sign)?, sign.len(), *op)));
-    // The longer sign comes first where two begin at one place.
-    let (at, len, op) =
-        found.min_by_key(|(at, len, _)| (*at, usize::MAX - len)).ok_or("a comparison is missing: NAME > VALUE")?;
-    let name = text[..at].trim();
-    let metric = metric(name)?;
-    let mut words = text[at + len..].split_whitespace();
-    let (value, each_cpu) = value(words.next().ok_or("a value is missing")?)?;
+    let (place, name) = word(cursor, "a figure, such as softirq%")?;
+    let metric = metric(place, name, cursor)?;
+    let op = OPS.iter().find(|(sign, _)| cursor.eat(sign)).map(|(_, op)| *op);
+    let op = op.ok_or_else(|| cursor.fault("a comparison is missing: NAME > VALUE"))?;
+    let (place, typed) = word(cursor, "a value")?;
+    let (value, each_cpu) = value(typed).map_err(|why| cursor.fault_at(place, why))?;
     let mut condition = Condition { metric, name: name.to_owned(), op, value, each_cpu, on: On::Any, lasts: 0 };
-    while let Some(word) = words.next() {
-        match word {
-            "on" => {
-                let per_cpu = matches!(condition.metric, Metric::Share(_) | Metric::Vector(_));
-                if !per_cpu {
-                    return Err(format!("{name} is of the whole machine, so `on` says nothing"));
-                }
-                let cpu = |word: Option<&str>| word.and_then(|word| word.parse().ok());
-                condition.on = match (words.next(), words.next()) {
-                    (Some("any"), Some("cpu")) => On::Any,
-                    (Some("all"), Some("cpus")) => On::All,
-                    (Some("cpu"), n) => On::One(cpu(n).ok_or("on cpu: its number is missing")?),
-                    _ => return Err("expected on any cpu, on all cpus or on cpu N".into()),
-                };
+    while let Some(piece) = cursor.peek() {
+        match piece.token {
+            Token::Word("on") if !matches!(condition.metric, Metric::Share(_) | Metric::Vector(_)) => {
+                return Err(cursor.fault(format!("{name} is of the whole machine, so `on` says nothing")));
             }
-            "for" => {
-                let lasts = words.next().and_then(nanoseconds);
-                condition.lasts = lasts.ok_or("for: expected a time, as 2s, 500ms or 1m")?;
+            Token::Word("on") => {
+                cursor.skip();
+                condition.on = on(cursor)?;
             }
-            other => return Err(format!("{other} was not expected: on, for or && may follow")),
+            Token::Word("for") => {
+                cursor.skip();
+                let (place, lasts) = word(cursor, "a time, as 2s, 500ms or 1m,")?;
+                condition.lasts = quantity::time(lasts).map_err(|why| cursor.fault_at(place, why.to_string()))?;
+            }
+            _ => break,
         }
     }
     Ok(condition)
 }
 
-fn metric(name: &str) -> Result<Metric, String> {
+fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str), Fault> {
+    let piece = cursor.next(what)?;
+    match piece.token {
+        Token::Word(word) => Ok((piece, word)),
+        _ => Err(cursor.fault_at(piece, format!("expected {what} here"))),
+    }
+}
+
+/// What follows `on`.
+fn on(cursor: &mut Cursor<'_>) -> Result<On, Fault> {
+    const EXPECTED: &str = "any cpu, all cpus or cpu N";
+    let (place, first) = word(cursor, EXPECTED)?;
+    let (next, second) = word(cursor, if first == "cpu" { "the number of a CPU" } else { EXPECTED })?;
+    match (first, second) {
+        ("any", "cpu") => Ok(On::Any),
+        ("all", "cpus") => Ok(On::All),
+        ("cpu", number) => {
+            let number = quantity::count(number).map_err(|_| cursor.fault_at(next, format!("{number} is no CPU")))?;
+            Ok(On::One(number))
+        }
+        _ => Err(cursor.fault_at(place, format!("expected {EXPECTED} here"))),
+    }
+}
+
+fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, Fault> {
     if let Some(at) = SHARES.iter().position(|row| row.0 == name) {
         return Ok(Metric::Share(at));
     }
@@ -286,31 +324,21 @@ fn metric(name: &str) -> Result<Metric, String> {
         return Ok(Metric::Event(name.to_owned()));
     }
     let known: Vec<&str> = SHARES.iter().map(|row| row.0).chain(WHOLES.iter().map(|row| row.0)).collect();
-    Err(format!(
+    let why = format!(
         "{name} is not known: {}, psi.cpu|io|irq|memory, softirq.VECTOR or an event SYSTEM:NAME",
         known.join(", ")
-    ))
+    );
+    Err(cursor.fault_at(place, why).offer(known))
 }
 
 fn value(word: &str) -> Result<(f64, bool), String> {
     let (number, each_cpu) = word.strip_suffix("*cpus").map_or((word, word == "cpus"), |number| (number, true));
-    let number = if number == "cpus" { "1" } else { number.trim_end_matches('%') };
-    let (digits, scale) = match number.chars().last() {
-        Some('k') => (&number[..number.len() - 1], 1e3),
-        Some('M') => (&number[..number.len() - 1], 1e6),
-        _ => (number, 1.0),
+    let value = match number {
+        "cpus" => Ok(1.0),
+        share if share.ends_with('%') => quantity::share(share),
+        number => quantity::number(number),
     };
-    let value = digits.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.map(|value| (value * scale, each_cpu)).ok_or_else(|| format!("{word} is no number"))
-}
-
-/// `2s`, `500ms`, `10m`, `1h`, in nanoseconds; a number alone is of seconds.
-pub fn nanoseconds(text: &str) -> Option<u64> {
-    let units = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9), ("d", 86_400e9)];
-    let found = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
-    let (number, scale) = found.unwrap_or((text, 1e9));
-    let value = number.trim().parse::<f64>().ok()? * scale;
-    (0.0..1e18).contains(&value).then_some(value as u64)
+    value.map(|value| (value, each_cpu)).map_err(|_| format!("{word} is no number"))
 }
 
 #[cfg(test)]
@@ -374,24 +402,27 @@ mod tests {
 
     #[test]
     fn faults_say_what_is_wrong() {
-        for (text, why) in [
-            ("softirq%", "comparison is missing"),
-            ("softirq > 3", "is not known: busy%"),
-            ("softirq% > x", "x is no number"),
-            ("softirq% >", "value is missing"),
-            ("runqueue > 3 on any cpu", "whole machine"),
-            ("softirq% > 3 on some cpu", "expected on any cpu"),
-            ("softirq% > 3 for ever", "expected a time"),
-            ("softirq% > 3 twice", "twice was not expected"),
-            ("softirq% > 3 &&", "comparison is missing"),
+        for (text, at, why) in [
+            ("softirq%", 8, "comparison is missing"),
+            ("softirq > 3", 0, "is not known: busy%"),
+            ("softirq > 3", 0, "nearest: softirq%"),
+            ("softirq% > x", 11, "x is no number"),
+            ("softirq% >", 10, "expected a value"),
+            ("runqueue > 3 on any cpu", 13, "whole machine"),
+            ("softirq% > 3 on some cpu", 16, "expected any cpu"),
+            ("softirq% > 3 on cpu", 19, "the number of a CPU"),
+            ("softirq% > 3 on cpu x", 20, "x is no CPU"),
+            ("softirq% > 3 for ever", 17, "expected a time"),
+            ("softirq% > 3 for 2sec", 17, "sec is no unit of time"),
+            ("softirq% > 3 twice", 13, "this was not expected"),
+            ("softirq% > 3 &&", 15, "expected a figure"),
+            ("softirq% = 3", 9, "compared by"),
+            ("softirq% > 3 & lost > 0", 13, "joined by &&"),
+            ("", 0, "expected a figure"),
         ] {
-            let fault = Trigger::parse(text).expect_err(text).to_string();
-            assert!(fault.contains(why), "{fault}");
+            let fault = Trigger::parse(text).expect_err(text);
+            assert!(fault.at == at && fault.line().contains(why), "{text}: {fault}");
         }
-        assert_eq!(
-            ["2s", "500ms", "10m", "1h", "3", "x", "-1s"].map(nanoseconds).map(|t| t.map(|t| t / 1_000_000)),
-            [Some(2000), Some(500), Some(600_000), Some(3_600_000), Some(3000), None, None]
-        );
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
         }
     };
     let triggers: Result<Vec<Trigger>, _> = args.triggers.iter().map(|text| Trigger::parse(text)).collect();
-    let triggers = triggers.map_err(|fault| Usage(format!("--trigger {fault}")))?;
+    let triggers = triggers.map_err(|fault| Usage(format!("--trigger: {fault}")))?;
     if triggers.is_empty() {
         return Ok(Kept { memory, keep, watched: None });
     }
@@ -164,7 +164,7 @@ mod tests {
         for (words, why) in [
             (&["--keep", "0s"][..], "--keep 0s: expected a time of a second or more"),
             (&["--memory", "1M"], "16M or more"),
-            (&["--trigger", "nothing"], "--trigger nothing: a comparison is missing"),
+            (&["--trigger", "nothing"], "--trigger: nothing is not known"),
             (&["--trigger", "lost > 0", "--trigger-max", "0"], "as 10,1G"),
             (&["--trigger", "lost > 0", "--trigger-dir", "/proc/none"], "--trigger-dir /proc/none"),
         ] {

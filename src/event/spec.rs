@@ -9,6 +9,8 @@ use crate::kernel::attr::{
 use crate::kernel::bpf::Program;
 
 use crate::lang::Fault;
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::quantity::{self, Number};
 
 use super::{names, pmu, tracepoint};
 
@@ -195,112 +197,110 @@ impl Places {
     }
 }
 
+/// What divides a list; all else makes names, terms and modifiers.
+const LEXICON: Lexicon =
+    Lexicon { marks: &[",", "{", "}", "/"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
+
+fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !",{}/\"'".contains(c)
+}
+
 /// Parses an event list. Names are looked up, so the result can be opened.
 pub fn parse(text: &str, places: &Places) -> Result<Vec<Event>, Fault> {
-    let mut parser = Parser { text, at: 0, places, events: Vec::new(), groups: 0 };
+    let mut parser = Parser { text, cursor: Cursor::new(text, &LEXICON)?, places, events: Vec::new(), groups: 0 };
     parser.list()?;
     Ok(parser.events)
 }
 
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    cursor: Cursor<'a>,
     places: &'a Places,
     events: Vec<Event>,
     groups: u32,
 }
 
-impl Parser<'_> {
-    fn rest(&self) -> &str {
-        &self.text[self.at..]
-    }
-
+impl<'a> Parser<'a> {
     fn fault(&self, at: usize, len: usize, message: impl Into<String>) -> Fault {
         Fault::new(self.text, at, len, message)
     }
 
     fn list(&mut self) -> Result<(), Fault> {
         loop {
-            self.skip_spaces();
-            if self.rest().starts_with('{') {
-                self.group()?;
-            } else {
-                self.event(None)?;
+            match self.cursor.peek().filter(|piece| piece.is("{")) {
+                Some(open) => self.group(open)?,
+                None => self.event(None)?,
             }
-            self.skip_spaces();
-            match self.rest().chars().next() {
-                None => return Ok(()),
-                Some(',') => self.at += 1,
-                Some(c) => return Err(self.fault(self.at, c.len_utf8(), "expected a comma between events")),
+            if self.cursor.peek().is_none() {
+                return Ok(());
+            }
+            if !self.cursor.eat(",") {
+                return Err(self.cursor.fault("expected a comma between events"));
             }
         }
     }
 
-    fn group(&mut self) -> Result<(), Fault> {
-        let open = self.at;
+    fn group(&mut self, open: Piece<'a>) -> Result<(), Fault> {
         let first = self.events.len();
-        self.at += 1;
+        self.cursor.skip();
         self.groups += 1;
         loop {
-            self.skip_spaces();
             self.event(Some(self.groups))?;
-            self.skip_spaces();
-            match self.rest().chars().next() {
-                Some(',') => self.at += 1,
-                Some('}') => break,
-                _ => return Err(self.fault(open, 1, "this group is not closed by }")),
+            if self.cursor.is_at("}") {
+                break;
+            }
+            if !self.cursor.eat(",") {
+                return Err(self.cursor.fault_at(open, "this group is not closed by }"));
             }
         }
-        self.at += 1;
-        if self.rest().starts_with(':') {
-            self.at += 1;
-            let at = self.at;
-            let mods = self.word(&[',']);
+        let end = self.cursor.next("}")?.end();
+        if let Some(mods) = self.word_at(end).and_then(|word| word.strip_prefix(':')) {
             for event in &mut self.events[first..] {
-                modifiers(&mut event.attr, &mods).map_err(|i| Fault::new(self.text, at + i, 1, MODIFIER_HELP))?;
+                modifiers(&mut event.attr, mods).map_err(|i| Fault::new(self.text, end + 1 + i, 1, MODIFIER_HELP))?;
             }
         }
         Ok(())
     }
 
-    fn skip_spaces(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
-    }
-
-    fn word(&mut self, stops: &[char]) -> String {
-        let len = self.rest().find(stops).unwrap_or(self.rest().len());
-        let word = self.rest()[..len].trim_end().to_owned();
-        self.at += len;
-        word
+    /// The word that begins where another token ended, stepped over.
+    fn word_at(&mut self, end: usize) -> Option<&'a str> {
+        let piece = self.cursor.peek().filter(|piece| piece.at == end)?;
+        let Token::Word(word) = piece.token else { return None };
+        self.cursor.skip();
+        Some(word)
     }
 
     fn event(&mut self, group: Option<u32>) -> Result<(), Fault> {
-        let at = self.at;
-        let stop = self.rest().find([',', '}', '/']).unwrap_or(self.rest().len());
-        let is_mem = self.rest().starts_with("mem:");
-        if !is_mem && self.rest()[stop..].starts_with('/') {
-            return self.pmu_event(at, stop, group);
+        let at = self.cursor.peek().map_or(self.text.len(), |piece| piece.at);
+        let Some(mut word) = self.word_at(at) else {
+            return Err(self.cursor.fault("an event name is missing here"));
+        };
+        let is_mem = word.starts_with("mem:");
+        let slash = self.cursor.peek().filter(|piece| piece.is("/") && piece.at == at + word.len());
+        if let Some(slash) = slash {
+            self.cursor.skip();
+            if !is_mem {
+                return self.pmu_event(at, word, slash, group);
+            }
+            let rest = self.word_at(slash.end()).unwrap_or_default();
+            word = &self.text[at..slash.end() + rest.len()];
         }
-        let word = self.word(&[',', '}']);
-        if word.is_empty() {
-            return Err(self.fault(at, 1, "an event name is missing here"));
-        }
-        let (base, rest) = word.split_once(':').unwrap_or((&word, ""));
+        let (base, rest) = word.split_once(':').unwrap_or((word, ""));
         let mut attr = Attr::default();
         let mut mods = (at + base.len() + 1, rest);
         if let Some((kind, config)) = names::find(base) {
             (attr.kind, attr.config) = (kind, config);
         } else if is_mem {
-            mods = self.breakpoint(at, &word, &mut attr)?;
+            mods = self.breakpoint(at, word, &mut attr)?;
         } else if let Some(config) = raw(base) {
             (attr.kind, attr.config) = (TYPE_RAW, config);
         } else if word.contains(':') {
-            return self.tracepoints(at, &word, group);
+            return self.tracepoints(at, word, group);
         } else {
             return Err(self.unknown(at, base));
         }
         modifiers(&mut attr, mods.1).map_err(|i| self.fault(mods.0 + i, 1, MODIFIER_HELP))?;
-        self.events.push(Event::new(word, attr, group));
+        self.events.push(Event::new(word.to_owned(), attr, group));
         Ok(())
     }
 
@@ -309,30 +309,30 @@ impl Parser<'_> {
         self.fault(at, word.len(), format!("no event is called {word}")).offer(known.iter().map(String::as_str))
     }
 
-    fn pmu_event(&mut self, at: usize, stop: usize, group: Option<u32>) -> Result<(), Fault> {
-        let pmu_name = self.rest()[..stop].to_owned();
-        let terms_at = at + stop + 1;
-        let terms_len = self.text[terms_at..]
-            .find('/')
-            .ok_or_else(|| self.fault(at + stop, 1, "the second / of this event is missing"))?;
-        let terms = &self.text[terms_at..terms_at + terms_len];
+    fn pmu_event(&mut self, at: usize, pmu_name: &str, slash: Piece<'a>, group: Option<u32>) -> Result<(), Fault> {
+        let end = loop {
+            match self.cursor.peek() {
+                Some(piece) if piece.is("/") => break piece,
+                Some(_) => self.cursor.skip(),
+                None => return Err(self.cursor.fault_at(slash, "the second / of this event is missing")),
+            }
+        };
+        self.cursor.skip();
+        let (terms_at, terms) = (slash.end(), &self.text[slash.end()..end.at]);
         let pmus = pmu::all(&self.places.pmus);
-        let kind = pmu::kind(&self.places.pmus, &pmu_name).ok_or_else(|| {
+        let kind = pmu::kind(&self.places.pmus, pmu_name).ok_or_else(|| {
             self.fault(at, pmu_name.len(), format!("this machine has no PMU called {pmu_name}"))
                 .offer(pmus.iter().map(String::as_str))
         })?;
         let mut attr = Attr { kind, ..Attr::default() };
-        pmu::apply(&self.places.pmus, &pmu_name, terms, &mut attr).map_err(|e| {
+        pmu::apply(&self.places.pmus, pmu_name, terms, &mut attr).map_err(|e| {
             let offset = terms.find(&e.name).unwrap_or(0);
             self.fault(terms_at + offset, e.name.len(), e.message).offer(e.known.iter().map(String::as_str))
         })?;
-        self.at = terms_at + terms_len + 1;
-        let mods_at = self.at;
-        let mods = self.word(&[',', '}']);
+        let mods = self.word_at(end.end()).unwrap_or_default();
         let skip = usize::from(mods.starts_with(':'));
-        modifiers(&mut attr, &mods[skip..]).map_err(|i| self.fault(mods_at + skip + i, 1, MODIFIER_HELP))?;
-        let name = self.text[at..self.at].trim_end().to_owned();
-        self.events.push(Event::new(name, attr, group));
+        modifiers(&mut attr, &mods[skip..]).map_err(|i| self.fault(end.end() + skip + i, 1, MODIFIER_HELP))?;
+        self.events.push(Event::new(self.text[at..end.end() + mods.len()].to_owned(), attr, group));
         Ok(())
     }
 
@@ -341,10 +341,13 @@ impl Parser<'_> {
         let mut parts = word["mem:".len()..].splitn(3, ':');
         let place = parts.next().unwrap_or_default();
         let (addr, len) = place.split_once('/').map_or((place, None), |(a, l)| (a, Some(l)));
-        let number = addr.strip_prefix("0x").map_or_else(|| addr.parse(), |hex| u64::from_str_radix(hex, 16));
+        let number = match quantity::literal(addr) {
+            Ok(Number::Int(number)) => u64::try_from(number).ok(),
+            _ => None,
+        };
         let addr_at = at + "mem:".len();
         attr.kind = TYPE_BREAKPOINT;
-        let number = number.ok().or_else(|| crate::kernel::procfs::kernel_symbol(addr));
+        let number = number.or_else(|| crate::kernel::procfs::kernel_symbol(addr));
         attr.config1 = number.ok_or_else(|| {
             let why = "expected an address, such as mem:0x4004a0:x, or a symbol of the kernel that kallsyms tells";
             self.fault(addr_at, addr.len(), why)
@@ -364,7 +367,7 @@ impl Parser<'_> {
             }
         });
         attr.config2 = match len {
-            Some(text) => text.parse().ok().filter(|n| [1, 2, 4, 8].contains(n)).ok_or_else(|| {
+            Some(text) => quantity::count(text).ok().filter(|n| [1, 2, 4, 8].contains(n)).ok_or_else(|| {
                 self.fault(addr_at + addr.len() + 1, text.len(), "a breakpoint is 1, 2, 4 or 8 bytes long")
             })?,
             None if attr.bp_type == 4 => 8,

@@ -4,10 +4,12 @@
 
 use super::format::{Format, Shape};
 use crate::lang::Fault;
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::parse::{self as lang, Grammar};
+use crate::lang::quantity::{self, Number};
 
 /// The longest text that the kernel takes (`PAGE_SIZE`).
 const MAX_LENGTH: usize = 4095;
-const MAX_DEPTH: usize = 100;
 
 /// What a field is compared as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,176 +18,137 @@ enum Class {
     Text,
 }
 
-/// Checks a filter against a tracepoint's format and puts quotes around texts, as the kernel wants
-/// them.
+/// Checks a filter against a tracepoint's format and writes it as the kernel wants it: texts in quotes, numbers
+/// without units.
 pub fn check(text: &str, format: &Format) -> Result<String, Fault> {
     if text.trim().is_empty() {
         return Err(Fault::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
     }
-    if text.len() > MAX_LENGTH || text.contains('\0') {
-        return Err(Fault::new(text, 0, 1, format!("the kernel takes {MAX_LENGTH} bytes at most, and no NUL")));
+    let too_long = |text: &str| text.len() > MAX_LENGTH || text.contains('\0');
+    let fault = || Fault::new(text, 0, 1, format!("the kernel takes {MAX_LENGTH} bytes at most, and no NUL"));
+    if too_long(text) {
+        return Err(fault());
     }
-    let mut parser = Parser { text, at: 0, format, depth: 0, bare: Vec::new() };
-    parser.or()?;
-    match parser.peek() {
-        None => Ok(parser.quoted()),
-        Some(_) => Err(parser.fault(1, "expected && or || here")),
+    let mut fields = Fields { format, edits: Vec::new() };
+    lang::parse(&mut fields, text)?;
+    let mut out = text.trim_end().to_owned();
+    for (piece, value) in fields.edits.iter().rev() {
+        out.replace_range(piece.at..piece.end(), value);
     }
+    if too_long(&out) { Err(fault()) } else { Ok(out.trim_start().to_owned()) }
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+struct Fields<'a, 't> {
     format: &'a Format,
-    depth: usize,
-    /// Where texts stand without quotes.
-    bare: Vec<std::ops::Range<usize>>,
+    /// Values that the kernel wants written in another way.
+    edits: Vec<(Piece<'t>, String)>,
 }
 
-impl Parser<'_> {
-    fn quoted(&self) -> String {
-        let mut out = self.text.trim_end().to_owned();
-        for range in self.bare.iter().rev() {
-            out.insert(range.end, '"');
-            out.insert(range.start, '"');
-        }
-        out.trim_start().to_owned()
-    }
+/// What is compared, or parentheses around it, which alone the kernel lets a `!` stand before.
+#[derive(Clone, Copy, PartialEq)]
+enum Node {
+    Bare,
+    Group,
+}
 
-    /// The rest after blanks.
-    fn rest(&mut self) -> &str {
-        self.at += self.text[self.at..].len() - self.text[self.at..].trim_start().len();
-        &self.text[self.at..]
-    }
+impl<'t> Grammar<'t> for Fields<'_, 't> {
+    type Node = Node;
+    const LEXICON: Lexicon = Lexicon {
+        marks: &["&&", "||", "==", "!=", "<=", ">=", "<", ">", "~", "!", "&", "(", ")"],
+        begins: is_word,
+        goes_on: is_word,
+        numbers: false,
+        hints: &[('=', "equality is written ==; a text with = in it stands in quotes"), ('|', "this is written ||")],
+    };
+    const INFIX: &'static [&'static [&'static str]] = &[&["||"], &["&&"]];
+    const PREFIX: &'static [&'static str] = &["!"];
+    const OPERAND: &'static str = "a field, ! or (";
 
-    fn peek(&mut self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn eat(&mut self, token: &str) -> bool {
-        let found = self.rest().starts_with(token);
-        self.at += if found { token.len() } else { 0 };
-        found
-    }
-
-    fn fault(&self, len: usize, message: impl Into<String>) -> Fault {
-        Fault::new(self.text, self.at, len, message)
-    }
-
-    fn or(&mut self) -> Result<(), Fault> {
-        self.and()?;
-        while self.eat("||") {
-            self.and()?;
-        }
-        Ok(())
-    }
-
-    fn and(&mut self) -> Result<(), Fault> {
-        self.unary()?;
-        while self.eat("&&") {
-            self.unary()?;
-        }
-        Ok(())
-    }
-
-    fn unary(&mut self) -> Result<(), Fault> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(self.fault(1, "this is nested too deeply"));
-        }
-        let open = self.at;
-        if self.eat("!") {
-            if self.peek() != Some('(') {
-                return Err(self.fault(1, "! stands before parentheses only"));
-            }
-            self.unary()?;
-        } else if self.eat("(") {
-            self.or()?;
-            if !self.eat(")") {
-                return Err(Fault::new(self.text, open, 1, "this ( is not closed"));
-            }
-        } else {
-            self.comparison()?;
-        }
-        self.depth -= 1;
-        Ok(())
-    }
-
-    fn comparison(&mut self) -> Result<(), Fault> {
-        let len = self.rest().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').count();
-        if len == 0 {
-            return Err(self.fault(1, "expected a field, ! or ( here"));
-        }
-        let name = &self.text[self.at..self.at + len];
-        let Some(class) = self.class(name) else {
-            let fields = self.format.fields.iter().map(|f| f.name.as_str());
-            let fault = self.fault(len, format!("{}:{} has no field {name}", self.format.system, self.format.name));
-            return Err(fault.offer(fields.chain(["CPU", "COMM"])));
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+        let is_name = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let Token::Word(name) = first.token else {
+            return Err(cursor.fault_at(first, "expected a field, ! or ( here"));
         };
-        self.at += len;
-        let name = name.to_owned();
-        self.rest();
+        let class = Some(name).filter(|name| is_name(name)).and_then(|name| self.class(name)).ok_or_else(|| {
+            let fields = self.format.fields.iter().map(|f| f.name.as_str());
+            let why = format!("{}:{} has no field {name}", self.format.system, self.format.name);
+            cursor.fault_at(first, why).offer(fields.chain(["CPU", "COMM"]))
+        })?;
         let ops: &[&str] = match class {
             Class::Number => &["==", "!=", "<=", ">=", "<", ">", "&"],
             Class::Text => &["==", "!=", "~"],
         };
-        // && is no operator of a number.
-        let op =
-            ops.iter().find(|op| self.text[self.at..].starts_with(**op) && !self.text[self.at..].starts_with("&&"));
-        let Some(op) = op else {
-            return Err(self.fault(1, format!("{name} is compared by {}", ops.join(" "))));
-        };
-        self.at += op.len();
-        self.value(class)
+        if !ops.iter().any(|op| cursor.eat(op)) {
+            return Err(cursor.fault(format!("{name} is compared by {}", ops.join(" "))));
+        }
+        let value = cursor.next("a value")?;
+        self.value(class, value).map_err(|why| cursor.fault_at(value, why))?;
+        Ok(Node::Bare)
     }
 
-    fn class(&self, name: &str) -> Option<Class> {
-        match name {
-            "COMM" | "comm" if !self.format.fields.iter().any(|f| f.name == name) => return Some(Class::Text),
-            "CPU" | "cpu" if !self.format.fields.iter().any(|f| f.name == name) => return Some(Class::Number),
-            _ => {}
+    fn prefix(&mut self, op: Piece<'t>, inner: Node, cursor: &Cursor<'t>) -> Result<Node, Fault> {
+        match inner {
+            Node::Group => Ok(Node::Bare),
+            Node::Bare => Err(Fault::new(cursor.text, op.end(), 1, "! stands before parentheses only")),
         }
-        let field = self.format.fields.iter().find(|f| f.name == name)?;
+    }
+
+    fn infix(&mut self, _: &'static str, _: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+        lang::right(self, level, cursor).map(|_| Node::Bare)
+    }
+
+    fn group(&mut self, _: Node) -> Node {
+        Node::Group
+    }
+
+    fn surplus(&self, _: Piece<'t>) -> &'static str {
+        "expected && or || here"
+    }
+}
+
+/// Fields, numbers, CPUS{…}, and texts: whatever is neither a blank, an operator nor a quote.
+fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !"&|=!<>~()\"'".contains(c)
+}
+
+impl<'t> Fields<'_, 't> {
+    fn class(&self, name: &str) -> Option<Class> {
+        let Some(field) = self.format.fields.iter().find(|field| field.name == name) else {
+            return match name {
+                "COMM" | "comm" => Some(Class::Text),
+                "CPU" | "cpu" => Some(Class::Number),
+                _ => None,
+            };
+        };
         Some(match field.shape {
             Shape::Text | Shape::Located { text: true, .. } => Class::Text,
             _ => Class::Number,
         })
     }
 
-    fn value(&mut self, class: Class) -> Result<(), Fault> {
-        let rest = self.rest();
-        if let Some(quote) = rest.chars().next().filter(|c| matches!(c, '"' | '\'')) {
-            let Some(end) = rest[1..].find(quote) else { return Err(self.fault(1, "this quote is not closed")) };
-            if class == Class::Number {
-                return Err(self.fault(end + 2, "expected a number"));
-            }
-            self.at += end + 2;
-            return Ok(());
-        }
-        let len = rest.find(|c: char| c.is_whitespace() || "()&|!".contains(c)).unwrap_or(rest.len());
-        let word = rest[..len].to_owned();
-        let number = {
-            let digits = word.strip_prefix('-').unwrap_or(&word);
-            match digits.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16).is_ok(),
-                None => digits.parse::<u64>().is_ok(),
-            }
-        };
-        let cpus = word.starts_with("CPUS{") && word.ends_with('}');
-        match class {
-            _ if word.is_empty() => Err(self.fault(1, "expected a value here")),
-            Class::Number if !number && !cpus => Err(self.fault(len, format!("{word} is no number"))),
-            Class::Text if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_*?[]-./:".contains(&b)) => {
-                Err(self.fault(len, "quote this text"))
-            }
-            _ => {
-                if class == Class::Text {
-                    self.bare.push(self.at..self.at + len);
+    /// Checks a value; the error says what is wrong with it.
+    fn value(&mut self, class: Class, piece: Piece<'t>) -> Result<(), String> {
+        match (class, piece.token) {
+            (Class::Text, Token::Quoted(_)) => {}
+            (Class::Number, Token::Quoted(_)) => return Err("expected a number".to_owned()),
+            (Class::Text, Token::Word(word)) => {
+                if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_*?[]-./:".contains(&b)) {
+                    return Err("quote this text".to_owned());
                 }
-                self.at += len;
-                Ok(())
+                self.edits.push((piece, format!("\"{word}\"")));
             }
+            (Class::Number, Token::Word(word)) if word.starts_with("CPUS{") && word.ends_with('}') => {}
+            (Class::Number, Token::Word(word)) => match quantity::literal(word) {
+                Ok(Number::Int(n)) if i128::from(i64::MIN) <= n && n <= i128::from(u64::MAX) => {
+                    if !word.bytes().all(|b| b.is_ascii_hexdigit() || b"-x".contains(&b)) {
+                        self.edits.push((piece, n.to_string()));
+                    }
+                }
+                _ => return Err(format!("{word} is no number")),
+            },
+            _ => return Err("expected a value here".to_owned()),
         }
+        Ok(())
     }
 }
 
@@ -212,6 +175,7 @@ mod tests {
             "prev_pid != -1 && (prev_comm ~ \"ng*\" || common_pid & 0xff)",
             "!(prev_pid < 3) && COMM == 'a b' && CPU & CPUS{0-1}",
             "prev_comm == nginx",
+            "prev_pid > 4ms && prev_pid < 64KiB",
         ] {
             assert!(check(text, &format()).is_ok(), "{text}");
         }
@@ -221,6 +185,8 @@ mod tests {
     fn texts_are_quoted_for_the_kernel() {
         let quoted = check(" prev_comm == nginx && (COMM ~ a* || prev_comm != 'x') ", &format());
         assert_eq!(quoted.as_deref(), Ok("prev_comm == \"nginx\" && (COMM ~ \"a*\" || prev_comm != 'x')"));
+        let plain = check("prev_pid > 4ms&&prev_pid<64KiB || prev_pid == 0x1f", &format());
+        assert_eq!(plain.as_deref(), Ok("prev_pid > 4000000&&prev_pid<65536 || prev_pid == 0x1f"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What may follow at the end of a half-typed filter, for completion as it is typed.
 
-use super::lex::{Token, tokens};
+use crate::lang::lex::Token;
+
+use super::parse::LEXICON;
 use super::{FIELDS, Field, Kind, TraceField};
 
 /// What the grammar allows next.
@@ -15,24 +17,24 @@ pub enum Expect {
 /// What is being typed at the end of `text`: what may stand there, and the start of the piece
 /// that a completion would replace.
 pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
-    let tokens = match tokens(text) {
-        Ok(tokens) => tokens,
+    let pieces = match LEXICON.pieces(text) {
+        Ok(pieces) => pieces,
         // The faulty piece, such as a string that is still open, is what is being typed.
         Err(fault) => return (expected(text.get(..fault.at).unwrap_or_default(), traced).0, fault.at),
     };
-    if let Some((Token::Op("&"), at, 1)) = tokens.last()
-        && let (Expect::Connective, _) = expected(&format!("{} ", &text[..*at]), traced)
+    if let Some(last) = pieces.last().filter(|last| last.is("&"))
+        && let (Expect::Connective, _) = expected(&format!("{} ", &text[..last.at]), traced)
     {
         // Half of what joins two clauses.
-        return (Expect::Connective, *at);
+        return (Expect::Connective, last.at);
     }
     let trailing_space = text.ends_with(char::is_whitespace);
-    let (settled, start) = match tokens.last() {
-        Some((Token::Word(_) | Token::Quoted(_), at, _)) if !trailing_space => (&tokens[..tokens.len() - 1], *at),
-        _ => (&tokens[..], text.len()),
+    let (settled, start) = match pieces.split_last() {
+        Some((last, before)) if !trailing_space && !matches!(last.token, Token::Mark(_)) => (before, last.at),
+        _ => (&pieces[..], text.len()),
     };
     let (mut state, mut compared) = (Expect::Field, None);
-    for (token, _, _) in settled {
+    for token in settled.iter().map(|piece| piece.token) {
         if let Expect::Value(field) = state {
             compared = Some(field);
         }
@@ -40,17 +42,17 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
             (Expect::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
                 Some((_, _, Kind::Flag, _)) => Expect::Connective,
                 Some((field, ..)) => Expect::Operator(*field),
-                None => match traced.iter().find(|field| field.name == *name) {
+                None => match traced.iter().find(|field| field.name == name) {
                     Some(field) if field.text => Expect::Operator(Field::TraceText),
                     Some(_) => Expect::Operator(Field::TraceNumber),
                     None => Expect::Field,
                 },
             },
             (Expect::Operator(field), _) => Expect::Value(*field),
-            (Expect::Value(field), Token::Open | Token::Comma) => Expect::Value(*field),
+            (Expect::Value(field), Token::Mark("(" | ",")) => Expect::Value(*field),
             (Expect::Value(_), _) => Expect::Connective,
-            (Expect::Connective, Token::Comma) => compared.map_or(Expect::Connective, Expect::Value),
-            (Expect::Connective, Token::Op(_)) => Expect::Field,
+            (Expect::Connective, Token::Mark(",")) => compared.map_or(Expect::Connective, Expect::Value),
+            (Expect::Connective, Token::Mark("&&" | "||")) => Expect::Field,
             (other, _) => (*other).clone(),
         };
     }

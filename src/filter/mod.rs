@@ -6,7 +6,6 @@
 pub mod capture;
 pub mod complete;
 pub mod expr;
-pub mod lex;
 pub mod parse;
 pub mod program;
 pub mod show;

@@ -1,140 +1,134 @@
-//! From tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
+//! The filter language as a grammar: from tokens to a checked expression. `||` binds weaker than `&&`, `!` strongest.
+
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::parse::{self as lang, Grammar};
+use crate::lang::quantity::{self, Number};
 
 use super::complete::operators;
-use super::lex::{Placed, Token, tokens};
 use super::{Atom, Expr, FIELDS, Fault, Field, Filter, Kind, Known, MAX_ATOMS, Test};
 
-/// Nesting beyond this is refused, so that no text can exhaust the stack.
-const MAX_DEPTH: usize = 100;
+/// Words are whatever names, globs and numbers are made of.
+pub(super) const LEXICON: Lexicon = Lexicon {
+    marks: &["&&", "||", "==", "!=", "!~", "=~", "<=", ">=", "<", ">", "~", "!", "&", "(", ")", ","],
+    begins: is_word,
+    goes_on: is_word,
+    numbers: false,
+    hints: &[('=', "equality is written =="), ('|', "this is written ||")],
+};
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || "_.:*?@+-/[]$#%{}".contains(c)
+}
 
 pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Fault> {
-    let mut p = Parser { text, known, tokens: tokens(text)?, at: 0, atoms: Vec::new(), depth: 0 };
-    if p.tokens.is_empty() {
+    if text.trim().is_empty() {
         return Err(Fault::new(text, 0, 1, "a filter is missing, such as comm == \"nginx\""));
     }
-    let expr = p.or()?;
-    if let Some((Token::Op("&"), at, len)) = p.peek() {
-        return Err(Fault::new(text, *at, *len, "this is written &&"));
-    }
-    if let Some((_, at, len)) = p.peek() {
-        return Err(Fault::new(text, *at, *len, "expected && or || here"));
-    }
-    Ok(Filter { text: text.trim().to_owned(), atoms: p.atoms, expr })
+    let mut clauses = Clauses { known, atoms: Vec::new() };
+    let node = lang::parse(&mut clauses, text)?;
+    Ok(Filter { text: text.trim().to_owned(), atoms: clauses.atoms, expr: node.expr })
 }
 
-struct Parser<'a> {
-    text: &'a str,
+struct Clauses<'a> {
     known: Known<'a>,
-    tokens: Vec<Placed>,
-    at: usize,
     atoms: Vec<Atom>,
-    depth: usize,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Placed> {
-        self.tokens.get(self.at)
-    }
+/// A part of a filter. What no parentheses enclose can be joined by more of the same operator.
+struct Node {
+    expr: Expr,
+    open: bool,
+}
 
-    fn eat(&mut self, want: &Token) -> bool {
-        let found = self.peek().is_some_and(|(t, _, _)| t == want);
-        self.at += usize::from(found);
-        found
-    }
+impl<'t> Grammar<'t> for Clauses<'_> {
+    type Node = Node;
+    const LEXICON: Lexicon = LEXICON;
+    const INFIX: &'static [&'static [&'static str]] = &[&["||"], &["&&"]];
+    const PREFIX: &'static [&'static str] = &["!"];
+    const OPERAND: &'static str = "a field, ! or (";
 
-    fn next(&mut self, expected: &str) -> Result<Placed, Fault> {
-        let token = self
-            .peek()
-            .cloned()
-            .ok_or_else(|| Fault::new(self.text, self.text.len(), 1, format!("expected {expected} here")))?;
-        self.at += 1;
-        Ok(token)
-    }
-
-    fn or(&mut self) -> Result<Expr, Fault> {
-        self.chain("||", Self::and, Expr::Or)
-    }
-
-    fn and(&mut self) -> Result<Expr, Fault> {
-        self.chain("&&", Self::unary, Expr::And)
-    }
-
-    fn chain(
-        &mut self,
-        op: &'static str,
-        inner: fn(&mut Self) -> Result<Expr, Fault>,
-        join: fn(Vec<Expr>) -> Expr,
-    ) -> Result<Expr, Fault> {
-        let mut list = vec![inner(self)?];
-        while self.eat(&Token::Op(op)) {
-            list.push(inner(self)?);
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+        match first.token {
+            Token::Word(name) => self.clause(name, first, cursor).map(|expr| Node { expr, open: false }),
+            _ => Err(cursor.fault_at(first, "expected a field, ! or ( here")),
         }
-        Ok(if list.len() == 1 { list.remove(0) } else { join(list) })
     }
 
-    fn unary(&mut self) -> Result<Expr, Fault> {
-        let (token, at, len) = self.next("a field, ! or (")?;
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(Fault::new(self.text, at, len, "this is nested too deeply"));
-        }
-        let expr = match token {
-            Token::Op("!") => Expr::Not(Box::new(self.unary()?)),
-            Token::Open => {
-                let inner = self.or()?;
-                if !self.eat(&Token::Close) {
-                    return Err(Fault::new(self.text, at, 1, "this ( is not closed"));
-                }
-                inner
+    fn prefix(&mut self, _: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Fault> {
+        Ok(Node { expr: Expr::Not(Box::new(inner.expr)), open: false })
+    }
+
+    fn infix(&mut self, op: &'static str, left: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+        let right = lang::right(self, level, cursor)?.expr;
+        let expr = match left {
+            Node { expr: Expr::Or(mut list), open: true } if op == "||" => {
+                list.push(right);
+                Expr::Or(list)
             }
-            Token::Word(name) => self.clause(&name, at, len)?,
-            _ => return Err(Fault::new(self.text, at, len, "expected a field, ! or ( here")),
+            Node { expr: Expr::And(mut list), open: true } if op == "&&" => {
+                list.push(right);
+                Expr::And(list)
+            }
+            Node { expr, .. } if op == "||" => Expr::Or(vec![expr, right]),
+            Node { expr, .. } => Expr::And(vec![expr, right]),
         };
-        self.depth -= 1;
-        Ok(expr)
+        Ok(Node { expr, open: true })
     }
 
-    fn clause(&mut self, name: &str, at: usize, len: usize) -> Result<Expr, Fault> {
+    fn group(&mut self, inner: Node) -> Node {
+        Node { open: false, ..inner }
+    }
+
+    fn surplus(&self, piece: Piece<'t>) -> &'static str {
+        if piece.is("&") { "this is written &&" } else { "expected && or || here" }
+    }
+}
+
+/// A value and where it stands.
+type Value<'t> = (&'t str, Piece<'t>);
+
+impl Clauses<'_> {
+    fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Fault> {
         // A tracepoint's own field goes before ours of that name where the kernel decides.
         let own = matches!(self.known, Known::Kernel(fields) if fields.iter().any(|field| field.name == name));
         let row = self.known.rows().find(|row| row.1 == name && !own);
         let (field, kind) = match row {
             Some(row) => (row.0, row.2),
-            None => self.traced(name, at, len)?,
+            None => self.traced(name, place, cursor)?,
         };
         if kind == Kind::Flag {
-            return self.atom(field, "", Test::Flag, false, at);
+            return self.atom(field, "", Test::Flag, false, place, cursor);
         }
-        let (op, op_at, op_len) = self.next("an operator")?;
-        let op = match op {
-            Token::Op(op) if operators(field).contains(&op) => op,
-            Token::Word(word) if word == "in" => "in",
+        let piece = cursor.next("an operator")?;
+        let op = match piece.token {
+            Token::Mark(op) if operators(field).contains(&op) => op,
+            Token::Word("in") => "in",
             _ => {
                 let ops = operators(field).join(", ");
-                return Err(Fault::new(self.text, op_at, op_len, format!("{name} is compared by {ops}")));
+                return Err(cursor.fault_at(piece, format!("{name} is compared by {ops}")));
             }
         };
+        let values = values(op == "in", cursor)?;
         let (test, negated) = match kind {
-            Kind::Text => self.text_test(op)?,
-            Kind::Signed => self.signed_test(op)?,
-            _ => self.number_test(op, kind)?,
+            Kind::Text => text_test(op, &values, cursor)?,
+            Kind::Signed => signed_test(op, &values, cursor)?,
+            _ => number_test(op, kind, &values, cursor)?,
         };
-        self.atom(field, if row.is_some() { "" } else { name }, test, negated, at)
+        self.atom(field, if row.is_some() { "" } else { name }, test, negated, place, cursor)
     }
 
     /// A field of the session's tracepoints.
-    fn traced(&self, name: &str, at: usize, len: usize) -> Result<(Field, Kind), Fault> {
+    fn traced(&self, name: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<(Field, Kind), Fault> {
         let as_field = |text| if text { (Field::TraceText, Kind::Text) } else { (Field::TraceNumber, Kind::Signed) };
         let known = match self.known {
             Known::These(known) | Known::Kernel(known) => known,
             Known::Sampling => &[],
             // What is compared with says what it is, as far as that can be known.
             Known::Any => {
-                let next = (self.peek().map(|t| &t.0), self.tokens.get(self.at + 1).map(|t| &t.0));
                 let is_number = |t: &str| signed(t.split(['-', ',']).find(|t| !t.is_empty()).unwrap_or(t)).is_some();
-                let numeric = match next {
-                    (Some(Token::Op("<" | "<=" | ">" | ">=" | "&")), _) => true,
-                    (_, Some(Token::Word(value))) => is_number(value),
+                let numeric = match [0, 1].map(|n| cursor.peek_at(n).map(|piece| piece.token)) {
+                    [Some(Token::Mark("<" | "<=" | ">" | ">=" | "&")), _] => true,
+                    [_, Some(Token::Word(value))] => is_number(value),
                     _ => false,
                 };
                 return Ok(as_field(!numeric));
@@ -144,152 +138,142 @@ impl Parser<'_> {
         found.map(|field| as_field(field.text)).ok_or_else(|| {
             if matches!(self.known, Known::Sampling | Known::Kernel(_)) && FIELDS.iter().any(|row| row.1 == name) {
                 let why = format!("the kernel cannot decide {name}: f filters what is shown by it");
-                return Fault::new(self.text, at, len, why);
+                return cursor.fault_at(place, why);
             }
             let names = self.known.rows().map(|row| row.1).chain(known.iter().map(|field| field.name.as_str()));
-            Fault::new(self.text, at, len, format!("no field is called {name}")).offer(names)
+            cursor.fault_at(place, format!("no field is called {name}")).offer(names)
         })
     }
 
-    fn atom(&mut self, field: Field, name: &str, test: Test, negated: bool, at: usize) -> Result<Expr, Fault> {
+    fn atom(
+        &mut self,
+        field: Field,
+        name: &str,
+        test: Test,
+        negated: bool,
+        place: Piece<'_>,
+        cursor: &Cursor<'_>,
+    ) -> Result<Expr, Fault> {
         if self.atoms.len() == MAX_ATOMS {
-            return Err(Fault::new(self.text, at, 1, format!("a filter has at most {MAX_ATOMS} clauses")));
+            return Err(cursor.fault_at(place, format!("a filter has at most {MAX_ATOMS} clauses")));
         }
         self.atoms.push(Atom { field, name: name.to_owned(), test });
         let expr = Expr::Atom((self.atoms.len() - 1) as u8);
         Ok(if negated { Expr::Not(Box::new(expr)) } else { expr })
     }
+}
 
-    /// One value, or for `in` a comma-separated list with or without parentheses.
-    fn values(&mut self, list: bool) -> Result<Vec<(String, usize, usize)>, Fault> {
-        let open = list && self.eat(&Token::Open);
-        let mut out = Vec::new();
-        loop {
-            match self.next("a value")? {
-                (Token::Word(text) | Token::Quoted(text), at, len) => out.push((text, at, len)),
-                (_, at, len) => return Err(Fault::new(self.text, at, len, "expected a value here")),
-            }
-            if !list || !self.eat(&Token::Comma) {
-                break;
-            }
+/// One value, or for `in` a comma-separated list with or without parentheses.
+fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Fault> {
+    let open = list && cursor.eat("(");
+    let mut out = Vec::new();
+    loop {
+        let piece = cursor.next("a value")?;
+        match piece.token {
+            Token::Word(text) | Token::Quoted(text) => out.push((text, piece)),
+            _ => return Err(cursor.fault_at(piece, "expected a value here")),
         }
-        if open && !self.eat(&Token::Close) {
-            return Err(Fault::new(self.text, self.text.len(), 1, "expected ) after the list"));
+        if !list || !cursor.eat(",") {
+            break;
         }
-        Ok(out)
     }
-
-    fn text_test(&mut self, op: &str) -> Result<(Test, bool), Fault> {
-        let values = self.values(op == "in")?;
-        let (value, at, len) = values[0].clone();
-        let fault = |message: String| Fault::new(self.text, at, len, message);
-        Ok(match op {
-            "~" | "!~" => {
-                let glob = globset::GlobBuilder::new(&value).literal_separator(false).backslash_escape(true).build();
-                let glob = glob.map_err(|e| fault(format!("not a glob: {}", e.kind())))?;
-                (Test::Glob(glob.compile_matcher()), op == "!~")
-            }
-            "=~" => {
-                let regex = regex::RegexBuilder::new(&value).size_limit(1 << 20).build();
-                (
-                    Test::Regex(
-                        regex.map_err(|e| fault(format!("not a regular expression: {}", last_line(&e.to_string()))))?,
-                    ),
-                    false,
-                )
-            }
-            _ => (Test::Equals(values.into_iter().map(|(v, _, _)| v).collect()), op == "!="),
-        })
+    if open && !cursor.eat(")") {
+        return Err(Fault::new(cursor.text, cursor.text.len(), 1, "expected ) after the list"));
     }
+    Ok(out)
+}
 
-    fn signed_test(&mut self, op: &str) -> Result<(Test, bool), Fault> {
-        let values = self.values(op == "in")?;
-        let one = |text: &str, v: &(String, usize, usize)| {
-            signed(text).ok_or_else(|| Fault::new(self.text, v.1, v.2, format!("{} is not a number", v.0)))
-        };
-        if op == "in" {
-            let range = |v: &(String, usize, usize)| match v.0.get(1..).and_then(|rest| rest.find('-')) {
-                Some(dash) => {
-                    let (from, to) = (one(&v.0[..=dash], v)?, one(&v.0[dash + 2..], v)?);
-                    let turned = || Fault::new(self.text, v.1, v.2, "this range ends before it starts");
-                    if from > to { Err(turned()) } else { Ok((from, to)) }
-                }
-                None => one(&v.0, v).map(|n| (n, n)),
-            };
-            return Ok((Test::Signed(values.iter().map(range).collect::<Result<_, _>>()?), false));
-        }
-        let n = one(&values[0].0, &values[0])?;
-        let ranges = match op {
-            "&" => return Ok((Test::Bits(n), false)),
-            "<" => n.checked_sub(1).map(|m| (i64::MIN, m)).into_iter().collect(),
-            "<=" => vec![(i64::MIN, n)],
-            ">" => n.checked_add(1).map(|m| (m, i64::MAX)).into_iter().collect(),
-            ">=" => vec![(n, i64::MAX)],
-            _ => vec![(n, n)],
-        };
-        Ok((Test::Signed(ranges), op == "!="))
-    }
+fn text_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+    let (value, piece) = values[0];
+    Ok(match op {
+        "~" | "!~" => (Test::Glob(glob(value, piece, cursor)?), op == "!~"),
+        "=~" => (Test::Regex(regex(value, piece, cursor)?), false),
+        _ => (Test::Equals(values.iter().map(|(value, _)| (*value).to_owned()).collect()), op == "!="),
+    })
+}
 
-    fn number_test(&mut self, op: &str, kind: Kind) -> Result<(Test, bool), Fault> {
-        let values = self.values(op == "in")?;
-        let one = |(text, at, len): &(String, usize, usize)| {
-            let what = if kind == Kind::Seconds { "seconds, such as 12.5 or 250ms" } else { "a number" };
-            number(text, kind).ok_or_else(|| Fault::new(self.text, *at, *len, format!("{text} is not {what}")))
-        };
-        if op == "in" {
-            let range = |v: &(String, usize, usize)| match v.0.split_once('-') {
-                Some((from, to)) => {
-                    let (from, to) = (one(&(from.to_owned(), v.1, v.2))?, one(&(to.to_owned(), v.1, v.2))?);
-                    if from > to {
-                        Err(Fault::new(self.text, v.1, v.2, "this range ends before it starts"))
-                    } else {
-                        Ok((from, to))
-                    }
-                }
-                None => one(v).map(|n| (n, n)),
-            };
-            return Ok((Test::Ranges(values.iter().map(range).collect::<Result<_, _>>()?), false));
-        }
-        let n = one(&values[0])?;
-        let below = n.checked_sub(1).map(|m| (0, m));
-        let above = n.checked_add(1).map(|m| (m, u64::MAX));
-        let ranges = match op {
-            "<" => below.into_iter().collect(),
-            "<=" => vec![(0, n)],
-            ">" => above.into_iter().collect(),
-            ">=" => vec![(n, u64::MAX)],
-            _ => vec![(n, n)],
-        };
-        Ok((Test::Ranges(ranges), op == "!="))
+/// A pattern with `*`, `?` and `[…]`, which may match anything between.
+pub(super) fn glob(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<globset::GlobMatcher, Fault> {
+    let glob = globset::GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
+    let glob = glob.map_err(|error| cursor.fault_at(place, format!("not a glob: {}", error.kind())))?;
+    Ok(glob.compile_matcher())
+}
+
+/// A regular expression of bounded size.
+pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<regex::Regex, Fault> {
+    regex::RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or(&error).trim_start_matches("error: ");
+        cursor.fault_at(place, format!("not a regular expression: {why}"))
+    })
+}
+
+/// `1-5` or `7` among the values of a list; the dash is sought behind the first character, which may be a sign.
+fn range<T: PartialOrd + Copy>(
+    (text, piece): Value<'_>,
+    cursor: &Cursor<'_>,
+    one: impl Fn(&str) -> Result<T, Fault>,
+) -> Result<(T, T), Fault> {
+    match text.char_indices().skip(1).find(|(_, c)| *c == '-') {
+        Some((dash, _)) => match (one(&text[..dash])?, one(&text[dash + 1..])?) {
+            (from, to) if from > to => Err(cursor.fault_at(piece, "this range ends before it starts")),
+            range => Ok(range),
+        },
+        None => one(text).map(|n| (n, n)),
     }
 }
 
-/// A number as tracepoints have them: decimal or hexadecimal, perhaps below zero; what does not fit is
-/// taken by its bits, as the field is.
+fn signed_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+    let one = |text: &str, piece| signed(text).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not a number")));
+    if op == "in" {
+        let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
+        return Ok((Test::Signed(ranges.collect::<Result<_, _>>()?), false));
+    }
+    let n = one(values[0].0, values[0].1)?;
+    let ranges = match op {
+        "&" => return Ok((Test::Bits(n), false)),
+        "<" => n.checked_sub(1).map(|m| (i64::MIN, m)).into_iter().collect(),
+        "<=" => vec![(i64::MIN, n)],
+        ">" => n.checked_add(1).map(|m| (m, i64::MAX)).into_iter().collect(),
+        ">=" => vec![(n, i64::MAX)],
+        _ => vec![(n, n)],
+    };
+    Ok((Test::Signed(ranges), op == "!="))
+}
+
+fn number_test(op: &str, kind: Kind, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+    let one = |text: &str, piece| {
+        let what = if kind == Kind::Seconds { "seconds, such as 12.5 or 250ms" } else { "a number" };
+        number(text, kind).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not {what}")))
+    };
+    if op == "in" {
+        let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
+        return Ok((Test::Ranges(ranges.collect::<Result<_, _>>()?), false));
+    }
+    let n = one(values[0].0, values[0].1)?;
+    let below = n.checked_sub(1).map(|m| (0, m));
+    let above = n.checked_add(1).map(|m| (m, u64::MAX));
+    let ranges = match op {
+        "<" => below.into_iter().collect(),
+        "<=" => vec![(0, n)],
+        ">" => above.into_iter().collect(),
+        ">=" => vec![(n, u64::MAX)],
+        _ => vec![(n, n)],
+    };
+    Ok((Test::Ranges(ranges), op == "!="))
+}
+
+/// A number as tracepoints have them, perhaps below zero or with a unit; what does not fit is taken by its bits, as the
+/// field is.
 fn signed(text: &str) -> Option<i64> {
-    let (digits, negative) = text.strip_prefix('-').map_or((text, false), |digits| (digits, true));
-    let value = match digits.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
-        None => digits.parse().ok()?,
-    } as i64;
-    Some(if negative { value.wrapping_neg() } else { value })
+    let Ok(Number::Int(value)) = quantity::literal(text) else { return None };
+    let bits = u64::try_from(value.unsigned_abs()).ok()? as i64;
+    Some(if value < 0 { bits.wrapping_neg() } else { bits })
 }
 
 /// A number, or a time in nanoseconds.
 fn number(text: &str, kind: Kind) -> Option<u64> {
-    if kind != Kind::Seconds {
-        return text.parse().ok();
-    }
-    let units = [("ms", 1e6), ("us", 1e3), ("ns", 1.0), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
-    let (digits, unit) =
-        units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit))).unwrap_or((text, 1e9));
-    let value: f64 = digits.parse().ok()?;
-    (value >= 0.0 && value.is_finite()).then_some((value * unit) as u64)
-}
-
-/// What a regular expression's error ends with: why.
-pub(super) fn last_line(text: &str) -> &str {
-    text.lines().last().unwrap_or(text).trim_start_matches("error: ")
+    if kind == Kind::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
 }
 
 #[cfg(test)]
@@ -297,6 +281,7 @@ mod tests {
     use super::super::{FILTERS, TraceField};
     use super::*;
     use crate::damage;
+    use crate::lang::lex::MAX_DEPTH;
 
     fn ok(text: &str) -> Filter {
         parse(text, Known::These(&[])).unwrap_or_else(|e| panic!("{e}"))
@@ -450,11 +435,12 @@ mod tests {
             ("9ns", 9),
             ("2m", 120_000_000_000),
             ("1h", 3_600_000_000_000),
+            ("1d", 86_400_000_000_000),
             ("0", 0),
         ] {
             assert_eq!(number(text, Kind::Seconds), Some(ns), "{text}");
         }
-        for text in ["-1", "inf", "NaN", "1d", "", "s"] {
+        for text in ["-1", "inf", "NaN", "1x", "", "s"] {
             assert_eq!(number(text, Kind::Seconds), None, "{text}");
         }
         assert_eq!((number("7", Kind::Number), number("7s", Kind::Number)), (Some(7), None));

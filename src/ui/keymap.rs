@@ -1,5 +1,7 @@
 //! Which keys mean what: the table of commands, and over it what the user has bound.
 
+use crate::lang::Fault;
+use crate::lang::lex::{Cursor, Lexicon, Token};
 use crate::ui::command::{Command, Row};
 use crate::ui::commands;
 use crate::ui::frame::Tab;
@@ -85,7 +87,7 @@ impl Keymap {
             "" => None,
             text => Some(commands::parse(text)?),
         };
-        let when = conditions(when)?;
+        let when = conditions(when).map_err(|fault| format!("{when}: {}", fault.line()))?;
         let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with(' '));
         let taken = self.own.iter().find(|own| {
             own.layer == group && own.run.is_some() && (begins(&own.keys, &keys) || begins(&keys, &own.keys))
@@ -180,15 +182,34 @@ fn continues(keys: &str, typed: &str) -> bool {
     keys.strip_prefix(typed).is_some_and(|rest| rest.starts_with(' '))
 }
 
+/// What conditions are made of.
+const LEXICON: Lexicon = Lexicon {
+    marks: &["&&", "!"],
+    begins: char::is_alphabetic,
+    goes_on: char::is_alphabetic,
+    numbers: false,
+    hints: &[('&', "conditions are joined by &&"), ('|', "bind the keys twice for or")],
+};
+
 /// `live && !frozen`.
-fn conditions(text: &str) -> Result<Vec<(usize, bool)>, String> {
-    let one = |word: &str| {
-        let (name, wanted) = word.trim().strip_prefix('!').map_or((word.trim(), true), |name| (name.trim(), false));
-        let at = FACTS.iter().position(|(known, _)| *known == name);
-        let names = || FACTS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        at.map(|at| (at, wanted)).ok_or_else(|| format!("no condition is called {name}: there are {}", names()))
-    };
-    if text.trim().is_empty() { Ok(Vec::new()) } else { text.split("&&").map(one).collect() }
+fn conditions(text: &str) -> Result<Vec<(usize, bool)>, Fault> {
+    let mut cursor = Cursor::new(text, &LEXICON)?;
+    let mut list = Vec::new();
+    while cursor.peek().is_some() || !list.is_empty() {
+        let wanted = !cursor.eat("!");
+        let piece = cursor.next("a condition")?;
+        let at = FACTS.iter().position(|(known, _)| piece.token == Token::Word(known)).ok_or_else(|| {
+            let names = FACTS.iter().map(|(name, _)| *name);
+            let why = format!("no condition is called so: there are {}", names.clone().collect::<Vec<_>>().join(", "));
+            cursor.fault_at(piece, why).offer(names)
+        })?;
+        list.push((at, wanted));
+        if cursor.peek().is_none() {
+            break;
+        }
+        cursor.expect("&&")?;
+    }
+    Ok(list)
 }
 
 #[cfg(test)]

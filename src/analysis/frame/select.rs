@@ -3,7 +3,11 @@
 //! Commas and slashes inside quotes and parentheses divide nothing. Other PMUs' own slashes stay part of the
 //! name: only what has a colon before its first slash is taken apart.
 
+use std::ops::Range;
+
 use super::Want;
+use crate::lang::Fault;
+use crate::lang::lex::Lexicon;
 
 /// An event as it was selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,19 +56,22 @@ impl Selected {
     }
 }
 
+/// What divides a list and its parts; all else is the event's and the filter's.
+const LEXICON: Lexicon =
+    Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
+
+fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !",/()\"'".contains(c)
+}
+
 /// Reads a list.
-pub fn parse(text: &str) -> Result<Vec<Selected>, String> {
-    let list: Result<Vec<Selected>, String> = pieces(text, ',')?.into_iter().map(one).collect();
-    let list = list?;
-    if list.is_empty() || list.iter().any(|selected| selected.event.is_empty()) {
-        return Err(format!("-e {text}: expected an event, e.g. sched:sched_switch"));
-    }
-    Ok(list)
+pub fn parse(text: &str) -> Result<Vec<Selected>, Fault> {
+    LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part)).collect()
 }
 
 /// All lists of `-e`.
 pub fn lists<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Vec<Selected>>, String> {
-    texts.map(parse).collect()
+    texts.map(|text| parse(text).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
 /// All events of all lists; an error where none is named.
@@ -76,60 +83,39 @@ pub fn flat(settings: &super::Settings) -> Result<Vec<Selected>, String> {
     Ok(all)
 }
 
-fn one(text: &str) -> Result<Selected, String> {
-    let text = text.trim();
-    let Some((name, rest)) = text.split_once('/').filter(|(name, _)| name.contains(':') && !name.starts_with("mem:"))
-    else {
-        return Ok(Selected { event: text.to_owned(), ..Selected::default() });
+fn one(text: &str, part: Range<usize>) -> Result<Selected, Fault> {
+    let whole = text[part.clone()].trim();
+    if whole.is_empty() {
+        return Err(Fault::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
+    }
+    let mut parts = LEXICON.split(text, part, "/")?.into_iter();
+    let event = parts.next().map_or("", |name| text[name].trim());
+    let Some(filter) = parts.next().filter(|_| event.contains(':') && !event.starts_with("mem:")) else {
+        return Ok(Selected { event: whole.to_owned(), ..Selected::default() });
     };
-    let mut parts = pieces(rest, '/')?.into_iter();
-    let filter = parts.next().map(|filter| unquoted(filter).to_owned()).filter(|filter| !filter.is_empty());
+    let filter = Some(unquoted(&text[filter]).to_owned()).filter(|filter| !filter.is_empty());
     let mut attributes = Vec::new();
     for part in parts.filter(|part| !part.is_empty()) {
-        let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(unquoted(value))));
+        let fault = |message| Fault::new(text, part.start, part.len(), message);
+        let typed = &text[part.clone()];
+        let (name, value) = typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(unquoted(value))));
         let name = name.trim().replace('_', "-");
-        let known = ATTRIBUTES.iter().find(|(known, _)| *known == name);
-        let Some((known, has_value)) = known else {
+        let Some((known, has_value)) = ATTRIBUTES.iter().find(|(known, _)| *known == name) else {
             let list: Vec<&str> = ATTRIBUTES.iter().map(|(name, _)| *name).collect();
-            return Err(format!("-e {text}: there is no attribute {name}; there are {}", list.join(", ")));
+            return Err(fault(format!("there is no attribute {name}; there are {}", list.join(", "))).offer(list));
         };
         if *has_value != value.is_some() {
-            return Err(format!("-e {text}: {known} takes {} value", if *has_value { "a" } else { "no" }));
+            return Err(fault(format!("{known} takes {} value", if *has_value { "a" } else { "no" })));
         }
         attributes.push(((*known).to_owned(), value.unwrap_or_default().to_owned()));
     }
-    Ok(Selected { event: name.to_owned(), filter, attributes })
+    Ok(Selected { event: event.to_owned(), filter, attributes })
 }
 
 fn unquoted(text: &str) -> &str {
     let text = text.trim();
     let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     inner('"').filter(|t| !t.contains('"')).or_else(|| inner('\'').filter(|t| !t.contains('\''))).unwrap_or(text)
-}
-
-/// Splits at a character that is not inside quotes or parentheses; after a slash of an event, commas are its own
-/// until the event's last slash.
-fn pieces(text: &str, at: char) -> Result<Vec<&str>, String> {
-    let (mut out, mut start, mut depth, mut quote) = (Vec::new(), 0, 0u32, None);
-    for (i, c) in text.char_indices() {
-        match (quote, c) {
-            (Some(q), c) if c == q => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth = depth.checked_sub(1).ok_or_else(|| format!("-e {text}: a ) without its ("))?,
-            (None, c) if c == at && depth == 0 => {
-                out.push(&text[start..i]);
-                start = i + c.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    if quote.is_some() || depth > 0 {
-        return Err(format!("-e {text}: a quote or a parenthesis is not closed"));
-    }
-    out.push(&text[start..]);
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -147,8 +133,19 @@ mod tests {
         assert_eq!((list[1].event.as_str(), list[1].filter.as_ref()), ("cpu-clock", None));
         assert_eq!((list[2].get("size"), list[2].filter.as_ref()), (Some("a/b"), None));
         assert_eq!(parse("cpu/event=0x3c/u").expect("parses")[0].event, "cpu/event=0x3c/u");
-        for wrong in ["", "a:b//nope/", "a:b//key/", "a:b/(/", "a:b/)/", "a:b//stack=1/"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+        for (wrong, at, words) in [
+            ("", 0, "an event is missing"),
+            ("a:b,,c:d", 4, "an event is missing"),
+            ("a:b//nope/", 5, "no attribute nope"),
+            ("a:b//top-bye=1/", 5, "nearest: top-by"),
+            ("a:b//key/", 5, "key takes a value"),
+            ("a:b//stack=1/", 5, "stack takes no value"),
+            ("a:b/(/", 4, "this ( is not closed"),
+            ("a:b/)/", 4, "this ) has no ("),
+            ("a:b/comm~\"x/", 9, "not closed"),
+        ] {
+            let fault = parse(wrong).expect_err(wrong);
+            assert!(fault.at == at && fault.line().contains(words), "{wrong}: {fault}");
         }
     }
 

@@ -1,0 +1,254 @@
+//! The tokenizer of all small languages. What is an operator, and what a word is made of, a grammar says by its
+//! [`Lexicon`].
+
+use super::Fault;
+use std::ops::Range;
+
+use super::quantity::{self, Number};
+
+/// What a language's tokens are.
+#[derive(Clone, Copy, Debug)]
+pub struct Lexicon {
+    /// Operators and marks. Where several begin at one place the longest counts.
+    pub marks: &'static [&'static str],
+    /// Whether a word may begin with a character, and whether it may go on with it.
+    pub begins: fn(char) -> bool,
+    pub goes_on: fn(char) -> bool,
+    /// Whether what begins with a digit is a number, with its unit.
+    pub numbers: bool,
+    /// What is said of a character that begins nothing.
+    pub hints: &'static [(char, &'static str)],
+}
+
+/// A token; what stands in quotes is without them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Token<'t> {
+    Word(&'t str),
+    Quoted(&'t str),
+    Number(Number),
+    Mark(&'static str),
+}
+
+/// A token and where it stands, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece<'t> {
+    pub token: Token<'t>,
+    pub at: usize,
+    pub len: usize,
+}
+
+impl Piece<'_> {
+    pub fn end(&self) -> usize {
+        self.at + self.len
+    }
+
+    pub fn is(&self, mark: &str) -> bool {
+        matches!(self.token, Token::Mark(own) if own == mark)
+    }
+}
+
+/// A text that is read token by token.
+#[derive(Clone, Debug)]
+pub struct Cursor<'t> {
+    pub text: &'t str,
+    pieces: Vec<Piece<'t>>,
+    at: usize,
+    /// How deeply nested is what is read.
+    pub(super) depth: usize,
+}
+
+/// Nesting beyond this is refused, so that no text can exhaust the stack.
+pub const MAX_DEPTH: usize = 100;
+
+impl Lexicon {
+    /// All tokens of a text; the fault is the first character that begins none.
+    pub fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Fault> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while let Some(c) = text[at..].chars().next() {
+            if c.is_whitespace() {
+                at += c.len_utf8();
+                continue;
+            }
+            let piece = self.piece(text, at, c)?;
+            at = piece.end();
+            pieces.push(piece);
+        }
+        Ok(pieces)
+    }
+
+    /// The parts of a piece of a text between marks that stand in neither quotes nor parentheses.
+    pub fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Fault> {
+        let (mut parts, mut start, mut open) = (Vec::new(), within.start, Vec::new());
+        for piece in self.pieces(&text[..within.end])?.into_iter().filter(|piece| piece.at >= within.start) {
+            if piece.is("(") {
+                open.push(piece);
+            } else if piece.is(")") && open.pop().is_none() {
+                return Err(Fault::new(text, piece.at, 1, "this ) has no ("));
+            } else if piece.is(mark) && open.is_empty() {
+                parts.push(start..piece.at);
+                start = piece.end();
+            }
+        }
+        if let Some(piece) = open.pop() {
+            return Err(Fault::new(text, piece.at, 1, "this ( is not closed"));
+        }
+        parts.push(start..within.end);
+        Ok(parts)
+    }
+
+    fn piece<'t>(&self, text: &'t str, at: usize, c: char) -> Result<Piece<'t>, Fault> {
+        let rest = &text[at..];
+        let run = |part: &dyn Fn(char) -> bool| rest.find(|c| !part(c)).unwrap_or(rest.len());
+        let mark = self.marks.iter().filter(|mark| rest.starts_with(**mark)).max_by_key(|mark| mark.len());
+        let (token, len) = if let Some(mark) = mark {
+            (Token::Mark(mark), mark.len())
+        } else if c == '"' || c == '\'' {
+            let end = rest[1..].find(c).ok_or_else(|| Fault::new(text, at, rest.len(), "this string is not closed"))?;
+            (Token::Quoted(&rest[1..=end]), end + 2)
+        } else if self.numbers && c.is_ascii_digit() {
+            let len = run(&|c| c.is_alphanumeric() || c == '.' || c == '_');
+            let number = quantity::literal(&rest[..len]).map_err(|_| {
+                let why = format!("this is no number; units are {}", quantity::LITERAL_UNITS);
+                Fault::new(text, at, len, why)
+            })?;
+            (Token::Number(number), len)
+        } else if (self.begins)(c) {
+            let len = run(&self.goes_on);
+            (Token::Word(&rest[..len]), len)
+        } else {
+            let hint = self.hints.iter().find(|(known, _)| *known == c);
+            let why = hint.map_or("this character has no meaning here", |(_, why)| why);
+            return Err(Fault::new(text, at, c.len_utf8(), why));
+        };
+        Ok(Piece { token, at, len })
+    }
+}
+
+impl<'t> Cursor<'t> {
+    pub fn new(text: &'t str, lexicon: &Lexicon) -> Result<Self, Fault> {
+        Ok(Self { text, pieces: lexicon.pieces(text)?, at: 0, depth: 0 })
+    }
+
+    /// The next token.
+    pub fn peek(&self) -> Option<Piece<'t>> {
+        self.peek_at(0)
+    }
+
+    /// The token so many after the next.
+    pub fn peek_at(&self, n: usize) -> Option<Piece<'t>> {
+        self.pieces.get(self.at + n).copied()
+    }
+
+    /// Whether a mark is next.
+    pub fn is_at(&self, mark: &str) -> bool {
+        self.peek().is_some_and(|piece| piece.is(mark))
+    }
+
+    /// Steps over a mark if it is next.
+    pub fn eat(&mut self, mark: &str) -> bool {
+        let found = self.is_at(mark);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Steps over a token.
+    pub fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// The next token, stepped over; a fault that says what was expected at the end of the text.
+    pub fn next(&mut self, expected: &str) -> Result<Piece<'t>, Fault> {
+        let piece = self.peek().ok_or_else(|| self.fault(format!("expected {expected} here")))?;
+        self.at += 1;
+        Ok(piece)
+    }
+
+    /// Steps over a mark that must be next.
+    pub fn expect(&mut self, mark: &str) -> Result<(), Fault> {
+        if self.eat(mark) { Ok(()) } else { Err(self.fault(format!("expected {mark} here"))) }
+    }
+
+    /// One more level of nesting.
+    pub(super) fn deeper(&mut self) -> Result<(), Fault> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH { Err(self.fault("this is nested too deeply")) } else { Ok(()) }
+    }
+
+    /// A fault at the next token, or at the end.
+    pub fn fault(&self, message: impl Into<String>) -> Fault {
+        let (at, len) = self.peek().map_or((self.text.len(), 1), |piece| (piece.at, piece.len));
+        Fault::new(self.text, at, len, message)
+    }
+
+    /// A fault at a token.
+    pub fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Fault {
+        Fault::new(self.text, piece.at, piece.len, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEXICON: Lexicon = Lexicon {
+        marks: &["&", "&&", "!", "!~", "<", "<=", "(", ")", ","],
+        begins: |c| c.is_alphabetic() || c == '_',
+        goes_on: |c| c.is_alphanumeric() || "_-".contains(c),
+        numbers: true,
+        hints: &[('=', "equality is written ==")],
+    };
+
+    #[test]
+    fn tokens_with_their_places() {
+        let got = LEXICON.pieces("a!~ 'é b'&(é-1&& \"\" ,_<=1.5ms)").expect("tokens");
+        let got: Vec<_> = got.into_iter().map(|piece| (piece.token, piece.at, piece.len)).collect();
+        let want = [
+            (Token::Word("a"), 0, 1),
+            (Token::Mark("!~"), 1, 2),
+            (Token::Quoted("é b"), 4, 6),
+            (Token::Mark("&"), 10, 1),
+            (Token::Mark("("), 11, 1),
+            (Token::Word("é-1"), 12, 4),
+            (Token::Mark("&&"), 16, 2),
+            (Token::Quoted(""), 19, 2),
+            (Token::Mark(","), 22, 1),
+            (Token::Word("_"), 23, 1),
+            (Token::Mark("<="), 24, 2),
+            (Token::Number(Number::Int(1_500_000)), 26, 5),
+            (Token::Mark(")"), 31, 1),
+        ];
+        assert_eq!(got, want);
+        for (text, at, len, words) in [
+            ("a = b", 2, 1, "written =="),
+            ("a ; b", 2, 1, "no meaning"),
+            ("a € b", 2, 3, "no meaning"),
+            ("a 'bc", 2, 3, "not closed"),
+            ("a 7x b", 2, 2, "units are"),
+        ] {
+            let fault = LEXICON.pieces(text).expect_err(text);
+            assert!((fault.at, fault.len) == (at, len) && fault.message.contains(words), "{fault:?}");
+        }
+        let mut cursor = Cursor::new("a ,", &LEXICON).expect("tokens");
+        assert!(!cursor.eat(",") && cursor.next("a word").is_ok() && cursor.eat(",") && cursor.peek().is_none());
+        assert!(cursor.next("a word").is_err_and(|fault| fault.at == 3 && fault.message == "expected a word here"));
+    }
+
+    proptest! {
+        /// Tokens stand in order, on whole characters, with nothing but blanks between them.
+        #[test]
+        fn tokens_are_the_text(text in "[a&!~<(,'\" =0-9µé.m-]{0,40}|\\PC{0,20}") {
+            let (pieces, end) = match LEXICON.pieces(&text) {
+                Ok(pieces) => (pieces, text.len()),
+                Err(fault) => (LEXICON.pieces(&text[..fault.at]).expect("up to the fault"), fault.at),
+            };
+            let mut at = 0;
+            for piece in pieces {
+                prop_assert!(text[at..piece.at].trim().is_empty() && piece.len > 0);
+                at = piece.end();
+            }
+            prop_assert!(text[at..end].trim().is_empty());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The precedence parser of all small languages: operators by how strongly they bind, prefixes, parentheses. What
+//! an operand is and what comes of it all, a [`Grammar`] says.
+
+use super::Fault;
+use super::lex::{Cursor, Lexicon, Piece, Token};
+
+/// A language of expressions.
+pub trait Grammar<'t>: Sized {
+    type Node;
+    const LEXICON: Lexicon;
+    /// Operators between two sides, those that bind weakest first; those of one row from left to right. A word may be
+    /// one of them.
+    const INFIX: &'static [&'static [&'static str]];
+    /// Operators before an operand; they bind strongest.
+    const PREFIX: &'static [&'static str];
+    /// What may stand where an operand is missing.
+    const OPERAND: &'static str;
+
+    /// What begins with a token that is neither a prefix nor a parenthesis.
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Fault>;
+
+    fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Fault>;
+
+    /// What an operator makes of its left side and what follows it, which is [`right`] of `level` where it is an
+    /// expression.
+    fn infix(
+        &mut self,
+        op: &'static str,
+        left: Self::Node,
+        level: usize,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<Self::Node, Fault>;
+
+    /// What stood in parentheses.
+    fn group(&mut self, inner: Self::Node) -> Self::Node {
+        inner
+    }
+
+    /// A whole expression, where there is more than operators.
+    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Self::Node, Fault> {
+        operators(self, 0, cursor)
+    }
+
+    /// What is said of a token where the text should have ended.
+    fn surplus(&self, piece: Piece<'t>) -> &'static str;
+}
+
+/// Reads a whole text.
+pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Fault> {
+    let mut cursor = Cursor::new(text, &G::LEXICON)?;
+    let node = grammar.expression(&mut cursor)?;
+    match cursor.peek() {
+        Some(piece) => Err(cursor.fault_at(piece, grammar.surplus(piece))),
+        None => Ok(node),
+    }
+}
+
+/// An expression within another.
+pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+    cursor.deeper()?;
+    let node = grammar.expression(cursor)?;
+    cursor.depth -= 1;
+    Ok(node)
+}
+
+/// The right side of an operator of a level.
+pub fn right<'t, G: Grammar<'t>>(grammar: &mut G, level: usize, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+    operators(grammar, level + 1, cursor)
+}
+
+/// Operands with operators between them that bind at least as strongly as those of a level.
+pub fn operators<'t, G: Grammar<'t>>(grammar: &mut G, least: usize, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+    let mut left = unary(grammar, cursor)?;
+    loop {
+        let (Some(Token::Mark(next)) | Some(Token::Word(next))) = cursor.peek().map(|piece| piece.token) else {
+            return Ok(left);
+        };
+        let found = G::INFIX.iter().enumerate().skip(least);
+        let found = found.filter_map(|(level, ops)| Some((level, *ops.iter().find(|op| **op == next)?))).next();
+        let Some((level, op)) = found else { return Ok(left) };
+        cursor.skip();
+        left = grammar.infix(op, left, level, cursor)?;
+    }
+}
+
+fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+    cursor.deeper()?;
+    let first = cursor.next(G::OPERAND)?;
+    let node = match first.token {
+        Token::Mark(op) if G::PREFIX.contains(&op) => {
+            let inner = unary(grammar, cursor)?;
+            grammar.prefix(first, inner, cursor)?
+        }
+        Token::Mark("(") => {
+            let inner = grammar.expression(cursor)?;
+            if !cursor.eat(")") {
+                return Err(cursor.fault_at(first, "this ( is not closed"));
+            }
+            grammar.group(inner)
+        }
+        _ => grammar.operand(first, cursor)?,
+    };
+    cursor.depth -= 1;
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lex::MAX_DEPTH;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A language that only says how it was read: with parentheses around everything.
+    struct Shown;
+
+    impl<'t> Grammar<'t> for Shown {
+        type Node = String;
+        const LEXICON: Lexicon = Lexicon {
+            marks: &["|", "&", "+", "-", "!", "(", ")"],
+            begins: char::is_alphabetic,
+            goes_on: char::is_alphabetic,
+            numbers: false,
+            hints: &[],
+        };
+        const INFIX: &'static [&'static [&'static str]] = &[&["|"], &["&", "and"], &["+", "-"]];
+        const PREFIX: &'static [&'static str] = &["!", "-"];
+        const OPERAND: &'static str = "a word";
+
+        fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<String, Fault> {
+            match first.token {
+                Token::Word(word) => Ok(word.to_owned()),
+                _ => Err(cursor.fault_at(first, "expected a word here")),
+            }
+        }
+
+        fn prefix(&mut self, op: Piece<'t>, inner: String, cursor: &Cursor<'t>) -> Result<String, Fault> {
+            Ok(format!("({}{inner})", &cursor.text[op.at..op.end()]))
+        }
+
+        fn infix(
+            &mut self,
+            op: &'static str,
+            left: String,
+            level: usize,
+            cursor: &mut Cursor<'t>,
+        ) -> Result<String, Fault> {
+            Ok(format!("({left} {op} {})", right(self, level, cursor)?))
+        }
+
+        fn surplus(&self, _: Piece<'t>) -> &'static str {
+            "expected an operator here"
+        }
+    }
+
+    fn shown(text: &str) -> Result<String, Fault> {
+        parse(&mut Shown, text)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Tree {
+        Leaf,
+        Prefix(&'static str, Box<Self>),
+        Infix(&'static str, Box<Self>, Box<Self>),
+    }
+
+    impl Tree {
+        fn level(&self) -> usize {
+            match self {
+                Self::Infix(op, ..) => Shown::INFIX.iter().position(|row| row.contains(op)).expect("an operator"),
+                _ => Shown::INFIX.len(),
+            }
+        }
+
+        /// With parentheses only where they must be.
+        fn text(&self) -> String {
+            let inner = |tree: &Self, least| {
+                if tree.level() < least { format!("({})", tree.text()) } else { tree.text() }
+            };
+            match self {
+                Self::Leaf => "a".into(),
+                Self::Prefix(op, of) => format!("{op}{}", inner(of, Shown::INFIX.len())),
+                Self::Infix(op, a, b) => format!("{} {op} {}", inner(a, self.level()), inner(b, self.level() + 1)),
+            }
+        }
+
+        fn whole(&self) -> String {
+            match self {
+                Self::Leaf => "a".into(),
+                Self::Prefix(op, of) => format!("({op}{})", of.whole()),
+                Self::Infix(op, a, b) => format!("({} {op} {})", a.whole(), b.whole()),
+            }
+        }
+    }
+
+    fn tree() -> impl Strategy<Value = Tree> {
+        Just(Tree::Leaf).prop_recursive(6, 40, 2, |inner| {
+            let infix = proptest::sample::select(vec!["|", "&", "and", "+", "-"]);
+            prop_oneof![
+                (proptest::sample::select(vec!["!", "-"]), inner.clone())
+                    .prop_map(|(op, of)| Tree::Prefix(op, Box::new(of))),
+                (infix, inner.clone(), inner).prop_map(|(op, a, b)| Tree::Infix(op, Box::new(a), Box::new(b))),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What is printed with as few parentheses as there may be reads as it was.
+        #[test]
+        fn printing_and_reading_agree(tree in tree()) {
+            prop_assert_eq!(shown(&tree.text()), Ok(tree.whole()), "{}", tree.text());
+        }
+
+        #[test]
+        fn no_text_panics(text in "[a|&+!() -]{0,40}|\\PC{0,20}") {
+            let fault = shown(&text).err();
+            prop_assert!(fault.is_none_or(|fault| fault.at <= text.len() && !fault.to_string().is_empty()));
+        }
+    }
+
+    #[test]
+    fn each_binds_as_its_row_says() {
+        for (text, want) in [
+            ("a | b & c + d", "(a | (b & (c + d)))"),
+            ("a + b & c | d", "(((a + b) & c) | d)"),
+            ("a - b + c - d", "(((a - b) + c) - d)"),
+            ("a and b & c", "((a and b) & c)"),
+            ("a - (b - c)", "(a - (b - c))"),
+            ("!a + -b", "((!a) + (-b))"),
+            ("!-a", "(!(-a))"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Ok(want), "{text}");
+        }
+        for (text, at, words) in [
+            ("", 0, "expected a word"),
+            ("a |", 3, "expected a word"),
+            ("a | &", 4, "expected a word"),
+            ("a + (b", 4, "this ( is not closed"),
+            ("a b", 2, "expected an operator"),
+            ("a )", 2, "expected an operator"),
+            ("a ? b", 2, "no meaning"),
+        ] {
+            let fault = shown(text).expect_err(text);
+            assert!(fault.at == at && fault.message.contains(words), "{text}: {fault}");
+        }
+        let deep = |n: usize| format!("{}a{}", "(".repeat(n), ")".repeat(n));
+        assert!(shown(&deep(MAX_DEPTH - 1)).is_ok() && shown(&deep(MAX_DEPTH)).is_err());
+        assert!(shown(&["(a)"; 500].join("+")).is_ok(), "what is closed again is not deep");
+    }
+}

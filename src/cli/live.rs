@@ -167,7 +167,9 @@ pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<
     for (name, list) in [("--pids", args.pids), ("--tids", args.tids)] {
         text.extend(list.map(|list| [name.to_owned(), list]).into_iter().flatten());
     }
-    open.view.exec.insert(0, format!("unit {}", crate::ui::view::units::state::quoted(&text)));
+    open.view
+        .exec
+        .insert(0, format!("unit {}", crate::ui::view::units::state::quoted(text.iter().map(String::as_str))));
     self::open(open)
 }
 

@@ -83,16 +83,6 @@ fn address(path: &Path) -> Option<Result<(String, Option<u16>), String>> {
     })
 }
 
-/// A word as a shell on the other side takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 /// Starts recorders where paths are addresses, and puts where they are read in their place. `options` are those of
 /// `record` there.
 pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Remote>> {
@@ -104,11 +94,9 @@ pub fn start(paths: &mut [PathBuf], options: &[String]) -> anyhow::Result<Vec<Re
         let ssh = privilege::variable("PERFPROF_SSH").unwrap_or_else(|| "ssh".into());
         let there = privilege::variable("PERFPROF_REMOTE").and_then(|path| path.into_string().ok());
         let there = there.unwrap_or_else(|| "perfprof-tui".to_owned());
-        let mut line = format!("{there} record -q -o - --names");
-        for option in options {
-            line.push(' ');
-            line.push_str(&quoted(option));
-        }
+        // The shell of the other side reads them back.
+        let options = shlex::try_join(options.iter().map(String::as_str)).context("an option for the other side")?;
+        let line = format!("{there} record -q -o - --names {options}").trim_end().to_owned();
         let mut command = Command::new(&ssh);
         command.args(port.map(|port| ["-p".to_owned(), port.to_string()]).into_iter().flatten());
         command.arg("-T").arg("-C").arg("--").arg(&host).arg(line);
@@ -161,6 +149,5 @@ mod tests {
         ] {
             assert!(of(bad).is_some_and(|address| address.is_err()), "{bad}");
         }
-        assert_eq!((quoted("-F"), quoted("a b'c")), ("-F".to_owned(), "'a b'\\''c'".to_owned()));
     }
 }

@@ -7,6 +7,7 @@ use crate::panel::unit::clock;
 use crate::query::diff::Per;
 use crate::query::{Age, Order, range};
 use crate::session::Origin;
+use crate::ui::view::units::state::quoted;
 use crate::ui::view::{cpus, events, flame, time, units};
 
 use crate::ui::app::App;
@@ -200,7 +201,7 @@ impl App {
         }
         commands.extend(self.views.units.added.iter().map(|unit| format!("unit {unit}")));
         commands.into_iter().for_each(|command| words.extend(["--exec".to_owned(), command]));
-        let text = words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ");
+        let text = quoted(words.iter().map(String::as_str));
         self.effects.push(Effect::Copy(text.clone()));
         self.say(text);
     }
@@ -212,15 +213,6 @@ fn age_argument(age: Age) -> String {
         Age::Last(ns) => format!("last {}", ns as f64 / 1e9),
         Age::Half(ns) => format!("half {}", ns as f64 / 1e9),
     }
-}
-
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn parse_age(text: &str) -> Option<Age> {
@@ -241,14 +233,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_and_words_of_a_shell() {
+    fn ages() {
         assert_eq!(parse_age("last 5"), Some(Age::Last(5_000_000_000)));
         assert_eq!(parse_age("half 0.5s"), Some(Age::Half(500_000_000)));
         assert_eq!(parse_age("all"), Some(Age::All));
         for bad in ["", "last", "last x", "half -1", "last 1 2", "all 3"] {
             assert_eq!(parse_age(bad), None, "{bad}");
         }
-        assert_eq!(quoted("a.data"), "a.data");
-        assert_eq!(quoted("comm == \"it's\""), "'comm == \"it'\\''s\"'");
     }
 }

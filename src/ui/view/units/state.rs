@@ -256,40 +256,13 @@ pub fn completions(text: &str) -> Vec<(String, String)> {
 
 /// Splits a text into words as a shell does: quotes hold words together.
 pub fn words(text: &str) -> Result<Vec<String>, String> {
-    let (mut out, mut word, mut quote, mut begun) = (Vec::new(), String::new(), None, false);
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(q), c) if c == q => quote = None,
-            (Some(_), c) => word.push(c),
-            (None, '"' | '\'') => (quote, begun) = (Some(c), true),
-            (None, c) if c.is_whitespace() => {
-                if begun {
-                    out.push(std::mem::take(&mut word));
-                }
-                begun = false;
-            }
-            (None, c) => {
-                word.push(c);
-                begun = true;
-            }
-        }
-    }
-    if quote.is_some() {
-        return Err("a quote is not closed".to_owned());
-    }
-    out.extend(begun.then_some(word));
-    Ok(out)
+    shlex::split(text).ok_or_else(|| "a quote is not closed".to_owned())
 }
 
-/// Words as one text that [`words`] splits again.
-pub fn quoted(words: &[String]) -> String {
-    let plain = |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-    // As a shell has it: a quote cannot stand between its like.
-    let one = |word: &String| match word {
-        word if plain(word) => word.clone(),
-        word => format!("'{}'", word.replace('\'', "'\"'\"'")),
-    };
-    words.iter().map(one).collect::<Vec<_>>().join(" ")
+/// Words as one text that [`words`], or a shell, splits again.
+pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    // Nothing that can be typed or said in a text has a NUL that would end it.
+    shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -299,14 +272,15 @@ mod tests {
     #[test]
     fn words_are_split_and_put_together_again() {
         let list = ["rundelay", "--than", "latency > 4ms", "--comm", "it's", ""].map(str::to_owned).to_vec();
-        assert_eq!(words(&quoted(&list)), Ok(list));
+        assert_eq!(words(&quoted(list.iter().map(String::as_str))), Ok(list));
         assert!(words("a 'b").is_err());
+        assert_eq!(quoted(["a.data", "comm == \"it's\""]), "a.data \"comm == \\\"it's\\\"\"");
     }
 
     proptest::proptest! {
         #[test]
         fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
-            proptest::prop_assert_eq!(words(&quoted(&list)), Ok(list));
+            proptest::prop_assert_eq!(words(&quoted(list.iter().map(String::as_str))), Ok(list));
         }
     }
 

@@ -1,5 +1,8 @@
 //! Folded stacks: `comm;root;…;leaf COUNT`, one a line, as FlameGraph's collapsers write them.
 
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+
 use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
@@ -92,7 +95,7 @@ fn timestamp(stack: &[u8]) -> (u64, &[u8]) {
         && let Some(next) = first(rest)
         && let Some(time) = clock(&rest[..next])
     {
-        return (day * 86_400_000_000_000 + time, &rest[next + 1..]);
+        return (day.saturating_add(time), &rest[next + 1..]);
     }
     if let Some(time) = clock(head) {
         return (time, rest);
@@ -108,17 +111,11 @@ fn number(bytes: &[u8]) -> Option<u64> {
     digits.then(|| bytes.iter().fold(0, |n, b| n * 10 + u64::from(b - b'0')))
 }
 
-/// Days since 1970 of `YYYY-MM-DD` (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
-/// days_from_civil).
+/// Nanoseconds from 1970 to the beginning of `YYYY-MM-DD`.
 fn date(text: &[u8]) -> Option<u64> {
     let [y, m, d] = text.split(|b| *b == b'-').map(number).collect::<Option<Vec<_>>>()?[..] else { return None };
-    if !(1970..=9999).contains(&y) || !(1..=12).contains(&m) || !(1..=31).contains(&d) {
-        return None;
-    }
-    let y = if m <= 2 { y - 1 } else { y };
-    let (era, yoe) = (y / 400, y % 400);
-    let doy = (153 * (if m > 2 { m - 3 } else { m + 9 }) + 2) / 5 + d - 1;
-    (era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy).checked_sub(719_468)
+    let date = Date::new(y.try_into().ok()?, m.try_into().ok()?, d.try_into().ok()?).ok()?;
+    TimeZone::UTC.to_timestamp(date.to_datetime(Time::midnight())).ok()?.as_nanosecond().try_into().ok()
 }
 
 /// Nanoseconds of `HH:MM:SS` with an optional fraction.
@@ -142,8 +139,10 @@ mod tests {
 
     #[test]
     fn times() {
-        assert_eq!(date(b"1970-01-02"), Some(1));
-        assert_eq!(date(b"2026-11-21"), Some(20_778));
+        const DAY: u64 = 86_400_000_000_000;
+        assert_eq!(date(b"1970-01-02"), Some(DAY));
+        assert_eq!(date(b"2026-11-21"), Some(20_778 * DAY));
+        assert_eq!((date(b"2000-02-29"), date(b"2001-02-29"), date(b"1969-12-31")), (Some(11_016 * DAY), None, None));
         assert_eq!(timestamp(b"12.5;a;b"), (12_500_000_000, &b"a;b"[..]));
         assert_eq!(timestamp(b"a;b"), (0, &b"a;b"[..]));
         assert_eq!(timestamp(b"00:00:01;a"), (1_000_000_000, &b"a"[..]));

@@ -4,12 +4,12 @@
 #
 #   benches/beside-perf.sh SECONDS [HZ [COPIES [SPINNERS [OPTION…]]]]
 #
-# As root, with tmux and perf, after `cargo build`; OPTIONs are perfprof-tui's. PROGRAM names another build of it.
+# As root, with tmux and perf, after `cargo build --release`; OPTIONs are perfprof-tui's. PROGRAM names another build of it.
 set -u
 here=$(dirname "$0")
 seconds=${1:?usage: $0 SECONDS [HZ [COPIES [SPINNERS [OPTION…]]]]}
 hz=${2:-999} copies=${3:-$(( ($(nproc) + 1) / 2 ))} spinners=${4:-0}
-program=${PROGRAM:-$here/../target/debug/perfprof-tui}
+program=${PROGRAM:-$here/../target/release/perfprof-tui}
 dir=$(mktemp -d) || exit 1
 terminal() { tmux -L "beside-perf-$$" -f /dev/null "$@"; }
 over() { trap - EXIT INT TERM; kill "$load" 2>/dev/null; wait; terminal kill-server 2>/dev/null; rm -rf "$dir"; exit; }

@@ -5,11 +5,11 @@
 #
 #   benches/recordings.sh [SECONDS [PAIRS]]
 #
-# As root, with perf, after `cargo build`; PROGRAM names another build of it. SECONDS (40) is the long one's length.
+# As root, with perf, after `cargo build --release`; PROGRAM names another build of it. SECONDS (40) is the long one's length.
 set -u
 here=$(dirname "$0")
 seconds=${1:-40} pairs=${2:-3}
-program=${PROGRAM:-$here/../target/debug/perfprof-tui}
+program=${PROGRAM:-$here/../target/release/perfprof-tui}
 [ "$seconds" -le 600 ] && [ "$pairs" -le 20 ] || { echo "$0: too much" >&2; exit 2; }
 dir=$(mktemp -d) || exit 1
 load=

@@ -4,12 +4,12 @@
 #
 #   benches/start.sh [ROUNDS [SLEEPERS]]
 #
-# As root, with tmux, cc and perf (which is left out where it is absent), after `cargo build`. PROGRAM names another
+# As root, with tmux, cc and perf (which is left out where it is absent), after `cargo build --release`. PROGRAM names another
 # build of it. It ends by itself, with all that it started.
 set -u
 here=$(dirname "$0")
 rounds=${1:-5} sleepers=${2:-5000}
-program=${PROGRAM:-$here/../target/debug/perfprof-tui}
+program=${PROGRAM:-$here/../target/release/perfprof-tui}
 [ "$rounds" -le 100 ] && [ "$sleepers" -le 20000 ] || { echo "$0: too much" >&2; exit 2; }
 dir=$(mktemp -d) || exit 1
 terminal() { tmux -L "start-$$" -f /dev/null "$@"; }

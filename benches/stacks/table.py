@@ -8,13 +8,13 @@ thread) begins. Judged are all samples of the program from a second after the fi
 prints them (of copied stacks: as who took them prints them); of stripped programs by those of the program before it
 was stripped, which has the same addresses. Beside each share stand the bytes of the recording and the CPU time of
 who recorded, in milliseconds. `same` is, for tables and perf's DWARF, how many of the whole stacks of one have a chain
-that the other has, too. As root, with perf, after `cargo build`; PROGRAM names another build of it, PROBEE
+that the other has, too. As root, with perf, after `cargo build --release`; PROGRAM names another build of it, PROBEE
 profile-bee's program. What a machine has not (rustc, go) is left out, and said.
 """
 import bisect, collections, os, re, shutil, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAM = os.environ.get("PROGRAM") or os.path.join(HERE, "../../target/debug/perfprof-tui")
+PROGRAM = os.environ.get("PROGRAM") or os.path.join(HERE, "../../target/release/perfprof-tui")
 PROBEE = os.environ.get("PROBEE")
 SECONDS = min(int(sys.argv[1]) if len(sys.argv) > 1 else 4, 60)
 WAYS = sys.argv[2:] or ["tables", "fp", "dwarf", "perf dwarf"] + (["probee"] if PROBEE else [])

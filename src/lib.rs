@@ -24,7 +24,8 @@
 //! * [`query`]: questions to the profile and their answers: tables, call chains, flame graphs,
 //!   differences, CPUs.
 //! * [`panel`]: the vocabulary in which answers are shown.
-//! * [`analysis`]: analysis units, one file each.
+//! * [`units`]: analysis units, one file each, and the kit that they share.
+//! * [`cpu`]: the machine's CPUs: sampler, table, columns, findings, time in softirqs; triggers.
 //! * [`ingest`]: from batches to session and profile: decode, order, call chains, clocks, and what is derived
 //!   from samples.
 //! * [`engine`]: the threads between source and screen.
@@ -67,8 +68,9 @@ pub mod source;
 pub mod profile;
 pub mod query;
 
-pub mod analysis;
+pub mod cpu;
 pub mod panel;
+pub mod units;
 
 pub mod ingest;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
     "kernel", "record", "lang", "perfdata", "event", "filter", "session", "symbols", "source", "profile", "query",
-    "panel", "analysis", "ingest", "engine", "ui", "report", "export", "cli",
+    "panel", "units", "cpu", "ingest", "engine", "ui", "report", "export", "cli",
 ];
 
 /// Edges that the order would allow and the design forbids.
@@ -17,7 +17,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("ui", "kernel"),
     ("report", "ui"),
     ("export", "ui"),
-    ("analysis", "kernel"),
+    ("units", "kernel"),
+    ("cpu", "kernel"),
     ("query", "source"),
     ("panel", "source"),
 ];
@@ -227,7 +228,7 @@ fn the_readme_has_the_table_of_keys() {
 #[test]
 fn the_readme_has_a_page_for_each_unit() {
     let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    for spec in perfprof_tui::analysis::registry::UNITS {
+    for spec in perfprof_tui::units::registry::UNITS {
         let head = format!("\n#### {}\n", spec.name);
         let at = readme.find(&head).unwrap_or_else(|| panic!("README.md has no page {}", spec.name));
         let page = &readme[at + head.len()..];
@@ -236,11 +237,11 @@ fn the_readme_has_a_page_for_each_unit() {
         assert!(lines <= 10, "{} has {lines} lines", spec.name);
         assert!(page.contains("    $ perfprof-tui "), "{} shows no example", spec.name);
     }
-    let example = std::fs::read_to_string(root().join("src/analysis/forks.rs")).expect("the example");
+    let example = std::fs::read_to_string(root().join("src/units/forks.rs")).expect("the example");
     assert!(example.lines().count() < 80);
     let indented: String =
         example.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }).collect();
-    assert!(readme.contains(&indented), "README.md does not show src/analysis/forks.rs as it is");
+    assert!(readme.contains(&indented), "README.md does not show src/units/forks.rs as it is");
 }
 
 /// Whatever the README says that something is proved by is there: a test of that name, a file, a fuzz target.

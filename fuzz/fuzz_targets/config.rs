@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::analysis::trigger::Trigger;
 use perfprof_tui::cli::config::Config;
+use perfprof_tui::cpu::trigger::Trigger;
 use perfprof_tui::event::callgraph::CallGraph;
 use perfprof_tui::event::spec::{self, Places};
 use perfprof_tui::kernel::cpus::parse_list;

@@ -9,8 +9,6 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
-use perfprof_tui::analysis::frame::Settings;
-use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::engine::shares::Held;
 use perfprof_tui::engine::symbolizer::{Job, LineJob, Lined, Named, Symbolizer};
 use perfprof_tui::engine::worker::{Links, Worker};
@@ -30,6 +28,8 @@ use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
 use perfprof_tui::symbols::lines::Place;
 use perfprof_tui::symbols::{Found, resolver};
+use perfprof_tui::units::kit::Settings;
+use perfprof_tui::units::registry::UNITS;
 
 /// When the session began.
 const START: u64 = 1_000_000_000_000;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::analysis::cpu_table::{CpuColumn, CpuFacts, SHOWN};
-use crate::analysis::cpus::HostView;
-use crate::analysis::findings::{self, Facts, Finding, Kind};
-use crate::analysis::softirq::Times;
+use crate::cpu::findings::{self, Facts, Finding, Kind};
+use crate::cpu::sampler::HostView;
+use crate::cpu::softirq::Times;
+use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::engine::host::HostReader;
 use crate::engine::softirqs::Tracer;
 use crate::engine::{Engine, Options, Request, Wants};

@@ -77,8 +77,8 @@ fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::registry::UNITS;
     use crate::cli::args::units::own_options;
+    use crate::units::registry::UNITS;
 
     #[test]
     fn every_command_has_a_page_and_every_shell_its_completions() {

@@ -11,7 +11,6 @@ use clap::Parser;
 use crossbeam_channel::{Sender, unbounded};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
-use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Options, Wants};
 use crate::filter::Known;
 use crate::ingest::tracepoints;
@@ -26,6 +25,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 use crate::ui::run::Outside;
 use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
+use crate::units::kit::{Settings, Spec};
 
 use super::Usage;
 use super::args::units::UnitArgs;

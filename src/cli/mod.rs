@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
 
 /// What was typed.
 enum Parsed {
-    Unit(&'static crate::analysis::frame::Spec, Box<args::units::UnitArgs>),
+    Unit(&'static crate::units::kit::Spec, Box<args::units::UnitArgs>),
     Other(Box<Args>),
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Loaded, Moment, Request, Wants, offline};
 use crate::export::perfdata;
 use crate::ingest::units::SEVERAL_HOSTS;
@@ -17,6 +16,7 @@ use crate::panel::unit;
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
 use crate::ui::run::{Driver, Outside};
+use crate::units::kit::{Settings, Spec};
 
 use super::args::{Names, Recording};
 use super::export::save_again;

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::analysis::trigger::Trigger;
+use crate::cpu::trigger::Trigger;
 use crate::engine::{Moment, Watched};
 use crate::kernel::limits;
 use crate::lang::quantity::{self, SECOND};

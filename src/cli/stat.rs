@@ -13,7 +13,6 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::Timespec;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::analysis::stat::{self, Counter, Value};
 use crate::event::spec::Places;
 use crate::event::{Event, parse};
 use crate::kernel::limits::Rights;
@@ -21,6 +20,7 @@ use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::kernel::{children_cpu_ns, cpus, wall_ns};
 use crate::panel::unit;
+use crate::report::counters::{self, Counter, Value};
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
 use crate::source::live::counters::{Config, Counters, Place};
@@ -261,7 +261,7 @@ impl Report<'_> {
     }
 
     fn interval(&mut self, counters: &Counters, run: &Run, time: f64, seconds: f64) -> anyhow::Result<()> {
-        let table = stat::table(&self.places(counters, std::slice::from_ref(run)), seconds);
+        let table = counters::table(&self.places(counters, std::slice::from_ref(run)), seconds);
         match self.args.format {
             Format::Text => print(&format!("{time:.3} s\n{}\n", table.to_text()))?,
             Format::Csv => {
@@ -282,8 +282,8 @@ impl Report<'_> {
 
     /// What all runs come to.
     fn end(&self, counters: &Counters) -> anyhow::Result<()> {
-        let elapsed = stat::Mean::of(&self.seconds);
-        let table = stat::table(&self.places(counters, &self.runs), elapsed.mean);
+        let elapsed = counters::Mean::of(&self.seconds);
+        let table = counters::table(&self.places(counters, &self.runs), elapsed.mean);
         let (user, system) = children_cpu_ns();
         let cpu = [user - self.cpu.0, system - self.cpu.1].map(|ns| ns as f64 / 1e9 / self.runs.len().max(1) as f64);
         match self.args.format {

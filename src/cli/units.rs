@@ -12,7 +12,6 @@ use rustix::time::Timespec;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::analysis::frame::Spec;
 use crate::engine::unit_run::{self, Cut};
 use crate::event::{CallGraph, Event, Rate};
 use crate::ingest::units::shared;
@@ -27,6 +26,7 @@ use crate::source::live::attr::Exclude;
 use crate::source::live::{Config, LiveSource, Target, tables_of};
 use crate::source::{Control, Source};
 use crate::symbols::resolver::Options as SymbolOptions;
+use crate::units::kit::Spec;
 
 use super::Usage;
 use super::args::units::UnitArgs;
@@ -130,7 +130,7 @@ pub fn start(
     spec: &'static Spec,
     args: &mut UnitArgs,
     probes: bool,
-) -> anyhow::Result<(LiveSource, Box<dyn crate::analysis::frame::Unit>)> {
+) -> anyhow::Result<(LiveSource, Box<dyn crate::units::kit::Unit>)> {
     let mut target = narrow(args)?;
     // On the screen the command's own output has no place.
     let output = if probes { Output::Inherit } else { Output::Discard };

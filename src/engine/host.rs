@@ -9,7 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 
-use crate::analysis::cpus::{Cpus, HostView, Slow};
+use crate::cpu::sampler::{Cpus, HostView, Slow};
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};

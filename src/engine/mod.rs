@@ -35,9 +35,8 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
-use crate::analysis::cpus::HostView;
-use crate::analysis::frame::{Look, Settings, Spec};
-use crate::analysis::softirq::Times;
+use crate::cpu::sampler::HostView;
+use crate::cpu::softirq::Times;
 use crate::event::catalogue::{self, Entry};
 use crate::event::spec::Places;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
@@ -48,6 +47,7 @@ use crate::source::{Batch, Control, Info, Source, Step, Waker};
 use crate::symbols::Form;
 use crate::symbols::code::Listing;
 use crate::symbols::resolver::Options as SymbolOptions;
+use crate::units::kit::{Look, Settings, Spec};
 
 pub use crate::ingest::Wants;
 pub use crate::ingest::moment::{HostMoment, Moment};

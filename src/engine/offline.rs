@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::bounded;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::frame::{Spec, Unit};
 use crate::filter::TraceField;
 use crate::kernel::own_memory;
 use crate::perfdata::apart;
@@ -19,6 +18,7 @@ use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
 use crate::symbols::lines::{Lines, Place};
 use crate::symbols::resolver::Options;
+use crate::units::kit::{Spec, Unit};
 
 use crate::ingest::{Core, Ingest, Wants};
 

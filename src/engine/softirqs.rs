@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwapOption;
 use crossbeam_channel::Sender;
 
-use crate::analysis::softirq::{EVENTS, Times};
+use crate::cpu::softirq::{EVENTS, Times};
 use crate::event::spec::Places;
 use crate::event::{CallGraph, parse};
 use crate::kernel::limits::Rights;

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::analysis::frame::{Spec, Unit};
 use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Source, SourceError, Step};
 use crate::symbols::Resolver;
 use crate::symbols::resolver::Options;
+use crate::units::kit::{Spec, Unit};
 
 use super::offline::{name_all, once};
 use crate::ingest::units::UnitAnswer;

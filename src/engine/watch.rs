@@ -9,8 +9,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, bounded};
 
-use crate::analysis::cpus::HostView;
-use crate::analysis::trigger::{Facts, Trigger};
+use crate::cpu::sampler::HostView;
+use crate::cpu::trigger::{Facts, Trigger};
 use crate::kernel::monotonic_ns;
 use crate::query::Answer;
 use crate::session::TimeMark;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::analysis::softirq::Times;
+use crate::cpu::softirq::Times;
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::softirq::{EVENTS, Pairs, Reader, Times, Which};
+use crate::cpu::softirq::{EVENTS, Pairs, Reader, Times, Which};
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::analysis::frame::bound::Num;
-use crate::analysis::frame::{Bound, Counted, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
 use crate::event::format::Format;
 use crate::event::spec::Places;
 use crate::event::{Event, Rate, parse, plain};
@@ -18,6 +16,8 @@ use crate::record::sample::CONTEXT_USER;
 use crate::record::{Record, Sample};
 use crate::session::Session;
 use crate::source::{CpuCount, Shared};
+use crate::units::kit::bound::Num;
+use crate::units::kit::{Bound, Counted, Cx, Event as Bindable, Hit, Look, Lost, Moment, Names, Spec, Unit, Want};
 
 /// Why there are no units of several machines.
 pub const SEVERAL_HOSTS: &str = "units follow the threads and CPUs of one machine: open its recording alone";
@@ -611,8 +611,8 @@ fn prepare(event: &mut Event, want: &Want, stack: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::frame::Settings;
-    use crate::analysis::registry;
+    use crate::units::kit::Settings;
+    use crate::units::registry;
 
     /// No kernel loses as much; a recording may say so.
     #[test]

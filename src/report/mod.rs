@@ -1,6 +1,7 @@
 //! Answers without a terminal: tables as text, CSV and JSON, and what `doctor` finds.
 
 pub mod annotate;
+pub mod counters;
 pub mod doctor;
 pub mod json;
 pub mod script;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::analysis::frame::Stats;
 use crate::engine::Clock;
+use crate::units::kit::Stats;
 
 /// Beyond the pace that was asked for, a view may be so much older before that is said.
 const LATE_NS: u64 = 500_000_000;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::analysis::cpu_table::CpuFacts;
-use crate::analysis::cpus::HostView;
-use crate::analysis::findings::Finding;
-use crate::analysis::softirq::Times;
+use crate::cpu::findings::Finding;
+use crate::cpu::sampler::HostView;
+use crate::cpu::softirq::Times;
+use crate::cpu::table::CpuFacts;
 use crate::event::plain;
 use crate::filter::{Fault, Filter, Known, TraceField};
 use crate::query::Answer;

@@ -1,6 +1,6 @@
 //! The one message above the screens: what most needs looking at, and the key that leads there.
 
-use crate::analysis::findings::Finding;
+use crate::cpu::findings::Finding;
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::unit::percent;

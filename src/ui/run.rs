@@ -9,9 +9,9 @@ use crossbeam_channel::{Receiver, unbounded};
 use crossterm::event::Event as Input;
 use ratatui::layout::Position;
 
-use crate::analysis::frame::{Settings, Spec};
 use crate::engine::{Engine, Notice, Request, UnitRequest};
 use crate::session::Origin;
+use crate::units::kit::{Settings, Spec};
 
 use crate::ui::app::{App, Effect};
 use crate::ui::context::SavedFilters;

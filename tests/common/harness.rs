@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::data;
-use perfprof_tui::analysis::cpus::{Cpus, Slow};
+use perfprof_tui::cpu::sampler::{Cpus, Slow};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::engine::view::View;

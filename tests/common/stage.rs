@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use perfprof_tui::analysis::frame::{Cx, Event, Hit, Look, Lost, Moment, Names, Settings, Spec, Unit};
 use perfprof_tui::event::format::Format;
 use perfprof_tui::panel::{Cell, Panel, Rows};
 use perfprof_tui::profile::{Frame, NodeId, Pin, Profile};
 use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
+use perfprof_tui::units::kit::{Cx, Event, Hit, Look, Lost, Moment, Names, Settings, Spec, Unit};
 
 /// A value of a field.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::data;
 use crate::common::harness::Harness;
-use perfprof_tui::analysis::softirq::{Pairs, Seen, What, Which};
+use perfprof_tui::cpu::softirq::{Pairs, Seen, What, Which};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;

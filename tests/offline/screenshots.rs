@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::common::data;
 use crate::common::harness::Harness;
 use crate::common::picture;
-use perfprof_tui::analysis::frame::Settings;
-use perfprof_tui::analysis::registry;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::commands::program;
+use perfprof_tui::units::kit::Settings;
+use perfprof_tui::units::registry;
 use ratatui::buffer::Buffer;
 
 const THEME: &str = "dark";

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::common;
 use crate::common::scenes::scene;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
@@ -16,6 +15,7 @@ use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::commands::{general, program};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
+use perfprof_tui::units::registry::UNITS;
 
 fn app(width: u16, height: u16) -> App {
     let start = Start { columns: vec![Field::SelfTime, Field::Key(Key::Sym)], children: false, ..Start::default() };

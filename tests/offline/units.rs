@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use crate::common::scenes::{MS, US, counted, scene, sched, switch, wake};
 use crate::common::stage::{START, Stage, cell, number, rows};
 use crate::common::{self, data, program, run};
-use perfprof_tui::analysis::frame::Hit;
-use perfprof_tui::analysis::registry::UNITS;
 use perfprof_tui::panel::{Body, Panel};
+use perfprof_tui::units::kit::Hit;
+use perfprof_tui::units::registry::UNITS;
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     let found = panels.iter().find(|panel| panel.title.starts_with(title));
@@ -334,7 +334,7 @@ fn pairs_by_key_with_what_was_between() {
     assert_eq!(list, [(0.0, "id=8".into()), (1e6, "id=7".into()), (6e6, "id=8".into())]);
     // Without a key the table says by what it paired.
     let stage =
-        Stage::new(perfprof_tui::analysis::registry::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
+        Stage::new(perfprof_tui::units::registry::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
     let mut stage = stage;
     assert!(of(&stage.panels(), "Pairs").note.contains("paired by tid"));
 }
@@ -388,7 +388,7 @@ fn what_grows_stands_before_what_is_large() {
     let (cache, bursts) = (stage.stack(&["probe", "fill_cache"]), stage.stack(&["probe", "take_job"]));
     let wrapped = stage.stack(&["main", "load", "operator new(unsigned long)", "malloc"]);
     let mut give = |stack, at: i64, ms: u64, bytes: i64| {
-        let hit = perfprof_tui::analysis::frame::Hit { stack, ..stage.hit(0, ms * MS) };
+        let hit = perfprof_tui::units::kit::Hit { stack, ..stage.hit(0, ms * MS) };
         stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
     };
     // In the first two eighths of four seconds.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
 
-use crate::analysis::frame::settings::{OPTIONS, Opt};
-use crate::analysis::frame::{Settings, Spec};
-use crate::analysis::registry::{self, UNITS};
 use crate::event::CallGraph;
 use crate::lang::quantity;
+use crate::units::kit::settings::{OPTIONS, Opt};
+use crate::units::kit::{Settings, Spec};
+use crate::units::registry::{self, UNITS};
 
 use super::{Format, Names};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender};
 
-use crate::analysis::softirq::Times;
+use crate::cpu::softirq::Times;
 use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
 use crate::query::answer::Cost;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};

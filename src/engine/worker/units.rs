@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::analysis::frame::{Look, Settings, Spec};
 use crate::engine::{Loaded, Notice, UnitAnswer, UnitRequest};
 use crate::ingest::units::shared;
 use crate::kernel::monotonic_ns;
 use crate::source::{Change, Control};
+use crate::units::kit::{Look, Settings, Spec};
 
 use super::Worker;
 

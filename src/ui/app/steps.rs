@@ -83,7 +83,7 @@ view! {
     anchor: Option<Spot>, views.time.anchor, "selection";
     whole: bool, views.time.whole, "selection";
     cpu_page: Option<Page>, views.cpus.page, "columns of CPUs";
-    cpu_order: crate::analysis::cpu_table::CpuColumn, views.cpus.order, "order of CPUs";
+    cpu_order: crate::cpu::table::CpuColumn, views.cpus.order, "order of CPUs";
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
 }

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::analysis::cpus::CpuRow;
+use crate::cpu::sampler::CpuRow;
 use crate::event::{CallGraph, plain};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{bytes, clock, percent, thousands};

@@ -5,7 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
+use crate::cpu::table::{CpuColumn, CpuFacts};
 use crate::panel::Align;
 use crate::panel::text::{fit, fit_end, width};
 use crate::query::flame::Class;

@@ -1,6 +1,6 @@
 //! The CPU screen's own state: cursor, order, and which columns are shown.
 
-use crate::analysis::cpu_table::{CpuColumn, CpuFacts, SHOWN};
+use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::session::machine::Ticks;
 
 /// A set of columns behind those that are always there.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::analysis::cpu_table::CpuColumn;
-use crate::analysis::cpus::HostView;
-use crate::analysis::findings::{self, Facts, Kind};
-use crate::analysis::softirq::Times;
+use crate::cpu::findings::{self, Facts, Kind};
+use crate::cpu::sampler::HostView;
+use crate::cpu::softirq::Times;
+use crate::cpu::table::CpuColumn;
 use crate::lang::quantity;
 use crate::query::Order;
 use crate::query::cpus::of_vector;

@@ -8,8 +8,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::analysis::cpu_table::{CpuColumn, CpuFacts};
-use crate::analysis::softirq::{SECONDS, What};
+use crate::cpu::softirq::{SECONDS, What};
+use crate::cpu::table::{CpuColumn, CpuFacts};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;

@@ -4,9 +4,6 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::analysis::frame::settings::Settings;
-use crate::analysis::frame::{Spec, Want};
-use crate::analysis::registry::{self, UNITS};
 use crate::ingest::units::{is_named, shown};
 use crate::panel::unit::percent;
 use crate::session::Origin;
@@ -16,6 +13,9 @@ use crate::ui::frame::Tab;
 use crate::ui::popup::{Chooser, Popup, has_words};
 use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::state::completions;
+use crate::units::kit::settings::Settings;
+use crate::units::kit::{Spec, Want};
+use crate::units::registry::{self, UNITS};
 
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::analysis::registry::UNITS;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Cell, Panel};
@@ -15,6 +14,7 @@ use crate::ui::theme::Theme;
 use crate::ui::view::units::order::{cursor, visible};
 use crate::ui::view::units::state::PanelView;
 use crate::ui::view::units::state::UnitsScreen;
+use crate::units::registry::UNITS;
 
 use crate::ui::draw::layout::places;
 use crate::ui::draw::put;

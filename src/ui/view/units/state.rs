@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::frame::Look;
-use crate::analysis::registry::{self, UNITS};
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Panel};
+use crate::units::kit::Look;
+use crate::units::registry::{self, UNITS};
 
 use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::units::order::{cursor, own_order, visible};
@@ -229,7 +229,7 @@ pub fn completions(text: &str) -> Vec<(String, String)> {
     if let Some((name, _)) = typed.split_once(char::is_whitespace) {
         let Some(spec) = registry::find(name) else { return Vec::new() };
         let help = |name: &&'static str| {
-            let opt = crate::analysis::frame::settings::OPTIONS.iter().find(|opt| *name == opt.name);
+            let opt = crate::units::kit::settings::OPTIONS.iter().find(|opt| *name == opt.name);
             opt.map(|opt| (format!("{typed}--{}", opt.name), opt.help.to_owned()))
         };
         let last = typed.rsplit(char::is_whitespace).next().unwrap_or_default();

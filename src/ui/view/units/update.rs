@@ -2,8 +2,6 @@
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::analysis::frame::{Settings, Spec};
-use crate::analysis::registry;
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::{Body, Panel};
@@ -13,6 +11,8 @@ use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::order::visible;
 use crate::ui::view::units::state::words;
+use crate::units::kit::{Settings, Spec};
+use crate::units::registry;
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;

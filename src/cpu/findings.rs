@@ -1,0 +1,261 @@
+//! Which CPUs are anomalies, and why, in words.
+//!
+//! A CPU is an anomaly when its share of softirqs and interrupts is far above its peers' or its own
+//! past's: by the modified z-score 0.6745·(x − median)/MAD of Iglewicz and Hoaglin ("How to Detect
+//! and Handle Outliers", 1993), from their limit of 3.5 on, and by no less than some points. Medians,
+//! unlike means, are not moved by the CPU that is looked for. Missing samples are anomalies by themselves:
+//! there should be none. Missing ticks do where samples or tracepoints say that more ran than was
+//! counted: a CPU that only idles loses ticks as well. A CPU without peers and without a past, as in a
+//! recording of one CPU, is an anomaly from twice those points on.
+
+use crate::query::context::VECTORS;
+use crate::query::cpus::{self, CpuAnswer, CpuSamples};
+use crate::session::machine::Ticks;
+
+use super::sampler::{CpuRow, HostView, Past, WINDOW};
+use super::softirq::Times;
+
+/// From which z-score on a share is an outlier.
+const Z: f64 = 3.5;
+/// A spread of less than this is taken for this, in points: shares of one second are that coarse.
+const LEAST_MAD: f64 = 1.0;
+/// An anomaly is one until it is below this part of the points.
+const STAYS: f64 = 0.6;
+/// Of how many expected samples on fewer of them are a finding.
+const MIN_EXPECTED: f64 = 100.0;
+
+/// Why a CPU is an anomaly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Soft,
+    MissingTicks,
+    MissingSamples,
+}
+
+impl Kind {
+    /// What it may mean and what to do, on the screen.
+    pub fn keys(self) -> &'static str {
+        match self {
+            Self::Soft => "Enter on its vector shows the functions; t measures the time in each",
+            Self::MissingTicks => {
+                "a softirq on an idle CPU stops them, or the host runs something else: t measures softirqs"
+            }
+            Self::MissingSamples => MISSING_SAMPLES,
+        }
+    }
+}
+
+const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
+const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
+
+/// One anomalous CPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub cpu: u32,
+    pub kind: Kind,
+    /// How much, in percent of the CPU.
+    pub share: f64,
+    /// The softirq vector that it is about, where one is known.
+    pub vector: Option<usize>,
+    /// The function behind that.
+    pub function: Option<String>,
+    /// For the header: `CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)`.
+    pub text: String,
+}
+
+impl Finding {
+    /// What it may mean and what to do where there are no keys; `timed` when the time in softirqs is measured already.
+    pub fn advice(&self, timed: bool) -> String {
+        let cpu = self.cpu;
+        match (self.kind, timed) {
+            (Kind::Soft, true) => format!("perfprof-tui -C {cpu} shows its functions"),
+            (Kind::Soft, false) => {
+                format!("perfprof-tui -C {cpu} shows its functions, --softirq-time the time in each vector")
+            }
+            (Kind::MissingTicks, true) => STOPPED.to_owned(),
+            (Kind::MissingTicks, false) => format!("{STOPPED}: --softirq-time measures softirqs"),
+            (Kind::MissingSamples, _) => MISSING_SAMPLES.to_owned(),
+        }
+    }
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub host: Option<&'a HostView>,
+    pub samples: Option<&'a CpuAnswer>,
+    /// The time in softirqs, while it is measured.
+    pub times: Option<&'a Times>,
+    /// The profiler's own CPU time, whose samples are left out, in percent of one CPU.
+    pub own: f64,
+    /// How many points a share must stand above the others.
+    pub points: f64,
+    /// What was found the last time: that must go well below the limit to be forgotten, so that nothing
+    /// flickers.
+    pub before: &'a [Finding],
+}
+
+impl Facts<'_> {
+    /// The vector that took most of the time of a CPU, and the CPU's time in softirqs and in interrupts, in percent.
+    fn timed(&self, cpu: u32) -> Option<(usize, f64, f64)> {
+        let (vector, _) = self.times?.vector(cpu)?;
+        let sum = |irqs| self.times.map_or(0.0, |times| times.recent_sum(cpu, irqs));
+        Some((vector as usize, sum(false), sum(true))).filter(|(vector, ..)| *vector < VECTORS.len())
+    }
+
+    /// The points for a CPU, lower when it was an anomaly already.
+    fn limit(&self, cpu: u32, kind: Kind) -> f64 {
+        let known = self.before.iter().any(|f| f.cpu == cpu && f.kind == kind);
+        if known { STAYS * self.points } else { self.points }
+    }
+}
+
+/// A CPU's share of softirqs and interrupts by everything that is known of it.
+struct Seen<'a> {
+    cpu: u32,
+    soft: f64,
+    row: Option<&'a CpuRow>,
+    samples: Option<&'a CpuSamples>,
+}
+
+/// The anomalies, the worst first.
+pub fn findings(facts: Facts<'_>) -> Vec<Finding> {
+    let seen = seen(facts);
+    let mut out = Vec::new();
+    for one in &seen {
+        out.extend(soft(facts, &seen, one));
+        out.extend(missing_ticks(facts, one));
+        out.extend(missing_samples(facts, one));
+    }
+    out.sort_by(|a, b| b.share.total_cmp(&a.share).then((a.kind, a.cpu).cmp(&(b.kind, b.cpu))));
+    out
+}
+
+fn seen<'a>(facts: Facts<'a>) -> Vec<Seen<'a>> {
+    let rows = facts.host.map_or(&[][..], |h| &h.rows);
+    let samples = facts.samples.map_or(&[][..], |s| &s.rows);
+    let mut cpus: Vec<u32> = rows.iter().filter(|r| r.online).map(|r| r.cpu).collect();
+    cpus.extend(samples.iter().map(|s| u32::from(s.cpu)));
+    cpus.sort_unstable();
+    cpus.dedup();
+    let one = |cpu| {
+        let row = facts.host.and_then(|h| h.row(cpu)).filter(|r| r.online);
+        let samples = facts.samples.and_then(|s| s.row(cpu));
+        let counted = row.map_or(0.0, |r| r.soft_window);
+        let sampled = samples.filter(|s| enough(s, facts)).map_or(0.0, CpuSamples::soft);
+        let timed = facts.timed(cpu).map_or(0.0, |(_, softirqs, irqs)| (softirqs + irqs).min(100.0));
+        Seen { cpu, soft: f64::from(counted.max(sampled)).max(timed), row, samples }
+    };
+    cpus.into_iter().map(one).collect()
+}
+
+/// Whether a CPU gave samples enough to speak of shares: a few that woke an idle CPU say nothing.
+fn enough(samples: &CpuSamples, facts: Facts<'_>) -> bool {
+    let expected = expected(facts);
+    samples.total() as f64 >= if expected > 0.0 { (expected / 10.0).min(MIN_EXPECTED) } else { 50.0 }
+}
+
+/// Samples that a busy CPU gives in the window.
+fn expected(facts: Facts<'_>) -> f64 {
+    facts.samples.map_or(0.0, |samples| samples.expected())
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        _ => Some((values[(n - 1) / 2] + values[n / 2]) / 2.0),
+    }
+}
+
+/// Whether a value is far above others; their median when it is.
+fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
+    let mid = median(&mut others.to_vec())?;
+    let mut distances: Vec<f64> = others.iter().map(|x| (x - mid).abs()).collect();
+    let mad = median(&mut distances)?.max(LEAST_MAD);
+    (value - mid >= points && 0.6745 * (value - mid) / mad >= Z).then_some(mid)
+}
+
+fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
+    let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
+    let points = facts.limit(one.cpu, Kind::Soft);
+    let by_peers = above(one.soft, &peers, points).map(|mid| ("peers", mid));
+    let past = || {
+        let history = &one.row?.history;
+        let before = history.len().checked_sub(2 * WINDOW)?;
+        let shares: Vec<f64> = history[..before + WINDOW].iter().map(|p| f64::from(p.soft)).collect();
+        above(one.soft, &shares, points).map(|mid| ("before", mid))
+    };
+    let alone = || (peers.is_empty() && one.soft >= 2.0 * points).then_some(("", -1.0));
+    let (whose, mid) = by_peers.or_else(past).or_else(alone)?;
+    // Where the time was measured, that says more than how often a sample was taken in it.
+    let timed = facts.timed(one.cpu).filter(|(_, softirqs, irqs)| softirqs + irqs >= one.soft / 2.0);
+    let irqs = match (timed, one.samples, one.row) {
+        (Some((_, softirqs, irqs)), ..) => irqs > softirqs,
+        (_, Some(s), _) if s.soft() as f64 >= one.soft - 0.5 => s.counts[cpus::IRQ] > s.softirqs(),
+        (_, _, Some(row)) => row.shares[Ticks::IRQ] > row.shares[Ticks::SOFTIRQ],
+        _ => false,
+    };
+    let what = if irqs { "interrupts" } else { "softirq" };
+    let by_time = timed.map(|(vector, ..)| vector);
+    let vector = by_time.or_else(|| one.samples.and_then(CpuSamples::vector)).filter(|_| !irqs);
+    let beside = if mid < 0.0 { String::new() } else { format!(", {whose} {mid:.0} %") };
+    let mut text = format!("CPU {} {what} {:.0} %{beside}", one.cpu, one.soft);
+    let behind = |vector| facts.samples.and_then(|s| s.behind(one.cpu, cpus::of_vector(vector)));
+    let function = vector.and_then(behind).map(|behind| behind.name.clone());
+    if let Some(vector) = vector {
+        text.push_str(&format!("; {}", VECTORS[vector]));
+    }
+    if let Some(function) = &function {
+        text.push_str(&format!(" ({function})"));
+    }
+    Some(Finding { cpu: one.cpu, kind: Kind::Soft, share: one.soft, vector, function, text })
+}
+
+/// The mean of the last seconds.
+fn lately(row: &CpuRow, of: impl Fn(&Past) -> f32) -> f64 {
+    let window = row.history.iter().rev().take(WINDOW);
+    window.clone().map(|past| f64::from(of(past))).sum::<f64>() / window.count().max(1) as f64
+}
+
+/// What ran on a CPU as samples or tracepoints say, in percent of its time: the larger; 0 where neither was there.
+fn ran(facts: Facts<'_>, one: &Seen<'_>) -> f64 {
+    let expected = if facts.samples.is_some_and(|samples| samples.whole) { expected(facts) } else { 0.0 };
+    let at_work = one.samples.map_or(0, |s| s.total() - s.counts[cpus::IDLE]) as f64;
+    let sampled = if expected >= 1.0 { 100.0 * at_work / expected } else { 0.0 };
+    facts.timed(one.cpu).map_or(0.0, |(_, softirqs, irqs)| softirqs + irqs).max(sampled).min(100.0)
+}
+
+fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
+    let row = one.row?;
+    let share = f64::from(row.missing_window);
+    let limit = facts.limit(row.cpu, Kind::MissingTicks);
+    // A second or two say nothing: a reading may be late.
+    if row.history.len() < 3 || share < limit {
+        return None;
+    }
+    let counted = lately(row, |past| past.busy * (1.0 - past.missing / 100.0));
+    if ran(facts, one) < counted + limit {
+        return None;
+    }
+    let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
+    Some(Finding { cpu: row.cpu, kind: Kind::MissingTicks, share, vector: None, function: None, text })
+}
+
+fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
+    let (row, samples) = (one.row?, one.samples?);
+    // Our own samples are left out, on whatever CPU they came.
+    let busy = (lately(row, |past| past.busy) - facts.own).max(0.0);
+    let expected = expected(facts) * busy / 100.0;
+    let got = (samples.total() - samples.counts[cpus::IDLE]) as f64;
+    if row.history.len() < WINDOW || expected < MIN_EXPECTED || got > expected / 2.0 {
+        return None;
+    }
+    let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);
+    let share = busy * (1.0 - got / expected);
+    Some(Finding { cpu: one.cpu, kind: Kind::MissingSamples, share, vector: None, function: None, text })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! CPUs by hand, and which of them are anomalies.
+
+use super::*;
+use crate::cpu::softirq::{Pairs, Seen, Which};
+
+fn host(soft: &[f32]) -> HostView {
+    let row = |(cpu, soft): (u32, &f32)| CpuRow { cpu, online: true, soft_window: *soft, ..CpuRow::default() };
+    HostView { rows: (0..).zip(soft).map(row).collect(), ..HostView::default() }
+}
+
+fn facts<'a>(host: &'a HostView, samples: Option<&'a CpuAnswer>) -> Facts<'a> {
+    Facts { host: Some(host), samples, times: None, own: 0.0, points: 10.0, before: &[] }
+}
+
+/// Peers at 10, 12, 14, 16 and 98: their median is 14, their MAD 2, their mean 30. 3.5·2/0.6745 is 10.38.
+#[test]
+fn an_outlier_is_so_many_deviations_from_the_median() {
+    let others = [16.0, 10.0, 98.0, 12.0, 14.0];
+    assert_eq!([24.37, 24.38].map(|value| above(value, &others, 5.0)), [None, Some(14.0)]);
+    assert_eq!([28.9, 29.0].map(|value| above(value, &others, 15.0)), [None, Some(14.0)]);
+    // Of an even number the middle is between two: 2.5, with deviations of 0.5, 0.5, 1.5 and 7.5: a MAD of 1.
+    let even = [10.0, 1.0, 3.0, 2.0];
+    assert_eq!([7.68, 7.69].map(|value| above(value, &even, 1.0)), [None, Some(2.5)]);
+    // Where all are alike a point is taken for their spread: 3.5/0.6745 is 5.19.
+    assert_eq!([10.18, 10.19].map(|value| above(value, &[5.0; 3], 1.0)), [None, Some(5.0)]);
+    assert_eq!((above(99.0, &[], 1.0), above(-99.0, &[5.0; 3], 1.0)), (None, None));
+}
+
+#[test]
+fn far_above_its_peers() {
+    let texts =
+        |soft: &[f32]| -> Vec<String> { findings(facts(&host(soft), None)).into_iter().map(|f| f.text).collect() };
+    assert_eq!(texts(&[1.0, 2.0, 40.0, 0.0]), ["CPU 2 softirq 40 %, peers 1 %"]);
+    assert_eq!(texts(&[0.0, 25.0]), ["CPU 1 softirq 25 %, peers 0 %"]);
+    assert!(texts(&[40.0, 42.0, 38.0, 45.0]).is_empty(), "all alike");
+    assert!(texts(&[0.0, 5.0, 0.0]).is_empty(), "too little to speak of");
+    assert_eq!(texts(&[50.0]), ["CPU 0 softirq 50 %"]);
+    assert!(texts(&[15.0]).is_empty(), "no peers and no past");
+    let nine = host(&[0.0, 9.0, 1.0]);
+    let known = findings(facts(&host(&[0.0, 25.0]), None));
+    assert!(findings(facts(&nine, None)).is_empty());
+    assert_eq!(findings(Facts { before: &known, ..facts(&nine, None) }).len(), 1, "it stays a while");
+    assert!(findings(Facts { host: None, ..facts(&host(&[]), None) }).is_empty());
+}
+
+#[test]
+fn what_the_samples_say_where_the_ticks_do_not() {
+    let quiet = host(&[0.0; 34]);
+    let mut counts = [0; cpus::SLOTS];
+    (counts[cpus::of_vector(1)], counts[cpus::IDLE]) = (400, 600);
+    let idle = |cpu| {
+        let mut counts = [0; cpus::SLOTS];
+        counts[cpus::IDLE] = 900;
+        CpuSamples { cpu, counts, ..CpuSamples::default() }
+    };
+    let mut rows: Vec<CpuSamples> = (0..32).map(idle).collect();
+    rows.push(CpuSamples { cpu: 32, counts, ..CpuSamples::default() });
+    let behind = cpus::Behind { slot: cpus::of_vector(1), samples: 400, name: "estimation_timer".into() };
+    let answer = CpuAnswer {
+        rows,
+        window: 1_000_000_000,
+        frequency: 1000,
+        whole: true,
+        busy: None,
+        cpu: Some(32),
+        behind: vec![behind],
+    };
+    let found = findings(facts(&quiet, Some(&answer)));
+    assert_eq!(found[0].text, "CPU 32 softirq 40 %, peers 0 %; TIMER (estimation_timer)");
+    assert_eq!((found.len(), found[0].vector), (1, Some(1)));
+}
+
+#[test]
+fn missing_ticks_and_samples_and_its_own_past() {
+    let mut view = host(&[0.0]);
+    let past = |soft, busy| Past { soft, busy, ..Past::default() };
+    view.rows[0].history = vec![Past { missing: 38.0, ..past(1.0, 50.0) }; 50];
+    view.rows[0].missing_window = 38.0;
+    let row =
+        |n| CpuSamples { cpu: 0, counts: std::array::from_fn(|i| if i == 0 { n } else { 0 }), ..Default::default() };
+    let answer = |n| CpuAnswer {
+        rows: vec![row(n)],
+        window: 10_000_000_000,
+        frequency: 1000,
+        whole: true,
+        busy: None,
+        ..CpuAnswer::default()
+    };
+    let kinds = |view: &HostView, n| -> Vec<Kind> {
+        findings(facts(view, Some(&answer(n)))).into_iter().map(|f| f.kind).collect()
+    };
+    assert_eq!(kinds(&view, 5000), [Kind::MissingTicks]);
+    assert_eq!(kinds(&view, 1000), [Kind::MissingSamples], "what was counted is more than what ran");
+    let few = answer(1000);
+    let but_for_us = Facts { own: 45.0, ..facts(&view, Some(&few)) };
+    assert!(findings(but_for_us).is_empty(), "1000 samples are more than half of 5 % of the time");
+    view.rows[0].missing_window = 0.0;
+    view.rows[0].soft_window = 30.0;
+    let found = findings(facts(&view, None));
+    assert_eq!(found[0].text, "CPU 0 softirq 30 %, before 1 %");
+}
+
+/// 200 expected in the window; a CPU with fewer than a tenth of it says nothing.
+#[test]
+fn a_few_samples_say_nothing_of_shares() {
+    let with = |frequency: u64, soft: u64, user: u64| {
+        let row = |cpu: u16, soft, user| {
+            let mut counts = [0; cpus::SLOTS];
+            (counts[cpus::of_vector(3)], counts[cpus::USER]) = (soft, user);
+            CpuSamples { cpu, counts, ..CpuSamples::default() }
+        };
+        let rows = vec![row(0, 0, 1000), row(1, soft, user), row(2, 0, 1000)];
+        let answer = CpuAnswer { rows, window: 2_000_000_000, frequency, whole: true, ..CpuAnswer::default() };
+        findings(Facts { host: None, samples: Some(&answer), times: None, own: 0.0, points: 10.0, before: &[] }).len()
+    };
+    assert_eq!([with(100, 10, 10), with(100, 10, 9)], [1, 0], "20 of 200 are enough");
+    assert_eq!([with(5000, 50, 50), with(5000, 50, 49)], [1, 0], "and so are 100 of any number");
+    assert_eq!([with(0, 25, 25), with(0, 25, 24)], [1, 0], "50 where nobody knows the rate");
+}
+
+#[test]
+fn interrupts_and_softirqs_by_what_tells_more() {
+    let mut view = host(&[0.0, 0.0, 0.0]);
+    view.rows[2].soft_window = 50.0;
+    let text = |view: &HostView, samples: Option<&CpuAnswer>| findings(facts(view, samples))[0].text.clone();
+    (view.rows[2].shares[Ticks::IRQ], view.rows[2].shares[Ticks::SOFTIRQ]) = (30.0, 20.0);
+    assert_eq!(text(&view, None), "CPU 2 interrupts 50 %, peers 0 %");
+    (view.rows[2].shares[Ticks::IRQ], view.rows[2].shares[Ticks::SOFTIRQ]) = (25.0, 25.0);
+    assert_eq!(text(&view, None), "CPU 2 softirq 50 %, peers 0 %");
+    let answer = |irq: u64, soft: u64, idle: u64| {
+        let mut counts = [0; cpus::SLOTS];
+        (counts[cpus::IRQ], counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (irq, soft, idle);
+        let rows = vec![CpuSamples { cpu: 2, counts, ..CpuSamples::default() }];
+        CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
+    };
+    // Samples of as much as that say which; their vector is told.
+    assert_eq!(text(&view, Some(&answer(300, 200, 500))), "CPU 2 interrupts 50 %, peers 0 %");
+    assert_eq!(text(&view, Some(&answer(200, 300, 500))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
+    // Where they show less than the ticks do, the ticks say it.
+    assert_eq!(text(&view, Some(&answer(300, 100, 600))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
+    assert_eq!(text(&view, Some(&answer(250, 250, 500))), "CPU 2 softirq 50 %, peers 0 %; NET_RX");
+}
+
+#[test]
+fn a_cpu_alone_needs_twice_the_points_and_a_past_needs_time() {
+    let alone = |soft| findings(facts(&host(&[soft]), None)).len();
+    assert_eq!([alone(19.9), alone(20.0)], [0, 1]);
+    // Of its own past all but the newest seconds count, from twice as many on.
+    let past = |seconds: usize| {
+        let mut view = host(&[15.0]);
+        view.rows[0].history = vec![Past { soft: 1.0, ..Past::default() }; seconds];
+        findings(facts(&view, None)).len()
+    };
+    assert_eq!([past(2 * WINDOW - 1), past(2 * WINDOW)], [0, 1]);
+    let mut view = host(&[15.0]);
+    // In the newest ten seconds it was as high as it is: they are not what it is compared with.
+    view.rows[0].history = [[Past::default(); WINDOW], [Past { soft: 15.0, ..Past::default() }; WINDOW]].concat();
+    assert_eq!(findings(facts(&view, None))[0].text, "CPU 0 softirq 15 %, before 0 %");
+    let offline = HostView { rows: vec![CpuRow { soft_window: 90.0, ..CpuRow::default() }], ..HostView::default() };
+    assert!(findings(facts(&offline, None)).is_empty());
+}
+
+#[test]
+fn missing_ticks_from_their_points_on() {
+    let ran = sampled(&[500]);
+    let of = |seconds: usize, missing: f32, before: &[Finding]| {
+        let mut view = host(&[0.0]);
+        (view.rows[0].history, view.rows[0].missing_window) = (vec![Past::default(); seconds], missing);
+        findings(Facts { before, ..facts(&view, Some(&ran)) })
+    };
+    assert_eq!([of(3, 10.0, &[]).len(), of(3, 9.9, &[]).len(), of(2, 50.0, &[]).len()], [1, 0, 0]);
+    let known = of(3, 10.0, &[]);
+    assert_eq!((known[0].text.as_str(), known[0].share), ("CPU 0: 10 % of its ticks are missing", 10.0));
+    // Known, it stays until it is below six tenths of that; of another kind or CPU nothing is known.
+    assert_eq!([of(3, 6.0, &known).len(), of(3, 5.9, &known).len()], [1, 0]);
+    let others = [Finding { cpu: 1, ..known[0].clone() }, Finding { kind: Kind::Soft, ..known[0].clone() }];
+    assert!(of(3, 6.0, &others).is_empty());
+}
+
+#[test]
+fn missing_samples_against_how_busy_it_was() {
+    // Half busy: 1000 a second for ten seconds are 5000 samples.
+    let of = |seconds: usize, busy: f32, own: f64, came: u64, idle: u64| {
+        let mut view = host(&[0.0]);
+        view.rows[0].history = vec![Past { busy, ..Past::default() }; seconds];
+        let mut counts = [0; cpus::SLOTS];
+        (counts[cpus::USER], counts[cpus::IDLE]) = (came, idle);
+        let rows = vec![CpuSamples { cpu: 0, counts, ..CpuSamples::default() }];
+        let answer = CpuAnswer { rows, window: 10_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() };
+        findings(Facts { own, ..facts(&view, Some(&answer)) })
+            .into_iter()
+            .map(|f| (f.text, f.share))
+            .collect::<Vec<_>>()
+    };
+    let told = |came, expected, share| vec![(format!("CPU 0: {came} of {expected} samples came"), share)];
+    assert_eq!(of(WINDOW, 50.0, 0.0, 2500, 700), told(2500, 5000, 25.0));
+    assert_eq!(of(WINDOW, 50.0, 0.0, 2501, 700), vec![]);
+    assert_eq!(of(WINDOW - 1, 50.0, 0.0, 100, 0), vec![], "too short a time");
+    assert_eq!(of(WINDOW, 50.0, 30.0, 1000, 0), told(1000, 2000, 10.0));
+    assert_eq!(of(WINDOW, 1.0, 0.0, 50, 0), told(50, 100, 0.5));
+    assert_eq!(of(WINDOW, 0.99, 0.0, 10, 0), vec![], "fewer than a hundred are not expected");
+    assert_eq!(of(WINDOW, 20.0, 30.0, 0, 9), vec![]);
+}
+
+#[test]
+fn the_worst_is_first_and_ties_are_broken() {
+    let mut view = host(&[0.0, 40.0, 0.0, 40.0, 0.0, 60.0]);
+    (view.rows[3].missing_window, view.rows[3].history) = (40.0, vec![Past::default(); 3]);
+    let ran = sampled(&[0, 0, 0, 500]);
+    let order: Vec<_> = findings(facts(&view, Some(&ran))).into_iter().map(|f| (f.cpu, f.kind)).collect();
+    assert_eq!(order, [(5, Kind::Soft), (1, Kind::Soft), (3, Kind::Soft), (3, Kind::MissingTicks)]);
+}
+
+/// User code in so many of a thousand samples of each CPU; the others came while it idled.
+fn sampled(user: &[u64]) -> CpuAnswer {
+    let row = |(cpu, user): (u16, &u64)| {
+        let mut counts = [0; cpus::SLOTS];
+        (counts[cpus::USER], counts[cpus::IDLE]) = (*user, 1000 - user);
+        CpuSamples { cpu, counts, ..CpuSamples::default() }
+    };
+    let rows = (0..).zip(user).map(row).collect();
+    CpuAnswer { rows, window: 1_000_000_000, frequency: 1000, whole: true, ..CpuAnswer::default() }
+}
+
+/// So many milliseconds of each second in a vector of a CPU, for half a minute.
+fn timed(list: &[(u32, u32, u64)]) -> Times {
+    let mut pairs = Pairs::default();
+    pairs.begin(0);
+    for second in 0..30 {
+        for (nth, (cpu, vector, ms)) in (0..).zip(list) {
+            let at = second * 1_000_000_000 + nth * 1_000_000;
+            let seen = |which| Seen { which, number: *vector, name: None };
+            pairs.add(*cpu, at, seen(Which::Entry));
+            pairs.add(*cpu, at + ms * 1_000_000, seen(Which::Exit));
+        }
+    }
+    pairs.until(30_000_000_000);
+    pairs.snapshot()
+}
+
+/// A CPU without a tick while it idles, or waits for a disk, has nothing missing that ran.
+#[test]
+fn ticks_of_idle_cpus_are_not_missed() {
+    let of = |user: u64, times: Option<&Times>, busy: f32| {
+        let mut view = host(&[0.0, 0.0]);
+        let past = Past { busy, missing: 28.0, ..Past::default() };
+        (view.rows[1].history, view.rows[1].missing_window) = (vec![past; 12], 28.0);
+        let samples = sampled(&[0, user]);
+        let found = findings(Facts { times, ..facts(&view, Some(&samples)) });
+        found.into_iter().filter(|f| f.kind == Kind::MissingTicks).count()
+    };
+    assert_eq!([of(0, None, 0.0), of(99, None, 0.0), of(100, None, 0.0)], [0, 0, 1], "from ten points on");
+    // Half of 72 % was counted as work: 36 % of the time.
+    assert_eq!([of(400, None, 50.0), of(459, None, 50.0), of(460, None, 50.0)], [0, 0, 1]);
+    assert_eq!([of(0, Some(&timed(&[(1, 8, 90)])), 0.0), of(0, Some(&timed(&[(1, 8, 230)])), 0.0)], [0, 1]);
+}
+
+#[test]
+fn where_the_time_is_measured_it_names_the_vector() {
+    let view = host(&[0.0, 45.0, 0.0]);
+    let mut counts = [0; cpus::SLOTS];
+    (counts[cpus::of_vector(3)], counts[cpus::IDLE]) = (450, 550);
+    let behind = |vector, name: &str| cpus::Behind { slot: cpus::of_vector(vector), samples: 9, name: name.into() };
+    let samples = CpuAnswer {
+        rows: vec![CpuSamples { cpu: 1, counts, ..CpuSamples::default() }],
+        window: 1_000_000_000,
+        frequency: 1000,
+        whole: true,
+        cpu: Some(1),
+        behind: vec![behind(3, "virtnet_poll"), behind(8, "tick_nohz_handler")],
+        ..CpuAnswer::default()
+    };
+    let of = |times: Option<&Times>| findings(Facts { times, ..facts(&view, Some(&samples)) }).swap_remove(0);
+    let by_samples = of(None);
+    assert_eq!(by_samples.text, "CPU 1 softirq 45 %, peers 0 %; NET_RX (virtnet_poll)");
+    let by_time = of(Some(&timed(&[(1, 3, 200), (1, 8, 230)])));
+    assert_eq!(by_time.text, "CPU 1 softirq 45 %, peers 0 %; HRTIMER (tick_nohz_handler)");
+    assert_eq!((by_time.vector, by_time.function.as_deref()), (Some(8), Some("tick_nohz_handler")));
+    // Too little of it was measured to say what the rest is.
+    assert_eq!(of(Some(&timed(&[(1, 8, 100)]))).vector, Some(3));
+    // What is not charged to any tick is an anomaly by its time alone.
+    let quiet = host(&[0.0, 0.0, 0.0]);
+    let times = timed(&[(2, 8, 300)]);
+    let found = findings(Facts { times: Some(&times), ..facts(&quiet, None) });
+    assert_eq!(found[0].text, "CPU 2 softirq 30 %, peers 0 %; HRTIMER");
+}
+
+#[test]
+fn text_without_keys_speaks_of_none() {
+    for kind in [Kind::Soft, Kind::MissingTicks, Kind::MissingSamples] {
+        for timed in [false, true] {
+            let found = Finding { cpu: 7, kind, share: 9.0, vector: None, function: None, text: String::new() };
+            let advice = found.advice(timed);
+            assert!(!advice.contains("Enter") && !advice.contains("t measures"), "{advice}");
+            assert!(!timed || !advice.contains("--softirq-time"), "{advice}");
+        }
+    }
+}

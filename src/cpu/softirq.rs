@@ -1,0 +1,334 @@
+//! Time in softirqs and interrupt handlers, from the tracepoints irq:softirq_entry, softirq_exit and
+//! softirq_raise, irq:irq_handler_entry and irq_handler_exit: pairs on one CPU.
+//!
+//! A softirq's time holds that of the interrupts that came in between. Delays are counted from the
+//! first raise after the last run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::event::format::{Field, Format};
+use crate::query::heat::half_octave;
+use crate::record::begun::Begun;
+
+use crate::units::kit::Stats;
+
+/// The tracepoints, in the order of [`Which`].
+pub const EVENTS: [&str; 5] =
+    ["irq:softirq_entry", "irq:softirq_exit", "irq:softirq_raise", "irq:irq_handler_entry", "irq:irq_handler_exit"];
+/// Seconds of the latency map.
+pub const SECONDS: usize = 60;
+/// Seconds that anomalies are of.
+const RECENT: usize = 10;
+const SECOND: u64 = 1_000_000_000;
+/// What a recording says is bounded: devices by name, vectors, CPUs times vectors and lines.
+const MAX_LINES: usize = 4096;
+const MAX_VECTORS: u32 = 64;
+const MAX_CPUS: u32 = 8192;
+const MAX_TIMES: usize = 1 << 16;
+
+/// One of [`EVENTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Entry,
+    Exit,
+    Raise,
+    IrqEntry,
+    IrqExit,
+}
+
+impl Which {
+    pub const ALL: [Self; 5] = [Self::Entry, Self::Exit, Self::Raise, Self::IrqEntry, Self::IrqExit];
+
+    fn number(self) -> &'static str {
+        match self {
+            Self::Entry | Self::Exit | Self::Raise => "vec",
+            Self::IrqEntry | Self::IrqExit => "irq",
+        }
+    }
+}
+
+/// How to read one of the tracepoints.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    which: Which,
+    number: Field,
+    name: Option<Field>,
+    big: bool,
+}
+
+impl Reader {
+    /// `None` when the format lacks the field.
+    pub fn new(which: Which, format: &Format) -> Option<Self> {
+        let number = format.field(which.number())?.clone();
+        Some(Self { which, number, name: format.field("name").cloned(), big: format.big })
+    }
+
+    pub fn which(&self) -> Which {
+        self.which
+    }
+
+    /// Reads a sample.
+    pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Seen<'a>> {
+        let number = self.number.number(raw, self.big)? as u32;
+        let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
+        Some(Seen { which: self.which, number, name })
+    }
+}
+
+/// What a tracepoint said.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub which: Which,
+    /// The vector or the interrupt line.
+    pub number: u32,
+    /// The device of an interrupt.
+    pub name: Option<&'a [u8]>,
+}
+
+/// What runs: a softirq vector, or the handlers of an interrupt line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    Softirq(u32),
+    Irq(u32),
+}
+
+/// The time of one [`What`] on one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Time {
+    pub runs: Stats,
+    /// Nanoseconds of runs that had begun before measuring did, or that have not ended yet: they count
+    /// for the share of time, but nobody knows how long they are.
+    pub partial: u64,
+    /// From raise to run; softirqs only.
+    pub delays: Stats,
+    /// Counts of ended runs by half octave in each of the last seconds, the newest last. Shared, as all
+    /// of it is published every second.
+    pub map: VecDeque<Arc<BTreeMap<u8, u32>>>,
+    /// Nanoseconds of the runs that ended in each of the last ten seconds, the newest last.
+    spent: VecDeque<u64>,
+}
+
+impl Time {
+    /// All nanoseconds in it.
+    pub fn total(&self) -> u64 {
+        self.runs.sum.saturating_add(self.partial)
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Nanoseconds that were measured.
+    pub elapsed: u64,
+    pub list: BTreeMap<(u32, What), Time>,
+    /// Devices by interrupt line.
+    pub devices: BTreeMap<u32, Arc<str>>,
+    /// Pairs of which one half is missing: lost, or begun before.
+    pub unpaired: u64,
+    /// Records that the kernel had no room for.
+    pub lost: u64,
+    /// Percent of one CPU that measuring costs here: the reading of it.
+    pub own_cost: f64,
+    /// Tracepoints a second: the kernel's part of the cost follows from it.
+    pub rate: f64,
+}
+
+impl Times {
+    pub fn get(&self, cpu: u32, what: What) -> Option<&Time> {
+        self.list.get(&(cpu, what))
+    }
+
+    /// Percent of a CPU's time.
+    pub fn percent(&self, cpu: u32, what: What) -> f64 {
+        self.get(cpu, what).map_or(0.0, |t| 100.0 * t.total() as f64 / self.elapsed.max(1) as f64)
+    }
+
+    /// Percent of a CPU's time in the last ten seconds, or in what there is of them.
+    pub fn recent(&self, cpu: u32, what: What) -> f64 {
+        let spent: u64 = self.get(cpu, what).map_or(0, |time| time.spent.iter().sum());
+        let filling = self.elapsed % SECOND;
+        100.0 * spent as f64 / self.elapsed.min((RECENT as u64 - 1) * SECOND + filling).max(1) as f64
+    }
+
+    /// The vector that took most of a CPU's time lately, and its share; `None` where none ran.
+    pub fn vector(&self, cpu: u32) -> Option<(u32, f64)> {
+        let softirqs = self.list.range((cpu, What::Softirq(0))..=(cpu, What::Softirq(u32::MAX)));
+        let shares = softirqs.filter_map(|((_, what), _)| match what {
+            What::Softirq(vector) => Some((*vector, self.recent(cpu, *what))),
+            What::Irq(_) => None,
+        });
+        shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
+    }
+
+    /// All softirqs, or all interrupts, of a CPU in percent of its time lately.
+    pub fn recent_sum(&self, cpu: u32, irqs: bool) -> f64 {
+        let of = |what: &&What| matches!(what, What::Irq(_)) == irqs;
+        let own = self.list.keys().filter(|(c, _)| *c == cpu).map(|(_, what)| what);
+        own.filter(of).map(|what| self.recent(cpu, *what)).sum()
+    }
+
+    /// All softirqs, or all interrupts, of a CPU in percent of its time.
+    pub fn sum(&self, cpu: u32, irqs: bool) -> f64 {
+        let of = |what: &What| matches!(what, What::Irq(_)) == irqs;
+        let times = self.list.iter().filter(|((c, what), _)| *c == cpu && of(what));
+        let ns = times.fold(0u64, |sum, (_, t)| sum.saturating_add(t.total()));
+        100.0 * ns as f64 / self.elapsed.max(1) as f64
+    }
+}
+
+/// Pairs what begins with what ends.
+#[derive(Clone, Debug)]
+pub struct Pairs {
+    pub times: Times,
+    /// What runs on each CPU. Interrupts do not nest today, but have.
+    softirqs: Begun<u32, u32, ()>,
+    irqs: Begun<u32, u32, ()>,
+    /// What waits to run.
+    raised: Begun<(u32, u32), (), ()>,
+    /// The CPUs of whose softirqs (`true`) and interrupts anything was seen.
+    seen: BTreeSet<(u32, bool)>,
+    first: Option<u64>,
+    /// The end of the second that is being filled.
+    second_ends: u64,
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self {
+            times: Times::default(),
+            softirqs: Begun::one_by_one(),
+            irqs: Begun::nested(),
+            raised: Begun::one_by_one(),
+            seen: BTreeSet::new(),
+            first: None,
+            second_ends: 0,
+        }
+    }
+}
+
+impl Pairs {
+    /// Measuring begins now, before anything has happened.
+    pub fn begin(&mut self, time: u64) {
+        self.until(time);
+    }
+
+    /// What was measured so far, with what is running now.
+    pub fn snapshot(&self) -> Times {
+        let mut times = self.times.clone();
+        let now = self.first.unwrap_or(0).saturating_add(times.elapsed);
+        let softirqs = self.softirqs.iter().map(|(cpu, begin)| (*cpu, What::Softirq(begin.what), begin.took(now)));
+        let irqs = self.irqs.iter().map(|(cpu, begin)| (*cpu, What::Irq(begin.what), begin.took(now)));
+        for (cpu, what, ns) in softirqs.chain(irqs) {
+            let slot = times.list.entry((cpu, what)).or_default();
+            slot.partial = slot.partial.saturating_add(ns);
+        }
+        times
+    }
+
+    /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
+    pub fn add(&mut self, cpu: u32, time: u64, seen: Seen<'_>) {
+        let softirq = !matches!(seen.which, Which::IrqEntry | Which::IrqExit);
+        if cpu >= MAX_CPUS || softirq && seen.number >= MAX_VECTORS || self.times.list.len() >= MAX_TIMES {
+            self.times.unpaired += 1;
+            return;
+        }
+        self.until(time);
+        let first = self.first.unwrap_or(time);
+        let lane = (cpu, seen.number);
+        let is_first = seen.which != Which::Raise && self.seen.insert((cpu, softirq));
+        let ended = match seen.which {
+            Which::Raise => {
+                if self.raised.newest(&lane).is_none() {
+                    self.raised.begin(lane, (), time, ());
+                }
+                return;
+            }
+            Which::Entry => {
+                self.times.unpaired += self.softirqs.begin(cpu, seen.number, time, ()) as u64;
+                if let Some(raised) = self.raised.take(&lane) {
+                    self.time(cpu, What::Softirq(seen.number)).delays.add(raised.took(time));
+                }
+                return;
+            }
+            Which::IrqEntry => {
+                self.irqs.begin(cpu, seen.number, time, ());
+                self.learn(seen);
+                return;
+            }
+            Which::Exit => self.softirqs.end(&cpu, &seen.number),
+            Which::IrqExit => self.irqs.end(&cpu, &seen.number),
+        };
+        let what = if softirq { What::Softirq(seen.number) } else { What::Irq(seen.number) };
+        let Some((begin, _)) = ended else {
+            self.times.unpaired += 1;
+            if is_first {
+                let slot = self.time(cpu, what);
+                slot.partial = slot.partial.saturating_add(time.saturating_sub(first));
+            }
+            return;
+        };
+        let ns = begin.took(time);
+        let slot = self.time(cpu, what);
+        slot.runs.add(ns);
+        if let Some(map) = slot.map.back_mut() {
+            *Arc::make_mut(map).entry(half_octave(ns) as u8).or_default() += 1;
+        }
+        if let Some(spent) = slot.spent.back_mut() {
+            *spent = spent.saturating_add(ns);
+        }
+    }
+
+    fn time(&mut self, cpu: u32, what: What) -> &mut Time {
+        self.times.list.entry((cpu, what)).or_insert_with(|| Time {
+            map: [Arc::default()].into(),
+            spent: [0].into(),
+            ..Time::default()
+        })
+    }
+
+    fn learn(&mut self, seen: Seen<'_>) {
+        let devices = &mut self.times.devices;
+        if let Some(name) = seen.name.filter(|_| devices.len() < MAX_LINES && !devices.contains_key(&seen.number)) {
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            devices.insert(seen.number, String::from_utf8_lossy(&name[..end]).into());
+        }
+    }
+
+    /// Time goes on to here, whether anything happens or not.
+    pub fn until(&mut self, time: u64) {
+        let first = *self.first.get_or_insert(time);
+        self.times.elapsed = self.times.elapsed.max(time.saturating_sub(first));
+        if self.second_ends == 0 {
+            self.second_ends = time.saturating_add(SECOND);
+        }
+        let behind = time.saturating_sub(self.second_ends) / SECOND + 1;
+        if time >= self.second_ends {
+            for _ in 0..behind.min(SECONDS as u64) {
+                let empty = Arc::default();
+                for slot in self.times.list.values_mut() {
+                    if slot.map.len() == SECONDS {
+                        slot.map.pop_front();
+                    }
+                    slot.map.push_back(Arc::clone(&empty));
+                    if slot.spent.len() == RECENT {
+                        slot.spent.pop_front();
+                    }
+                    slot.spent.push_back(0);
+                }
+            }
+            self.second_ends = self.second_ends.saturating_add(behind.saturating_mul(SECOND));
+        }
+    }
+
+    /// Records were lost on some CPU: what began there may have ended unseen.
+    pub fn lose(&mut self, lost: u64) {
+        self.times.lost = self.times.lost.saturating_add(lost);
+        self.softirqs.forget();
+        self.irqs.forget();
+        self.raised.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,447 @@
+//! Conditions that say when something happens that is worth keeping: `softirq% > 30 on any cpu for 2s`,
+//! `runqueue > 2*cpus`, `psi.cpu > 20`, `lost > 0`, `sched:sched_switch > 50k`, joined by `&&`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::cpu::sampler::{CpuRow, HostView};
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::{Fault, quantity};
+use crate::session::machine::Ticks;
+
+/// A share of a CPU's time in the last interval, in percent.
+type Share = fn(&CpuRow) -> f32;
+
+/// What is watched of each CPU.
+const SHARES: &[(&str, Share)] = &[
+    ("busy%", |row| row.busy()),
+    ("user%", |row| row.shares[Ticks::USER] + row.shares[Ticks::NICE]),
+    ("system%", |row| row.shares[Ticks::SYSTEM]),
+    ("irq%", |row| row.shares[Ticks::IRQ]),
+    ("softirq%", |row| row.shares[Ticks::SOFTIRQ]),
+    ("iowait%", |row| row.shares[Ticks::IOWAIT]),
+    ("steal%", |row| row.shares[Ticks::STEAL]),
+    ("idle%", |row| row.shares[Ticks::IDLE]),
+    ("missing%", |row| row.missing),
+];
+
+/// What is watched of the whole machine or the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    /// Tasks that run or want to, and tasks that wait for a disk.
+    Runqueue,
+    Blocked,
+    /// Packets that network devices dropped, a second.
+    Drops,
+    /// Samples that were lost since the last look, and those that came, a second.
+    Lost,
+    Samples,
+}
+
+const WHOLES: &[(&str, Whole)] = &[
+    ("runqueue", Whole::Runqueue),
+    ("blocked", Whole::Blocked),
+    ("drops", Whole::Drops),
+    ("lost", Whole::Lost),
+    ("samples", Whole::Samples),
+];
+
+/// Resources of /proc/pressure.
+const PRESSURES: &[&str] = &["cpu", "io", "irq", "memory"];
+
+#[derive(Clone, Debug, PartialEq)]
+enum Metric {
+    /// An index into [`SHARES`].
+    Share(usize),
+    /// Softirqs of a vector a second, on a CPU.
+    Vector(String),
+    Whole(Whole),
+    /// Percent of the last ten seconds in which some task waited for it.
+    Pressure(String),
+    /// Hits of an event a second.
+    Event(String),
+}
+
+/// Which CPUs a condition is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Any,
+    All,
+    One(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Condition {
+    metric: Metric,
+    name: String,
+    op: Op,
+    value: f64,
+    /// The value is so many times the number of CPUs.
+    each_cpu: bool,
+    on: On,
+    /// Nanoseconds that it must hold.
+    lasts: u64,
+}
+
+/// What a trigger looks at, about once a second.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub now: u64,
+    pub host: Option<&'a HostView>,
+    /// Samples lost since the last look.
+    pub lost: u64,
+    /// Samples that come a second.
+    pub samples: f64,
+    /// Hits a second by event.
+    pub events: &'a [(String, f64)],
+}
+
+/// A trigger and since when its conditions hold.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    text: String,
+    conditions: Vec<Condition>,
+    /// For each condition the CPUs (or [`EVERYWHERE`]) that it holds on, and since when.
+    since: Vec<BTreeMap<u32, u64>>,
+}
+
+/// Stands for the whole machine where a CPU is expected.
+const EVERYWHERE: u32 = u32::MAX;
+
+/// Conditions are joined by `&&`; words are whatever metrics, values and times are made of.
+const LEXICON: Lexicon = Lexicon {
+    marks: &["&&", ">=", "<=", ">", "<"],
+    begins: is_word,
+    goes_on: is_word,
+    numbers: false,
+    hints: &[
+        ('&', "conditions are joined by &&"),
+        ('=', COMPARED),
+        ('!', COMPARED),
+        ('|', "give --trigger twice for or"),
+    ],
+};
+const COMPARED: &str = "a figure is compared by > >= < <=";
+
+fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !"&=!<>|\"'".contains(c)
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Trigger {
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let mut cursor = Cursor::new(text, &LEXICON)?;
+        let mut conditions = vec![condition(&mut cursor)?];
+        while cursor.eat("&&") {
+            conditions.push(condition(&mut cursor)?);
+        }
+        match cursor.peek() {
+            Some(piece) => Err(cursor.fault_at(piece, "this was not expected: on, for or && may follow")),
+            None => {
+                Ok(Self { text: text.trim().to_owned(), since: vec![BTreeMap::new(); conditions.len()], conditions })
+            }
+        }
+    }
+
+    /// Names of the events that it counts.
+    pub fn events(&self) -> impl Iterator<Item = &str> {
+        self.conditions.iter().filter_map(|condition| match &condition.metric {
+            Metric::Event(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Takes new figures in; what happened, in words, while all conditions hold.
+    pub fn look(&mut self, facts: Facts<'_>) -> Option<String> {
+        let mut words = Vec::new();
+        for (condition, since) in self.conditions.iter().zip(&mut self.since) {
+            let holding = condition.holding(facts);
+            since.retain(|cpu, _| holding.iter().any(|(known, _)| known == cpu));
+            for (cpu, _) in &holding {
+                since.entry(*cpu).or_insert(facts.now);
+            }
+            let long = |cpu: &u32| since.get(cpu).is_some_and(|then| facts.now - then >= condition.lasts);
+            // The worst of those that hold long enough.
+            let worst = holding.iter().filter(|(cpu, _)| long(cpu)).max_by(|a, b| condition.compare(a.1, b.1));
+            words.extend(worst.map(|(cpu, value)| condition.words(*cpu, *value)));
+        }
+        (words.len() == self.conditions.len()).then(|| words.join(" && "))
+    }
+}
+
+impl Condition {
+    /// Where it holds, and the figure there.
+    fn holding(&self, facts: Facts<'_>) -> Vec<(u32, f64)> {
+        let rows: &[CpuRow] = facts.host.map_or(&[], |host| &host.rows);
+        let online = rows.iter().filter(|row| row.online).count();
+        let limit = self.value * if self.each_cpu { online.max(1) as f64 } else { 1.0 };
+        let holds = |value: f64| match self.op {
+            Op::Above => value > limit,
+            Op::AtLeast => value >= limit,
+            Op::Below => value < limit,
+            Op::AtMost => value <= limit,
+        };
+        let by_cpu = |figure: &dyn Fn(&CpuRow) -> Option<f64>| -> Vec<(u32, f64)> {
+            let wanted = |row: &&CpuRow| row.online && !matches!(self.on, On::One(cpu) if cpu != row.cpu);
+            let all: Vec<(u32, f64)> =
+                rows.iter().filter(wanted).filter_map(|row| Some((row.cpu, figure(row)?))).collect();
+            let held: Vec<(u32, f64)> = all.iter().copied().filter(|(_, value)| holds(*value)).collect();
+            match self.on {
+                On::All if held.len() == all.len() && !all.is_empty() => {
+                    vec![(EVERYWHERE, all.iter().map(|(_, value)| value).sum::<f64>() / all.len() as f64)]
+                }
+                On::All => Vec::new(),
+                _ => held,
+            }
+        };
+        let whole =
+            |value: Option<f64>| value.filter(|value| holds(*value)).map(|v| (EVERYWHERE, v)).into_iter().collect();
+        match &self.metric {
+            Metric::Share(which) => by_cpu(&|row| Some(f64::from(SHARES[*which].1(row)))),
+            Metric::Vector(name) => {
+                let at = facts.host.and_then(|host| host.vectors.iter().position(|vector| **vector == **name));
+                by_cpu(&|row| row.vectors.get(at?).map(|rate| f64::from(*rate)))
+            }
+            Metric::Whole(which) => whole(match which {
+                Whole::Runqueue => facts.host.map(|host| host.running as f64),
+                Whole::Blocked => facts.host.map(|host| host.blocked as f64),
+                Whole::Drops => facts.host.map(|host| f64::from(host.drops.0 + host.drops.1)),
+                Whole::Lost => Some(facts.lost as f64),
+                Whole::Samples => Some(facts.samples),
+            }),
+            Metric::Pressure(name) => {
+                let found = facts.host.and_then(|host| host.pressure.iter().find(|(known, _)| known == name));
+                whole(found.map(|(_, pressure)| f64::from(pressure.some)))
+            }
+            Metric::Event(name) => {
+                let found = facts.events.iter().find(|(known, _)| crate::event::plain(known) == name);
+                whole(found.map(|(_, rate)| *rate))
+            }
+        }
+    }
+
+    fn compare(&self, a: f64, b: f64) -> std::cmp::Ordering {
+        match self.op {
+            Op::Above | Op::AtLeast => a.total_cmp(&b),
+            Op::Below | Op::AtMost => b.total_cmp(&a),
+        }
+    }
+
+    fn words(&self, cpu: u32, value: f64) -> String {
+        let place = match (cpu, self.on) {
+            (EVERYWHERE, On::All) => " on all CPUs".to_owned(),
+            (EVERYWHERE, _) => String::new(),
+            (cpu, _) => format!(" on CPU {cpu}"),
+        };
+        let digits = if value.fract() == 0.0 { 0 } else { 1 };
+        let lasts = if self.lasts > 0 { format!(" for {} s", self.lasts as f64 / 1e9) } else { String::new() };
+        format!("{} {value:.digits$}{place}{lasts}", self.name)
+    }
+}
+
+/// `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
+fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Fault> {
+    const OPS: &[(&str, Op)] = &[(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)];
+    let (place, name) = word(cursor, "a figure, such as softirq%")?;
+    let metric = metric(place, name, cursor)?;
+    let op = OPS.iter().find(|(sign, _)| cursor.eat(sign)).map(|(_, op)| *op);
+    let op = op.ok_or_else(|| cursor.fault("a comparison is missing: NAME > VALUE"))?;
+    let (place, typed) = word(cursor, "a value")?;
+    let (value, each_cpu) = value(typed).map_err(|why| cursor.fault_at(place, why))?;
+    let mut condition = Condition { metric, name: name.to_owned(), op, value, each_cpu, on: On::Any, lasts: 0 };
+    while let Some(piece) = cursor.peek() {
+        match piece.token {
+            Token::Word("on") if !matches!(condition.metric, Metric::Share(_) | Metric::Vector(_)) => {
+                return Err(cursor.fault(format!("{name} is of the whole machine, so `on` says nothing")));
+            }
+            Token::Word("on") => {
+                cursor.skip();
+                condition.on = on(cursor)?;
+            }
+            Token::Word("for") => {
+                cursor.skip();
+                let (place, lasts) = word(cursor, "a time, as 2s, 500ms or 1m,")?;
+                condition.lasts = quantity::time(lasts).map_err(|why| cursor.fault_at(place, why.to_string()))?;
+            }
+            _ => break,
+        }
+    }
+    Ok(condition)
+}
+
+fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str), Fault> {
+    let piece = cursor.next(what)?;
+    match piece.token {
+        Token::Word(word) => Ok((piece, word)),
+        _ => Err(cursor.fault_at(piece, format!("expected {what} here"))),
+    }
+}
+
+/// What follows `on`.
+fn on(cursor: &mut Cursor<'_>) -> Result<On, Fault> {
+    const EXPECTED: &str = "any cpu, all cpus or cpu N";
+    let (place, first) = word(cursor, EXPECTED)?;
+    let (next, second) = word(cursor, if first == "cpu" { "the number of a CPU" } else { EXPECTED })?;
+    match (first, second) {
+        ("any", "cpu") => Ok(On::Any),
+        ("all", "cpus") => Ok(On::All),
+        ("cpu", number) => {
+            let number = quantity::count(number).map_err(|_| cursor.fault_at(next, format!("{number} is no CPU")))?;
+            Ok(On::One(number))
+        }
+        _ => Err(cursor.fault_at(place, format!("expected {EXPECTED} here"))),
+    }
+}
+
+fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, Fault> {
+    if let Some(at) = SHARES.iter().position(|row| row.0 == name) {
+        return Ok(Metric::Share(at));
+    }
+    if let Some((_, whole)) = WHOLES.iter().find(|row| row.0 == name) {
+        return Ok(Metric::Whole(*whole));
+    }
+    if let Some(resource) = name.strip_prefix("psi.").filter(|name| PRESSURES.contains(name)) {
+        return Ok(Metric::Pressure(resource.to_owned()));
+    }
+    if let Some(vector) = name.strip_prefix("softirq.").filter(|name| !name.is_empty()) {
+        return Ok(Metric::Vector(vector.to_owned()));
+    }
+    if name.split_once(':').is_some_and(|(system, event)| !system.is_empty() && !event.is_empty()) {
+        return Ok(Metric::Event(name.to_owned()));
+    }
+    let known: Vec<&str> = SHARES.iter().map(|row| row.0).chain(WHOLES.iter().map(|row| row.0)).collect();
+    let why = format!(
+        "{name} is not known: {}, psi.cpu|io|irq|memory, softirq.VECTOR or an event SYSTEM:NAME",
+        known.join(", ")
+    );
+    Err(cursor.fault_at(place, why).offer(known))
+}
+
+fn value(word: &str) -> Result<(f64, bool), String> {
+    let (number, each_cpu) = word.strip_suffix("*cpus").map_or((word, word == "cpus"), |number| (number, true));
+    let value = match number {
+        "cpus" => Ok(1.0),
+        share if share.ends_with('%') => quantity::share(share),
+        number => quantity::number(number),
+    };
+    value.map(|value| (value, each_cpu)).map_err(|_| format!("{word} is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::damage;
+    use crate::session::machine::Pressure;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn host(softirq: &[f32]) -> HostView {
+        let row = |(cpu, share): (u32, &f32)| {
+            let mut row = CpuRow { cpu, online: true, vectors: vec![*share * 100.0], ..CpuRow::default() };
+            (row.shares[Ticks::SOFTIRQ], row.shares[Ticks::IDLE]) = (*share, 100.0 - *share);
+            row
+        };
+        let pressure = vec![("cpu", Pressure { some: 25.0, full: 0.0 })];
+        let rows = (0..).zip(softirq).map(row).collect();
+        HostView { rows, running: 5, vectors: vec!["TIMER".into()], pressure, ..HostView::default() }
+    }
+
+    /// What happens to a trigger second after second.
+    fn run(text: &str, seconds: &[&[f32]]) -> Vec<Option<String>> {
+        let mut trigger = Trigger::parse(text).expect(text);
+        let events = [("sched:sched_switch".to_owned(), 60_000.0)];
+        let look = |(at, shares): (u64, &&[f32])| {
+            let host = host(shares);
+            let lost = if at == 1 { 7 } else { 0 };
+            trigger.look(Facts { now: at * SECOND, host: Some(&host), lost, samples: 1998.0, events: &events })
+        };
+        (0..).zip(seconds).map(look).collect()
+    }
+
+    #[test]
+    fn a_share_must_last_on_one_and_the_same_cpu() {
+        let seconds: &[&[f32]] = &[&[40.0, 0.0], &[0.0, 35.0], &[0.0, 45.0], &[0.0, 50.0], &[0.0, 1.0]];
+        let fired = run("softirq% > 30 on any cpu for 2s", seconds);
+        assert_eq!(fired, [None, None, None, Some("softirq% 50 on CPU 1 for 2 s".into()), None]);
+        let fires = |text: &str| run(text, seconds).iter().filter(|f| f.is_some()).count();
+        assert_eq!(
+            (fires("softirq% > 30"), fires("softirq% > 30 on cpu 0"), fires("softirq% > 30 on all cpus")),
+            (4, 1, 0)
+        );
+        assert_eq!(fires("idle% >= 50 on all cpus && softirq.TIMER > 4k"), 2);
+        let quiet = run("softirq% < 2 on all cpus", &[&[0.0, 1.0]]);
+        assert_eq!(quiet, [Some("softirq% 0.5 on all CPUs".into())]);
+    }
+
+    #[test]
+    fn figures_of_the_machine_and_the_session() {
+        let two: &[&[f32]] = &[&[0.0, 0.0], &[0.0, 0.0]];
+        let first = |text| run(text, two)[0].clone();
+        assert_eq!(first("runqueue > 2*cpus"), Some("runqueue 5".into()));
+        assert_eq!((first("runqueue > 3*cpus"), first("runqueue > cpus").is_some()), (None, true));
+        assert_eq!(first("psi.cpu > 20"), Some("psi.cpu 25".into()));
+        assert_eq!(first("psi.io > 0"), None, "what cannot be read does not hold");
+        assert_eq!(first("sched:sched_switch > 50k"), Some("sched:sched_switch 60000".into()));
+        assert_eq!(run("lost > 0", two), [None, Some("lost 7".into())]);
+        assert_eq!(first("samples < 2k").as_deref(), Some("samples 1998"));
+    }
+
+    #[test]
+    fn faults_say_what_is_wrong() {
+        for (text, at, why) in [
+            ("softirq%", 8, "comparison is missing"),
+            ("softirq > 3", 0, "is not known: busy%"),
+            ("softirq > 3", 0, "nearest: softirq%"),
+            ("softirq% > x", 11, "x is no number"),
+            ("softirq% >", 10, "expected a value"),
+            ("runqueue > 3 on any cpu", 13, "whole machine"),
+            ("softirq% > 3 on some cpu", 16, "expected any cpu"),
+            ("softirq% > 3 on cpu", 19, "the number of a CPU"),
+            ("softirq% > 3 on cpu x", 20, "x is no CPU"),
+            ("softirq% > 3 for ever", 17, "expected a time"),
+            ("softirq% > 3 for 2sec", 17, "sec is no unit of time"),
+            ("softirq% > 3 twice", 13, "this was not expected"),
+            ("softirq% > 3 &&", 15, "expected a figure"),
+            ("softirq% = 3", 9, "compared by"),
+            ("softirq% > 3 & lost > 0", 13, "joined by &&"),
+            ("", 0, "expected a figure"),
+        ] {
+            let fault = Trigger::parse(text).expect_err(text);
+            assert!(fault.at == at && fault.line().contains(why), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn no_text_panics() {
+        const TEXTS: &[&str] = &[
+            "softirq% > 30 on any cpu for 2s",
+            "idle% >= 50 on all cpus && softirq.TIMER > 4k",
+            "runqueue > 2*cpus",
+            "psi.cpu > 20 && lost > 0",
+            "sched:sched_switch > 50k for 500ms",
+            "samples < 2k",
+        ];
+        damage::reaching(512, 10, damage::texts(TEXTS), |text| {
+            let Ok(mut trigger) = Trigger::parse(&text) else { return false };
+            let host = host(&[1.0]);
+            for now in [0, 1, SECOND, u64::MAX] {
+                trigger.look(Facts { now, host: Some(&host), lost: now, samples: 0.0, events: &[] });
+            }
+            true
+        });
+    }
+}

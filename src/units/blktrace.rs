@@ -1,0 +1,342 @@
+//! `blktrace`: where disk requests spend their time: stages, processes, reads and writes, sizes, queue depth.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::expr::Expr;
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+
+use super::kit::bound::{Num, Text};
+use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::rowids::id;
+use super::kit::{Bound, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "blktrace",
+    about: "where disk requests spend their time: by stage, process, direction and size; queue depth",
+    help: "A request is followed by its device and sector: get (block_getrq), insert, issue, complete; the time from \
+           one stage to the next counts as that pair, and from its first stage to its end as end to end. Flushes \
+           without a sector are left out. Requests that complete without having been issued to the driver are \
+           counted by the stages that they had.",
+    example: "perfprof-tui blktrace -d sda --than 20ms",
+    options: &["device", "than", "keep"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(BlkTrace::new(settings)?)),
+};
+
+const STAGES: [(&str, &str); 4] = [
+    ("block:block_getrq", "get"),
+    ("block:block_rq_insert", "insert"),
+    ("block:block_rq_issue", "issue"),
+    ("block:block_rq_complete", "complete"),
+];
+const COMPLETE: usize = 3;
+const ISSUE: usize = 2;
+/// Requests that may be under way.
+const MAX_OPEN: usize = 1 << 18;
+
+#[derive(Debug)]
+struct Fields {
+    dev: Num,
+    sector: Num,
+    sectors: Num,
+    rwbs: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    stage: usize,
+    since: u64,
+    began: u64,
+    tid: i32,
+    bytes: u64,
+    write: bool,
+    issued: bool,
+}
+
+#[derive(Debug)]
+struct BlkTrace {
+    device: Option<(u32, u32)>,
+    than: Option<(Expr, Option<Bound>)>,
+    fields: [Option<Fields>; 4],
+    open: FxHashMap<(i64, i64), Request>,
+    stages: BTreeMap<(usize, usize), Stats>,
+    whole: Stats,
+    by_task: FxHashMap<(i32, bool), (Stats, u64)>,
+    by_size: BTreeMap<(u32, bool), Stats>,
+    by_device: BTreeMap<(i64, bool), (Stats, u64)>,
+    depth: BTreeMap<i64, i64>,
+    depths: Grid<i64>,
+    latencies: Grid<u32>,
+    slowest: Slowest<(Request, i64, i64, u64)>,
+}
+
+impl BlkTrace {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let device = settings.get("device").map(device).transpose()?;
+        Ok(Self {
+            device,
+            than: settings.than()?.map(|expr| (expr, None)),
+            fields: [const { None }; 4],
+            open: FxHashMap::default(),
+            stages: BTreeMap::new(),
+            whole: Stats::default(),
+            by_task: FxHashMap::default(),
+            by_size: BTreeMap::new(),
+            by_device: BTreeMap::new(),
+            depth: BTreeMap::new(),
+            depths: Grid::of_greatest(),
+            latencies: Grid::default(),
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+        })
+    }
+
+    fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let ns = hit.time.saturating_sub(request.began);
+        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
+        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let task = self.by_task.entry((request.tid, request.write)).or_default();
+        let device = self.by_device.entry((dev, request.write)).or_default();
+        task.1 = task.1.saturating_add(request.bytes);
+        device.1 = device.1.saturating_add(request.bytes);
+        let size = request.bytes.max(1).next_power_of_two().ilog2();
+        let size = self.by_size.entry((size, request.write)).or_default();
+        for stats in [&mut self.whole, &mut task.0, &mut device.0, size] {
+            stats.add(ns);
+            stats.than += u64::from(above);
+        }
+        self.latencies.add(&(ns.max(1).ilog2()), hit.time, 1.0);
+        cx.point(hit.time, ns);
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            self.slowest.add(ns, (request, dev, sector, hit.time));
+        }
+    }
+
+    fn queue(&mut self, dev: i64, by: i64, time: u64) {
+        let depth = self.depth.entry(dev).or_default();
+        *depth = (*depth + by).max(0);
+        self.depths.add(&dev, time, *depth as f64);
+    }
+
+    fn stage_panel(&self) -> Panel {
+        let mut columns = vec![left("from", "From", 10), left("to", "To", 10)];
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut rows = Rows::new(columns);
+        for ((from, to), stats) in &self.stages {
+            let mut cells = vec![text(STAGES[*from].1), text(STAGES[*to].1)];
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(id(&(from, to)), cells);
+        }
+        let mut cells = vec![text("end"), text("to end")];
+        cells.extend(latency::cells(&self.whole, self.than.is_some()));
+        rows.push(u64::MAX, cells);
+        let note = match self.open.len() {
+            0 => String::new(),
+            n => format!("{n} requests are under way"),
+        };
+        Panel::new("Stages", Body::Table(rows)).noted(note)
+    }
+
+    fn tasks(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = super::kit::columns::task().to_vec();
+        columns.extend([left("way", "Way", 6), right("bytes", "Bytes", 9)]);
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut list: Vec<_> = self.by_task.iter().collect();
+        list.sort_by_key(|(key, (stats, _))| (std::cmp::Reverse(stats.sum), **key));
+        let mut rows = Rows::new(columns);
+        for (key, (stats, bytes)) in list {
+            let mut cells = vec![text(at.comm(key.0)), Cell::Id(key.0.into()), text(way(key.1)), Cell::Bytes(*bytes)];
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(id(key), cells);
+        }
+        Panel::new("Who asked", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn sizes(&self) -> Panel {
+        let mut columns = vec![right("upto", "Up to", 9), left("way", "Way", 6)];
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut rows = Rows::new(columns);
+        for ((power, write), stats) in &self.by_size {
+            let mut cells = vec![Cell::Bytes(1u64.checked_shl(*power).unwrap_or(u64::MAX)), text(way(*write))];
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(id(&(power, write)), cells);
+        }
+        Panel::new("Sizes", Body::Table(rows))
+    }
+
+    fn devices(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![
+            left("device", "Device", 10),
+            left("way", "Way", 6),
+            right("bytes", "Bytes", 9),
+            right("bytes_s", "A second", 9),
+            right("depth", "Depth now", 9),
+        ];
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut rows = Rows::new(columns);
+        for ((dev, write), (stats, bytes)) in &self.by_device {
+            let depth = self.depth.get(dev).copied().unwrap_or(0);
+            let mut cells = vec![
+                text(dev_name(*dev)),
+                text(way(*write)),
+                Cell::Bytes(*bytes),
+                Cell::Bytes((*bytes as f64 / at.seconds()) as u64),
+                Cell::Count(depth as u64),
+            ];
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(id(&(dev, write)), cells);
+        }
+        Panel::new("Devices", Body::Table(rows))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            right("time_ns", "At", 9),
+            right("ns", "Took", 9),
+            left("task", "Who asked", 22),
+            left("device", "Device", 8),
+            right("sector", "Sector", 14),
+            right("bytes", "Bytes", 9),
+            left("way", "Way", 6),
+        ]);
+        for (ns, number, (request, dev, sector, time)) in self.slowest.iter() {
+            let cells = vec![
+                Cell::Time(at.after(*time)),
+                Cell::Time(ns),
+                text(at.task(request.tid)),
+                text(dev_name(*dev)),
+                Cell::Id(*sector),
+                Cell::Bytes(request.bytes),
+                text(way(request.write)),
+            ];
+            rows.push(number, cells);
+        }
+        Panel::new("Slowest", Body::Table(rows))
+    }
+}
+
+fn way(write: bool) -> &'static str {
+    if write { "write" } else { "read" }
+}
+
+/// `MAJOR:MINOR` of a device number as tracepoints have it (MKDEV in include/linux/kdev_t.h).
+fn dev_name(dev: i64) -> String {
+    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+}
+
+/// A device as it was named.
+fn device(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    if let Some(numbers) = numbers {
+        return Ok(numbers);
+    }
+    let name = text.strip_prefix("/dev/").unwrap_or(text);
+    crate::session::machine::block_device(name).ok_or_else(|| {
+        let known = crate::session::machine::block_devices().join(" ");
+        format!("-d {text}: there is no such disk; there are {known}, or MAJOR:MINOR")
+    })
+}
+
+impl Unit for BlkTrace {
+    fn wants(&self) -> Vec<Want> {
+        let filter = self.device.map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
+        let want = |(i, (event, _)): (usize, &(&str, &str))| {
+            let want = Want::new(*event).only(filter.clone());
+            if i < ISSUE { want.optional() } else { want }
+        };
+        STAGES.iter().enumerate().map(want).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.fields[event.role] = Some(Fields {
+            dev: Num::of(event.format, "dev")?,
+            sector: Num::of(event.format, "sector")?,
+            sectors: Num::of(event.format, "nr_sector")?,
+            rwbs: Text::of(event.format, "rwbs").ok(),
+        });
+        if let (Some((expr, bound)), COMPLETE) = (&mut self.than, event.role) {
+            *bound = Some(Bound::new(expr, event.format)?);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some(fields) = &self.fields[hit.role] else { return };
+        let (dev, sector) = (fields.dev.get(hit.raw), fields.sector.get(hit.raw));
+        if sector == -1 {
+            return;
+        }
+        let bytes = fields.sectors.get(hit.raw).max(0) as u64 * 512;
+        let write = fields.rwbs.as_ref().is_some_and(|rwbs| rwbs.bytes(hit.raw).contains(&b'W'));
+        let key = (dev, sector);
+        cx.comm(hit.tid);
+        let fresh =
+            Request { stage: hit.role, since: hit.time, began: hit.time, tid: hit.tid, bytes, write, issued: false };
+        let mut request = match self.open.remove(&key) {
+            Some(request) if request.stage < hit.role || request.stage == ISSUE && hit.role == ISSUE => {
+                let ns = hit.time.saturating_sub(request.since);
+                self.stages.entry((request.stage, hit.role)).or_default().add(ns);
+                Request { stage: hit.role, since: hit.time, bytes: request.bytes.max(bytes), ..request }
+            }
+            // A new request for the same sector: the old one was merged or lost.
+            Some(old) => {
+                if old.issued {
+                    self.queue(dev, -1, hit.time);
+                }
+                fresh
+            }
+            None => fresh,
+        };
+        if hit.role == COMPLETE {
+            if request.issued {
+                self.queue(dev, -1, hit.time);
+                self.end(request, dev, sector, hit, cx);
+            }
+            return;
+        }
+        if hit.role == ISSUE && !request.issued {
+            request.issued = true;
+            self.queue(dev, 1, hit.time);
+        }
+        if self.open.len() < MAX_OPEN {
+            self.open.insert(key, request);
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.open.clear();
+        self.depth.clear();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "requests that were under way then are left out, and queues count from zero again"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let bounds = |power: &u32| {
+            format!("up to {}", crate::panel::unit::duration(1u64.checked_shl(power + 1).unwrap_or(u64::MAX)))
+        };
+        vec![
+            self.stage_panel(),
+            self.tasks(at),
+            self.devices(at),
+            self.slow(at),
+            self.sizes(),
+            latency::by_powers("End to end", &self.whole, Measure::Time),
+            Panel::new("Latency by time", self.latencies.map(at.start, Measure::Count, 40, bounds)),
+            Panel::new("Queue depth", self.depths.series(at.start, Measure::Count, 16, |dev| dev_name(*dev))),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.stages.clear();
+        self.whole = Stats::default();
+        self.by_task.clear();
+        self.by_size.clear();
+        self.by_device.clear();
+        self.latencies.clear();
+        self.slowest.clear();
+    }
+}

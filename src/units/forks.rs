@@ -1,0 +1,62 @@
+//! `forks`: who forks, and how often.
+
+use std::collections::BTreeMap;
+
+use crate::panel::{Body, Cell, Panel, Rows};
+
+use super::kit::bound::Num;
+use super::kit::columns::{left, right, text};
+use super::kit::{Cx, Event, Hit, Lost, Moment, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "forks",
+    about: "who forks, and how often",
+    help: "Every fork counts for the thread that made it.",
+    example: "perfprof-tui forks -i 1",
+    options: &[],
+    whole: false,
+    interval: Some(1.0),
+    make: |_settings| Ok(Box::new(Forks::default())),
+};
+
+#[derive(Debug, Default)]
+struct Forks {
+    child: Option<Num>,
+    counts: BTreeMap<i32, (u64, i32)>,
+}
+
+impl Unit for Forks {
+    fn wants(&self) -> Vec<Want> {
+        vec![Want::new("sched:sched_process_fork")]
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.child = Some(Num::of(event.format, "child_pid")?);
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        cx.comm(hit.tid);
+        let entry = self.counts.entry(hit.tid).or_default();
+        *entry = (entry.0 + 1, self.child.as_ref().map_or(0, |child| child.tid(hit.raw)));
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "counts are too low by them"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let columns = vec![left("comm", "Comm", 16), right("forks", "Forks", 9), right("last", "Last child", 10)];
+        let mut rows = Rows::new(columns);
+        for (tid, (forks, child)) in &self.counts {
+            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Count(*forks), Cell::Id((*child).into())]);
+        }
+        vec![Panel::new("Who forks", Body::Table(rows))]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.clear();
+    }
+}

@@ -1,0 +1,148 @@
+//! `hrcount`: whether events come in bursts of milliseconds, which seconds hide.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::panel::heatmap::{Heatmap, Row};
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+
+use super::kit::columns::{left, right, text};
+use super::kit::rowids::id;
+use super::kit::select::{self, Selected};
+use super::kit::{Cx, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "hrcount",
+    about: "whether events come in bursts: counts in windows of milliseconds on each CPU",
+    help: "Every event is put into its window by its own time, so windows have no skew and need no timer. A burst is \
+           a window with at least four times the mean (and four events). The strip shows the newest windows.",
+    example: "perfprof-tui hrcount -e irq:softirq_entry --period 1ms",
+    options: &["event", "period"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(HrCount::new(settings)?)),
+};
+
+/// Windows of the strip.
+const STRIP: usize = 240;
+
+#[derive(Debug, Default)]
+struct Slots {
+    window: u64,
+    count: u64,
+    first: Option<u64>,
+    stats: Stats,
+    bursts: u64,
+    /// The fullest window: its count and when it began.
+    most: (u64, u64),
+    strip: VecDeque<(u64, u64)>,
+}
+
+impl Slots {
+    /// Goes on to a window; those between had nothing.
+    fn turn(&mut self, window: u64, period: u64) {
+        if self.first.is_none() {
+            (self.first, self.window) = (Some(window), window);
+        }
+        if window <= self.window {
+            return;
+        }
+        let mean = self.stats.mean();
+        self.stats.add(self.count);
+        self.stats.add_many(0, window - self.window - 1);
+        if self.count >= 4 && self.count as f64 >= 4.0 * mean {
+            self.bursts += 1;
+        }
+        if self.count > self.most.0 {
+            self.most = (self.count, self.window * period);
+        }
+        if self.count > 0 {
+            self.strip.push_back((self.window, self.count));
+        }
+        while self.strip.front().is_some_and(|(old, _)| old + STRIP as u64 <= window) {
+            self.strip.pop_front();
+        }
+        (self.window, self.count) = (window, 0);
+    }
+}
+
+#[derive(Debug)]
+struct HrCount {
+    selected: Vec<Selected>,
+    period: u64,
+    slots: BTreeMap<(usize, u32), Slots>,
+}
+
+impl HrCount {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let period = settings.time("period")?.unwrap_or(1_000_000);
+        if period < 1000 {
+            return Err("--period: a window is at least 1us".to_owned());
+        }
+        Ok(Self { selected: select::flat(settings)?, period, slots: BTreeMap::new() })
+    }
+}
+
+impl Unit for HrCount {
+    fn wants(&self) -> Vec<Want> {
+        self.selected.iter().map(|selected| selected.want(false)).collect()
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+        let slots = self.slots.entry((hit.role, hit.cpu)).or_default();
+        slots.turn(hit.time / self.period, self.period);
+        slots.count += 1;
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "windows of that time have too few events, on the CPU that lost them"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let now = at.now / self.period;
+        let mut columns = vec![left("event", "Event", 28), right("cpu", "CPU", 4), right("events", "Events", 12)];
+        columns.extend(latency::columns(false).into_iter().filter(|c| !matches!(&*c.name, "calls" | "total_ns")).map(
+            |mut c| {
+                c.name = c.name.trim_end_matches("_ns").to_owned().into();
+                c
+            },
+        ));
+        columns.extend([
+            right("bursts", "Bursts", 8),
+            right("busiest_ns", "Busiest at", 10),
+            right("windows", "Windows", 10),
+        ]);
+        let (mut rows, mut strip) = (Rows::new(columns), Vec::new());
+        let from = now.saturating_sub(STRIP as u64) + 1;
+        for ((role, cpu), slots) in &mut self.slots {
+            slots.turn(now, self.period);
+            let stats = &slots.stats;
+            let name = self.selected[*role].title();
+            let mut cells = vec![text(name), Cell::Id((*cpu).into()), Cell::Count(stats.sum + slots.count)];
+            cells.extend(latency::cells_of(stats, false, Cell::Count).into_iter().skip(2));
+            cells.extend([Cell::Count(slots.bursts), Cell::Time(at.after(slots.most.1)), Cell::Count(stats.n)]);
+            rows.push(id(&(role, cpu)), cells);
+            let mut line = vec![0.0; STRIP];
+            for (window, count) in &slots.strip {
+                if let Some(cell) = window.checked_sub(from).and_then(|i| line.get_mut(i as usize)) {
+                    *cell = *count as f32;
+                }
+            }
+            strip.push(Row { label: format!("{name} CPU {cpu}"), cells: line });
+        }
+        let start = at.after(from * self.period);
+        let map = Heatmap { measure: Measure::Count, start, step: self.period, rows: strip };
+        vec![
+            Panel::new(
+                format!("Events in windows of {}", crate::panel::unit::duration(self.period)),
+                Body::Table(rows),
+            ),
+            Panel::new("The newest windows", Body::Heatmap(map)),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.slots.clear();
+    }
+}

@@ -1,0 +1,228 @@
+//! `hrtimer`: who runs when, in a window of time, a condition over counts of events holds; or when a timer is late
+//! because interrupts were off.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::Rate;
+use crate::filter::expr::{self, Expr, Scope, Value};
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::columns::{MOST_ROWS, left, named, right, text, time};
+use super::kit::rowids::id;
+use super::kit::select::{self, Selected};
+use super::kit::{Cx, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Unit, Want};
+use crate::panel::Align;
+
+pub const SPEC: Spec = Spec {
+    name: "hrtimer",
+    about: "who runs when events are dense, or when a timer is late: stacks in windows where a condition holds",
+    help: "A timer samples each CPU every --period (or -F times a second); --when is asked of the counts of -e's \
+           events on that CPU since its last sample, by their aliases or names without system, and of period, the \
+           window's real length. Without events, windows longer than --than are shown: interrupts were off, and the \
+           stack is where they came on again (a timer is no NMI). An idle CPU has no timer.",
+    example: "perfprof-tui hrtimer -e sched:sched_switch --period 1ms --when 'sched_switch > 20' -g",
+    options: &["event", "period", "frequency", "when", "than", "stack", "keep"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(HrTimer::new(settings)?)),
+};
+
+#[derive(Debug)]
+struct HrTimer {
+    selected: Vec<Selected>,
+    rate: Rate,
+    when: Option<Expr>,
+    /// For each name of the condition the event that it is, `None` for the period.
+    names: Vec<Option<usize>>,
+    than: Option<u64>,
+    stack: bool,
+    last: FxHashMap<u32, u64>,
+    counts: FxHashMap<u32, Vec<u64>>,
+    windows: u64,
+    held: FxHashMap<(i32, Pin), Held>,
+    longest: Slowest<(u32, i32, u64, Vec<u64>, Pin)>,
+    map: Grid<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    times: u64,
+    longest: u64,
+    most: Vec<u64>,
+}
+
+struct Window<'a> {
+    names: &'a [Option<usize>],
+    counts: &'a [u64],
+    period: u64,
+}
+
+impl Scope for Window<'_> {
+    fn value(&self, name: usize) -> Value<'_> {
+        match self.names.get(name) {
+            Some(Some(event)) => Value::Int(self.counts.get(*event).copied().unwrap_or(0).into()),
+            Some(None) => Value::Int(self.period.into()),
+            None => Value::Empty,
+        }
+    }
+}
+
+impl HrTimer {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let selected: Vec<Selected> = select::lists(settings.all("event"))?.into_iter().flatten().collect();
+        let rate = match (settings.time("period")?, settings.hertz("frequency", 0)?) {
+            (Some(ns), _) if ns < 10_000 => return Err("--period: a timer's period is at least 10us".to_owned()),
+            (Some(ns), _) => Rate::Period(ns),
+            (None, 0) => Rate::Period(1_000_000),
+            (None, hz) => Rate::Frequency(hz),
+        };
+        let when = settings.get("when").map(expr::parse).transpose().map_err(|fault| format!("--when: {fault}"))?;
+        let known: Vec<&str> = selected.iter().map(short).collect();
+        let mut names = Vec::new();
+        for (i, name) in when.iter().flat_map(|when| when.names.iter().enumerate()) {
+            let event = known.iter().position(|known| *known == name.word);
+            if event.is_none() && name.word != "period" {
+                let all = known.iter().copied().chain(["period"]);
+                return Err(format!(
+                    "--when: {}",
+                    when.as_ref().map_or(String::new(), |w| w.unknown(i, all).to_string())
+                ));
+            }
+            names.push(event);
+        }
+        let than = settings.time("than")?;
+        if when.is_none() && than.is_none() {
+            return Err("say which windows count: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
+        }
+        Ok(Self {
+            selected,
+            rate,
+            when,
+            names,
+            than,
+            stack: settings.has("stack"),
+            last: FxHashMap::default(),
+            counts: FxHashMap::default(),
+            windows: 0,
+            held: FxHashMap::default(),
+            longest: Slowest::new(settings.number("keep", 20)? as usize),
+            map: Grid::default(),
+        })
+    }
+
+    fn fires(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let counts = self.counts.entry(hit.cpu).or_default();
+        let counts = std::mem::replace(counts, vec![0; self.selected.len()]);
+        let Some(before) = self.last.insert(hit.cpu, hit.time) else { return };
+        let period = hit.time.saturating_sub(before);
+        self.windows += 1;
+        let window = Window { names: &self.names, counts: &counts, period };
+        let holds = self.when.as_ref().is_none_or(|when| when.eval(&window).holds());
+        if !holds || self.than.is_some_and(|than| period <= than) {
+            return;
+        }
+        cx.comm(hit.tid);
+        let held = self.held.entry((hit.tid, hit.stack)).or_default();
+        held.times += 1;
+        held.longest = held.longest.max(period);
+        held.most.resize(counts.len(), 0);
+        held.most.iter_mut().zip(&counts).for_each(|(most, count)| *most = (*most).max(*count));
+        self.map.add(&hit.cpu, hit.time, 1.0);
+        cx.point(hit.time, period);
+        let worst = if self.when.is_some() { counts.iter().sum() } else { period };
+        if self.longest.takes(worst) {
+            self.longest.add(worst, (hit.cpu, hit.tid, hit.time, counts, hit.stack));
+        }
+    }
+
+    fn event_columns(&self) -> impl Iterator<Item = crate::panel::Column> {
+        self.selected.iter().map(|selected| named(short(selected), Align::Right, 14))
+    }
+}
+
+/// How an event is called in a condition.
+fn short(selected: &Selected) -> &str {
+    let name = selected.title();
+    name.rsplit(':').next().unwrap_or(name)
+}
+
+impl Unit for HrTimer {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = vec![Want { rate: Some(self.rate), ..Want::new("cpu-clock") }.with_stack(self.stack)];
+        wants.extend(self.selected.iter().map(|selected| selected.want(false)));
+        wants
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if hit.role == 0 {
+            return self.fires(hit, cx);
+        }
+        let n = self.selected.len();
+        let counts = self.counts.entry(hit.cpu).or_insert_with(|| vec![0; n]);
+        counts[hit.role - 1] += 1;
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        match lost.cpu {
+            Some(cpu) => drop(self.last.remove(&cpu)),
+            None => self.last.clear(),
+        }
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "the windows that they fell into are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut columns = vec![right("windows", "Windows", 9), right("longest_ns", "Longest", 9)];
+        columns.extend(self.event_columns());
+        columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
+        let mut list: Vec<(&(i32, Pin), &Held)> = self.held.iter().collect();
+        list.sort_by_key(|(key, held)| (std::cmp::Reverse((held.times, held.longest)), **key));
+        let mut rows = Rows::new(columns);
+        for ((tid, pin), held) in &list {
+            let mut cells = vec![Cell::Count(held.times), time(held.longest)];
+            cells.extend(held.most.iter().map(|n| Cell::Count(*n)));
+            cells.extend([text(at.task(*tid)), text(at.line(*pin))]);
+            rows.push(id(&(tid, pin)), cells);
+        }
+        let total: u64 = list.iter().map(|(_, held)| held.times).sum();
+        let note = format!("the condition held in {total} of {} windows", self.windows);
+        let stacks: BTreeMap<(Arc<str>, Pin), u64> =
+            list.iter().fold(BTreeMap::new(), |mut all, ((tid, pin), held)| {
+                *all.entry((at.comm(*tid), *pin)).or_default() += held.times;
+                all
+            });
+        let flame = stacks.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
+        let mut columns = vec![right("time_ns", "At", 9), right("cpu", "CPU", 4)];
+        columns.extend(self.event_columns());
+        columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
+        let mut worst = Rows::new(columns);
+        for (_, number, (cpu, tid, when, counts, pin)) in self.longest.iter() {
+            let mut cells = vec![Cell::Time(at.after(*when)), Cell::Id((*cpu).into())];
+            cells.extend(counts.iter().map(|n| Cell::Count(*n)));
+            cells.extend([text(at.task(*tid)), text(at.line(*pin))]);
+            worst.push(number, cells);
+        }
+        vec![
+            Panel::new("By stack", Body::Table(rows.limited(MOST_ROWS))).noted(note),
+            Panel::new("Worst windows", Body::Table(worst)),
+            Panel::new(
+                "Windows by CPU and time",
+                self.map.map(at.start, Measure::Count, 64, |cpu| format!("CPU {cpu}")),
+            ),
+            Panel::new("Flame graph of windows", Body::Flame(Arc::new(Stacks::new(Measure::Count, flame)))),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.held.clear();
+        self.longest.clear();
+        self.map.clear();
+        self.windows = 0;
+    }
+}

@@ -1,0 +1,295 @@
+//! `kmemleak`: what was allocated and is still there: by stack, with its age and growth.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::alloc::{self, Reader, Seen};
+use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
+use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "kmemleak",
+    about: "which allocations are not freed: surviving stacks by bytes, age and growth",
+    help: "With -p or a command: malloc, calloc, realloc, memalign, aligned_alloc and mmap of the C library, by probes \
+           that are made for the time it runs; operator new counts for the malloc that it calls; posix_memalign and \
+           parts of a mapping that are unmapped are not followed. Else the kernel's slabs, or any events with --alloc \
+           and --free. What was allocated before it ran is not known. Survivors are not leaks: caches survive, too; \
+           what grows is suspect, and comes first: by what it grew a second, without the two eighths of the time \
+           in which it grew most, so that what is allocated once, however large, does not count. m marks a baseline, \
+           and --age leaves out what is young. Functions that only hand out memory, as operator new does, are left \
+           out of where it was allocated.",
+    example: "perfprof-tui kmemleak -p 1234 -g",
+    options: &["alloc", "free", "library", "age", "pids", "stack"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(KmemLeak::new(settings)?)),
+};
+
+/// Blocks that are remembered.
+const MAX_BLOCKS: usize = 8_000_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    bytes: u64,
+    time: u64,
+    stack: Pin,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    bytes: u64,
+    objects: u64,
+    allocs: u64,
+    alloc_bytes: u64,
+    frees: u64,
+    /// Bytes at the baseline.
+    baseline: u64,
+    tid: i32,
+}
+
+#[derive(Debug)]
+struct KmemLeak {
+    reader: Reader,
+    age: u64,
+    blocks: FxHashMap<(i32, u64), Block>,
+    rows: FxHashMap<Pin, Row>,
+    unknown_frees: u64,
+    replaced: u64,
+    over: u64,
+    /// Up to when records were lost.
+    unsure: u64,
+    has_baseline: bool,
+    course: Grid<Pin>,
+    total: Grid<u8>,
+    bytes: u64,
+}
+
+impl KmemLeak {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::new(settings)?,
+            age: settings.time("age")?.unwrap_or(0),
+            blocks: FxHashMap::default(),
+            rows: FxHashMap::default(),
+            unknown_frees: 0,
+            replaced: 0,
+            over: 0,
+            unsure: 0,
+            has_baseline: false,
+            course: Grid::of_greatest(),
+            total: Grid::of_greatest(),
+            bytes: 0,
+        })
+    }
+
+    fn gone(&mut self, block: Block) {
+        let row = self.rows.entry(block.stack).or_default();
+        row.bytes = row.bytes.saturating_sub(block.bytes);
+        row.objects = row.objects.saturating_sub(1);
+        row.frees += 1;
+        self.bytes = self.bytes.saturating_sub(block.bytes);
+    }
+
+    /// What a stack's bytes grow by in an eighth of the time: the mean of all eighths but the two in which they grew
+    /// most.
+    fn growth(&self, pin: &Pin, bytes: u64, now: u64) -> f64 {
+        let course = self.course.row(pin).unwrap_or_default();
+        let columns = self.course.columns_until(now).max(course.len());
+        // A column in which nothing was allocated says nothing of what is there.
+        let last = |until: usize| course[..until.min(course.len())].iter().rev().find(|bytes| **bytes > 0.0);
+        let mut ends: Vec<f64> = (0..8).map(|nth| last(columns * nth / 8).copied().unwrap_or(0.0)).collect();
+        ends.push(bytes as f64);
+        let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        steps.sort_by(f64::total_cmp);
+        (steps[..6].iter().sum::<f64>() / 6.0).max(0.0)
+    }
+
+    /// By stack: bytes and objects that are old enough, the age of the oldest.
+    fn survivors(&self, now: u64) -> FxHashMap<Pin, (u64, u64, u64)> {
+        let mut out: FxHashMap<Pin, (u64, u64, u64)> = FxHashMap::default();
+        for block in self.blocks.values() {
+            let age = now.saturating_sub(block.time);
+            if age >= self.age {
+                let entry = out.entry(block.stack).or_default();
+                *entry = (entry.0 + block.bytes, entry.1 + 1, entry.2.max(age));
+            }
+        }
+        out
+    }
+
+    fn table(&self, at: &Moment<'_>, survivors: &FxHashMap<Pin, (u64, u64, u64)>) -> Panel {
+        let total: u64 = survivors.values().map(|(bytes, ..)| bytes).sum();
+        let mut columns = vec![
+            right("bytes", "Survives", 9),
+            right("share_pct", "Share", 8),
+            right("objects", "Objects", 9),
+            right("oldest_ns", "Oldest", 8),
+            right("growth_bytes_s", "A second", 10),
+            right("allocs", "Allocated", 10),
+            right("frees", "Freed", 10),
+        ];
+        if self.has_baseline {
+            columns.push(right("since_baseline", "Δ baseline", 11));
+        }
+        columns.extend([left("course", "Course", 24), left("comm", "Comm", 16), left("stack", "Allocated in", 0)]);
+        let delta = |pin: &Pin| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
+        let eighth = (self.course.columns_until(at.now) as u64 * self.course.step()) as f64 / 8e9;
+        let grows = |pin: &Pin| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
+        let mut list: Vec<_> = survivors.iter().map(|(pin, of)| (pin, of, grows(pin))).collect();
+        list.sort_by(|a, b| {
+            let by = |(pin, (bytes, ..), growth): &(&Pin, &(u64, u64, u64), f64)| {
+                let first = if self.has_baseline { delta(pin) } else { *growth as u64 };
+                (std::cmp::Reverse((first, *bytes)), **pin)
+            };
+            by(a).cmp(&by(b))
+        });
+        let mut rows = Rows::new(columns);
+        for (pin, (bytes, objects, oldest), growth) in list {
+            let row = self.rows.get(pin).copied().unwrap_or_default();
+            let mut cells = vec![
+                Cell::Bytes(*bytes),
+                share(*bytes, total),
+                Cell::Count(*objects),
+                time(*oldest),
+                if growth >= 0.5 { Cell::Bytes(growth as u64) } else { Cell::Empty },
+                Cell::Count(row.allocs),
+                Cell::Count(row.frees),
+            ];
+            if self.has_baseline {
+                let delta = row.bytes as i64 - row.baseline as i64;
+                let sign = if delta < 0 { "-" } else { "+" };
+                cells.push(text(format!("{sign}{}", crate::panel::unit::bytes(delta.unsigned_abs()))));
+            }
+            let course: Vec<f32> = self.course.row(pin).unwrap_or_default().iter().map(|v| *v as f32).collect();
+            let tail = course.len().saturating_sub(24);
+            cells.extend([
+                Cell::Course(course[tail..].into()),
+                text(at.comm(row.tid)),
+                text(alloc::site(&at.frames(*pin))),
+            ]);
+            rows.push(u64::from(pin.0), cells);
+        }
+        let mut note = self.reader.words();
+        if self.unsure > 0 {
+            let (mut n, mut unsure) = (0u64, 0u64);
+            for block in self.blocks.values().filter(|block| block.time < self.unsure) {
+                (n, unsure) = (n + 1, unsure + block.bytes);
+            }
+            note = format!(
+                "{note}; {} in {n} blocks are from before records were lost and may be freed",
+                crate::panel::unit::bytes(unsure)
+            );
+        }
+        if self.over > 0 {
+            note = format!("{note}; {} blocks were too many to be followed", self.over);
+        }
+        Panel::new("Survivors", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn totals(&self, survivors: &FxHashMap<Pin, (u64, u64, u64)>) -> Panel {
+        let sum = |of: fn(&Row) -> u64| self.rows.values().map(of).sum::<u64>();
+        let mut rows =
+            Rows::new(vec![left("what", "What", 28), right("objects", "Objects", 14), right("bytes", "Bytes", 12)]);
+        let mut row = |id: u64, what: &str, objects: u64, bytes: Option<u64>| {
+            rows.push(id, vec![text(what), Cell::Count(objects), bytes.map_or(Cell::Empty, Cell::Bytes)]);
+        };
+        row(0, "allocated", sum(|row| row.allocs), Some(sum(|row| row.alloc_bytes)));
+        row(1, "freed", sum(|row| row.frees), None);
+        let (bytes, objects) = survivors.values().fold((0, 0), |(b, n), (bytes, objects, _)| (b + bytes, n + objects));
+        row(2, "survives", objects, Some(bytes));
+        row(3, "freed, not seen allocated", self.unknown_frees, None);
+        row(4, "allocated again, not seen freed", self.replaced, None);
+        Panel::new("Totals", Body::Table(rows))
+    }
+}
+
+impl Unit for KmemLeak {
+    fn wants(&self) -> Vec<Want> {
+        self.reader.wants(true)
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.reader.bind(event)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        for seen in self.reader.read(hit, cx).into_iter().flatten() {
+            match seen {
+                Seen::Alloc { at, bytes, tid, stack } => {
+                    cx.comm(tid);
+                    if self.blocks.len() >= MAX_BLOCKS {
+                        self.over += 1;
+                        continue;
+                    }
+                    let block = Block { bytes, time: hit.time, stack };
+                    if let Some(old) = self.blocks.insert(at, block) {
+                        self.replaced += 1;
+                        self.gone(old);
+                    }
+                    let row = self.rows.entry(stack).or_default();
+                    (row.bytes, row.objects) = (row.bytes + bytes, row.objects + 1);
+                    (row.allocs, row.alloc_bytes, row.tid) = (row.allocs + 1, row.alloc_bytes + bytes, tid);
+                    let now = row.bytes;
+                    self.bytes += bytes;
+                    self.course.add(&stack, hit.time, now as f64);
+                    self.total.add(&0, hit.time, self.bytes as f64);
+                }
+                Seen::Free { at, .. } => match self.blocks.remove(&at) {
+                    Some(block) => self.gone(block),
+                    None => self.unknown_frees += 1,
+                },
+            }
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        self.unsure = lost.until;
+        self.reader.lost();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "what was freed meanwhile still counts: the note of the survivors says how much may be"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let survivors = self.survivors(at.now);
+        let chosen = at.selected(0).map(|row| Pin(row as u32)).filter(|pin| survivors.contains_key(pin));
+        let mut ages = Stats::default();
+        for block in self.blocks.values().filter(|block| chosen.is_none_or(|pin| pin == block.stack)) {
+            ages.add(at.now.saturating_sub(block.time));
+        }
+        let stacks = survivors.iter().map(|(pin, (bytes, objects, _))| {
+            let tid = self.rows.get(pin).map_or(0, |row| row.tid);
+            at.stack(at.comm(tid), *pin, *bytes, *objects)
+        });
+        let flame = Stacks::new(Measure::Bytes, stacks.collect());
+        vec![
+            self.table(at, &survivors),
+            self.totals(&survivors),
+            Panel::new("Survivors as a flame graph", Body::Flame(Arc::new(flame))),
+            latency::by_powers("Ages", &ages, Measure::Time),
+            Panel::new("Bytes over time", self.total.series(at.start, Measure::Bytes, 1, |_| "survives".to_owned())),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        // What lives goes on living; counts begin anew.
+        self.rows.retain(|_, row| row.objects > 0);
+        for row in self.rows.values_mut() {
+            (row.allocs, row.alloc_bytes, row.frees) = (0, 0, 0);
+        }
+        (self.unknown_frees, self.replaced) = (0, 0);
+    }
+
+    fn baseline(&mut self, set: bool) -> Result<(), String> {
+        self.has_baseline = set;
+        for row in self.rows.values_mut() {
+            row.baseline = if set { row.bytes } else { 0 };
+        }
+        Ok(())
+    }
+}

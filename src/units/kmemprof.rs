@@ -1,0 +1,204 @@
+//! `kmemprof`: where memory is allocated and freed, how much of it and for how long.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::alloc::{self, Reader, Seen};
+use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
+use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "kmemprof",
+    about: "where memory is allocated and freed: rates, bytes, sizes, lifetimes, net growth, by stack",
+    help: "Allocations come from the same places as those of kmemleak (-p or a command: the C library; else the \
+           kernel; or --alloc and --free). An allocation counts where and when it is made, a release at its own \
+           stack; the lifetime of a block belongs to the stack that allocated it.",
+    example: "perfprof-tui kmemprof -p 1234 -i 1",
+    options: &["alloc", "free", "library", "pids", "stack"],
+    whole: false,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(KmemProf::new(settings)?)),
+};
+
+const MAX_BLOCKS: usize = 8_000_000;
+
+#[derive(Debug, Default)]
+struct Row {
+    allocs: u64,
+    bytes: u64,
+    freed: u64,
+    freed_bytes: u64,
+    lives: Stats,
+    tid: i32,
+}
+
+#[derive(Debug)]
+struct KmemProf {
+    reader: Reader,
+    blocks: FxHashMap<(i32, u64), (u64, u64, Pin)>,
+    allocs: FxHashMap<Pin, Row>,
+    frees: FxHashMap<Pin, (u64, u64, i32)>,
+    sizes: Stats,
+    course: Grid<&'static str>,
+    over: u64,
+}
+
+impl KmemProf {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::new(settings)?,
+            blocks: FxHashMap::default(),
+            allocs: FxHashMap::default(),
+            frees: FxHashMap::default(),
+            sizes: Stats::default(),
+            course: Grid::default(),
+            over: 0,
+        })
+    }
+
+    fn alloc_panel(&self, at: &Moment<'_>) -> Panel {
+        let total: u64 = self.allocs.values().map(|row| row.bytes).sum();
+        let mut rows = Rows::new(vec![
+            right("bytes", "Bytes", 9),
+            right("share_pct", "Share", 8),
+            right("allocs", "Times", 10),
+            right("bytes_s", "A second", 9),
+            right("mean_bytes", "Mean", 8),
+            right("freed", "Freed", 10),
+            right("net", "Net", 9),
+            right("life_ns", "Lives p50", 9),
+            left("comm", "Comm", 16),
+            left("stack", "Allocated in", 0),
+        ]);
+        let mut list: Vec<(&Pin, &Row)> = self.allocs.iter().filter(|(_, row)| row.allocs > 0).collect();
+        list.sort_by_key(|(pin, row)| (std::cmp::Reverse(row.bytes), **pin));
+        for (pin, row) in list {
+            let net = row.bytes as i64 - row.freed_bytes as i64;
+            let sign = if net < 0 { "-" } else { "" };
+            rows.push(
+                pin.0.into(),
+                vec![
+                    Cell::Bytes(row.bytes),
+                    share(row.bytes, total),
+                    Cell::Count(row.allocs),
+                    Cell::Bytes((row.bytes as f64 / at.seconds()) as u64),
+                    Cell::Bytes(row.bytes / row.allocs.max(1)),
+                    Cell::Count(row.freed),
+                    text(format!("{sign}{}", crate::panel::unit::bytes(net.unsigned_abs()))),
+                    time(row.lives.quantile(0.5)),
+                    text(at.comm(row.tid)),
+                    text(alloc::site(&at.frames(*pin))),
+                ],
+            );
+        }
+        Panel::new("Allocations", Body::Table(rows.limited(MOST_ROWS))).noted(self.reader.words())
+    }
+
+    fn free_panel(&self, at: &Moment<'_>) -> Panel {
+        let total: u64 = self.frees.values().map(|(bytes, ..)| bytes).sum();
+        let mut rows = Rows::new(vec![
+            right("bytes", "Bytes", 9),
+            right("share_pct", "Share", 8),
+            right("frees", "Times", 10),
+            left("comm", "Comm", 16),
+            left("stack", "Freed in", 0),
+        ]);
+        let mut list: Vec<(&Pin, &(u64, u64, i32))> = self.frees.iter().collect();
+        list.sort_by_key(|(pin, (bytes, n, _))| (std::cmp::Reverse((*bytes, *n)), **pin));
+        for (pin, (bytes, n, tid)) in list {
+            let cells = vec![
+                Cell::Bytes(*bytes),
+                share(*bytes, total),
+                Cell::Count(*n),
+                text(at.comm(*tid)),
+                text(at.line(*pin)),
+            ];
+            rows.push(pin.0.into(), cells);
+        }
+        Panel::new("Releases", Body::Table(rows.limited(MOST_ROWS)))
+    }
+}
+
+impl Unit for KmemProf {
+    fn wants(&self) -> Vec<Want> {
+        self.reader.wants(true)
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.reader.bind(event)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        for seen in self.reader.read(hit, cx).into_iter().flatten() {
+            cx.comm(hit.tid);
+            match seen {
+                Seen::Alloc { at, bytes, tid, stack } => {
+                    let row = self.allocs.entry(stack).or_default();
+                    (row.allocs, row.bytes, row.tid) = (row.allocs + 1, row.bytes + bytes, tid);
+                    self.sizes.add(bytes);
+                    self.course.add(&"allocated", hit.time, bytes as f64);
+                    if self.blocks.len() < MAX_BLOCKS {
+                        self.blocks.insert(at, (bytes, hit.time, stack));
+                    } else {
+                        self.over += 1;
+                    }
+                }
+                Seen::Free { at, stack } => {
+                    let entry = self.frees.entry(stack).or_default();
+                    (entry.1, entry.2) = (entry.1 + 1, hit.tid);
+                    if let Some((bytes, since, from)) = self.blocks.remove(&at) {
+                        entry.0 += bytes;
+                        let row = self.allocs.entry(from).or_default();
+                        (row.freed, row.freed_bytes) = (row.freed + 1, row.freed_bytes + bytes);
+                        let life = hit.time.saturating_sub(since);
+                        row.lives.add(life);
+                        cx.point(hit.time, life);
+                        self.course.add(&"freed", hit.time, bytes as f64);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.reader.lost();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "counts and bytes are too low, and the net growth may be off by them"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let graph = |list: Vec<(Pin, i32, u64, u64)>| {
+            let stacks = list.into_iter().map(|(pin, tid, bytes, n)| at.stack(at.comm(tid), pin, bytes, n)).collect();
+            Body::Flame(Arc::new(Stacks::new(Measure::Bytes, stacks)))
+        };
+        let allocs = self.allocs.iter().map(|(pin, row)| (*pin, row.tid, row.bytes, row.allocs)).collect();
+        let chosen = at.selected(0).and_then(|row| self.allocs.get(&Pin(row as u32)));
+        let mut lives = Stats::default();
+        match chosen {
+            Some(row) => lives.merge(&row.lives),
+            None => self.allocs.values().for_each(|row| lives.merge(&row.lives)),
+        }
+        let course = self.course.series(at.start, Measure::Bytes, 2, |name| (*name).to_owned());
+        vec![
+            self.alloc_panel(at),
+            self.free_panel(at),
+            latency::by_powers("Sizes", &self.sizes, Measure::Bytes),
+            latency::by_powers("Lifetimes", &lives, Measure::Time),
+            Panel::new("Allocations as a flame graph", graph(allocs)),
+            Panel::new("Bytes over time", course),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.allocs.clear();
+        self.frees.clear();
+        self.sizes = Stats::default();
+        self.course.clear();
+    }
+}

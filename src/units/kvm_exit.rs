@@ -1,0 +1,202 @@
+//! `kvm-exit`: why guests leave to the host, and how long until they are back.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::filter::expr::Expr;
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
+
+use super::kit::bound::Num;
+use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::rowids::id;
+use super::kit::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+};
+
+/// What a unit of KVM says where it saw nothing at all.
+pub(super) const NO_GUEST: &str =
+    "KVM's tracepoints are here and none has fired: no guest runs on this machine (or it is one itself)";
+
+pub const SPEC: Spec = Spec {
+    name: "kvm-exit",
+    about: "why guests leave to the host, and how long until they are back, by exit reason",
+    help: "The time from kvm_exit to the next kvm_entry of the same vCPU thread. Reasons have the names that this \
+           kernel's tracepoint gives them. %gsys is the share of the time that the guest left from its own kernel \
+           (its instruction pointer is in the upper half). It runs on hosts of KVM guests.",
+    example: "perfprof-tui kvm-exit --than 100us",
+    options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(KvmExit::new(settings)?)),
+};
+
+#[derive(Debug, Default)]
+struct Row {
+    stats: Stats,
+    guest_kernel: u64,
+}
+
+#[derive(Debug)]
+struct KvmExit {
+    chosen: Chosen,
+    than: Option<(Expr, Option<Bound>)>,
+    per_thread: bool,
+    format: Option<Arc<Format>>,
+    reason: Option<Num>,
+    rip: Option<Num>,
+    isa: Option<Num>,
+    names: FxHashMap<(u64, u64), Arc<str>>,
+    open: Begun<i32, (), ((u64, u64), bool)>,
+    rows: FxHashMap<(i32, (u64, u64)), Row>,
+    course: Grid<(u64, u64)>,
+    slowest: Slowest<(i32, (u64, u64), u64)>,
+}
+
+impl KvmExit {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            chosen: Chosen::of(settings)?,
+            than: settings.than()?.map(|expr| (expr, None)),
+            per_thread: settings.has("per-thread"),
+            format: None,
+            reason: None,
+            rip: None,
+            isa: None,
+            names: FxHashMap::default(),
+            open: Begun::one_by_one(),
+            rows: FxHashMap::default(),
+            course: Grid::default(),
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+        })
+    }
+
+    /// The name of a reason, from the tracepoint's own text: `vcpu 0 reason HLT rip 0x… info1 …`.
+    fn learn(&mut self, key: (u64, u64), raw: &[u8]) {
+        let Some(format) = self.format.as_ref().filter(|_| !self.names.contains_key(&key)) else { return };
+        let words = format.text(raw);
+        let found = words.split("reason ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let name = found.filter(|name| !name.is_empty()).map_or_else(|| format!("{:#x}", key.1), str::to_owned);
+        self.names.insert(key, name.into());
+    }
+
+    /// Why there is nothing, where there is nothing.
+    fn nothing(&self) -> &'static str {
+        match self.rows.is_empty() && self.open.is_empty() {
+            true => NO_GUEST,
+            false => "",
+        }
+    }
+
+    fn name(&self, key: (u64, u64)) -> Arc<str> {
+        self.names.get(&key).cloned().unwrap_or_else(|| format!("{:#x}", key.1).into())
+    }
+}
+
+impl Unit for KvmExit {
+    fn wants(&self) -> Vec<Want> {
+        vec![Want::new("kvm:kvm_exit"), Want::new("kvm:kvm_entry")]
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.role == 0 {
+            self.reason = Some(Num::of(event.format, "exit_reason")?);
+            self.rip = Num::any(event.format, &["guest_rip", "vcpu_pc"]).ok();
+            self.isa = Num::of(event.format, "isa").ok();
+            self.format = event.format.cloned();
+        } else if let Some((expr, bound)) = &mut self.than {
+            *bound = Some(Bound::new(expr, event.format)?);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(hit.tid, cx) {
+            return;
+        }
+        cx.comm(hit.tid);
+        if hit.role == 0 {
+            let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
+            let key = (number(&self.isa), number(&self.reason));
+            self.learn(key, hit.raw);
+            let guest_kernel = number(&self.rip) >> 63 == 1;
+            self.open.begin(hit.tid, (), hit.time, (key, guest_kernel));
+            return;
+        }
+        let Some(exit) = self.open.take(&hit.tid) else { return };
+        let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
+        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
+        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
+        row.stats.add(ns);
+        row.stats.than += u64::from(above);
+        row.guest_kernel += if guest_kernel { ns } else { 0 };
+        self.course.add(&key, hit.time, 1.0);
+        cx.point(hit.time, ns);
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            self.slowest.add(ns, (hit.tid, key, hit.time));
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.open.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "exits that were under way then are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut columns = vec![left("reason", "Reason", 24)];
+        if self.per_thread {
+            columns.extend(super::kit::columns::task());
+        }
+        columns.extend(latency::columns(self.than.is_some()));
+        columns.push(right("gsys_pct", "%gsys", 8));
+        let mut list: Vec<_> = self.rows.iter().collect();
+        list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
+        let (mut rows, mut all) = (Rows::new(columns), Stats::default());
+        let chosen = at.selected(0);
+        for (key, row) in list {
+            let mut cells = vec![text(self.name(key.1))];
+            if self.per_thread {
+                cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
+            }
+            cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells.push(share(row.guest_kernel, row.stats.sum));
+            rows.push(id(key), cells);
+            if chosen.is_none_or(|chosen| chosen == id(key)) {
+                all.merge(&row.stats);
+            }
+        }
+        let mut slow = Rows::new(vec![
+            right("time_ns", "At", 9),
+            left("task", "vCPU thread", 24),
+            left("reason", "Reason", 24),
+            right("ns", "Took", 9),
+        ]);
+        for (ns, number, (tid, key, time)) in self.slowest.iter() {
+            slow.push(
+                number,
+                vec![Cell::Time(at.after(*time)), text(at.task(*tid)), text(self.name(*key)), Cell::Time(ns)],
+            );
+        }
+        vec![
+            Panel::new("Exits", Body::Table(rows.limited(MOST_ROWS))).noted(self.nothing()),
+            latency::by_powers("Distribution", &all, Measure::Time),
+            Panel::new("Slowest", Body::Table(slow)),
+            Panel::new(
+                "Exits over time",
+                self.course.series(at.start, Measure::Count, 16, |key| self.name(*key).to_string()),
+            ),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.rows.clear();
+        self.course.clear();
+        self.slowest.clear();
+    }
+}

@@ -1,0 +1,233 @@
+//! `kvmmmu`: the life of KVM's shadow pages: how many of each level there are, made and zapped.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+
+use super::kit::bound::Num;
+use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::rowids::id;
+use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kvm_exit::NO_GUEST;
+
+pub const SPEC: Spec = Spec {
+    name: "kvmmmu",
+    about: "the life of KVM's shadow pages: made, reused and zapped, by level and generation",
+    help: "A page is known by its guest frame and role; its level is in the role's low four bits. --spte follows the \
+           entries that are set, too (kernels since 5.10). It runs on x86 hosts of KVM guests.",
+    example: "perfprof-tui kvmmmu --spte",
+    options: &["spte"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(KvmMmu::new(settings))),
+};
+
+/// Pages that are followed.
+const MAX_PAGES: usize = 1 << 21;
+
+#[derive(Debug)]
+struct Fields {
+    generation: Option<Num>,
+    gfn: Num,
+    role: Option<Num>,
+    created: Option<Num>,
+    level: Option<Num>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    since: u64,
+    entries: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    made: u64,
+    reused: u64,
+    zapped: u64,
+    entries: u64,
+}
+
+#[derive(Debug)]
+struct KvmMmu {
+    spte: bool,
+    fields: [Option<Fields>; 3],
+    /// By generation, guest frame and role.
+    pages: FxHashMap<(u64, u64, u32), Page>,
+    counts: BTreeMap<(u64, u8), Count>,
+    alive: BTreeMap<u8, i64>,
+    course: Grid<u8>,
+    unknown: u64,
+    over: u64,
+}
+
+impl KvmMmu {
+    fn new(settings: &Settings) -> Self {
+        Self {
+            spte: settings.has("spte"),
+            fields: [const { None }; 3],
+            pages: FxHashMap::default(),
+            counts: BTreeMap::new(),
+            alive: BTreeMap::new(),
+            course: Grid::of_greatest(),
+            unknown: 0,
+            over: 0,
+        }
+    }
+
+    fn live(&mut self, level: u8, by: i64, time: u64) {
+        let alive = self.alive.entry(level).or_default();
+        *alive = (*alive + by).max(0);
+        self.course.add(&level, time, *alive as f64);
+    }
+}
+
+/// `union kvm_mmu_page_role` (arch/x86/include/asm/kvm_host.h): the level is its lowest four bits.
+fn level_of(role: u32) -> u8 {
+    (role & 0xf) as u8
+}
+
+impl Unit for KvmMmu {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = vec![Want::new("kvmmmu:kvm_mmu_get_page"), Want::new("kvmmmu:kvm_mmu_prepare_zap_page")];
+        wants.extend(self.spte.then(|| Want::new("kvmmmu:kvm_mmu_set_spte").optional()));
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let optional = |names: &[&str]| Num::any(event.format, names).ok();
+        self.fields[event.role] = Some(Fields {
+            generation: optional(&["mmu_valid_gen"]),
+            gfn: Num::of(event.format, "gfn")?,
+            role: optional(&["role"]),
+            created: optional(&["created"]),
+            level: optional(&["level"]),
+        });
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+        let Some(fields) = &self.fields[hit.role] else { return };
+        let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
+        let (generation, gfn, role) =
+            (number(&fields.generation), fields.gfn.get(hit.raw) as u64, number(&fields.role) as u32);
+        let key = (generation, gfn, role);
+        match hit.role {
+            0 => {
+                let made = number(&fields.created) != 0 || fields.created.is_none();
+                let count = self.counts.entry((generation, level_of(role))).or_default();
+                if !made {
+                    count.reused += 1;
+                    return;
+                }
+                count.made += 1;
+                if self.pages.len() >= MAX_PAGES {
+                    self.over += 1;
+                } else if self.pages.insert(key, Page { since: hit.time, entries: 0 }).is_none() {
+                    self.live(level_of(role), 1, hit.time);
+                }
+            }
+            1 => {
+                self.counts.entry((generation, level_of(role))).or_default().zapped += 1;
+                match self.pages.remove(&key) {
+                    Some(_) => self.live(level_of(role), -1, hit.time),
+                    None => self.unknown += 1,
+                }
+            }
+            _ => {
+                let level = number(&fields.level) as u8;
+                self.counts.entry((0, level)).or_default().entries += 1;
+                // The page that holds the entry covers the frames around it: nine bits a level.
+                let mask = !((1u64 << (9 * u32::from(level.clamp(1, 6)))) - 1);
+                let owner =
+                    self.pages.iter_mut().find(|((_, base, role), _)| *base == gfn & mask && level_of(*role) == level);
+                if let Some((_, page)) = owner.filter(|_| level >= 2) {
+                    page.entries += 1;
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "pages that were zapped meanwhile still count as alive"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut rows = Rows::new(vec![
+            right("generation", "Generation", 10),
+            right("level", "Level", 6),
+            right("alive", "Alive", 10),
+            right("made", "Made", 10),
+            right("reused", "Reused", 10),
+            right("zapped", "Zapped", 10),
+            right("entries", "Entries set", 12),
+        ]);
+        let mut alive: BTreeMap<(u64, u8), u64> = BTreeMap::new();
+        self.pages
+            .keys()
+            .for_each(|(generation, _, role)| *alive.entry((*generation, level_of(*role))).or_default() += 1);
+        for ((generation, level), count) in &self.counts {
+            let cells = vec![
+                Cell::Count(*generation),
+                Cell::Id((*level).into()),
+                Cell::Count(alive.get(&(*generation, *level)).copied().unwrap_or(0)),
+                Cell::Count(count.made),
+                Cell::Count(count.reused),
+                Cell::Count(count.zapped),
+                Cell::Count(count.entries),
+            ];
+            rows.push(id(&(generation, level)), cells);
+        }
+        let mut pages: Vec<(&(u64, u64, u32), &Page)> = self.pages.iter().collect();
+        pages.sort_by_key(|(key, page)| (page.since, **key));
+        let mut list = Rows::new(vec![
+            right("age_ns", "Age", 9),
+            right("gfn", "Guest frame", 18),
+            right("level", "Level", 6),
+            right("role", "Role", 12),
+            right("entries", "Entries set", 12),
+            left("range", "Guest addresses", 40),
+        ]);
+        for ((_, gfn, role), page) in pages {
+            let level = level_of(*role);
+            let size = 1u64.checked_shl(12 + 9 * u32::from(level)).unwrap_or(u64::MAX);
+            let from = gfn << 12;
+            let cells = vec![
+                Cell::Time(at.now.saturating_sub(page.since)),
+                Cell::Address(*gfn),
+                Cell::Id(level.into()),
+                Cell::Address((*role).into()),
+                Cell::Count(page.entries),
+                text(format!("{from:#x} to {:#x}", from.saturating_add(size - 1))),
+            ];
+            list.push(id(&(gfn, role)), cells);
+        }
+        let mut note = String::new();
+        if self.unknown > 0 {
+            note = format!("{} pages were zapped that were made before it ran", self.unknown);
+        }
+        if self.counts.is_empty() && self.pages.is_empty() {
+            note = NO_GUEST.to_owned();
+        }
+        if self.over > 0 {
+            note = format!("{note} {} pages were too many to be followed", self.over);
+        }
+        vec![
+            Panel::new("Shadow pages", Body::Table(rows)).noted(note),
+            Panel::new("Pages, the oldest first", Body::Table(list.limited(MOST_ROWS))),
+            Panel::new(
+                "Pages over time, by level",
+                self.course.series(at.start, Measure::Count, 8, |level| format!("level {level}")),
+            ),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.clear();
+        self.unknown = 0;
+    }
+}

@@ -1,0 +1,16 @@
+//! `ldlat-stores`: where stores go and which functions make them: cache levels, cache lines.
+
+use super::kit::Spec;
+use super::kit::memory::Accesses;
+
+pub const SPEC: Spec = Spec {
+    name: "ldlat-stores",
+    about: "where stores go and which functions make them: cache levels, cache lines",
+    help: "Precise samples of stores (Intel PEBS). It needs a hardware PMU that samples stores: bare metal, or a guest \
+           with one. Recordings of perf mem record hold its events.",
+    example: "perfprof-tui ldlat-stores -p 1234",
+    options: &[],
+    whole: false,
+    interval: None,
+    make: |_| Ok(Box::new(Accesses::of("cpu/mem-stores/P|~mem-stores".to_owned()))),
+};

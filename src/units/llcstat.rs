@@ -1,0 +1,26 @@
+//! `llcstat`: how often the last-level cache has what is asked of it, by CPU.
+
+use super::kit::Spec;
+use super::kit::ratios::{Ratio, Ratios};
+
+pub const SPEC: Spec = Spec {
+    name: "llcstat",
+    about: "how often the last-level cache has what is asked of it, by CPU",
+    help: "Hardware counters: AMD's L3 (amd_l3: all coherent accesses, and those that missed) where that PMU is, and the \
+           generic cache-references and cache-misses. A ratio is of counts of the same time; a counter that had to \
+           share the hardware is scaled, and the note says so. It needs a hardware PMU.",
+    example: "perfprof-tui llcstat -i 1",
+    options: &[],
+    whole: true,
+    interval: Some(1.0),
+    make: |_| Ok(Box::new(Ratios::new(EVENTS, RATIOS))),
+};
+
+/// (event, column); AMD's as its Processor Programming References have them (L3LookupState).
+const EVENTS: &[(&str, &str)] = &[
+    ("cache-references", "refs"),
+    ("cache-misses", "misses"),
+    ("amd_l3/event=0x04,umask=0xff/", "L3 refs"),
+    ("amd_l3/event=0x04,umask=0x01/", "L3 misses"),
+];
+const RATIOS: &[Ratio] = &[Ratio { title: "HIT%", all: 0, misses: 1 }, Ratio { title: "L3 HIT%", all: 2, misses: 3 }];

@@ -1,0 +1,103 @@
+//! `misc`: what changes in the kernel: BPF programs, symbols, cgroups, and its own code.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::panel::{Body, Cell, Panel, Rows};
+use crate::record::Record;
+
+use super::kit::columns::{left, right, text};
+use super::kit::{Cx, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "misc",
+    about: "what changes in the kernel: BPF programs, symbols and cgroups that come and go, patched code",
+    help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
+           before is not told. Patched code is shown with its bytes before and after.",
+    example: "perfprof-tui misc",
+    options: &["keep"],
+    whole: true,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(Misc::new(settings)?)),
+};
+
+#[derive(Debug)]
+struct Misc {
+    keep: usize,
+    log: VecDeque<(u64, u64, &'static str, String)>,
+    counts: BTreeMap<&'static str, u64>,
+    number: u64,
+}
+
+impl Misc {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let keep = settings.number("keep", 10_000)? as usize;
+        Ok(Self { keep: keep.max(1), log: VecDeque::new(), counts: BTreeMap::new(), number: 0 })
+    }
+
+    fn add(&mut self, time: u64, kind: &'static str, words: String) {
+        if self.log.len() == self.keep {
+            self.log.pop_front();
+        }
+        self.log.push_back((self.number, time, kind, words));
+        self.number += 1;
+        *self.counts.entry(kind).or_default() += 1;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+impl Unit for Misc {
+    fn wants(&self) -> Vec<Want> {
+        vec![Want { text_poke: true, ..Want::new("dummy|~") }.counted()]
+    }
+
+    fn record(&mut self, _hit: &Hit<'_>, _cx: &mut Cx<'_>) {}
+
+    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Cx<'_>) {
+        if time == 0 {
+            return;
+        }
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        match record {
+            Record::Bpf { unload, id, tag } => {
+                let tag: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
+                let kind = if *unload { "BPF unload" } else { "BPF load" };
+                self.add(time, kind, format!("program {id} tag {tag}"));
+            }
+            Record::Ksymbol { addr, len, unregister, name: symbol } => {
+                let kind = if *unregister { "symbol gone" } else { "symbol" };
+                self.add(time, kind, format!("{} at {addr:#x}, {len} bytes", name(symbol)));
+            }
+            Record::Cgroup { id, path } => self.add(time, "cgroup", format!("{} id {id}", name(path))),
+            Record::TextPoke { addr, old, new } => {
+                self.add(time, "code patched", format!("{addr:#x}: {} to {}", hex(old), hex(new)));
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "they may have told of changes"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut log = Rows::new(vec![right("time_ns", "At", 9), left("kind", "What", 14), left("text", "Which", 0)]);
+        for (number, time, kind, words) in self.log.iter().skip(self.log.len().saturating_sub(at.look.rows)) {
+            log.push(*number, vec![Cell::Time(at.after(*time)), text(*kind), text(words.as_str())]);
+        }
+        let mut rows = Rows::new(vec![left("kind", "What", 20), right("times", "Times", 12)]);
+        for (i, (kind, n)) in self.counts.iter().enumerate() {
+            rows.push(i as u64, vec![text(*kind), Cell::Count(*n)]);
+        }
+        vec![Panel::new("Log", Body::Log(log)), Panel::new("Counts", Body::Table(rows))]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.log.clear();
+        self.counts.clear();
+    }
+}

@@ -1,0 +1,393 @@
+//! `multi-trace`: how long it takes from any event to any other, paired by a key, and what happened in between.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::event::print::call;
+use crate::filter::expr::{Expr, Value};
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
+
+use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::rowids::id;
+use super::kit::select::{self, Selected};
+use super::kit::{Bound, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "multi-trace",
+    about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
+    help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \
+           key. The key is --key (or key= of an event), an expression; without one it is tid, the thread that hits, \
+           and the table says so. role=1 lets an event begin pairs only, role=2 end them only; untraced ones are \
+           context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail).",
+    example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
+    options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(MultiTrace::new(settings)?)),
+};
+
+/// Events that are remembered, for what is between two.
+const RECENT: usize = 16_384;
+/// Open events that are remembered.
+const MAX_OPEN: usize = 1 << 18;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Key {
+    Int(i128),
+    Text(Box<str>),
+}
+
+#[derive(Debug)]
+struct Role {
+    selected: Selected,
+    step: usize,
+    begins: bool,
+    ends: bool,
+}
+
+#[derive(Debug)]
+struct Bindings {
+    key: Option<Bound>,
+    than: Option<Bound>,
+    format: Option<Arc<Format>>,
+    name: Arc<str>,
+}
+
+#[derive(Clone, Debug)]
+struct Seen {
+    time: u64,
+    cpu: u32,
+    tid: i32,
+    event: u16,
+    raw: Box<[u8]>,
+}
+
+#[derive(Debug)]
+struct Slow {
+    first: Seen,
+    second: Seen,
+    key: Key,
+    between: Vec<Seen>,
+    /// Events in between that were not kept.
+    more: usize,
+}
+
+#[derive(Debug)]
+struct MultiTrace {
+    roles: Vec<Role>,
+    steps: usize,
+    key: String,
+    key_chosen: bool,
+    than: Option<Expr>,
+    only_than: bool,
+    cycle: bool,
+    detail: usize,
+    per_thread: bool,
+    events: FxHashMap<u16, Bindings>,
+    /// By key: the step that has begun.
+    open: Begun<Key, usize, Seen>,
+    pairs: BTreeMap<(u16, u16), Stats>,
+    rows: FxHashMap<(u16, u16, i32), Stats>,
+    unpaired: BTreeMap<u16, u64>,
+    recent: VecDeque<Seen>,
+    slowest: Slowest<Slow>,
+    map: Grid<u32>,
+}
+
+impl MultiTrace {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let lists = select::lists(settings.all("event"))?;
+        let cycle = settings.has("cycle");
+        if lists.len() < 2 && !(cycle && lists.len() == 1) {
+            return Err("name two steps or more, each with its own -e (or one, with --cycle)".to_owned());
+        }
+        let steps = lists.len();
+        let mut roles = Vec::new();
+        for (step, list) in lists.into_iter().enumerate() {
+            for selected in list {
+                let bits: u8 = selected
+                    .get("role")
+                    .map_or(Ok(3), str::parse)
+                    .map_err(|_| format!("{}: role= is 1 (begins pairs), 2 (ends them) or 3", selected.event))?;
+                let traced = !selected.has("untraced");
+                let begins = traced && bits & 1 != 0 && (step + 1 < steps || cycle);
+                let ends = traced && bits & 2 != 0 && (step > 0 || cycle);
+                roles.push(Role { selected, step, begins, ends });
+            }
+        }
+        Ok(Self {
+            roles,
+            steps,
+            key: settings.get("key").unwrap_or("tid").to_owned(),
+            key_chosen: settings.has("key"),
+            than: settings.than()?,
+            only_than: settings.has("only-than"),
+            cycle,
+            detail: settings.number("detail", 64)? as usize,
+            per_thread: settings.has("per-thread"),
+            events: FxHashMap::default(),
+            open: Begun::one_by_one(),
+            pairs: BTreeMap::new(),
+            rows: FxHashMap::default(),
+            unpaired: BTreeMap::new(),
+            recent: VecDeque::new(),
+            slowest: Slowest::new(settings.number("keep", 20)?.min(1000) as usize),
+            map: Grid::of_greatest(),
+        })
+    }
+
+    /// Whether an event of a step may follow one of another.
+    fn follows(&self, before: usize, step: usize) -> bool {
+        before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
+    }
+
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &Key, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let ns = seen.time.saturating_sub(first.time);
+        let than = self.events.get(&hit.event).and_then(|event| event.than.as_ref());
+        let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        if self.only_than && !above {
+            return;
+        }
+        let pair = (first.event, seen.event);
+        let mut lists = vec![self.pairs.entry(pair).or_default()];
+        if self.per_thread {
+            lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
+        }
+        for stats in lists {
+            stats.add(ns);
+            stats.than += u64::from(above);
+        }
+        self.map.add(&seen.cpu, seen.time, ns as f64);
+        cx.point(seen.time, ns);
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            let (between, more) = self.between(&first, seen);
+            self.slowest.add(ns, Slow { first, second: seen.clone(), key: key.clone(), between, more });
+        }
+    }
+
+    /// What else the CPUs and threads of a pair did meanwhile; the newest is nearest to its end.
+    fn between(&self, first: &Seen, second: &Seen) -> (Vec<Seen>, usize) {
+        let since = self.recent.iter().rev().take_while(|seen| seen.time >= first.time);
+        let ours = |seen: &&Seen| {
+            let same = [first, second].iter().any(|end| end.cpu == seen.cpu || end.tid == seen.tid);
+            same && (seen.time, seen.event) != (first.time, first.event)
+        };
+        let all: Vec<&Seen> = since.filter(ours).collect();
+        let more = all.len().saturating_sub(self.detail);
+        let mut kept: Vec<Seen> = all.into_iter().take(self.detail).cloned().collect();
+        kept.reverse();
+        (kept, more)
+    }
+
+    fn name(&self, event: u16) -> Arc<str> {
+        self.events.get(&event).map_or_else(|| "?".into(), |event| event.name.clone())
+    }
+
+    fn words(&self, seen: &Seen) -> String {
+        match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
+            Some(format) => call::text(format, &seen.raw).unwrap_or_else(|| format.text(&seen.raw)),
+            None => String::new(),
+        }
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![left("from", "From", 26), left("to", "To", 26)];
+        if self.per_thread {
+            columns.extend(super::kit::columns::task());
+        }
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut list: Vec<((u16, u16, i32), &Stats)> = match self.per_thread {
+            true => self.rows.iter().map(|(key, stats)| (*key, stats)).collect(),
+            false => self.pairs.iter().map(|((a, b), stats)| ((*a, *b, 0), stats)).collect(),
+        };
+        list.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.sum), *key));
+        let mut rows = Rows::new(columns);
+        for ((from, to, tid), stats) in list {
+            let mut cells = vec![text(self.name(from)), text(self.name(to))];
+            if self.per_thread {
+                cells.extend([text(at.comm(tid)), Cell::Id(tid.into())]);
+            }
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(id(&(from, to, tid)), cells);
+        }
+        let note = match self.key_chosen || self.roles.iter().any(|role| role.selected.has("key")) {
+            true => format!("paired by {}", self.key),
+            false => "paired by tid, the thread that hits: --key chooses something else".to_owned(),
+        };
+        let open = self.open.len();
+        let note = format!("{note}; {open} begun and not ended");
+        Panel::new("Pairs", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            right("time_ns", "At", 9),
+            right("ns", "Took", 9),
+            left("key", "Key", 12),
+            left("from", "From", 26),
+            left("from_task", "Task", 22),
+            right("from_cpu", "CPU", 4),
+            left("to", "To", 26),
+            left("to_task", "Task", 22),
+            right("to_cpu", "CPU", 4),
+        ]);
+        for (ns, number, slow) in self.slowest.iter() {
+            let key = match &slow.key {
+                Key::Int(n) => n.to_string(),
+                Key::Text(text) => text.to_string(),
+            };
+            let end = |seen: &Seen| [text(self.name(seen.event)), text(at.task(seen.tid)), Cell::Id(seen.cpu.into())];
+            let mut cells = vec![Cell::Time(at.after(slow.second.time)), Cell::Time(ns), text(key)];
+            cells.extend(end(&slow.first));
+            cells.extend(end(&slow.second));
+            rows.push(number, cells);
+        }
+        Panel::new("Slowest", Body::Table(rows))
+    }
+
+    fn timeline(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            right("after_ns", "After", 9),
+            right("cpu", "CPU", 4),
+            left("task", "Task", 22),
+            left("event", "Event", 26),
+            left("text", "What", 0),
+        ]);
+        let chosen = at.selected(1);
+        let found = self.slowest.iter().find(|(_, number, _)| chosen == Some(*number));
+        let Some((_, _, slow)) = found.or_else(|| self.slowest.iter().next()) else {
+            return Panel::new("In between", Body::Table(rows));
+        };
+        let ends = [&slow.first].into_iter().chain(&slow.between).chain([&slow.second]);
+        for (i, seen) in ends.enumerate() {
+            rows.push(
+                i as u64,
+                vec![
+                    Cell::Time(seen.time.saturating_sub(slow.first.time)),
+                    Cell::Id(seen.cpu.into()),
+                    text(at.task(seen.tid)),
+                    text(self.name(seen.event)),
+                    text(self.words(seen)),
+                ],
+            );
+        }
+        let note = if slow.more > 0 {
+            format!("{} more events were in between: --detail keeps more", slow.more)
+        } else {
+            String::new()
+        };
+        Panel::new("What was in between", Body::Table(rows)).noted(note)
+    }
+}
+
+impl Unit for MultiTrace {
+    fn wants(&self) -> Vec<Want> {
+        self.roles.iter().map(|role| role.selected.want(false)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let role = &self.roles[event.role];
+        let traced = role.begins || role.ends;
+        let key = role.selected.get("key").unwrap_or(&self.key);
+        let key = traced.then(|| Bound::parse(key, event.format)).transpose().map_err(|why| format!("--key: {why}"))?;
+        let than = self.than.as_ref().filter(|_| role.ends).map(|than| Bound::new(than, event.format)).transpose()?;
+        let name = role.selected.get("alias").unwrap_or(event.name).into();
+        // One event may have several roles: the first has its key.
+        self.events.entry(event.number).or_insert(Bindings { key, than, format: event.format.cloned(), name });
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        cx.comm(hit.tid);
+        let seen = Seen { time: hit.time, cpu: hit.cpu, tid: hit.tid, event: hit.event, raw: hit.raw.into() };
+        let (step, begins, ends) = {
+            let role = &self.roles[hit.role];
+            (role.step, role.begins, role.ends)
+        };
+        let key = self.events.get(&hit.event).and_then(|event| event.key.as_ref()).and_then(|key| {
+            key.with(hit, cx.names, None, |value| match value {
+                Value::Int(n) => Some(Key::Int(n)),
+                Value::Text(text) => Some(Key::Text(text.into())),
+                _ => None,
+            })
+        });
+        if let Some(key) = key {
+            let waits = self.open.newest(&key).map(|open| open.what).is_some_and(|open| self.follows(open, step));
+            if ends
+                && waits
+                && let Some(open) = self.open.take(&key)
+            {
+                self.pair(open.with, &seen, &key, hit, cx);
+            }
+            if begins && self.open.len() < MAX_OPEN {
+                if let Some(before) = self.open.take(&key) {
+                    *self.unpaired.entry(before.with.event).or_default() += 1;
+                }
+                self.open.begin(key, step, seen.time, seen.clone());
+            }
+        }
+        if self.detail > 0 {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(seen);
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.open.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "what had begun then is forgotten: no pair spans the gap"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen = at.selected(0).and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, 0i32)) == row));
+        let mut all = Stats::default();
+        match chosen {
+            Some((_, stats)) => all.merge(stats),
+            None => self.pairs.values().for_each(|stats| all.merge(stats)),
+        }
+        vec![
+            self.table(at),
+            self.slow(at),
+            self.timeline(at),
+            latency::by_powers("Distribution", &all, Measure::Time),
+            Panel::new(
+                "Slowest by CPU and time",
+                self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
+            ),
+            self.unpaired_panel(),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.pairs.clear();
+        self.rows.clear();
+        self.unpaired.clear();
+        self.slowest.clear();
+        self.map.clear();
+    }
+}
+
+impl MultiTrace {
+    fn unpaired_panel(&self) -> Panel {
+        let mut rows =
+            Rows::new(vec![left("event", "Event", 32), right("replaced", "Replaced", 12), right("open", "Open", 12)]);
+        let mut open: BTreeMap<u16, u64> = BTreeMap::new();
+        self.open.iter().for_each(|(_, one)| *open.entry(one.with.event).or_default() += 1);
+        let mut events: Vec<u16> = self.unpaired.keys().chain(open.keys()).copied().collect();
+        events.sort_unstable();
+        events.dedup();
+        for event in events {
+            let count = |map: &BTreeMap<u16, u64>| Cell::Count(map.get(&event).copied().unwrap_or(0));
+            rows.push(event.into(), vec![text(self.name(event)), count(&self.unpaired), count(&open)]);
+        }
+        Panel::new("Unpaired", Body::Table(rows))
+    }
+}

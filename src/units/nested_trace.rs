@@ -1,0 +1,280 @@
+//! `nested-trace`: what happens inside of what, and for how long: a tree of entries and exits.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::expr::{Expr, Value};
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::begun::Begun;
+
+use super::kit::columns::{left, right, share, text};
+use super::kit::select::{self, Selected};
+use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "nested-trace",
+    about: "what happens inside of what: a tree of entries and exits, with inclusive and own time",
+    help: "Each -e names an entry and its exit. What is entered while something else of the same key is open stands \
+           below that. The key is --key, else the CPU for softirqs, interrupts and timers, and the thread otherwise; \
+           comm= of an entry names its rows. Own time is what is left without what is inside. An exit closes the \
+           newest entry of its kind; entries above it that never ended are counted as broken.",
+    example: "perfprof-tui nested-trace -e 'irq:softirq_entry//comm=vec/,irq:softirq_exit' -e timer:timer_expire_entry,timer:timer_expire_exit",
+    options: &["event", "key", "than", "keep"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(Nested::new(settings)?)),
+};
+
+/// Nodes of the tree.
+const MAX_NODES: usize = 100_000;
+/// Of these systems, what is entered belongs to the CPU.
+const BY_CPU: &[&str] = &["irq", "timer", "irq_vectors", "napi", "net", "rcu"];
+
+#[derive(Debug, Default)]
+struct Node {
+    name: Arc<str>,
+    parent: usize,
+    depth: u16,
+    stats: Stats,
+    own: u64,
+    children: Vec<usize>,
+}
+
+/// What is with an entry.
+#[derive(Debug)]
+struct Frame {
+    node: usize,
+    /// Time of what was inside.
+    inside: u64,
+}
+
+#[derive(Debug)]
+struct Bindings {
+    key: Bound,
+    label: Option<Bound>,
+    than: Option<Bound>,
+}
+
+#[derive(Debug)]
+struct Nested {
+    pairs: Vec<[Selected; 2]>,
+    key: Option<String>,
+    than: Option<Expr>,
+    events: FxHashMap<(usize, u16), Bindings>,
+    open: Begun<i128, usize, Frame>,
+    nodes: Vec<Node>,
+    index: FxHashMap<(usize, Arc<str>), usize>,
+    broken: u64,
+    slowest: Slowest<(usize, u64, u32, i32)>,
+}
+
+impl Nested {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let mut pairs = Vec::new();
+        for list in select::lists(settings.all("event"))? {
+            let pair: [Selected; 2] = list.try_into().map_err(|list: Vec<Selected>| {
+                format!("each -e names two events, an entry and its exit: {} has {}", list[0].event, list.len())
+            })?;
+            pairs.push(pair);
+        }
+        if pairs.is_empty() {
+            return Err("name an entry and its exit with -e, e.g. -e irq:softirq_entry,irq:softirq_exit".to_owned());
+        }
+        Ok(Self {
+            pairs,
+            key: settings.get("key").map(str::to_owned),
+            than: settings.than()?,
+            events: FxHashMap::default(),
+            open: Begun::nested(),
+            nodes: vec![Node::default()],
+            index: FxHashMap::default(),
+            broken: 0,
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+        })
+    }
+
+    fn name(&self, pair: usize) -> String {
+        let entry = &self.pairs[pair][0];
+        if let Some(alias) = entry.get("alias") {
+            return alias.to_owned();
+        }
+        let name = entry.event.rsplit(':').next().unwrap_or(&entry.event);
+        ["_entry", "_enter", "_start", "_begin"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name)
+            .to_owned()
+    }
+
+    fn node(&mut self, parent: usize, name: Arc<str>) -> usize {
+        if let Some(known) = self.index.get(&(parent, name.clone())) {
+            return *known;
+        }
+        if self.nodes.len() >= MAX_NODES {
+            return parent;
+        }
+        let at = self.nodes.len();
+        let depth = if parent == 0 { 0 } else { self.nodes[parent].depth + 1 };
+        self.nodes.push(Node { name: name.clone(), parent, depth, ..Node::default() });
+        self.nodes[parent].children.push(at);
+        self.index.insert((parent, name), at);
+        at
+    }
+
+    fn enter(&mut self, pair: usize, key: i128, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let label = self.events.get(&(2 * pair, hit.event)).and_then(|event| event.label.as_ref()).map(|label| {
+            label.with(hit, cx.names, None, |value| match value {
+                Value::Int(n) => n.to_string(),
+                Value::Text(text) => text.into_owned(),
+                _ => String::new(),
+            })
+        });
+        let name: Arc<str> = match label {
+            Some(label) => format!("{} {label}", self.name(pair)).into(),
+            None => self.name(pair).into(),
+        };
+        let parent = self.open.around(&key).map_or(0, |outer| outer.with.node);
+        let node = self.node(parent, name);
+        self.broken += self.open.begin(key, pair, hit.time, Frame { node, inside: 0 }) as u64;
+    }
+
+    fn leave(&mut self, pair: usize, key: i128, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some((begin, missed)) = self.open.end(&key, &pair) else { return };
+        self.broken += missed as u64;
+        let (frame, ns) = (&begin.with, begin.took(hit.time));
+        if let Some(outer) = self.open.newest(&key) {
+            outer.with.inside += ns;
+        }
+        let than = self.events.get(&(2 * pair + 1, hit.event)).and_then(|event| event.than.as_ref());
+        let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        let node = &mut self.nodes[frame.node];
+        node.stats.add(ns);
+        node.stats.than += u64::from(above);
+        node.own += ns.saturating_sub(frame.inside);
+        cx.point(hit.time, ns);
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            self.slowest.add(ns, (frame.node, hit.time, hit.cpu, hit.tid));
+        }
+    }
+
+    fn tree(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = latency::columns(self.than.is_some());
+        columns.extend([
+            right("own_ns", "Own", 9),
+            right("own_pct", "Own", 7),
+            right("of_time_pct", "Of time", 8),
+            left("name", "What", 0),
+        ]);
+        let mut rows = Rows::new(columns);
+        let heaviest = |list: &[usize]| {
+            let mut list = list.to_vec();
+            list.sort_by_key(|node| (self.nodes[*node].stats.sum, std::cmp::Reverse(*node)));
+            list
+        };
+        let mut stack = heaviest(&self.nodes[0].children);
+        let span = at.now.saturating_sub(at.since);
+        while let Some(i) = stack.pop() {
+            let node = &self.nodes[i];
+            let mut cells = latency::cells(&node.stats, self.than.is_some());
+            cells.extend([
+                Cell::Time(node.own),
+                share(node.own, node.stats.sum),
+                share(node.stats.sum, span),
+                text(node.name.clone()),
+            ]);
+            rows.push_below(node.depth, i as u64, cells);
+            stack.extend(heaviest(&node.children));
+        }
+        let note = if self.broken > 0 { format!("{} entries never ended", self.broken) } else { String::new() };
+        Panel::new("Tree", Body::Tree(rows)).noted(note)
+    }
+
+    fn path(&self, mut node: usize) -> String {
+        let mut names = Vec::new();
+        while node != 0 {
+            names.push(self.nodes[node].name.clone());
+            node = self.nodes[node].parent;
+        }
+        names.reverse();
+        names.join(" → ")
+    }
+}
+
+impl Unit for Nested {
+    fn wants(&self) -> Vec<Want> {
+        self.pairs.iter().flatten().map(|selected| selected.want(false)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let (pair, end) = (event.role / 2, event.role % 2);
+        let selected = &self.pairs[pair][end];
+        let system = event.name.split(':').next().unwrap_or_default();
+        let usual = if BY_CPU.contains(&system) { "cpu" } else { "tid" };
+        let key = selected.get("key").or(self.key.as_deref()).unwrap_or(usual);
+        let bindings = Bindings {
+            key: Bound::parse(key, event.format)?,
+            label: selected.get("comm").map(|label| Bound::parse(label, event.format)).transpose()?,
+            than: self.than.as_ref().filter(|_| end == 1).map(|than| Bound::new(than, event.format)).transpose()?,
+        };
+        self.events.insert((event.role, event.number), bindings);
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        cx.comm(hit.tid);
+        let Some(bindings) = self.events.get(&(hit.role, hit.event)) else { return };
+        let Some(key) = bindings.key.with(hit, cx.names, None, |value| value.int()) else { return };
+        match hit.role % 2 {
+            0 => self.enter(hit.role / 2, key, hit, cx),
+            _ => self.leave(hit.role / 2, key, hit, cx),
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.open.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "what was open then is left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen = at.selected(0).and_then(|node| self.nodes.get(node as usize));
+        let mut all = Stats::default();
+        match chosen {
+            Some(node) => all.merge(&node.stats),
+            None => self.nodes[0].children.iter().for_each(|node| all.merge(&self.nodes[*node].stats)),
+        }
+        let mut rows = Rows::new(vec![
+            right("time_ns", "At", 9),
+            right("ns", "Took", 9),
+            right("cpu", "CPU", 4),
+            left("task", "Task", 22),
+            left("path", "What", 0),
+        ]);
+        for (ns, number, (node, time, cpu, tid)) in self.slowest.iter() {
+            let cells = vec![
+                Cell::Time(at.after(*time)),
+                Cell::Time(ns),
+                Cell::Id((*cpu).into()),
+                text(at.task(*tid)),
+                text(self.path(*node)),
+            ];
+            rows.push(number, cells);
+        }
+        vec![
+            self.tree(at),
+            Panel::new("Slowest", Body::Table(rows)),
+            latency::by_powers("Distribution", &all, Measure::Time),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        for node in &mut self.nodes {
+            (node.stats, node.own) = (Stats::default(), 0);
+        }
+        self.broken = 0;
+        self.slowest.clear();
+    }
+}

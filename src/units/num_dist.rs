@@ -1,0 +1,216 @@
+//! `num-dist`: how a number among an event's fields is distributed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::filter::expr::{Expr, Value};
+use crate::panel::series::{Line, Series};
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+
+use super::kit::columns::{MOST_ROWS, left, text};
+use super::kit::rowids::id;
+use super::kit::select::{self, Selected};
+use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "num-dist",
+    about: "how a number is distributed: min, p50, p95, p99, max, and histograms, by key",
+    help: "The number is --num (or num= of one event), an expression over its fields; values below zero or that cannot \
+           be computed are counted apart. Quantiles are off by at most 1.6 % of themselves.",
+    example: "perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime --key comm",
+    options: &["event", "num", "key", "than", "keep"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(NumDist::new(settings)?)),
+};
+
+const MAX_KEYS: usize = 10_000;
+/// Seconds of the course of the 99th percentile.
+const SECONDS: usize = 120;
+
+#[derive(Debug)]
+struct Numbers {
+    num: Bound,
+    key: Option<Bound>,
+    than: Option<Bound>,
+    name: String,
+}
+
+#[derive(Debug)]
+struct NumDist {
+    selected: Vec<Selected>,
+    num: Option<String>,
+    key: Option<String>,
+    than: Option<Expr>,
+    events: BTreeMap<u16, Numbers>,
+    rows: BTreeMap<(u16, String), Stats>,
+    all: BTreeMap<u16, Stats>,
+    /// (second, values) of all events.
+    seconds: VecDeque<(u64, Stats)>,
+    no_value: u64,
+    greatest: Slowest<(u16, u64, i32)>,
+}
+
+impl NumDist {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let selected = select::flat(settings)?;
+        let num = settings.get("num").map(str::to_owned);
+        if let Some(without) = selected.iter().find(|one| num.is_none() && one.get("num").is_none()) {
+            return Err(format!(
+                "{}: say which number with --num EXPR, or -e {}//num=EXPR/",
+                without.event, without.event
+            ));
+        }
+        Ok(Self {
+            selected,
+            num,
+            key: settings.get("key").map(str::to_owned),
+            than: settings.get("than").map(super::kit::bound::than).transpose()?,
+            events: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            all: BTreeMap::new(),
+            seconds: VecDeque::new(),
+            no_value: 0,
+            greatest: Slowest::new(settings.number("keep", 20)? as usize),
+        })
+    }
+
+    fn table(&self) -> Panel {
+        let mut columns = vec![left("event", "Event", 28)];
+        columns.extend(self.key.as_ref().map(|_| left("key", "Key", 20)));
+        columns.extend(latency::columns(self.than.is_some()));
+        for column in &mut columns {
+            // They are of any unit.
+            if let Some(name) = column.name.strip_suffix("_ns") {
+                column.name = name.to_owned().into();
+            }
+        }
+        let mut list: Vec<(&(u16, String), &Stats)> = self.rows.iter().collect();
+        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(b.0)));
+        let mut rows = Rows::new(columns);
+        for ((event, key), stats) in list {
+            let mut cells = vec![text(self.events[event].name.as_str())];
+            cells.extend(self.key.as_ref().map(|_| text(key.as_str())));
+            cells.extend(latency::cells_of(stats, self.than.is_some(), Cell::Count));
+            rows.push(id(&(event, key)), cells);
+        }
+        let note = match self.no_value {
+            0 => String::new(),
+            n => format!("{n} records had no such number, or one below zero"),
+        };
+        Panel::new("Distributions", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn course(&self, at: &Moment<'_>) -> Panel {
+        let line = |label: &str, share: f64| Line {
+            label: label.to_owned(),
+            values: self
+                .seconds
+                .iter()
+                .map(|(_, stats)| if stats.n == 0 { f64::NAN } else { stats.quantile(share) as f64 })
+                .collect(),
+        };
+        let start = self.seconds.front().map_or(0, |(second, _)| at.after(second * 1_000_000_000));
+        let lines = vec![line("p50", 0.5), line("p99", 0.99), line("max", 1.0)];
+        let series = Series { measure: Measure::Count, start, step: 1_000_000_000, lines };
+        Panel::new("Second by second", Body::Series(series))
+    }
+}
+
+impl Unit for NumDist {
+    fn wants(&self) -> Vec<Want> {
+        self.selected.iter().map(|selected| selected.want(false)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let own = &self.selected[event.role];
+        let num = own.get("num").or(self.num.as_deref()).unwrap_or("period");
+        let key = own.get("key").or(self.key.as_deref());
+        let numbers = Numbers {
+            num: Bound::parse(num, event.format)?,
+            key: key.map(|key| Bound::parse(key, event.format)).transpose()?,
+            than: self.than.as_ref().map(|than| Bound::new(than, event.format)).transpose()?,
+            name: own.get("alias").map_or_else(|| format!("{} {num}", event.name), str::to_owned),
+        };
+        self.events.insert(event.number, numbers);
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some(numbers) = self.events.get(&hit.event) else { return };
+        cx.comm(hit.tid);
+        let Some(value) = numbers.num.count(hit, cx.names) else {
+            self.no_value += 1;
+            return;
+        };
+        let above = numbers.than.as_ref().is_some_and(|than| than.holds(hit, cx.names, Some(value)));
+        let key = numbers.key.as_ref().map_or(String::new(), |key| {
+            key.with(hit, cx.names, None, |value| match value {
+                Value::Int(n) => n.to_string(),
+                Value::Float(n) => format!("{n:.1}"),
+                Value::Text(text) => text.into_owned(),
+                Value::Empty => "(no value)".to_owned(),
+            })
+        });
+        let key = (hit.event, key);
+        let key = match self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
+            true => (hit.event, "(others)".to_owned()),
+            false => key,
+        };
+        let second = hit.time / 1_000_000_000;
+        if self.seconds.back().is_none_or(|(last, _)| *last < second) {
+            // Seconds without a value are gaps of the course.
+            let next =
+                self.seconds.back().map_or(second, |(last, _)| (last + 1).max(second.saturating_sub(SECONDS as u64)));
+            self.seconds.extend((next..=second).map(|second| (second, Stats::default())));
+            while self.seconds.len() > SECONDS {
+                self.seconds.pop_front();
+            }
+        }
+        let course = self.seconds.back_mut().map(|(_, stats)| stats);
+        let lists = [Some(self.rows.entry(key).or_default()), Some(self.all.entry(hit.event).or_default()), course];
+        for stats in lists.into_iter().flatten() {
+            stats.add(value);
+            stats.than += u64::from(above);
+        }
+        cx.point(hit.time, value);
+        if self.than.is_none() || above {
+            self.greatest.add(value, (hit.event, hit.time, hit.tid));
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "their numbers are missing; the rest is distributed as it came"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen = at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(&(key.0, &key.1)) == row));
+        let mut panels = vec![self.table()];
+        let of = chosen.map(|(_, stats)| stats).or_else(|| self.all.values().next());
+        if let Some(stats) = of {
+            panels.push(latency::by_powers("Powers of two", stats, Measure::Count));
+            panels.push(latency::by_steps("Equal steps", stats, Measure::Count));
+        }
+        panels.push(self.course(at));
+        let mut rows = Rows::new(vec![
+            super::kit::columns::right("time_ns", "At", 9),
+            left("event", "Event", 28),
+            left("task", "Task", 24),
+            super::kit::columns::right("value", "Value", 16),
+        ]);
+        for (value, number, (event, time, tid)) in self.greatest.iter() {
+            let name = text(self.events[event].name.as_str());
+            rows.push(number, vec![Cell::Time(at.after(*time)), name, text(at.task(*tid)), Cell::Count(value)]);
+        }
+        panels.push(Panel::new("Greatest", Body::Table(rows)));
+        panels
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.rows.clear();
+        self.all.clear();
+        self.greatest.clear();
+        self.no_value = 0;
+    }
+}

@@ -1,0 +1,301 @@
+//! `offcpu`: where tasks block and who wakes them, by stack; with the time on CPUs beside it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::Rate;
+use crate::panel::stacks::Stack;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+use crate::query::named::Name;
+use crate::record::Record;
+use crate::record::begun::Begun;
+use crate::session::DsoKind;
+
+use super::kit::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
+use super::kit::rowids::id;
+use super::kit::sched::{self, Reader, Seen, state};
+use super::kit::{Chosen, Cx, Event, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "offcpu",
+    about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
+    help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \
+           the waker; time from then to running is waiting, and is not in it (rundelay has it). A call site is one \
+           row, whoever woke it; Wakers are those of the chosen row, or of all. The hot and cold \
+           graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
+    example: "perfprof-tui offcpu -p 1234",
+    options: &["comm", "pids", "tids", "frequency"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    stack: Pin,
+    uninterruptible: bool,
+}
+
+type Place = (i32, Pin, i32, Pin);
+/// The same with names for tasks.
+type Named = (Arc<str>, Pin, Arc<str>, Pin);
+
+/// Who is blocked, and where, by names; a waker likewise.
+type SiteName = (Arc<str>, Arc<str>);
+
+/// Blocked time of a call site.
+#[derive(Debug, Default)]
+struct Site {
+    blocked: Stats,
+    uninterruptible: u64,
+    wakers: BTreeMap<SiteName, Stats>,
+}
+
+/// Wakers that are named beside a site.
+const NAMED: usize = 2;
+
+impl Site {
+    /// Its wakers by name, the largest first, with their shares where there are several.
+    fn words(&self) -> String {
+        let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        self.wakers.iter().for_each(|((waker, _), stats)| *by_name.entry(waker).or_default() += stats.sum);
+        let list = by_weight(by_name, |ns| *ns);
+        let share = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / self.blocked.sum.max(1) as f64);
+        if let [(waker, _)] = list[..] {
+            return waker.to_string();
+        }
+        let mut words: Vec<String> =
+            list.iter().take(NAMED).map(|(waker, ns)| format!("{waker} {}", share(*ns))).collect();
+        words.extend((list.len() > NAMED).then(|| format!("{} more", list.len() - NAMED)));
+        words.join(", ")
+    }
+}
+
+#[derive(Debug)]
+struct OffCpu {
+    reader: Reader,
+    chosen: Chosen,
+    hz: u64,
+    away: Begun<i32, (), Away>,
+    /// By task, its stack, its waker and that one's stack.
+    blocked: FxHashMap<Place, (Stats, u64)>,
+    hot: FxHashMap<(i32, Pin), u64>,
+    since: u64,
+}
+
+const CLOCK: usize = 3;
+/// Different places that are told apart; those after them count without their waker.
+const MAX_PLACES: usize = 1 << 17;
+
+impl OffCpu {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::default(),
+            chosen: Chosen::of(settings)?,
+            hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
+            away: Begun::one_by_one(),
+            blocked: FxHashMap::default(),
+            hot: FxHashMap::default(),
+            since: 0,
+        })
+    }
+
+    fn woken(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some(begin) = self.away.take(&tid) else { return };
+        let away = begin.with;
+        cx.comm(hit.tid);
+        let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
+        let mut key = (tid, away.stack, hit.tid, hit.stack);
+        if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&key) {
+            key = (tid, away.stack, 0, Pin::NONE);
+        }
+        let entry = self.blocked.entry(key).or_default();
+        entry.0.add(ns);
+        entry.1 += if away.uninterruptible { ns } else { 0 };
+        cx.point(hit.time, ns);
+    }
+
+    /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
+    fn sites(&self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
+        let mut lines: FxHashMap<Pin, Arc<str>> = FxHashMap::default();
+        let mut line = |pin: Pin| lines.entry(pin).or_insert_with(|| at.line(pin)).clone();
+        let mut all: BTreeMap<SiteName, Site> = BTreeMap::new();
+        for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
+            let site = all.entry((at.comm(*tid), line(*stack))).or_default();
+            site.blocked.merge(stats);
+            site.uninterruptible += uninterruptible;
+            site.wakers.entry((at.comm(*waker), line(*by))).or_default().merge(stats);
+        }
+        let mut list: Vec<_> = all.into_iter().map(|(name, site)| (id(&name), name, site)).collect();
+        list.sort_by(|a, b| b.2.blocked.sum.cmp(&a.2.blocked.sum).then_with(|| a.1.cmp(&b.1)));
+        list
+    }
+
+    fn table(&self, sites: &[(u64, SiteName, Site)]) -> Panel {
+        let total: u64 = sites.iter().map(|(.., site)| site.blocked.sum).sum();
+        let mut rows = Rows::new(vec![
+            right("blocked_ns", "Blocked", 9),
+            right("share_pct", "Share", 8),
+            right("d_ns", "of it D", 9),
+            right("times", "Times", 8),
+            right("mean_ns", "Mean", 8),
+            right("max_ns", "Max", 8),
+            left("comm", "Who", 16),
+            left("wakers", "Woken by", 24),
+            left("stack", "Blocked in", 0),
+        ]);
+        for (key, (comm, stack), site) in sites {
+            let stats = &site.blocked;
+            rows.push(
+                *key,
+                vec![
+                    time(stats.sum),
+                    share(stats.sum, total),
+                    time(site.uninterruptible),
+                    Cell::Count(stats.n),
+                    time(stats.mean() as u64),
+                    time(stats.max),
+                    text(comm.clone()),
+                    text(site.words()),
+                    text(stack.clone()),
+                ],
+            );
+        }
+        let now = self.away.len();
+        Panel::new("Blocked", Body::Table(rows.limited(MOST_ROWS)))
+            .noted(format!("{now} tasks are blocked now; they count when they are woken"))
+    }
+
+    /// Who ended the sleep of the chosen site, or of all.
+    fn wakers(at: &Moment<'_>, sites: &[(u64, SiteName, Site)]) -> Panel {
+        let chosen = at.selected(0).and_then(|row| sites.iter().find(|(key, ..)| *key == row));
+        let mut all: BTreeMap<&SiteName, Stats> = BTreeMap::new();
+        for (.., site) in chosen.map_or(sites, std::slice::from_ref) {
+            site.wakers.iter().for_each(|(name, stats)| all.entry(name).or_default().merge(stats));
+        }
+        let total: u64 = all.values().map(|stats| stats.sum).sum();
+        let mut list: Vec<(&SiteName, Stats)> = all.into_iter().collect();
+        list.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(b.0)));
+        let mut rows = Rows::new(vec![
+            right("blocked_ns", "Blocked", 9),
+            right("share_pct", "Share", 8),
+            right("times", "Times", 8),
+            left("waker", "Woken by", 16),
+            left("waker_stack", "In", 0),
+        ]);
+        for (name, stats) in list {
+            let (waker, stack) = name;
+            let cells = [
+                time(stats.sum),
+                share(stats.sum, total),
+                Cell::Count(stats.n),
+                text(waker.clone()),
+                text(stack.clone()),
+            ];
+            rows.push(id(name), cells.into());
+        }
+        let whom = chosen.map(|(_, (comm, _), _)| format!(" of {comm} in that place")).unwrap_or_default();
+        Panel::new(format!("Wakers{whom}"), Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    /// By who is blocked, in which stack, and who woke it, in which.
+    fn places(&self, at: &Moment<'_>) -> BTreeMap<Named, Stats> {
+        let mut all: BTreeMap<Named, Stats> = BTreeMap::new();
+        for ((tid, stack, waker, by), (stats, _)) in &self.blocked {
+            all.entry((at.comm(*tid), *stack, at.comm(*waker), *by)).or_default().merge(stats);
+        }
+        all
+    }
+
+    fn graphs(&self, at: &Moment<'_>) -> Vec<Panel> {
+        let word = |text: &str| Name { text: text.into(), kind: DsoKind::Unknown, dso: "".into() };
+        let (mut blocked, mut both) = (Vec::new(), Vec::new());
+        for ((comm, stack, waker, by), stats) in self.places(at) {
+            let mut one = at.stack(comm, stack, stats.sum, stats.n);
+            let mut cold = one.clone();
+            cold.frames.insert(1, word("off CPU"));
+            both.push(cold);
+            // The waker stands on top, its own stack upside down: it meets the blocked one at the wake-up.
+            one.frames.push(word("--"));
+            one.frames.extend(at.frames(by).into_iter().rev());
+            one.frames.push(word(&waker));
+            blocked.push(one);
+        }
+        for ((tid, pin), ns) in &self.hot {
+            let mut hot: Stack = at.stack(at.comm(*tid), *pin, *ns, 1);
+            hot.frames.insert(1, word("on CPU"));
+            both.push(hot);
+        }
+        vec![
+            Panel::new("Blocked and woken, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, blocked)))),
+            Panel::new("Hot and cold, a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, both)))),
+        ]
+    }
+}
+
+impl Unit for OffCpu {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = sched::wants(true);
+        let clock = Want::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
+        wants.push(Want { rate: Some(Rate::Frequency(self.hz)), ..clock });
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if event.role == CLOCK { Ok(()) } else { self.reader.bind(event.role, event.format) }
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if hit.role == CLOCK {
+            if hit.tid != 0 && self.chosen.has(hit.tid, cx) {
+                let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
+                *ns = ns.saturating_add(hit.period);
+            }
+            return;
+        }
+        match self.reader.read(hit, cx.names) {
+            Some(Seen::Switch(switch)) => {
+                // What runs is not blocked, whether its wake-up was seen or not.
+                self.away.take(&switch.next);
+                let bits = switch.prev_state;
+                let runs = bits == 0 || bits & (state::PREEMPTED | state::DEAD | state::ZOMBIE) != 0;
+                if !runs && switch.prev != 0 && self.chosen.has(switch.prev, cx) {
+                    let uninterruptible = bits & state::UNINTERRUPTIBLE != 0 && bits & state::IDLE == 0;
+                    self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
+                }
+            }
+            Some(Seen::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
+            None => {}
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task.ptid, task.tid);
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.away.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "what was blocked then is left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let sites = self.sites(at);
+        let mut panels = vec![self.table(&sites), Self::wakers(at, &sites)];
+        panels.extend(self.graphs(at));
+        panels
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.since = now;
+        self.blocked.clear();
+        self.hot.clear();
+    }
+}

@@ -1,0 +1,268 @@
+//! `oncpu`: who ran on which CPU, for how long at a time, and where tasks moved.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+
+use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
+use super::kit::sched::{self, Reader, Seen, Switch};
+use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "oncpu",
+    about: "who ran on which CPU and for how long at a time; lanes over time, and migrations",
+    help: "Time between two switches of a CPU belongs to the task that had it; the one that has it now counts up to \
+           now. A migration is a switch-in on another CPU than the last. Idle is what nobody had. \
+           Kernels may pass the tracepoint over when an idle CPU gets work: their own records of switches stand in.",
+    example: "perfprof-tui oncpu -C 0-3",
+    options: &["comm", "pids", "tids"],
+    whole: true,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(OnCpu::new(settings)?)),
+};
+
+#[derive(Debug, Default)]
+struct Row {
+    runs: Stats,
+    migrations: u64,
+    on: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug)]
+struct OnCpu {
+    reader: Reader,
+    chosen: Chosen,
+    current: BTreeMap<u32, (i32, u64)>,
+    last_cpu: FxHashMap<i32, u32>,
+    rows: FxHashMap<i32, Row>,
+    switches: BTreeMap<u32, u64>,
+    lanes: Grid<u32>,
+    tasks: Grid<i32>,
+    since: u64,
+    /// Switches that were not seen.
+    missed: u64,
+}
+
+impl OnCpu {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::default(),
+            chosen: Chosen::of(settings)?,
+            current: BTreeMap::new(),
+            last_cpu: FxHashMap::default(),
+            rows: FxHashMap::default(),
+            switches: BTreeMap::new(),
+            lanes: Grid::default(),
+            tasks: Grid::default(),
+            since: 0,
+            missed: 0,
+        })
+    }
+
+    fn ran(&mut self, cpu: u32, tid: i32, from: u64, until: u64) {
+        let from = from.max(self.since);
+        let ns = until.saturating_sub(from);
+        let row = self.rows.entry(tid).or_default();
+        row.runs.add(ns);
+        *row.on.entry(cpu).or_default() += ns;
+        self.lanes.spread(&cpu, from, until);
+        self.tasks.spread(&tid, from, until);
+    }
+
+    fn switch(&mut self, switch: Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if self.since == 0 {
+            self.since = hit.time;
+        }
+        *self.switches.entry(hit.cpu).or_default() += 1;
+        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let (tid, from) = match before {
+            Some((tid, from)) if tid == switch.prev => (tid, from),
+            // A switch between is missing: since when it ran is not known.
+            Some(_) => {
+                self.missed += 1;
+                (0, 0)
+            }
+            // Who leaves at the first switch had the CPU since we look.
+            None => (switch.prev, self.since),
+        };
+        if tid != 0 && self.chosen.has(tid, cx) {
+            self.ran(hit.cpu, tid, from, hit.time);
+        }
+        if switch.next != 0 {
+            let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
+            if moved && self.chosen.has(switch.next, cx) {
+                self.rows.entry(switch.next).or_default().migrations += 1;
+            }
+        }
+    }
+
+    /// The rows with what runs right now.
+    fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
+        let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
+            self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
+        for (cpu, (tid, since)) in self.current.iter().filter(|(_, (tid, _))| *tid != 0) {
+            let ns = now.saturating_sub((*since).max(self.since));
+            let entry = all.entry(*tid).or_default();
+            entry.0 += ns;
+            *entry.1.entry(*cpu).or_default() += ns;
+        }
+        all
+    }
+
+    fn cpus(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+        let span = at.now.saturating_sub(self.since);
+        let mut by_cpu: BTreeMap<u32, Vec<(u64, i32)>> = self.current.keys().map(|cpu| (*cpu, Vec::new())).collect();
+        for (tid, (_, on)) in all {
+            for (cpu, ns) in on {
+                by_cpu.entry(*cpu).or_default().push((*ns, *tid));
+            }
+        }
+        let mut rows = Rows::new(vec![
+            right("cpu", "CPU", 4),
+            right("busy_ns", "Busy", 9),
+            right("busy_pct", "Busy", 8),
+            right("switches", "Switches", 9),
+            right("tasks", "Tasks", 6),
+            left("now", "Now", 22),
+            left("most", "Most", 0),
+        ]);
+        for (cpu, mut list) in by_cpu {
+            list.sort_by(|a, b| b.cmp(a));
+            let busy: u64 = list.iter().map(|(ns, _)| ns).sum();
+            let most: Vec<String> = list
+                .iter()
+                .take(4)
+                .map(|(ns, tid)| {
+                    format!(
+                        "{} {}",
+                        at.task(*tid),
+                        crate::panel::unit::percent(100.0 * *ns as f64 / span.max(1) as f64)
+                    )
+                })
+                .collect();
+            let now = self.current.get(&cpu).map_or(0, |(tid, _)| *tid);
+            rows.push(
+                cpu.into(),
+                vec![
+                    Cell::Id(cpu.into()),
+                    Cell::Time(busy),
+                    share(busy, span),
+                    Cell::Count(self.switches.get(&cpu).copied().unwrap_or(0)),
+                    Cell::Count(list.len() as u64),
+                    if now == 0 { text("idle") } else { text(at.task(now)) },
+                    text(most.join("  ")),
+                ],
+            );
+        }
+        let note = if self.missed > 0 {
+            format!("{} switches were not recorded: that time counts as nobody's", self.missed)
+        } else {
+            String::new()
+        };
+        Panel::new("CPUs", Body::Table(rows)).noted(note)
+    }
+
+    fn by_task(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+        let span = at.now.saturating_sub(self.since);
+        let mut columns = task().to_vec();
+        columns.extend([
+            right("ran_ns", "Ran", 9),
+            right("ran_pct", "Of a CPU", 9),
+            right("runs", "Runs", 8),
+            right("mean_ns", "Mean run", 9),
+            right("p99_ns", "p99", 8),
+            right("max_ns", "Longest", 9),
+            right("migrations", "Moved", 7),
+            left("cpus", "On CPUs", 0),
+        ]);
+        let mut list: Vec<_> = all.iter().collect();
+        list.sort_by_key(|(tid, (ns, _))| (std::cmp::Reverse(*ns), **tid));
+        let mut rows = Rows::new(columns);
+        let nothing = Row::default();
+        for (tid, (ns, on)) in list {
+            let row = self.rows.get(tid).unwrap_or(&nothing);
+            let mut on: Vec<(&u32, &u64)> = on.iter().collect();
+            on.sort_by_key(|(cpu, ns)| (std::cmp::Reverse(**ns), **cpu));
+            let words: Vec<String> =
+                on.iter().take(8).map(|(cpu, ns)| format!("{cpu}:{}", crate::panel::unit::duration(**ns))).collect();
+            rows.push(
+                *tid as u64,
+                vec![
+                    text(at.comm(*tid)),
+                    Cell::Id((*tid).into()),
+                    Cell::Time(*ns),
+                    share(*ns, span),
+                    Cell::Count(row.runs.n),
+                    time(row.runs.mean() as u64),
+                    time(row.runs.quantile(0.99)),
+                    time(row.runs.max),
+                    Cell::Count(row.migrations),
+                    text(words.join(" ")),
+                ],
+            );
+        }
+        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS)))
+    }
+}
+
+impl Unit for OnCpu {
+    fn wants(&self) -> Vec<Want> {
+        vec![Want::new(sched::SWITCH)]
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if let Some(Seen::Switch(switch)) = self.reader.read(hit, cx.names) {
+            self.switch(switch, hit, cx);
+        }
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        match lost.cpu {
+            Some(cpu) => drop(self.current.insert(cpu, (0, lost.until))),
+            None => self.current.clear(),
+        }
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "who had the CPU in the gap is not known, and counts as nobody"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let all = self.with_current(at.now);
+        let mut runs = Stats::default();
+        match at.selected(1).and_then(|row| self.rows.get(&(row as i32))) {
+            Some(row) => runs.merge(&row.runs),
+            None => self.rows.values().for_each(|row| runs.merge(&row.runs)),
+        }
+        vec![
+            self.cpus(at, &all),
+            self.by_task(at, &all),
+            Panel::new("CPUs over time", self.lanes.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}"))),
+            Panel::new(
+                "Tasks over time",
+                self.tasks.map(at.start, Measure::Percent, 24, |tid| at.task(*tid).to_string()),
+            ),
+            latency::by_powers("How long at a time", &runs, Measure::Time),
+        ]
+    }
+
+    fn reset(&mut self, now: u64) {
+        (self.since, self.missed) = (now, 0);
+        self.rows.clear();
+        self.switches.clear();
+        self.lanes.clear();
+        self.tasks.clear();
+    }
+}

@@ -1,0 +1,215 @@
+//! `page-faults`: which code touches memory that is not there yet, minor and major, by stack, mapping and address.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::Rate;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+use crate::record::Record;
+
+use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::rowids::id;
+use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "page-faults",
+    about: "which code touches memory that is not there yet: minor and major faults by stack, mapping and address",
+    help: "Every fault is a sample with its address. Mappings are those that the process has when the fault is read \
+           (of a recording: those that it tells of, perf record -d). A major fault waited for a disk.",
+    example: "perfprof-tui page-faults -p 1234",
+    options: &["comm", "pids", "tids"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(PageFaults::new(settings)?)),
+};
+
+/// Roles: both kinds apart, or together.
+const MAJOR: usize = 1;
+const MAX_PLACES: usize = 1 << 17;
+/// Addresses are merged by two megabytes.
+const AREA: u32 = 21;
+/// How long the mappings of a process are taken for true.
+const FRESH_NS: u64 = 200_000_000;
+
+type Region = (u64, u64, Arc<str>);
+
+#[derive(Debug)]
+struct PageFaults {
+    chosen: Chosen,
+    stacks: FxHashMap<(i32, Pin), [u64; 2]>,
+    mappings: FxHashMap<(i32, Arc<str>), [u64; 2]>,
+    areas: FxHashMap<(i32, u64), [u64; 2]>,
+    regions: FxHashMap<i32, (u64, Vec<Region>)>,
+    course: Grid<&'static str>,
+    total: [u64; 2],
+}
+
+impl PageFaults {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            chosen: Chosen::of(settings)?,
+            stacks: FxHashMap::default(),
+            mappings: FxHashMap::default(),
+            areas: FxHashMap::default(),
+            regions: FxHashMap::default(),
+            course: Grid::default(),
+            total: [0; 2],
+        })
+    }
+
+    fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Cx<'_>) -> Arc<str> {
+        let find = |list: &[Region]| {
+            let at = list.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
+            list.get(at).filter(|(_, end, _)| address < *end).map(|(.., name)| name.clone())
+        };
+        if let Some((_, list)) = self.regions.get(&pid)
+            && let Some(found) = find(list)
+        {
+            return found;
+        }
+        let old = self.regions.get(&pid).is_none_or(|(read, _)| time.saturating_sub(*read) > FRESH_NS);
+        let fresh = if old { cx.session.regions(pid) } else { Vec::new() };
+        if !fresh.is_empty() {
+            if self.regions.len() > 4096 {
+                self.regions.clear();
+            }
+            let found = find(&fresh);
+            self.regions.insert(pid, (time, fresh));
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        if address >> 63 == 1 { "[kernel]".into() } else { "[unknown]".into() }
+    }
+
+    fn rows<K: Copy + Ord>(list: Vec<(K, [u64; 2])>) -> Vec<(K, [u64; 2])> {
+        let mut list = list;
+        list.sort_by(|a, b| (b.1[0] + b.1[1]).cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(&b.0)));
+        list
+    }
+
+    fn columns(tail: Vec<crate::panel::Column>) -> Vec<crate::panel::Column> {
+        let mut columns = vec![
+            right("faults", "Faults", 10),
+            right("share_pct", "Share", 8),
+            right("minor", "Minor", 10),
+            right("major", "Major", 8),
+        ];
+        columns.extend(tail);
+        columns
+    }
+
+    fn cells(&self, n: [u64; 2], tail: Vec<Cell>) -> Vec<Cell> {
+        let all = n[0] + n[1];
+        let mut cells =
+            vec![Cell::Count(all), share(all, self.total[0] + self.total[1]), Cell::Count(n[0]), Cell::Count(n[1])];
+        cells.extend(tail);
+        cells
+    }
+
+    fn by_stack(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(Self::columns(vec![left("task", "Task", 22), left("stack", "Where", 0)]));
+        for ((tid, pin), n) in Self::rows(self.stacks.iter().map(|(key, n)| (*key, *n)).collect()) {
+            rows.push(id(&(tid, pin)), self.cells(n, vec![text(at.task(tid)), text(at.line(pin))]));
+        }
+        Panel::new("By stack", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn by_mapping(&self, at: &Moment<'_>) -> Panel {
+        let mut list: Vec<_> = self.mappings.iter().collect();
+        list.sort_by(|a, b| (b.1[0] + b.1[1]).cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(b.0)));
+        let mut rows = Rows::new(Self::columns(vec![left("process", "Process", 22), left("mapping", "Mapping", 0)]));
+        for ((pid, name), n) in list {
+            rows.push(id(&(pid, name)), self.cells(*n, vec![text(at.task(*pid)), text(name.clone())]));
+        }
+        Panel::new("By mapping", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn by_address(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(Self::columns(vec![
+            left("process", "Process", 22),
+            right("from", "From", 18),
+            right("to", "To", 18),
+        ]));
+        for ((pid, area), n) in Self::rows(self.areas.iter().map(|(key, n)| (*key, *n)).collect()) {
+            let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));
+            rows.push(
+                id(&(pid, area)),
+                self.cells(n, vec![text(at.task(pid)), Cell::Address(from), Cell::Address(to)]),
+            );
+        }
+        Panel::new("By address, 2 MiB each", Body::Table(rows.limited(MOST_ROWS)))
+    }
+}
+
+impl Unit for PageFaults {
+    fn wants(&self) -> Vec<Want> {
+        let want = |event: &str| Want { rate: Some(Rate::Period(1)), ..Want::new(event) }.with_stack(true).optional();
+        vec![want("minor-faults|page-faults|faults"), want("major-faults")]
+    }
+
+    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(hit.tid, cx) {
+            return;
+        }
+        cx.comm(hit.tid);
+        let kind = usize::from(hit.role == MAJOR);
+        self.total[kind] += 1;
+        self.course.add(&["minor", "major"][kind], hit.time, 1.0);
+        if self.stacks.len() < MAX_PLACES || self.stacks.contains_key(&(hit.tid, hit.stack)) {
+            self.stacks.entry((hit.tid, hit.stack)).or_default()[kind] += 1;
+        }
+        let mapping = self.mapping(hit.pid, hit.addr, hit.time, cx);
+        self.mappings.entry((hit.pid, mapping)).or_default()[kind] += 1;
+        let area = (hit.pid, hit.addr >> AREA);
+        if self.areas.len() < MAX_PLACES || self.areas.contains_key(&area) {
+            self.areas.entry(area).or_default()[kind] += 1;
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Cx<'_>) {
+        if let Record::Mmap(map) = record {
+            let (_, list) = self.regions.entry(map.pid).or_insert((time, Vec::new()));
+            let name: Arc<str> = String::from_utf8_lossy(map.name).into();
+            list.retain(|(start, end, _)| *end <= map.start || *start >= map.start.saturating_add(map.len));
+            let at = list.partition_point(|(start, ..)| *start < map.start);
+            list.insert(at, (map.start, map.start.saturating_add(map.len), name));
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "counts are too low by them"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
+        for ((tid, pin), n) in &self.stacks {
+            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n[0] + n[1];
+        }
+        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
+        vec![
+            self.by_stack(at),
+            self.by_mapping(at),
+            self.by_address(at),
+            Panel::new("Faults as a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
+            Panel::new("Faults over time", self.course.series(at.start, Measure::Count, 2, |kind| (*kind).to_owned())),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.stacks.clear();
+        self.mappings.clear();
+        self.areas.clear();
+        self.course.clear();
+        self.total = [0; 2];
+    }
+}

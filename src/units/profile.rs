@@ -1,0 +1,182 @@
+//! `profile`: what runs on the CPUs, as a table of functions and a flame graph; of busy seconds only, if wanted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::event::Rate;
+use crate::lang::quantity;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::rowids::id;
+use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "profile",
+    about: "what runs on the CPUs: functions and stacks, of busy seconds only if wanted",
+    help: "A clock samples each busy CPU -F times a second (999). With --percent P only the samples of a CPU's seconds \
+           that had at least P % of what a busy one gives are counted: what made it busy, without the rest of the day.",
+    example: "perfprof-tui profile -F 499 --percent 80 -C 3",
+    options: &["frequency", "percent", "comm", "pids", "tids", "stack"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(Profile::new(settings)?)),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    tid: i32,
+    stack: Pin,
+}
+
+#[derive(Debug)]
+struct Profile {
+    chosen: Chosen,
+    hz: u64,
+    percent: Option<f64>,
+    /// The second of each CPU that is not over, with its samples.
+    second: FxHashMap<u32, (u64, Vec<Taken>)>,
+    counts: FxHashMap<(i32, Pin), u64>,
+    busy: Grid<u32>,
+    total: u64,
+    left_out: u64,
+}
+
+impl Profile {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let percent = settings.get("percent").map(|text| {
+            let percent = quantity::share(text).ok().filter(|p| (0.0..=100.0).contains(p));
+            percent.ok_or_else(|| format!("--percent {text}: expected a share from 0 to 100"))
+        });
+        Ok(Self {
+            chosen: Chosen::of(settings)?,
+            hz: settings.hertz("frequency", 999)?.clamp(1, 50_000),
+            percent: percent.transpose()?,
+            second: FxHashMap::default(),
+            counts: FxHashMap::default(),
+            busy: Grid::with_step(1_000_000_000),
+            total: 0,
+            left_out: 0,
+        })
+    }
+
+    fn count(&mut self, taken: Taken) {
+        *self.counts.entry((taken.tid, taken.stack)).or_default() += 1;
+        self.total += 1;
+    }
+
+    /// A CPU's second is over.
+    fn settle(&mut self, list: Vec<Taken>) {
+        let need = self.percent.map_or(0.0, |percent| self.hz as f64 * percent / 100.0);
+        if (list.len() as f64) < need {
+            self.left_out += list.len() as u64;
+        } else {
+            list.into_iter().for_each(|taken| self.count(taken));
+        }
+    }
+}
+
+impl Unit for Profile {
+    fn wants(&self) -> Vec<Want> {
+        let clock = Want::new("cpu-clock|cycles|task-clock|~cycles").with_stack(true);
+        vec![Want { rate: Some(Rate::Frequency(self.hz)), ..clock }]
+    }
+
+    fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(hit.tid, cx) {
+            return;
+        }
+        cx.comm(hit.tid);
+        let taken = Taken { tid: hit.tid, stack: hit.stack };
+        self.busy.add(&hit.cpu, hit.time, 1e9 / self.hz as f64);
+        if self.percent.is_none() {
+            return self.count(taken);
+        }
+        let second = hit.time / 1_000_000_000;
+        let current = self.second.entry(hit.cpu).or_insert((second, Vec::new()));
+        let over = if current.0 == second {
+            Vec::new()
+        } else {
+            current.0 = second;
+            std::mem::take(&mut current.1)
+        };
+        current.1.push(taken);
+        self.settle(over);
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "shares are those of the samples that came"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        // Seconds that are over though nothing came after them.
+        let done: Vec<u32> =
+            self.second.iter().filter(|(_, (s, _))| (s + 1) * 1_000_000_000 <= at.now).map(|(cpu, _)| *cpu).collect();
+        for cpu in done {
+            if let Some((_, list)) = self.second.remove(&cpu) {
+                self.settle(list);
+            }
+        }
+        let mut functions: BTreeMap<(Arc<str>, Arc<str>), (u64, u64)> = BTreeMap::new();
+        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
+        let mut frames: FxHashMap<Pin, Vec<crate::query::named::Name>> = FxHashMap::default();
+        for ((tid, pin), n) in &self.counts {
+            let names = frames.entry(*pin).or_insert_with(|| at.frames(*pin));
+            let mut seen = FxHashSet::default();
+            for (i, name) in names.iter().rev().enumerate() {
+                let entry = functions.entry((name.text.clone(), name.dso.clone())).or_default();
+                entry.0 += if i == 0 { *n } else { 0 };
+                // A function that calls itself counts once.
+                entry.1 += if seen.insert((&name.text, &name.dso)) { *n } else { 0 };
+            }
+            *by_comm.entry((at.comm(*tid), *pin)).or_default() += n;
+        }
+        let mut list: Vec<_> = functions.into_iter().collect();
+        list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut rows = Rows::new(vec![
+            right("self_pct", "Self", 8),
+            right("samples", "Samples", 9),
+            right("children_pct", "Children", 9),
+            left("dso", "DSO", 24),
+            left("function", "Function", 0),
+        ]);
+        for ((name, dso), (own, children)) in list {
+            let cells = vec![
+                share(own, self.total),
+                Cell::Count(own),
+                share(children, self.total),
+                text(dso.clone()),
+                text(name.clone()),
+            ];
+            rows.push(id(&(&name, &dso)), cells);
+        }
+        let stacks = by_comm.into_iter().map(|((comm, pin), n)| at.stack(comm, pin, n, n)).collect();
+        let note = match self.percent {
+            Some(percent) => format!("{} samples of seconds below {percent} % are left out", self.left_out),
+            None => String::new(),
+        };
+        vec![
+            Panel::new("Functions", Body::Table(rows.limited(MOST_ROWS))).noted(note),
+            Panel::new("Flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))),
+            Panel::new(
+                "Busy, by CPU and second",
+                self.busy.map(at.start, Measure::Percent, 256, |cpu| format!("CPU {cpu}")),
+            ),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.clear();
+        self.busy = Grid::with_step(1_000_000_000);
+        (self.total, self.left_out) = (0, 0);
+    }
+}

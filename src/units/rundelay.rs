@@ -1,0 +1,418 @@
+//! `rundelay`: how long tasks that could run waited for a CPU, why, and who ran meanwhile.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::filter::expr::Expr;
+use crate::panel::{Body, Measure, Panel, Rows};
+
+use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
+use super::kit::sched::{self, Reader, Seen, state};
+use super::kit::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+};
+
+pub const SPEC: Spec = Spec {
+    name: "rundelay",
+    about: "how long runnable tasks waited for a CPU, why, and who ran meanwhile",
+    help: "A wait begins when a task is woken, is preempted or yields, and ends when it is switched to. A wake-up of a \
+           task that waits or runs already begins none. The kernel reports a task that a tick put aside on its way to \
+           user code as one that yielded (both have state R); who really called sched_yield is told by that system \
+           call's tracepoint, and where that is not recorded, all count as preempted. Waits that have not ended are in the column Now only. Who ran \
+           meanwhile are those who had the CPU on which the wait ended.",
+    example: "perfprof-tui rundelay --than 10ms",
+    options: &["than", "comm", "pids", "tids", "per-cpu", "keep"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(RunDelay::new(settings)?)),
+};
+
+/// Why a task waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Wakeup,
+    Preempted,
+    Yielded,
+}
+
+impl Why {
+    const ALL: [Self; 3] = [Self::Wakeup, Self::Preempted, Self::Yielded];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Wakeup => "wake-up",
+            Self::Preempted => "preempted",
+            Self::Yielded => "yielded",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: u64,
+    why: Why,
+}
+
+/// A task that had a CPU for a while.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    tid: i32,
+    from: u64,
+    until: u64,
+}
+
+/// The role of the tracepoint of sched_yield.
+const YIELD: usize = 3;
+/// Runs of a CPU that are remembered.
+const RUNS: usize = 256;
+/// More CPUs than any machine has are damage.
+const MAX_CPUS: usize = 1 << 14;
+/// Pairs of waiters and runners that are counted.
+const MAX_PAIRS: usize = 1 << 16;
+
+#[derive(Debug, Default)]
+struct Cpu {
+    current: Option<(i32, u64)>,
+    runs: VecDeque<Run>,
+}
+
+/// The waits of a thread or a CPU by their reasons.
+#[derive(Debug, Default)]
+struct Row {
+    by: [Stats; 3],
+}
+
+impl Row {
+    fn all(&self) -> Stats {
+        let mut all = Stats::default();
+        self.by.iter().for_each(|stats| all.merge(stats));
+        all
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    tid: i32,
+    cpu: u32,
+    end: u64,
+    why: Why,
+    /// Who ran longest meanwhile.
+    runner: Option<(i32, u64)>,
+}
+
+#[derive(Debug)]
+struct RunDelay {
+    reader: Reader,
+    chosen: Chosen,
+    than: Option<(Expr, Option<Bound>)>,
+    per_cpu: bool,
+    waiting: FxHashMap<i32, Wait>,
+    /// Who has called sched_yield and has not left its CPU since.
+    yielding: FxHashSet<i32>,
+    tells_yields: bool,
+    /// By the number of the CPU.
+    cpus: Vec<Cpu>,
+    rows: FxHashMap<i32, Row>,
+    meanwhile: FxHashMap<(i32, i32), u64>,
+    map: Grid<u32>,
+    slowest: Slowest<Slow>,
+    /// Switches that nothing told.
+    missed: u64,
+}
+
+impl RunDelay {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::default(),
+            chosen: Chosen::of(settings)?,
+            than: settings.than()?.map(|expr| (expr, None)),
+            per_cpu: settings.has("per-cpu"),
+            waiting: FxHashMap::default(),
+            yielding: FxHashSet::default(),
+            tells_yields: false,
+            cpus: Vec::new(),
+            rows: FxHashMap::default(),
+            meanwhile: FxHashMap::default(),
+            map: Grid::default(),
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            missed: 0,
+        })
+    }
+
+    /// Who has a CPU, and since when.
+    fn on(&self, cpu: u32) -> Option<(i32, u64)> {
+        self.cpus.get(cpu as usize).and_then(|cpu| cpu.current)
+    }
+
+    fn runs_on(&self, cpu: u32, tid: i32) -> bool {
+        self.on(cpu).is_some_and(|(current, _)| current == tid)
+    }
+
+    /// Who leaves had not come by any record: it waited until its CPU was free, and from when anybody else ran there is
+    /// not known.
+    fn mend(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| *current != tid) else { return };
+        self.missed += 1;
+        let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
+            let time = wait.since.max(since);
+            self.end(tid, wait, &Hit { time, raw: &[], ..*hit }, cx);
+            time
+        });
+        if let Some(cpu) = self.cpus.get_mut(hit.cpu as usize) {
+            cpu.current = came.map(|time| (tid, time));
+        }
+    }
+
+    fn switch(&mut self, switch: sched::Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        self.mend(switch.prev, hit, cx);
+        let at = hit.cpu as usize;
+        if self.cpus.len() <= at {
+            self.cpus.resize_with((at + 1).min(MAX_CPUS), Cpu::default);
+        }
+        let Some(cpu) = self.cpus.get_mut(at) else { return };
+        if let Some((tid, from)) = cpu.current.replace((switch.next, hit.time)) {
+            if cpu.runs.len() == RUNS {
+                cpu.runs.pop_front();
+            }
+            cpu.runs.push_back(Run { tid, from, until: hit.time });
+        }
+        if switch.prev != 0 {
+            let why = match switch.prev_state {
+                0 if self.tells_yields && self.yielding.remove(&switch.prev) => Some(Why::Yielded),
+                0 => Some(Why::Preempted),
+                s if s & state::PREEMPTED != 0 => Some(Why::Preempted),
+                _ => None,
+            };
+            match why {
+                Some(why) => drop(self.waiting.insert(switch.prev, Wait { since: hit.time, why })),
+                None => drop(self.waiting.remove(&switch.prev)),
+            }
+        }
+        if switch.next != 0
+            && let Some(wait) = self.waiting.remove(&switch.next)
+        {
+            self.end(switch.next, wait, hit, cx);
+        }
+    }
+
+    /// A wait has ended.
+    fn end(&mut self, tid: i32, wait: Wait, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(tid, cx) {
+            return;
+        }
+        let ns = hit.time.saturating_sub(wait.since);
+        let own = Hit { tid, ..*hit };
+        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
+        let above = bound.is_some_and(|than| than.holds(&own, cx.names, Some(ns)));
+        let key = if self.per_cpu { hit.cpu as i32 } else { tid };
+        let stats = &mut self.rows.entry(key).or_default().by[wait.why as usize];
+        stats.add(ns);
+        stats.than += u64::from(above);
+        cx.point(hit.time, ns);
+        self.map.spread(&hit.cpu, wait.since, hit.time);
+        let mut longest: Option<(i32, u64)> = None;
+        let runs = self.cpus.get(hit.cpu as usize).map(|cpu| &cpu.runs);
+        for run in runs.into_iter().flatten().rev().take_while(|run| run.until > wait.since) {
+            let ns = run.until - run.from.max(wait.since);
+            if run.tid == 0 || run.tid == tid {
+                continue;
+            }
+            let n = self.meanwhile.len();
+            if n < MAX_PAIRS || self.meanwhile.contains_key(&(key, run.tid)) {
+                *self.meanwhile.entry((key, run.tid)).or_default() += ns;
+            }
+            if longest.is_none_or(|(_, most)| ns > most) {
+                longest = Some((run.tid, ns));
+            }
+        }
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            let slow = Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.why, runner: longest };
+            self.slowest.add(ns, slow);
+        }
+    }
+
+    fn threads(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = if self.per_cpu { vec![right("cpu", "CPU", 5)] } else { task().to_vec() };
+        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend([
+            right("wakeup_ns", "Wake-up", 9),
+            right("preempted_ns", "Preempted", 9),
+            right("yielded_ns", "Yielded", 9),
+            right("now_ns", "Now", 8),
+        ]);
+        let mut list: Vec<(&i32, &Row, Stats)> = self.rows.iter().map(|(key, row)| (key, row, row.all())).collect();
+        list.sort_by_key(|(key, _, all)| (std::cmp::Reverse(all.sum), **key));
+        let mut rows = Rows::new(columns);
+        for (key, row, all) in &list {
+            let mut cells = match self.per_cpu {
+                true => vec![crate::panel::Cell::Id((**key).into())],
+                false => vec![text(at.comm(**key)), crate::panel::Cell::Id((**key).into())],
+            };
+            cells.extend(latency::cells(all, self.than.is_some()));
+            cells.extend(Why::ALL.map(|why| time(row.by[why as usize].sum)));
+            let now = self.waiting.get(*key).filter(|_| !self.per_cpu);
+            cells.push(now.map_or(crate::panel::Cell::Empty, |wait| time(at.now.saturating_sub(wait.since))));
+            rows.push(**key as u64, cells);
+        }
+        let note = match self.missed {
+            0 => String::new(),
+            n => format!("{n} switches not recorded: waits end when their CPU idles"),
+        };
+        Panel::new(if self.per_cpu { "CPUs" } else { "Threads" }, Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn reasons(&self) -> Panel {
+        let mut columns = vec![left("reason", "Reason", 12)];
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut rows = Rows::new(columns);
+        let mut whole = Stats::default();
+        for why in Why::ALL {
+            let mut stats = Stats::default();
+            self.rows.values().for_each(|row| stats.merge(&row.by[why as usize]));
+            whole.merge(&stats);
+            let mut cells = vec![text(why.words())];
+            cells.extend(latency::cells(&stats, self.than.is_some()));
+            rows.push(why as u64, cells);
+        }
+        let mut cells = vec![text("all")];
+        cells.extend(latency::cells(&whole, self.than.is_some()));
+        rows.push(3, cells);
+        let note = if self.tells_yields { "" } else { "yields count as preempted: sched_yield was not recorded" };
+        Panel::new("Reasons", Body::Table(rows)).noted(note)
+    }
+
+    fn runners(&self, at: &Moment<'_>) -> Panel {
+        let selected = at.selected(0).map(|id| id as i32).filter(|key| self.rows.contains_key(key));
+        let mut sums: FxHashMap<i32, u64> = FxHashMap::default();
+        for ((_, runner), ns) in self.meanwhile.iter().filter(|((key, _), _)| selected.is_none_or(|s| s == *key)) {
+            *sums.entry(*runner).or_default() += ns;
+        }
+        let mut list: Vec<(i32, u64)> = sums.into_iter().collect();
+        list.sort_by_key(|(tid, ns)| (std::cmp::Reverse(*ns), *tid));
+        let total = list.iter().map(|(_, ns)| ns).sum();
+        let mut rows = Rows::new(
+            task().into_iter().chain([right("total_ns", "Ran", 9), right("share_pct", "Share", 8)]).collect(),
+        );
+        for (tid, ns) in list {
+            let id = crate::panel::Cell::Id(tid.into());
+            rows.push(tid as u64, vec![text(at.comm(tid)), id, time(ns), super::kit::columns::share(ns, total)]);
+        }
+        let who = selected.filter(|_| !self.per_cpu).map(|tid| format!(" {}", at.task(tid))).unwrap_or_default();
+        Panel::new(format!("Ran while{who} waited"), Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![right("time_ns", "At", 9)];
+        columns.extend(task());
+        columns.extend([
+            right("cpu", "CPU", 4),
+            right("delay_ns", "Waited", 8),
+            left("reason", "Reason", 10),
+            left("runner", "Who ran longest", 24),
+            right("runner_ns", "For", 8),
+        ]);
+        let mut rows = Rows::new(columns);
+        for (ns, id, slow) in self.slowest.iter() {
+            let (runner, ran) = slow.runner.map_or((text("–"), time(0)), |(tid, ns)| (text(at.task(tid)), time(ns)));
+            rows.push(
+                id,
+                vec![
+                    crate::panel::Cell::Time(at.after(slow.end)),
+                    text(at.comm(slow.tid)),
+                    crate::panel::Cell::Id(slow.tid.into()),
+                    crate::panel::Cell::Id(slow.cpu.into()),
+                    time(ns),
+                    text(slow.why.words()),
+                    runner,
+                    ran,
+                ],
+            );
+        }
+        Panel::new("Longest waits", Body::Table(rows))
+    }
+}
+
+impl Unit for RunDelay {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = sched::wants(false);
+        wants.push(Want::new("syscalls:sys_enter_sched_yield").optional());
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
+            *bound = Some(Bound::new(expr, event.format)?);
+        }
+        if event.role == YIELD {
+            self.tells_yields = true;
+            return Ok(());
+        }
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if hit.role == YIELD {
+            self.yielding.insert(hit.tid);
+            return;
+        }
+        match self.reader.read(hit, cx.names) {
+            Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
+            // Who is woken while it still has its CPU does not wait.
+            Some(Seen::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
+                self.waiting.entry(wakeup.tid).or_insert(Wait { since: hit.time, why: Why::Wakeup });
+            }
+            _ => {}
+        }
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+        match record {
+            crate::record::Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
+            crate::record::Record::Exit(task) => drop(self.waiting.remove(&task.tid)),
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.waiting.clear();
+        self.yielding.clear();
+        self.cpus.clear();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "waits that were under way then are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut stats = Stats::default();
+        match at.selected(0).and_then(|id| self.rows.get(&(id as i32))) {
+            Some(row) => stats.merge(&row.all()),
+            None => self.rows.values().for_each(|row| stats.merge(&row.all())),
+        }
+        let powers = latency::by_powers("Distribution", &stats, Measure::Time);
+        let map = self.map.map(at.start, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
+        vec![
+            self.threads(at),
+            self.runners(at),
+            self.slow(at),
+            self.reasons(),
+            powers,
+            Panel::new("Waited by CPU and time", map),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.missed = 0;
+        self.rows.clear();
+        self.meanwhile.clear();
+        self.map.clear();
+        self.slowest.clear();
+    }
+}

@@ -1,0 +1,306 @@
+//! `syscalls`: what system calls cost, how they fail, and which are under way right now.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::expr::Expr;
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::record::Record;
+use crate::record::begun::Begun;
+
+use super::kit::bound::Num;
+use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
+use super::kit::rowids::id;
+use super::kit::{
+    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, errno, latency,
+};
+
+pub const SPEC: Spec = Spec {
+    name: "syscalls",
+    about: "what system calls cost: by call, with errors by errno, percentiles, and those that block right now",
+    help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way'. \
+           Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
+           are not counted. Calls of 32-bit programs have the numbers of their own table and are named as 64-bit ones.",
+    example: "perfprof-tui syscalls -p 1234 --than 10ms",
+    options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
+    whole: false,
+    interval: None,
+    make: |settings| Ok(Box::new(Syscalls::new(settings)?)),
+};
+
+#[derive(Debug, Default)]
+struct Row {
+    stats: Stats,
+    /// Calls that had begun before it ran: they have no time.
+    before: u64,
+    errors: BTreeMap<u32, u64>,
+}
+
+#[derive(Debug)]
+struct Syscalls {
+    chosen: Chosen,
+    than: Option<(Expr, Option<Bound>)>,
+    per_thread: bool,
+    enter: Option<Num>,
+    exit: Option<(Num, Num)>,
+    open: Begun<i32, i64, ()>,
+    rows: FxHashMap<(i32, i64), Row>,
+    threads: FxHashMap<i32, Stats>,
+    slowest: Slowest<(i32, i64, u64, i64)>,
+    course: Grid<i64>,
+}
+
+impl Syscalls {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            chosen: Chosen::of(settings)?,
+            than: settings.than()?.map(|expr| (expr, None)),
+            per_thread: settings.has("per-thread"),
+            enter: None,
+            exit: None,
+            open: Begun::one_by_one(),
+            rows: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            course: Grid::default(),
+        })
+    }
+
+    fn exited(&mut self, hit: &Hit<'_>, number: i64, result: i64, cx: &mut Cx<'_>) {
+        // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
+        let entered = match number {
+            -1 => self.open.take(&hit.tid),
+            number => self.open.end(&hit.tid, &number).map(|(begin, _)| begin),
+        };
+        let number = entered.map_or(number, |begin| begin.what);
+        let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
+        let key = (if self.per_thread { hit.tid } else { 0 }, number);
+        let row = self.rows.entry(key).or_default();
+        if let Some(error) = error {
+            *row.errors.entry(error).or_default() += 1;
+        }
+        let Some(begin) = entered else {
+            row.before += 1;
+            return;
+        };
+        let ns = begin.took(hit.time);
+        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
+        let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
+        row.stats.add(ns);
+        row.stats.than += u64::from(above);
+        self.threads.entry(hit.tid).or_default().add(ns);
+        self.course.add(&number, hit.time, 1.0);
+        cx.point(hit.time, ns);
+        if (self.than.is_none() || above) && self.slowest.takes(ns) {
+            self.slowest.add(ns, (hit.tid, number, hit.time, result));
+        }
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![left("call", "Call", 20)];
+        if self.per_thread {
+            columns.extend(task());
+        }
+        columns.extend(latency::columns(self.than.is_some()));
+        columns.extend([
+            right("errors", "Errors", 8),
+            left("errno", "Most often", 14),
+            right("now", "Now", 5),
+            right("oldest_ns", "Oldest", 9),
+        ]);
+        let mut now: FxHashMap<(i32, i64), (u64, u64)> = FxHashMap::default();
+        for (tid, begin) in self.open.iter() {
+            let key = (if self.per_thread { *tid } else { 0 }, begin.what);
+            let entry = now.entry(key).or_default();
+            *entry = (entry.0 + 1, entry.1.max(begin.took(at.now)));
+        }
+        let nothing = Row::default();
+        let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
+        let mut list: Vec<(&(i32, i64), &Row)> =
+            keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))).collect();
+        list.sort_by_key(|(key, row)| (std::cmp::Reverse(row.stats.sum), **key));
+        let mut rows = Rows::new(columns);
+        for (key, row) in list {
+            let mut cells = vec![text(name(key.1))];
+            if self.per_thread {
+                cells.extend([text(at.comm(key.0)), Cell::Id(key.0.into())]);
+            }
+            let first = cells.len();
+            cells.extend(latency::cells(&row.stats, self.than.is_some()));
+            cells[first] = Cell::Count(row.stats.n + row.before);
+            let errors: u64 = row.errors.values().sum();
+            let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
+            let (n, oldest) = now.get(key).copied().unwrap_or_default();
+            cells.push(if errors > 0 { Cell::Count(errors) } else { Cell::Empty });
+            cells.push(most.map_or(Cell::Empty, |(number, _)| text(errno::name(*number))));
+            cells.push(if n > 0 { Cell::Count(n) } else { Cell::Empty });
+            cells.push(if n > 0 { Cell::Time(oldest) } else { Cell::Empty });
+            rows.push(id(key), cells);
+        }
+        let before: u64 = self.rows.values().map(|row| row.before).sum();
+        let note = if before > 0 {
+            format!("{before} calls had begun before: they count, and have no time")
+        } else {
+            String::new()
+        };
+        Panel::new("Calls", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn errors(&self, chosen: Option<&Row>) -> Panel {
+        let mut rows = Rows::new(vec![
+            left("call", "Call", 20),
+            left("errno", "Error", 18),
+            right("errors", "Times", 10),
+            right("share_pct", "Of calls", 9),
+        ]);
+        let mut list: Vec<(i64, u32, u64, u64)> = Vec::new();
+        for ((_, number), row) in &self.rows {
+            if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
+                let calls = row.stats.n + row.before;
+                list.extend(row.errors.iter().map(|(error, n)| (*number, *error, *n, calls)));
+            }
+        }
+        list.sort_by_key(|(number, error, n, _)| (std::cmp::Reverse(*n), *number, *error));
+        for (number, error, n, calls) in list {
+            let cells = vec![text(name(number)), text(errno::name(error)), Cell::Count(n), share(n, calls)];
+            rows.push(id(&(number, error)), cells);
+        }
+        Panel::new("Errors", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn under_way(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = task().to_vec();
+        columns.extend([left("call", "Call", 20), right("so_far_ns", "So far", 9)]);
+        let mut list: Vec<_> = self.open.iter().collect();
+        list.sort_by_key(|(tid, begin)| (begin.since, **tid));
+        let mut rows = Rows::new(columns);
+        for (tid, begin) in list {
+            let so_far = Cell::Time(begin.took(at.now));
+            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Id((*tid).into()), text(name(begin.what)), so_far]);
+        }
+        Panel::new("Under way", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn by_thread(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = task().to_vec();
+        columns.extend(latency::columns(false));
+        let mut list: Vec<(&i32, &Stats)> = self.threads.iter().collect();
+        list.sort_by_key(|(tid, stats)| (std::cmp::Reverse(stats.sum), **tid));
+        let mut rows = Rows::new(columns);
+        for (tid, stats) in list {
+            let mut cells = vec![text(at.comm(*tid)), Cell::Id((*tid).into())];
+            cells.extend(latency::cells(stats, false));
+            rows.push(*tid as u64, cells);
+        }
+        Panel::new("Threads", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![right("time_ns", "At", 9)];
+        columns.extend(task());
+        columns.extend([left("call", "Call", 20), right("ns", "Took", 9), left("result", "Result", 20)]);
+        let mut rows = Rows::new(columns);
+        for (ns, number, (tid, call, time, result)) in self.slowest.iter() {
+            let result = if (-4095..0).contains(result) {
+                format!("-{}", errno::name(result.unsigned_abs() as u32))
+            } else {
+                result.to_string()
+            };
+            rows.push(
+                number,
+                vec![
+                    Cell::Time(at.after(*time)),
+                    text(at.comm(*tid)),
+                    Cell::Id((*tid).into()),
+                    text(name(*call)),
+                    Cell::Time(ns),
+                    text(result),
+                ],
+            );
+        }
+        Panel::new("Slowest", Body::Table(rows))
+    }
+}
+
+/// The name of a system call of this architecture.
+pub fn name(number: i64) -> String {
+    let known = usize::try_from(number).ok().and_then(syscalls::Sysno::new);
+    known.map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
+}
+
+impl Unit for Syscalls {
+    fn wants(&self) -> Vec<Want> {
+        vec![Want::new("raw_syscalls:sys_enter"), Want::new("raw_syscalls:sys_exit")]
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let number = Num::of(event.format, "id")?;
+        if event.role == 0 {
+            self.enter = Some(number);
+            return Ok(());
+        }
+        if let Some((expr, bound)) = &mut self.than {
+            *bound = Some(Bound::new(expr, event.format)?);
+        }
+        self.exit = Some((number, Num::of(event.format, "ret")?));
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(hit.tid, cx) {
+            return;
+        }
+        cx.comm(hit.tid);
+        if hit.role == 0 {
+            if let Some(number) = &self.enter {
+                self.open.begin(hit.tid, number.get(hit.raw), hit.time, ());
+            }
+        } else if let Some((number, result)) = &self.exit {
+            let (number, result) = (number.get(hit.raw), result.get(hit.raw));
+            self.exited(hit, number, result, cx);
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+        match record {
+            Record::Exit(task) => drop(self.open.take(&task.tid)),
+            Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.open.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "calls that were under way then are not counted"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let chosen =
+            at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
+        let mut all = Stats::default();
+        match chosen {
+            Some(row) => all.merge(&row.stats),
+            None => self.rows.values().for_each(|row| all.merge(&row.stats)),
+        }
+        vec![
+            self.table(at),
+            self.under_way(at),
+            self.errors(chosen),
+            self.by_thread(at),
+            self.slow(at),
+            latency::by_powers("Distribution", &all, Measure::Time),
+            Panel::new("Calls over time", self.course.series(at.start, Measure::Count, 24, |number| name(*number))),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.rows.clear();
+        self.threads.clear();
+        self.slowest.clear();
+        self.course.clear();
+    }
+}

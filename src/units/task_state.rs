@@ -1,0 +1,449 @@
+//! `task-state`: where the time of tasks goes: running, waiting for a CPU, asleep, waiting for a disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::expr::Expr;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+use crate::record::Record;
+
+use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
+use super::kit::sched::{self, Reader, Seen, Switch, state};
+use super::kit::{
+    Bound, Chosen, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids,
+};
+
+pub const SPEC: Spec = Spec {
+    name: "task-state",
+    about: "where the time of tasks goes: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
+    help: "Times are those of the interval, the state that a task is in now included; so the states of a thread that \
+           was there all the time add up to it. What a thread slept in before its first wake-up is not known: state \
+           '?'. Periods are counted when they end. With -g, sleeping is ranked by the stack that went to sleep.",
+    example: "perfprof-tui task-state -g -D",
+    options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep"],
+    whole: true,
+    interval: None,
+    make: |settings| Ok(Box::new(TaskState::new(settings)?)),
+};
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    Running,
+    Runnable,
+    Interruptible,
+    Uninterruptible,
+    Stopped,
+    Traced,
+    Idle,
+    Parked,
+    Unknown,
+}
+
+impl State {
+    const ALL: [Self; 9] = [
+        Self::Running,
+        Self::Runnable,
+        Self::Interruptible,
+        Self::Uninterruptible,
+        Self::Stopped,
+        Self::Traced,
+        Self::Idle,
+        Self::Parked,
+        Self::Unknown,
+    ];
+
+    /// As `ps` and perf have it; RD is runnable without a CPU.
+    pub fn letter(self) -> &'static str {
+        ["R", "RD", "S", "D", "T", "t", "I", "P", "?"][self as usize]
+    }
+
+    /// Of `prev_state`; `None` of a task that ends.
+    fn of(bits: i64) -> Option<Self> {
+        Some(match bits {
+            bits if bits & (state::DEAD | state::ZOMBIE) != 0 => return None,
+            bits if bits & state::PREEMPTED != 0 || bits == 0 => Self::Runnable,
+            bits if bits & state::IDLE != 0 => Self::Idle,
+            bits if bits & state::PARKED != 0 => Self::Parked,
+            bits if bits & state::TRACED != 0 => Self::Traced,
+            bits if bits & state::STOPPED != 0 => Self::Stopped,
+            bits if bits & state::UNINTERRUPTIBLE != 0 => Self::Uninterruptible,
+            bits if bits & state::INTERRUPTIBLE != 0 => Self::Interruptible,
+            _ => Self::Unknown,
+        })
+    }
+
+    fn sleeps(self) -> bool {
+        !matches!(self, Self::Running | Self::Runnable)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    state: State,
+    since: u64,
+    /// Where it left the CPU.
+    stack: Pin,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    /// Time in each state in this interval, without what is under way.
+    spent: [u64; 9],
+    periods: BTreeMap<State, Stats>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    tid: i32,
+    state: State,
+    end: u64,
+    stack: Pin,
+}
+
+#[derive(Debug)]
+struct TaskState {
+    reader: Reader,
+    chosen: Chosen,
+    stack: bool,
+    only: Vec<State>,
+    than: Option<(Expr, Option<Bound>)>,
+    tasks: FxHashMap<i32, Now>,
+    rows: FxHashMap<i32, Row>,
+    /// Where the CPUs' switches began: who left at the first one had been running.
+    began: u64,
+    since: u64,
+    seen_cpus: FxHashMap<u32, i32>,
+    /// Who each CPU was given to last, and when.
+    current: FxHashMap<u32, (i32, u64)>,
+    /// Switches from idle that were not recorded.
+    missed: u64,
+    blocked: FxHashMap<(i32, State, Pin), Stats>,
+    slowest: Slowest<Slow>,
+}
+
+impl TaskState {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let mut only = Vec::new();
+        only.extend(settings.has("interruptible").then_some(State::Interruptible));
+        only.extend(settings.has("uninterruptible").then_some(State::Uninterruptible));
+        Ok(Self {
+            reader: Reader::default(),
+            chosen: Chosen::of(settings)?,
+            stack: settings.has("stack"),
+            only,
+            than: settings.than()?.map(|expr| (expr, None)),
+            tasks: FxHashMap::default(),
+            rows: FxHashMap::default(),
+            began: 0,
+            since: 0,
+            seen_cpus: FxHashMap::default(),
+            current: FxHashMap::default(),
+            missed: 0,
+            blocked: FxHashMap::default(),
+            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+        })
+    }
+
+    fn shows(&self, state: State) -> bool {
+        self.only.is_empty() || self.only.contains(&state)
+    }
+
+    /// A task goes from one state to another, or ends.
+    fn turn(&mut self, tid: i32, to: Option<State>, stack: Pin, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if tid == 0 || !self.chosen.has(tid, cx) {
+            return;
+        }
+        let before = match to {
+            Some(state) => self.tasks.insert(tid, Now { state, since: hit.time, stack }),
+            None => self.tasks.remove(&tid),
+        };
+        let first = before.is_none();
+        // Until its first record, a task was in the state that this record ends.
+        let before =
+            before.unwrap_or(Now { state: self.first_state(tid, to, hit), since: self.began, stack: Pin::NONE });
+        let ns = hit.time.saturating_sub(before.since);
+        let row = self.rows.entry(tid).or_default();
+        row.spent[before.state as usize] += hit.time.saturating_sub(before.since.max(self.since));
+        if first || !(self.only.is_empty() || self.only.contains(&before.state)) {
+            return;
+        }
+        let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
+        let above = bound.is_some_and(|than| than.holds(&Hit { tid, ..*hit }, cx.names, Some(ns)));
+        let stats = row.periods.entry(before.state).or_default();
+        stats.add(ns);
+        stats.than += u64::from(above);
+        if before.state.sleeps() {
+            self.blocked.entry((tid, before.state, before.stack)).or_default().add(ns);
+        }
+        if before.state != State::Running && (self.than.is_none() || above) && self.slowest.takes(ns) {
+            self.slowest.add(ns, Slow { tid, state: before.state, end: hit.time, stack: before.stack });
+        }
+    }
+
+    fn first_state(&self, tid: i32, to: Option<State>, hit: &Hit<'_>) -> State {
+        match to {
+            // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own tells
+            // that it came, its wake-up may have been passed over, too.
+            Some(State::Running) if hit.role == 0 => State::Runnable,
+            // It leaves the CPU.
+            _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => State::Running,
+            _ => State::Unknown,
+        }
+    }
+
+    fn switch(&mut self, switch: Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        self.seen_cpus.entry(hit.cpu).or_insert(switch.prev);
+        if self.began == 0 {
+            (self.began, self.since) = (hit.time, self.since.max(hit.time));
+        }
+        let before = self.current.insert(hit.cpu, (switch.next, hit.time));
+        let now = self.tasks.get(&switch.prev).copied();
+        if let (Some((0, idle_since)), Some(now)) = (before, now)
+            && now.state == State::Runnable
+        {
+            // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
+            self.missed += 1;
+            let at = Hit { time: now.since.max(idle_since), ..*hit };
+            self.turn(switch.prev, Some(State::Running), Pin::NONE, &at, cx);
+        }
+        self.turn(switch.prev, State::of(switch.prev_state), hit.stack, hit, cx);
+        self.turn(switch.next, Some(State::Running), Pin::NONE, hit, cx);
+    }
+
+    fn wakeup(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if self.began == 0 {
+            (self.began, self.since) = (hit.time, self.since.max(hit.time));
+        }
+        let awake = self.tasks.get(&tid).is_some_and(|now| !now.state.sleeps());
+        if awake {
+            return;
+        }
+        if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.has(tid, cx) {
+            // It begins here.
+            self.tasks.insert(tid, Now { state: State::Runnable, since: hit.time, stack: Pin::NONE });
+            self.rows.entry(tid).or_default();
+            return;
+        }
+        self.turn(tid, Some(State::Runnable), Pin::NONE, hit, cx);
+    }
+
+    /// Time of a thread in each state, up to now.
+    fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
+        let mut spent = row.spent;
+        if let Some(current) = self.tasks.get(&tid) {
+            spent[current.state as usize] += now.saturating_sub(current.since.max(self.since));
+        }
+        spent
+    }
+
+    fn by_task(&self, at: &Moment<'_>) -> Panel {
+        let states: Vec<State> = State::ALL.into_iter().filter(|state| self.shows(*state)).collect();
+        let mut columns = task().to_vec();
+        columns.extend([left("state", "Now", 4), right("so_far_ns", "So far", 8), right("total_ns", "Known", 8)]);
+        const NAMES: [(&str, &str); 9] = [
+            ("r_ns", "r_pct"),
+            ("rd_ns", "rd_pct"),
+            ("s_ns", "s_pct"),
+            ("d_ns", "d_pct"),
+            ("stopped_ns", "stopped_pct"),
+            ("traced_ns", "traced_pct"),
+            ("i_ns", "i_pct"),
+            ("p_ns", "p_pct"),
+            ("unknown_ns", "unknown_pct"),
+        ];
+        for state in &states {
+            let (ns, percent) = NAMES[*state as usize];
+            columns.extend([right(ns, state.letter(), 8), right(percent, "", 7)]);
+        }
+        let mut list: Vec<(i32, [u64; 9])> =
+            self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now))).collect();
+        let weight = |spent: &[u64; 9]| -> u64 {
+            let chosen = if self.only.is_empty() {
+                &[State::Running, State::Runnable, State::Uninterruptible][..]
+            } else {
+                &self.only
+            };
+            chosen.iter().map(|state| spent[*state as usize]).sum()
+        };
+        list.retain(|(_, spent)| self.only.is_empty() || weight(spent) > 0);
+        list.sort_by_key(|(tid, spent)| (std::cmp::Reverse(weight(spent)), *tid));
+        let mut rows = Rows::new(columns);
+        for (tid, spent) in list {
+            let total: u64 = spent.iter().sum();
+            let now = self.tasks.get(&tid);
+            let mut cells = vec![
+                text(at.comm(tid)),
+                Cell::Id(tid.into()),
+                now.map_or(text("–"), |now| text(now.state.letter())),
+                now.map_or(Cell::Empty, |now| Cell::Time(at.now.saturating_sub(now.since))),
+                Cell::Time(total),
+            ];
+            for state in &states {
+                let ns = spent[*state as usize];
+                cells.extend([time(ns), share(ns, total)]);
+            }
+            rows.push(tid as u64, cells);
+        }
+        let note = match self.missed {
+            0 => String::new(),
+            n => format!("{n} switches from idle were not recorded: those tasks count as running since they could"),
+        };
+        Panel::new("Tasks", Body::Table(rows.limited(MOST_ROWS))).noted(note)
+    }
+
+    fn periods(&self, at: &Moment<'_>) -> Panel {
+        let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
+        let mut columns = task().to_vec();
+        columns.push(left("state", "St", 3));
+        columns.extend(latency::columns(self.than.is_some()));
+        let mut list: Vec<(i32, State, &Stats)> = Vec::new();
+        for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
+            list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
+        }
+        list.sort_by_key(|(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
+        let mut rows = Rows::new(columns);
+        for (tid, state, stats) in list {
+            let mut cells = vec![text(at.comm(tid)), Cell::Id(tid.into()), text(state.letter())];
+            cells.extend(latency::cells(stats, self.than.is_some()));
+            rows.push(rowids::id(&(tid, state)), cells);
+        }
+        let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
+        Panel::new(format!("Periods{who}"), Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![right("time_ns", "Until", 9)];
+        columns.extend(task());
+        columns.extend([left("state", "St", 3), right("ns", "For", 8), left("stack", "Where", 0)]);
+        let mut rows = Rows::new(columns);
+        for (ns, id, slow) in self.slowest.iter() {
+            rows.push(
+                id,
+                vec![
+                    Cell::Time(at.after(slow.end)),
+                    text(at.comm(slow.tid)),
+                    Cell::Id(slow.tid.into()),
+                    text(slow.state.letter()),
+                    time(ns),
+                    text(at.line(slow.stack)),
+                ],
+            );
+        }
+        Panel::new("Longest periods", Body::Table(rows))
+    }
+
+    /// Sleep by where it began; what is under way included.
+    fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, State, Pin, u64, u64)> {
+        let mut sums: FxHashMap<(i32, State, Pin), (u64, u64)> =
+            self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
+        for (tid, now) in self.tasks.iter().filter(|(_, now)| now.state.sleeps() && self.shows(now.state)) {
+            let entry = sums.entry((*tid, now.state, now.stack)).or_default();
+            *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
+        }
+        let mut list: Vec<_> = sums.into_iter().map(|((tid, s, pin), (ns, n))| (tid, s, pin, ns, n)).collect();
+        list.sort_by_key(|(tid, state, pin, ns, _)| (std::cmp::Reverse(*ns), *tid, *state, *pin));
+        list
+    }
+
+    fn stacks(&self, at: &Moment<'_>) -> Vec<Panel> {
+        let list = self.asleep(at);
+        let mut by_place: BTreeMap<(Arc<str>, State, Pin), (u64, u64)> = BTreeMap::new();
+        for (tid, state, pin, ns, n) in &list {
+            let entry = by_place.entry((at.comm(*tid), *state, *pin)).or_default();
+            *entry = (entry.0 + ns, entry.1 + n);
+        }
+        let mut places: Vec<_> = by_place.into_iter().collect();
+        places.sort_by_key(|((comm, state, pin), (ns, _))| (std::cmp::Reverse(*ns), comm.clone(), *state, *pin));
+        let mut rows = Rows::new(vec![
+            right("total_ns", "Asleep", 9),
+            right("calls", "Times", 8),
+            left("state", "St", 3),
+            left("comm", "Comm", 16),
+            left("stack", "Where", 0),
+        ]);
+        for ((comm, state, pin), (ns, n)) in places.iter().take(MOST_ROWS) {
+            let id = rowids::id(&(comm, state, pin));
+            rows.push(
+                id,
+                vec![time(*ns), Cell::Count(*n), text(state.letter()), text(comm.clone()), text(at.line(*pin))],
+            );
+        }
+        let flame = places.iter().map(|((comm, _, pin), (ns, n))| at.stack(comm.clone(), *pin, *ns, *n)).collect();
+        vec![
+            Panel::new("Stacks that sleep", Body::Table(rows)),
+            Panel::new("Sleep as a flame graph", Body::Flame(Arc::new(Stacks::new(Measure::Time, flame)))),
+        ]
+    }
+}
+
+impl Unit for TaskState {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = sched::wants(false);
+        wants[0].stack = self.stack;
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let (Some((expr, bound)), 0) = (&mut self.than, event.role) {
+            *bound = Some(Bound::new(expr, event.format)?);
+        }
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        match self.reader.read(hit, cx.names) {
+            Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
+            Some(Seen::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
+            None => {}
+        }
+    }
+
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+        if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
+            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+        }
+    }
+
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+        if let Record::Fork(task) = record {
+            self.chosen.follow(task.ptid, task.tid);
+        }
+    }
+
+    fn lost(&mut self, lost: &Lost) {
+        // What happened meanwhile is not known: what was known of every task ends where the gap begins.
+        for (tid, now) in self.tasks.drain() {
+            let row = self.rows.entry(tid).or_default();
+            row.spent[now.state as usize] += lost.from.saturating_sub(now.since.max(self.since));
+        }
+        self.began = lost.until;
+        self.since = self.since.max(lost.until);
+        self.seen_cpus.clear();
+        self.current.clear();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "the time of the gap belongs to no state, and periods that it cut are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut panels = vec![self.by_task(at), self.periods(at), self.slow(at)];
+        if self.stack {
+            panels.extend(self.stacks(at));
+        }
+        panels
+    }
+
+    fn reset(&mut self, now: u64) {
+        (self.since, self.missed) = (now, 0);
+        self.blocked.clear();
+        self.slowest.clear();
+        let alive = &self.tasks;
+        self.rows.retain(|tid, _| alive.contains_key(tid));
+        self.rows.values_mut().for_each(|row| *row = Row::default());
+    }
+}

@@ -1,0 +1,31 @@
+//! `tlbstat`: how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU.
+
+use super::kit::Spec;
+use super::kit::ratios::{Ratio, Ratios};
+
+pub const SPEC: Spec = Spec {
+    name: "tlbstat",
+    about: "how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU",
+    help: "Hardware counters of the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their misses. Those \
+           that this CPU does not count are left out. It needs a hardware PMU.",
+    example: "perfprof-tui tlbstat -i 1",
+    options: &[],
+    whole: true,
+    interval: Some(1.0),
+    make: |_| Ok(Box::new(Ratios::new(EVENTS, RATIOS))),
+};
+
+/// (event, column)
+const EVENTS: &[(&str, &str)] = &[
+    ("dTLB-loads", "loads"),
+    ("dTLB-load-misses", "load misses"),
+    ("dTLB-stores", "stores"),
+    ("dTLB-store-misses", "store misses"),
+    ("iTLB-loads", "fetches"),
+    ("iTLB-load-misses", "fetch misses"),
+];
+const RATIOS: &[Ratio] = &[
+    Ratio { title: "load HIT%", all: 0, misses: 1 },
+    Ratio { title: "store HIT%", all: 2, misses: 3 },
+    Ratio { title: "fetch HIT%", all: 4, misses: 5 },
+];

@@ -1,0 +1,245 @@
+//! `top`: which key (task, interrupt, system call, device…) has most of some events.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::expr::Value;
+use crate::panel::{Align, Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::columns::{MOST_ROWS, left, named, right, text};
+use super::kit::rowids::id;
+use super::kit::select::{self, Selected};
+use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "top",
+    about: "which key has most of some events: by any field or expression, with sums of others",
+    help: "The key is an expression over the event's fields and pid, tid, cpu, comm (default: tid). Each --sum and \
+           --by (and top-add=, top-by= of one event) is a column with the sum of an expression; rows are ordered by \
+           the --by columns, else by hits. A value that cannot be computed (a division by zero) adds nothing.",
+    example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
+    options: &["event", "stack", "key", "sum", "by"],
+    whole: false,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(Top::new(settings)?)),
+};
+
+/// Different keys that are counted.
+const MAX_KEYS: usize = 100_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Key {
+    Int(i128),
+    Text(Arc<str>),
+    /// It could not be computed.
+    Empty,
+    /// There were too many.
+    Others,
+}
+
+impl Key {
+    fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::Int(n) => Self::Int(*n),
+            Value::Float(n) => Self::Int(*n as i128),
+            Value::Text(text) => Self::Text(Arc::from(&**text)),
+            Value::Empty => Self::Empty,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Int(n) if *n > 1 << 32 => format!("{n:#x}"),
+            Self::Int(n) => n.to_string(),
+            Self::Text(text) => text.to_string(),
+            Self::Empty => "(no value)".to_owned(),
+            Self::Others => "(others)".to_owned(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Sum {
+    text: String,
+    by: bool,
+    /// Of one role only; of all that have the fields where `None`.
+    role: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+struct Bindings {
+    key: Option<Bound>,
+    sums: Vec<(usize, Bound)>,
+    column: usize,
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    hits: Vec<u64>,
+    sums: Vec<u64>,
+    tid: i32,
+}
+
+#[derive(Debug)]
+struct Top {
+    selected: Vec<Selected>,
+    key: String,
+    sums: Vec<Sum>,
+    stack: bool,
+    bindings: FxHashMap<u16, Bindings>,
+    names: Vec<String>,
+    rows: FxHashMap<Key, Row>,
+    total: u64,
+    ever: FxHashMap<Key, u64>,
+    stacks: FxHashMap<(Key, i32, Pin), u64>,
+}
+
+impl Top {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let selected = select::flat(settings)?;
+        let mut sums: Vec<Sum> = Vec::new();
+        for (name, by) in [("by", true), ("sum", false)] {
+            sums.extend(settings.all(name).map(|text| Sum { text: text.to_owned(), by, role: None }));
+        }
+        for (role, one) in selected.iter().enumerate() {
+            for (name, by) in [("top-by", true), ("top-add", false)] {
+                sums.extend(one.all(name).map(|text| Sum { text: text.to_owned(), by, role: Some(role) }));
+            }
+        }
+        Ok(Self {
+            key: settings.get("key").unwrap_or("tid").to_owned(),
+            stack: settings.has("stack"),
+            selected,
+            sums,
+            bindings: FxHashMap::default(),
+            names: Vec::new(),
+            rows: FxHashMap::default(),
+            total: 0,
+            ever: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+        })
+    }
+
+    fn order(&self, row: &Row) -> Vec<u64> {
+        let by = self.sums.iter().zip(&row.sums).filter(|(sum, _)| sum.by).map(|(_, value)| *value);
+        by.chain([row.hits.iter().sum()]).collect()
+    }
+
+    fn is_task(&self) -> bool {
+        matches!(self.key.as_str(), "tid" | "pid" | "common_pid")
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let mut columns = vec![named(&self.key, if self.is_task() { Align::Right } else { Align::Left }, 24)];
+        columns.push(left("comm", "Comm", 16));
+        columns.extend(self.names.iter().map(|name| named(name, Align::Right, 14)));
+        columns.extend(self.sums.iter().map(|sum| named(&sum.text, Align::Right, 14)));
+        columns.extend([
+            right("rate", "A second", 10),
+            right("share_pct", "Share", 8),
+            right("ever", "Since start", 12),
+        ]);
+        let mut list: Vec<(&Key, &Row, Vec<u64>)> =
+            self.rows.iter().map(|(key, row)| (key, row, self.order(row))).collect();
+        list.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(b.0)));
+        let mut rows = Rows::new(columns);
+        for (key, row, _) in list {
+            let hits: u64 = row.hits.iter().sum();
+            let mut cells = vec![text(key.text()), text(at.comm(row.tid))];
+            cells.extend((0..self.names.len()).map(|i| Cell::Count(row.hits.get(i).copied().unwrap_or(0))));
+            cells.extend((0..self.sums.len()).map(|i| Cell::Count(row.sums.get(i).copied().unwrap_or(0))));
+            cells.push(Cell::Number(hits as f64 / at.seconds()));
+            cells.push(Cell::Percent(100.0 * hits as f64 / self.total.max(1) as f64));
+            cells.push(Cell::Count(self.ever.get(key).copied().unwrap_or(0) + hits));
+            rows.push(id(key), cells);
+        }
+        Panel::new(format!("By {}", self.key), Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn flame(&self, at: &Moment<'_>) -> Panel {
+        let chosen = at.selected(0);
+        let own = self.stacks.iter().filter(|((key, ..), _)| chosen.is_none_or(|row| row == id(key)));
+        let stacks = own.map(|((_, tid, pin), n)| at.stack(at.comm(*tid), *pin, *n, *n)).collect();
+        Panel::new("Stacks of the row", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks))))
+    }
+}
+
+impl Unit for Top {
+    fn wants(&self) -> Vec<Want> {
+        self.selected.iter().map(|selected| selected.want(self.stack)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let own = &self.selected[event.role];
+        let key = Some(Bound::parse(own.get("key").unwrap_or(&self.key), event.format)?);
+        let mut sums = Vec::new();
+        for (i, sum) in self.sums.iter().enumerate().filter(|(_, sum)| sum.role.is_none_or(|r| r == event.role)) {
+            match Bound::parse(&sum.text, event.format) {
+                Ok(bound) => sums.push((i, bound)),
+                // Of several events some may not have it.
+                Err(why) if sum.role.is_some() || self.selected.len() == 1 => return Err(why),
+                Err(_) => {}
+            }
+        }
+        self.names.push(own.get("alias").unwrap_or(event.name).to_owned());
+        self.bindings.insert(event.number, Bindings { key, sums, column: self.names.len() - 1 });
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        let Some(bindings) = self.bindings.get(&hit.event) else { return };
+        cx.comm(hit.tid);
+        let mut key = match &bindings.key {
+            Some(key) => key.with(hit, cx.names, None, |value| Key::of(&value)),
+            None => Key::Empty,
+        };
+        if self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
+            key = Key::Others;
+        }
+        if hit.stack != Pin::NONE {
+            *self.stacks.entry((key.clone(), hit.tid, hit.stack)).or_default() += 1;
+        }
+        let by_task = matches!(self.key.as_str(), "tid" | "pid" | "common_pid");
+        let tid = match &key {
+            Key::Int(n) if by_task => *n as i32,
+            _ => hit.tid,
+        };
+        let row = self.rows.entry(key).or_default();
+        row.tid = tid;
+        if row.hits.len() <= bindings.column {
+            row.hits.resize(bindings.column + 1, 0);
+        }
+        row.hits[bindings.column] += 1;
+        row.sums.resize(self.sums.len(), 0);
+        for (i, sum) in &bindings.sums {
+            row.sums[*i] = row.sums[*i].saturating_add(sum.count(hit, cx.names).unwrap_or(0));
+        }
+        self.total += 1;
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "counts and sums are too low by them"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut panels = vec![self.table(at)];
+        if self.stack {
+            panels.push(self.flame(at));
+        }
+        panels
+    }
+
+    fn reset(&mut self, _now: u64) {
+        for (key, row) in self.rows.drain() {
+            if self.ever.len() < MAX_KEYS || self.ever.contains_key(&key) {
+                *self.ever.entry(key).or_default() += row.hits.iter().sum::<u64>();
+            }
+        }
+        self.stacks.clear();
+        self.total = 0;
+    }
+}

@@ -1,0 +1,215 @@
+//! `trace`: the events themselves, in order of time, with their text and their stacks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::format::Format;
+use crate::event::print::call;
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+
+use super::kit::columns::{left, right, text};
+use super::kit::select::{self, Selected};
+use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "trace",
+    about: "what happens: any events as a log in order of time, with rates and stacks",
+    help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
+           system calls a BPF program reads the strings where they are made, for which rights are needed. A filter of \
+           an event (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
+           also those that are not kept any more.",
+    example: "perfprof-tui trace -e 'sched:sched_process_exec,signal:*' -g",
+    options: &["event", "stack", "keep"],
+    whole: false,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(Trace::new(settings)?)),
+};
+
+/// Events that are kept unless --keep says otherwise.
+const KEEP: u64 = 20_000;
+
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    time: u64,
+    cpu: u32,
+    tid: i32,
+    event: u16,
+    ip: u64,
+    addr: u64,
+    raw: Box<[u8]>,
+    stack: Pin,
+}
+
+#[derive(Debug)]
+struct Trace {
+    selected: Vec<Selected>,
+    stack: bool,
+    keep: usize,
+    events: FxHashMap<u16, (Arc<str>, Option<Arc<Format>>)>,
+    lines: VecDeque<Line>,
+    counts: BTreeMap<u16, u64>,
+    rates: Grid<u16>,
+    stacks: FxHashMap<(i32, Pin), u64>,
+    number: u64,
+}
+
+impl Trace {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let selected = select::flat(settings)?;
+        Ok(Self {
+            stack: settings.has("stack"),
+            selected,
+            keep: settings.number("keep", KEEP)?.clamp(1, 1_000_000) as usize,
+            events: FxHashMap::default(),
+            lines: VecDeque::new(),
+            counts: BTreeMap::new(),
+            rates: Grid::default(),
+            stacks: FxHashMap::default(),
+            number: 0,
+        })
+    }
+
+    fn name(&self, event: u16) -> Arc<str> {
+        self.events.get(&event).map_or_else(|| "?".into(), |(name, _)| name.clone())
+    }
+
+    fn words(&self, line: &Line) -> String {
+        match self.events.get(&line.event) {
+            Some((_, Some(format))) => call::text(format, &line.raw).unwrap_or_else(|| format.text(&line.raw)),
+            _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
+            _ => format!("ip {:#x}", line.ip),
+        }
+    }
+
+    fn log(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            right("time_ns", "Time", 14),
+            right("cpu", "CPU", 4),
+            left("comm", "Comm", 16),
+            right("tid", "TID", 8).ranked(1),
+            left("event", "Event", 26),
+            left("text", "What", 0),
+        ]);
+        let skip = self.lines.len().saturating_sub(at.look.rows);
+        for line in self.lines.iter().skip(skip) {
+            let seconds = at.after(line.time);
+            rows.push(
+                line.number,
+                vec![
+                    text(format!("{}.{:06}", seconds / 1_000_000_000, seconds / 1000 % 1_000_000)),
+                    Cell::Id(line.cpu.into()),
+                    text(at.comm(line.tid)),
+                    Cell::Id(line.tid.into()),
+                    text(self.name(line.event)),
+                    text(self.words(line)),
+                ],
+            );
+        }
+        let gone = self.number - self.lines.len() as u64 + skip as u64;
+        let note = if gone > 0 { format!("{gone} older events are not shown") } else { String::new() };
+        Panel::new("Log", Body::Log(rows)).noted(note)
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            left("event", "Event", 32),
+            right("hits", "Hits", 12),
+            right("rate", "A second", 12),
+            left("course", "Course", 40),
+        ]);
+        let mut list: Vec<(&u16, &u64)> = self.counts.iter().collect();
+        list.sort_by_key(|(event, hits)| (std::cmp::Reverse(**hits), **event));
+        for (event, hits) in list {
+            let course: Vec<f32> = self.rates.row(event).unwrap_or_default().iter().map(|v| *v as f32).collect();
+            rows.push(
+                u64::from(*event),
+                vec![
+                    text(self.name(*event)),
+                    Cell::Count(*hits),
+                    Cell::Number(*hits as f64 / at.seconds()),
+                    Cell::Course(course.into()),
+                ],
+            );
+        }
+        Panel::new("Rates", Body::Table(rows))
+    }
+
+    fn stack_of(&self, at: &Moment<'_>) -> Panel {
+        let chosen = at.selected(0).and_then(|number| {
+            let first = self.lines.front()?.number;
+            self.lines.get(usize::try_from(number.checked_sub(first)?).ok()?)
+        });
+        let line = chosen.or_else(|| self.lines.back());
+        let mut rows = Rows::new(vec![left("function", "Function", 48), left("dso", "DSO", 0)]);
+        let frames = line.map(|line| at.frames(line.stack)).unwrap_or_default();
+        for (i, name) in frames.into_iter().rev().enumerate() {
+            rows.push(i as u64, vec![text(name.text), text(name.dso)]);
+        }
+        Panel::new("Stack of the event under the cursor", Body::Table(rows))
+    }
+}
+
+impl Unit for Trace {
+    fn wants(&self) -> Vec<Want> {
+        self.selected.iter().map(|selected| selected.want(self.stack)).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let alias = self.selected[event.role].get("alias").unwrap_or(event.name);
+        self.events.insert(event.number, (alias.into(), event.format.cloned()));
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        // While it lives.
+        cx.comm(hit.tid);
+        if self.lines.len() >= self.keep {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(Line {
+            number: self.number,
+            time: hit.time,
+            cpu: hit.cpu,
+            tid: hit.tid,
+            event: hit.event,
+            ip: hit.ip,
+            addr: hit.addr,
+            raw: hit.raw.into(),
+            stack: hit.stack,
+        });
+        self.number += 1;
+        *self.counts.entry(hit.event).or_default() += 1;
+        self.rates.add(&hit.event, hit.time, 1.0);
+        if hit.stack != Pin::NONE {
+            *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "those events are missing in the log and in the rates"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut panels = vec![self.log(at), self.table(at)];
+        if self.stack || self.selected.iter().any(|selected| selected.has("stack")) {
+            let all = self.stacks.iter().map(|((tid, pin), n)| at.stack(at.comm(*tid), *pin, *n, *n)).collect();
+            panels.push(self.stack_of(at));
+            panels.push(Panel::new("Flame graph of events", Body::Flame(Arc::new(Stacks::new(Measure::Count, all)))));
+        }
+        panels
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.lines.clear();
+        self.counts.clear();
+        self.rates.clear();
+        self.stacks.clear();
+        self.number = 0;
+    }
+}

@@ -1,0 +1,206 @@
+//! `usdt`: static probes of a program while it runs: which fire, how often, with what arguments.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::event::format::Format;
+use crate::event::probe::{as_name, elf::Elf};
+use crate::panel::{Body, Cell, Measure, Panel, Rows};
+use crate::profile::Pin;
+
+use super::kit::columns::{left, right, text};
+use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+
+pub const SPEC: Spec = Spec {
+    name: "usdt",
+    about: "static probes of a program: which fire, how often, with what arguments",
+    help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
+           of its probes (64 at most), FILE:PROVIDER:NAME one of them. perfprof-tui probe -x FILE -l lists them.",
+    example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
+    options: &["usdt", "stack", "comm", "pids", "tids", "keep"],
+    whole: false,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(UsdtUnit::new(settings)?)),
+};
+
+const MAX_PROBES: usize = 64;
+
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    time: u64,
+    cpu: u32,
+    tid: i32,
+    role: usize,
+    raw: Box<[u8]>,
+    stack: Pin,
+}
+
+#[derive(Debug)]
+struct UsdtUnit {
+    /// (name of the event, how it is made, as it is shown)
+    probes: Vec<(String, String, String)>,
+    chosen: Chosen,
+    stack: bool,
+    keep: usize,
+    formats: BTreeMap<usize, Arc<Format>>,
+    counts: BTreeMap<usize, u64>,
+    course: Grid<usize>,
+    lines: VecDeque<Line>,
+    number: u64,
+}
+
+impl UsdtUnit {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        let mut probes = Vec::new();
+        for place in settings.all("usdt") {
+            let (file, name) = match place.split_once(':') {
+                Some((file, name)) => (file, Some(name)),
+                None => (place, None),
+            };
+            let known = Elf::open(Path::new(file)).map_err(|why| format!("--usdt {why}"))?.probes;
+            let wanted = |event: &str| name.is_none_or(|name| name == event || event.ends_with(&format!(":{name}")));
+            let mut found: Vec<String> =
+                known.iter().map(|probe| probe.event()).filter(|event| wanted(event)).collect();
+            found.sort();
+            found.dedup();
+            if found.is_empty() {
+                let mut names: Vec<String> = known.iter().map(|probe| probe.event()).collect();
+                names.dedup();
+                names.truncate(12);
+                let has =
+                    if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+                return Err(format!("--usdt {place}: there is no such static probe; {has}"));
+            }
+            for event in found.into_iter().take(MAX_PROBES) {
+                let own = event.rsplit(':').next().unwrap_or(&event);
+                probes.push((as_name(own), format!("-x {file} {event}"), event));
+            }
+        }
+        if probes.is_empty() {
+            return Err("name probes with --usdt FILE or FILE:PROVIDER:NAME".to_owned());
+        }
+        Ok(Self {
+            probes,
+            chosen: Chosen::of(settings)?,
+            stack: settings.has("stack"),
+            keep: settings.number("keep", 10_000)? as usize,
+            formats: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            course: Grid::default(),
+            lines: VecDeque::new(),
+            number: 0,
+        })
+    }
+
+    /// The arguments of a hit: the fields after those that every probe has.
+    fn arguments(&self, line: &Line) -> String {
+        let Some(format) = self.formats.get(&line.role) else { return String::new() };
+        let own = format
+            .fields
+            .iter()
+            .filter(|field| !field.name.starts_with("common_") && !field.name.starts_with("__probe"));
+        own.map(|field| format!("{}={}", field.name, field.text(&line.raw, format.big))).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Unit for UsdtUnit {
+    fn wants(&self) -> Vec<Want> {
+        let want = |(name, probe, _): &(String, String, String)| {
+            Want { probe: Some(probe.clone()), ..Want::new(name.clone()) }.with_stack(self.stack).optional()
+        };
+        self.probes.iter().map(want).collect()
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let Some(format) = event.format {
+            self.formats.insert(event.role, format.clone());
+        }
+        self.counts.entry(event.role).or_default();
+        Ok(())
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        if !self.chosen.has(hit.tid, cx) {
+            return;
+        }
+        cx.comm(hit.tid);
+        *self.counts.entry(hit.role).or_default() += 1;
+        self.course.add(&hit.role, hit.time, 1.0);
+        if self.lines.len() >= self.keep.max(1) {
+            self.lines.pop_front();
+        }
+        let raw = hit.raw.into();
+        let line = Line {
+            number: self.number,
+            time: hit.time,
+            cpu: hit.cpu,
+            tid: hit.tid,
+            role: hit.role,
+            raw,
+            stack: hit.stack,
+        };
+        self.lines.push_back(line);
+        self.number += 1;
+    }
+
+    fn lost(&mut self, _lost: &Lost) {}
+
+    fn loss_words(&self) -> &'static str {
+        "counts are too low by them, and they are missing in the log"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut rows = Rows::new(vec![
+            left("probe", "Probe", 40),
+            right("hits", "Hits", 12),
+            right("rate", "A second", 12),
+            left("course", "Course", 40),
+        ]);
+        let mut list: Vec<(&usize, &u64)> = self.counts.iter().collect();
+        list.sort_by_key(|(role, n)| (std::cmp::Reverse(**n), **role));
+        for (role, n) in list {
+            let course: Vec<f32> = self.course.row(role).unwrap_or_default().iter().map(|v| *v as f32).collect();
+            let cells = vec![
+                text(self.probes[*role].2.as_str()),
+                Cell::Count(*n),
+                Cell::Number(*n as f64 / at.seconds()),
+                Cell::Course(course.into()),
+            ];
+            rows.push(*role as u64, cells);
+        }
+        let mut columns = vec![
+            right("time_ns", "At", 9),
+            right("cpu", "CPU", 4),
+            left("task", "Task", 22),
+            left("probe", "Probe", 32),
+        ];
+        columns.extend(self.stack.then(|| left("stack", "Where", 40)));
+        columns.push(left("arguments", "Arguments", 0));
+        let mut log = Rows::new(columns);
+        for line in self.lines.iter().skip(self.lines.len().saturating_sub(at.look.rows)) {
+            let mut cells = vec![
+                Cell::Time(at.after(line.time)),
+                Cell::Id(line.cpu.into()),
+                text(at.task(line.tid)),
+                text(self.probes[line.role].2.as_str()),
+            ];
+            cells.extend(self.stack.then(|| text(at.line(line.stack))));
+            cells.push(text(self.arguments(line)));
+            log.push(line.number, cells);
+        }
+        let label = |role: &usize| self.probes[*role].2.clone();
+        vec![
+            Panel::new("Probes", Body::Table(rows)),
+            Panel::new("Log", Body::Log(log)),
+            Panel::new("Hits over time", self.course.series(at.start, Measure::Count, 16, label)),
+        ]
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.counts.values_mut().for_each(|n| *n = 0);
+        self.course.clear();
+        self.lines.clear();
+    }
+}

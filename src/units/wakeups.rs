@@ -1,0 +1,236 @@
+//! `wakeups`: who wakes whom, how often, from where, and how long it takes until they run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
+use crate::profile::Pin;
+use crate::record::begun::Begun;
+
+use super::kit::bound::Num;
+use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
+use super::kit::rowids::id;
+use super::kit::sched::{self, Reader, Seen};
+use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+
+pub const SPEC: Spec = Spec {
+    name: "wakeups",
+    about: "who wakes whom: how often, out of which context, and how long until they run",
+    help: "The waker is the task that ran on the CPU of the wake-up; out of an interrupt or a softirq it only stood \
+           there, and the context says so (from common_flags). With -g, wake-ups by the waker's stack.",
+    example: "perfprof-tui wakeups --comm 'nginx*' -g",
+    options: &["stack", "comm", "pids", "tids"],
+    whole: true,
+    interval: Some(1.0),
+    make: |settings| Ok(Box::new(Wakeups::new(settings)?)),
+};
+
+/// Bits of `common_flags` (TRACE_FLAG_* in include/linux/trace_events.h).
+const HARDIRQ: i64 = 0x08;
+const SOFTIRQ: i64 = 0x10;
+const NMI: i64 = 0x40;
+const MAX_PAIRS: usize = 1 << 17;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Context {
+    Task,
+    Softirq,
+    Irq,
+}
+
+impl Context {
+    fn of(flags: i64) -> Self {
+        match flags {
+            flags if flags & (HARDIRQ | NMI) != 0 => Self::Irq,
+            flags if flags & SOFTIRQ != 0 => Self::Softirq,
+            _ => Self::Task,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Softirq => "softirq",
+            Self::Irq => "interrupt",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Wakeups {
+    reader: Reader,
+    flags: [Option<Num>; 3],
+    chosen: Chosen,
+    stack: bool,
+    pairs: FxHashMap<(i32, i32, Context), Stats>,
+    waking: Begun<i32, (), (i32, i32, Context)>,
+    stacks: FxHashMap<(i32, i32, Pin), u64>,
+    course: Grid<i32>,
+    total: u64,
+}
+
+impl Wakeups {
+    fn new(settings: &Settings) -> Result<Self, String> {
+        Ok(Self {
+            reader: Reader::default(),
+            flags: [const { None }; 3],
+            chosen: Chosen::of(settings)?,
+            stack: settings.has("stack"),
+            pairs: FxHashMap::default(),
+            waking: Begun::one_by_one(),
+            stacks: FxHashMap::default(),
+            course: Grid::default(),
+            total: 0,
+        })
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let mut rows = Rows::new(vec![
+            left("waker", "Waker", 24),
+            left("context", "Out of", 10),
+            left("woken", "Wakes", 24),
+            right("times", "Times", 9),
+            right("rate", "A second", 10),
+            right("share_pct", "Share", 8),
+            right("mean_ns", "Until it runs", 14),
+            right("p99_ns", "p99", 8),
+            right("max_ns", "Max", 8),
+        ]);
+        let mut list: Vec<(&(i32, i32, Context), &Stats)> = self.pairs.iter().collect();
+        // Wake-ups count when they are seen; until the task runs there is no time.
+        list.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.n + stats.than), **key));
+        for (key, stats) in list {
+            let n = stats.n + stats.than;
+            rows.push(
+                id(key),
+                vec![
+                    text(at.task(key.0)),
+                    text(key.2.words()),
+                    text(at.task(key.1)),
+                    Cell::Count(n),
+                    Cell::Number(n as f64 / at.seconds()),
+                    share(n, self.total),
+                    time(stats.mean() as u64),
+                    time(stats.quantile(0.99)),
+                    time(stats.max),
+                ],
+            );
+        }
+        Panel::new("Who wakes whom", Body::Table(rows.limited(MOST_ROWS)))
+    }
+
+    fn by_comm(&self, at: &Moment<'_>) -> Panel {
+        let mut all: BTreeMap<(Arc<str>, Arc<str>), u64> = BTreeMap::new();
+        for ((waker, woken, _), stats) in &self.pairs {
+            *all.entry((at.comm(*waker), at.comm(*woken))).or_default() += stats.n + stats.than;
+        }
+        let mut list: Vec<_> = all.into_iter().collect();
+        list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut rows = Rows::new(vec![
+            left("waker", "Waker", 20),
+            left("woken", "Wakes", 20),
+            right("times", "Times", 10),
+            right("share_pct", "Share", 8),
+        ]);
+        for ((waker, woken), n) in list {
+            rows.push(id(&(&waker, &woken)), vec![text(waker), text(woken), Cell::Count(n), share(n, self.total)]);
+        }
+        Panel::new("By name", Body::Table(rows.limited(MOST_ROWS)))
+    }
+}
+
+impl Unit for Wakeups {
+    fn wants(&self) -> Vec<Want> {
+        let mut wants = sched::wants(self.stack);
+        wants[0].stack = false;
+        wants
+    }
+
+    fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
+        self.flags[event.role] = Num::of(event.format, "common_flags").ok();
+        self.reader.bind(event.role, event.format)
+    }
+
+    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+        match self.reader.read(hit, cx.names) {
+            Some(Seen::Wakeup(wakeup)) => {
+                let ours = self.chosen.has(wakeup.tid, cx) || self.chosen.has(hit.tid, cx);
+                if !ours {
+                    return;
+                }
+                cx.comm(hit.tid);
+                let flags = self.flags[hit.role].as_ref().map_or(0, |flags| flags.get(hit.raw));
+                let key = (hit.tid, wakeup.tid, Context::of(flags));
+                if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
+                    return;
+                }
+                // Those that have not run yet are counted aside, in `than`.
+                self.pairs.entry(key).or_default().than += 1;
+                self.waking.begin(wakeup.tid, (), hit.time, key);
+                self.course.add(&hit.tid, hit.time, 1.0);
+                self.total += 1;
+                if hit.stack != Pin::NONE {
+                    *self.stacks.entry((hit.tid, wakeup.tid, hit.stack)).or_default() += 1;
+                }
+            }
+            Some(Seen::Switch(switch)) => {
+                if let Some(waking) = self.waking.take(&switch.next)
+                    && let Some(stats) = self.pairs.get_mut(&waking.with).filter(|stats| stats.than > 0)
+                {
+                    stats.than -= 1;
+                    let ns = waking.took(hit.time);
+                    stats.add(ns);
+                    cx.point(hit.time, ns);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn lost(&mut self, _lost: &Lost) {
+        self.waking.forget();
+    }
+
+    fn loss_words(&self) -> &'static str {
+        "counts are too low, and the times of wake-ups around the gap are left out"
+    }
+
+    fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let mut all = Stats::default();
+        self.pairs.values().for_each(|stats| all.merge(stats));
+        let mut panels = vec![
+            self.table(at),
+            self.by_comm(at),
+            latency::by_powers("From wake-up to running", &all, Measure::Time),
+            Panel::new(
+                "Wake-ups by waker and time",
+                self.course.map(at.start, Measure::Count, 24, |tid| at.task(*tid).to_string()),
+            ),
+        ];
+        if self.stack {
+            let one = |((waker, woken, pin), n): (&(i32, i32, Pin), &u64)| {
+                let mut stack = at.stack(at.comm(*waker), *pin, *n, *n);
+                let name = format!("→ {}", at.comm(*woken)).into();
+                stack.frames.push(crate::query::named::Name {
+                    text: name,
+                    kind: crate::session::DsoKind::Unknown,
+                    dso: "".into(),
+                });
+                stack
+            };
+            let stacks = self.stacks.iter().map(one).collect();
+            panels.push(Panel::new("Stacks of wakers", Body::Flame(Arc::new(Stacks::new(Measure::Count, stacks)))));
+        }
+        panels
+    }
+
+    fn reset(&mut self, _now: u64) {
+        self.pairs.clear();
+        self.waking.forget();
+        self.stacks.clear();
+        self.course.clear();
+        self.total = 0;
+    }
+}

@@ -207,10 +207,7 @@ fn retake(app: &mut App, screen: &mut Screen) -> io::Result<()> {
 fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn Driver) -> io::Result<bool> {
     for effect in std::mem::take(&mut app.effects) {
         match effect {
-            Effect::Ask(question) => engine.send(Request::Ask(question)),
-            Effect::Control(control) => engine.send(Request::Control(control)),
-            Effect::Freeze(on) => engine.send(Request::Freeze(on)),
-            Effect::Clear => engine.send(Request::Clear),
+            Effect::Engine(request) => engine.send(request),
             Effect::Refresh(interval) => {
                 engine.set_host_interval(interval);
                 engine.send(Request::Refresh(interval));
@@ -218,8 +215,6 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
             Effect::Save(path, range) => driver.save(engine, path, range),
-            Effect::Mark(mark) => engine.send(Request::Mark(mark)),
-            Effect::Unmark(place) => engine.send(Request::Unmark(place)),
             Effect::Suspend => {
                 term::leave();
                 driver.suspend();
@@ -231,9 +226,6 @@ fn effects(app: &mut App, screen: &mut Screen, engine: &Engine, driver: &mut dyn
             Effect::Baseline(path) => driver.baseline(engine, path),
             Effect::Copy(text) => term::copy(&text)?,
             Effect::Mouse(on) => term::mouse(on)?,
-            Effect::List(target, at) => engine.send(Request::List(target, at)),
-            Effect::Names(form) => engine.send(Request::Names(form)),
-            Effect::Inlined(show) => engine.send(Request::Inlined(show)),
             // What was recorded is read again for a unit: its records are not kept.
             Effect::Unit(UnitRequest::Start(spec, settings)) if app.context.info.origin == Origin::Recorded => {
                 driver.unit(engine, spec, settings);

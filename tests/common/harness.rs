@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::data;
 use perfprof_tui::cpu::sampler::{Cpus, Slow};
+use perfprof_tui::engine::Request;
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline::{self, Loaded};
 use perfprof_tui::engine::view::View;
@@ -104,19 +105,20 @@ impl Harness {
         while !self.app.effects.is_empty() {
             for effect in std::mem::take(&mut self.app.effects) {
                 match effect {
-                    Effect::Ask(question) => {
+                    Effect::Engine(Request::Ask(question)) => {
                         let answer = self.answer(question);
                         self.app.set_answer(Arc::new(answer));
                     }
-                    Effect::Mark(mark) => {
+                    Effect::Engine(Request::Mark(mark)) => {
                         marks::set(&mut self.marks, mark);
                         self.ask_again();
                     }
-                    Effect::Unmark(place) => {
+                    Effect::Engine(Request::Unmark(place)) => {
                         self.marks.remove(place);
                         self.ask_again();
                     }
-                    Effect::List(target, at) => self.list(&target, at),
+                    Effect::Engine(Request::List(target, at)) => self.list(&target, at),
+                    Effect::Engine(other) => self.saved.push(format!("{other:?}")),
                     other => self.saved.push(format!("{other:?}")),
                 }
             }

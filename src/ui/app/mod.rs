@@ -13,12 +13,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Clock, UnitRequest};
+use crate::engine::{Clock, Request, UnitRequest};
 use crate::ingest::tracepoints;
 use crate::panel::top::Field;
-use crate::query::annotate::Target;
 use crate::query::{Age, Answer, Line, Question};
-use crate::session::{Origin, TimeMark};
+use crate::session::Origin;
 use crate::source::{Control, Info};
 use crate::symbols::Form;
 
@@ -33,19 +32,16 @@ use crate::ui::view::Views;
 use crate::ui::view::time::state::usual;
 
 /// Something to be done outside the model.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Effect {
-    Ask(Arc<Question>),
-    Control(Control),
-    Freeze(bool),
-    Clear,
+    /// Ask the engine.
+    Engine(Request),
+    /// What is wanted of analysis units: of a recording they are given what is read again.
+    Unit(UnitRequest),
     Refresh(Duration),
     /// Save under this name, or under one of the driver's choice; only what came in a range of the session's
     /// clock, when there is one.
     Save(Option<PathBuf>, Option<(u64, u64)>),
-    /// Mark a moment, or forget the mark at a place of the list.
-    Mark(TimeMark),
-    Unmark(usize),
     Suspend,
     Redraw,
     Mouse(bool),
@@ -61,14 +57,6 @@ pub enum Effect {
     SaveFilters(SavedFilters),
     /// Read a recording to compare with.
     Baseline(PathBuf),
-    /// Annotate a function, by name or at an address of the last one's DSO.
-    List(Target, Option<u64>),
-    /// Make all names readable in another way.
-    Names(Form),
-    /// Show inlined functions as frames of their own, or not.
-    Inlined(bool),
-    /// What is wanted of analysis units.
-    Unit(UnitRequest),
     Quit,
 }
 
@@ -243,6 +231,14 @@ impl App {
         self.effects.push(Effect::Mouse(false));
     }
 
+    pub(in crate::ui) fn request(&mut self, request: Request) {
+        self.effects.push(Effect::Engine(request));
+    }
+
+    pub(in crate::ui) fn control(&mut self, control: Control) {
+        self.request(Request::Control(control));
+    }
+
     pub fn error(&mut self, text: impl Into<String>) {
         self.frame.status = Some((Level::Error, text.into()));
     }
@@ -280,7 +276,7 @@ impl App {
         };
         if always || question != self.asked {
             self.asked = Question { generation: self.asked.generation + 1, ..question };
-            self.effects.push(Effect::Ask(Arc::new(self.asked.clone())));
+            self.request(Request::Ask(Arc::new(self.asked.clone())));
         }
     }
 }

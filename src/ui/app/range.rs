@@ -1,5 +1,6 @@
 //! Ranges of time and marked moments: what the commands do.
 
+use crate::engine::Request;
 use crate::panel::unit::clock;
 use crate::query::range;
 use crate::session::{Origin, TimeMark, marks};
@@ -7,7 +8,6 @@ use crate::ui::popup::Popup;
 use crate::ui::view::time::state::Spot;
 
 use crate::ui::app::App;
-use crate::ui::app::Effect;
 use crate::ui::frame::Tab;
 use crate::ui::range::{clause, label};
 use crate::ui::selection::Zoom;
@@ -101,7 +101,7 @@ impl App {
             (_, note) => {
                 let at = self.moment();
                 let note = note.unwrap_or_default().to_owned();
-                self.effects.push(Effect::Mark(TimeMark { at, name: letter.to_string(), note }));
+                self.request(Request::Mark(TimeMark { at, name: letter.to_string(), note }));
                 self.say(format!(
                     "mark {letter} is set at {:.3} s: '{letter} comes back, :marks lists",
                     at as f64 / 1e9
@@ -113,7 +113,7 @@ impl App {
     /// A note on this moment.
     pub(in crate::ui) fn note_moment(&mut self, note: String) {
         let at = self.moment();
-        self.effects.push(Effect::Mark(TimeMark { at, name: String::new(), note }));
+        self.request(Request::Mark(TimeMark { at, name: String::new(), note }));
         self.say(format!("noted at {}: :marks lists, S saves", clock(at)));
     }
 
@@ -140,7 +140,7 @@ impl App {
         match name {
             "up" | "k" => *cursor = cursor.saturating_sub(1),
             "down" | "j" => *cursor = (*cursor + 1).min(last),
-            "x" | "del" if *cursor < marks.len() => self.effects.push(Effect::Unmark(*cursor)),
+            "x" | "del" if *cursor < marks.len() => self.request(Request::Unmark(*cursor)),
             "enter" => {
                 if let Some(mark) = marks.get(*cursor) {
                     self.go_to_mark(mark);

@@ -215,7 +215,7 @@ impl App {
     /// Esc on a screen with nothing over it: lets go of what is selected or found, then goes a step of zoom back.
     pub(in crate::ui) fn leave(&mut self) {
         if self.context.answer.progress.is_some() {
-            return self.effects.push(super::Effect::Control(crate::source::Control::Stop));
+            return self.control(crate::source::Control::Stop);
         }
         let let_go = match self.frame.tab {
             Tab::Time => self.views.time.anchor.take().is_some(),

@@ -67,7 +67,7 @@ impl App {
 
     pub(in crate::ui) fn stop_loading(&mut self) {
         if self.context.answer.progress.is_some() {
-            self.effects.push(Effect::Control(Control::Stop));
+            self.control(Control::Stop);
         }
     }
 
@@ -99,14 +99,14 @@ impl App {
 
     pub(in crate::ui) fn set_frequency(&mut self, text: &str) {
         match quantity::hertz(text) {
-            Ok(hz) => self.effects.push(Effect::Control(Control::Frequency(hz))),
+            Ok(hz) => self.control(Control::Frequency(hz)),
             Err(_) => self.error(format!("{text} is no number of samples a second")),
         }
     }
 
     pub(in crate::ui) fn sample_cpus(&mut self, text: &str) {
         match cpu_list(text) {
-            Ok(list) => self.effects.push(Effect::Control(Control::Cpus(list))),
+            Ok(list) => self.control(Control::Cpus(list)),
             Err(error) => self.error(error),
         }
     }
@@ -135,7 +135,7 @@ impl App {
     pub(in crate::ui) fn capture_of(&mut self, event: usize, text: Option<String>) {
         if let Some(text) = text {
             let text = Some(text).filter(|text| !text.is_empty());
-            return self.effects.push(Effect::Control(Control::Event(event, Change::Filter(text))));
+            return self.control(Control::Event(event, Change::Filter(text)));
         }
         let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
             return self.say("this is a recording, or an event that is made of others; f filters the view");

@@ -1,8 +1,8 @@
 //! Commands of every screen: moving, undoing, filters, the session, comparing.
 
+use crate::engine::Request;
 use crate::query::Key;
 use crate::source::Control;
-use crate::ui::app::Effect;
 use crate::ui::command::Act::{Asked, Given, Plain};
 use crate::ui::command::{Argument, Kind, commands};
 use crate::ui::popup::Popup;
@@ -22,7 +22,7 @@ commands! { STEPS "Steps" {
     LEAVE "leave" ["esc"] "close what is open, then go back a step of zoom" => Plain(|app| app.leave());
     RESET "reset" ["z"] "count from now on; samples stay, and undo counts them again" => Plain(|app| app.count_from_now());
     FORGET "forget" [] "forget all samples so far, and what units have counted, for good" => Plain(|app| {
-        app.effects.push(Effect::Clear);
+        app.request(Request::Clear);
         app.say("all samples so far are forgotten");
     });
 }}
@@ -75,7 +75,7 @@ commands! { FIND "Find and filter" {
 commands! { SESSION "Session" {
     FREEZE "freeze" ["space"] "freeze the view; sampling goes on" => Plain(|app| {
         app.selection.frozen = !app.selection.frozen;
-        app.effects.push(Effect::Freeze(app.selection.frozen));
+        app.request(Request::Freeze(app.selection.frozen));
     });
     FASTER "faster" ["r +", "r ="] "bring the screen up to date more often"
         => Plain(|app| app.set_refresh(app.selection.refresh.div_f64(2.0)));
@@ -93,10 +93,10 @@ commands! { SESSION "Session" {
         (Argument::named("auto|tables|fp|dwarf[,size]|lbr|none")) => Given(|app, way| app.call_graph(way));
     PROBE "probe" ["ctrl-a"] "measure a function, or a static probe of a program"
         (Argument::of("[-x file] function [args]", "probe", Kind::Text))
-        => Asked(|app, text| app.effects.push(Effect::Control(Control::Probe(text))), |_| String::new());
+        => Asked(|app, text| app.control(Control::Probe(text)), |_| String::new());
     ATTACH "attach" ["r a"] "sample other tasks from now on"
         (Argument::of("all|pid N|comm name|cgroup name", "sample", Kind::Target))
-        => Asked(|app, text| app.effects.push(Effect::Control(Control::Target(text))), |_| String::new());
+        => Asked(|app, text| app.control(Control::Target(text)), |_| String::new());
     PAUSE "pause" ["r p"] "let all events rest, or go on" => Plain(|app| app.pause_all());
     CAPTURE "capture" ["F"] "record only what matches: of a tracepoint, by its fields, in the kernel"
         (Argument::of("filter", "record only", Kind::Capture).or_nothing())

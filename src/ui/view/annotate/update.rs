@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::Request;
 use crate::event::CallGraph;
 use crate::panel::annotate::{Shape, text};
 use crate::profile::frames::State;
@@ -37,7 +38,7 @@ impl App {
         if self.context.answer.lines.iter().any(|line| line.sym == target.function && line.state == State::Unknown) {
             return self.say("that address is in no known function");
         }
-        self.effects.push(Effect::List(target.clone(), None));
+        self.request(Request::List(target.clone(), None));
         self.frame.popups.push(Popup::Annotate(Box::new(Annotated::new(target))));
     }
 
@@ -102,7 +103,7 @@ impl App {
         match wish {
             Wish::Nothing => {}
             Wish::Leave => return false,
-            Wish::List(target, at) => self.effects.push(Effect::List(target, Some(at))),
+            Wish::List(target, at) => self.request(Request::List(target, Some(at))),
             Wish::Say(text) => self.say(text),
             Wish::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
@@ -121,7 +122,7 @@ impl App {
             return self.say("the names of a text stay as they are");
         }
         self.selection.form = self.selection.form.next();
-        self.effects.push(Effect::Names(self.selection.form));
+        self.request(Request::Names(self.selection.form));
         self.say(match self.selection.form {
             Form::Raw => "names are shown as they are in the files (--no-demangle)",
             Form::Short => "names without what templates were made of",
@@ -132,7 +133,7 @@ impl App {
 
     pub(in crate::ui) fn toggle_inlined(&mut self) {
         self.selection.inlined = !self.selection.inlined;
-        self.effects.push(Effect::Inlined(self.selection.inlined));
+        self.request(Request::Inlined(self.selection.inlined));
         self.say(match self.selection.inlined {
             true => "inlined functions are frames of their own",
             false => "inlined functions count for the function that they are in",
@@ -154,6 +155,6 @@ impl App {
             None if matches!(now, Some(CallGraph::Dwarf(_))) => CallGraph::Auto,
             None => CallGraph::Dwarf(crate::event::callgraph::STACK),
         };
-        self.effects.push(Effect::Control(Control::CallGraph(way)));
+        self.control(Control::CallGraph(way));
     }
 }

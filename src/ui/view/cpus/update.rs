@@ -170,7 +170,7 @@ impl App {
 
     pub(in crate::ui) fn capture_cpu(&mut self) {
         if let Some(cpu) = self.cpu() {
-            self.effects.push(Effect::Control(Control::Cpus(vec![cpu])));
+            self.control(Control::Cpus(vec![cpu]));
         }
     }
 

@@ -124,10 +124,10 @@ impl App {
             }
             Some(Item::Own(event)) => match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
                 Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
-                    self.effects.push(Effect::Control(Control::Event(event, Change::Start)));
+                    self.control(Control::Event(event, Change::Start));
                 }
                 Some(Meter { state, .. }) if state.for_units => {
-                    self.effects.push(Effect::Control(Control::Add(state.name.clone())));
+                    self.control(Control::Add(state.name.clone()));
                 }
                 _ => {
                     self.selection.event = event;
@@ -154,7 +154,7 @@ impl App {
                 self.say("this is a recording: what was measured cannot be changed")
             }
             None => self.ask_for(&general::EVENT, String::new()),
-            Some(names) => self.effects.push(Effect::Control(Control::Add(names))),
+            Some(names) => self.control(Control::Add(names)),
         }
     }
 
@@ -175,7 +175,7 @@ impl App {
         match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
             None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
             Some(meter) => match change(meter) {
-                Ok(change) => self.effects.push(Effect::Control(Control::Event(event, change))),
+                Ok(change) => self.control(Control::Event(event, change)),
                 Err(why) => self.error(why),
             },
         }
@@ -204,7 +204,7 @@ impl App {
     pub(in crate::ui) fn pause_all(&mut self) {
         let runs = |e: &EventInfo| e.meter.as_ref().is_some_and(|m| m.state.run == Run::Running);
         let on = self.context.answer.events.iter().any(runs);
-        self.effects.push(Effect::Control(Control::Pause(on)));
+        self.control(Control::Pause(on));
     }
 
     pub(in crate::ui) fn events_mouse(&mut self, mouse: MouseEvent) {

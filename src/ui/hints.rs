@@ -156,7 +156,7 @@ fn hint(scene: Scene<'_>, hinted: Hinted, word: &'static str) -> Option<Hint> {
         word = scene.next_split();
     } else if row.is(&top::commands::ORDER_RIGHT) {
         "< >".clone_into(&mut key);
-    } else if row.is(&top::commands::TOGGLE) && scene.selection.direction == Direction::Callees {
+    } else if row.is(&top::commands::TOGGLE) && scene.selection.rows.direction == Direction::Callees {
         word = "callees";
     }
     Some(Hint { key, word, press: Press::Command(row) })

@@ -1,8 +1,8 @@
 //! What is shown of, beside a view's own state: the session, what is asked for, and what lies around the view.
 
-use crate::session::Origin;
 use ratatui::layout::Rect;
 
+use crate::session::Origin;
 use crate::ui::context::Context;
 use crate::ui::draw::layout::MIN;
 use crate::ui::frame::Frame;

@@ -58,6 +58,23 @@ fn usual_age(info: &Info) -> Age {
     if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
 }
 
+/// How the table's rows are told apart, ordered and unfolded.
+#[derive(Debug)]
+pub struct Rows {
+    pub columns: Vec<Field>,
+    /// Whether somebody said by which keys rows are told apart.
+    pub sorted: bool,
+    pub order: Order,
+    pub reversed: bool,
+    pub children: bool,
+    pub direction: Direction,
+    pub chain_mode: ChainMode,
+    pub limit: f64,
+    /// Lines whose fold state differs from its default, by id.
+    pub toggled: HashSet<u64>,
+    pub expand_all: bool,
+}
+
 /// What is asked for.
 #[derive(Debug)]
 pub struct Selection {
@@ -75,18 +92,7 @@ pub struct Selection {
     pub order_before: Option<(Order, bool)>,
     /// Whether the flame graph shows time off the CPUs beside the time on them.
     pub off_cpu: bool,
-    pub columns: Vec<Field>,
-    /// Whether somebody said by which keys rows are told apart.
-    pub sorted: bool,
-    pub order: Order,
-    pub reversed: bool,
-    pub children: bool,
-    pub direction: Direction,
-    pub chain_mode: ChainMode,
-    pub limit: f64,
-    /// Lines whose fold state differs from its default, by id.
-    pub toggled: HashSet<u64>,
-    pub expand_all: bool,
+    pub rows: Rows,
     /// How names are made readable, and whether inlined functions are frames.
     pub form: Form,
     pub inlined: bool,
@@ -119,16 +125,18 @@ impl Selection {
             per: Per::Total,
             order_before: None,
             off_cpu: false,
-            columns,
-            sorted: start.sorted,
-            order: Order::SelfTime,
-            reversed: false,
-            children,
-            direction: Direction::Callers,
-            chain_mode: ChainMode::Graph,
-            limit: start.limit,
-            toggled: HashSet::new(),
-            expand_all: false,
+            rows: Rows {
+                columns,
+                sorted: start.sorted,
+                order: Order::SelfTime,
+                reversed: false,
+                children,
+                direction: Direction::Callers,
+                chain_mode: ChainMode::Graph,
+                limit: start.limit,
+                toggled: HashSet::new(),
+                expand_all: false,
+            },
             form: start.form,
             inlined: start.inlined,
             frozen: false,
@@ -141,7 +149,7 @@ impl Selection {
     /// The question of every screen; what its view asks beside that is added by the view. `asked` is the one before.
     pub fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
         let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
-        let keys: Vec<Key> = self.columns.iter().filter_map(key).collect();
+        let keys: Vec<Key> = self.rows.columns.iter().filter_map(key).collect();
         Question {
             generation: asked.generation,
             event: self.event,
@@ -152,16 +160,16 @@ impl Selection {
             age: if self.range().is_some() { Age::All } else { self.age },
             top: TopSpec {
                 keys,
-                children: self.children,
-                order: self.order,
-                reversed: self.reversed,
+                children: self.rows.children,
+                order: self.rows.order,
+                reversed: self.rows.reversed,
                 origins: self.takes_origins(context),
             },
-            direction: self.direction,
-            chain_mode: self.chain_mode,
-            limit_percent: self.limit,
-            toggled: self.toggled.clone(),
-            expand_all: self.expand_all,
+            direction: self.rows.direction,
+            chain_mode: self.rows.chain_mode,
+            limit_percent: self.rows.limit,
+            toggled: self.rows.toggled.clone(),
+            expand_all: self.rows.expand_all,
             ..Question::default()
         }
     }
@@ -169,7 +177,7 @@ impl Selection {
     /// Whether rows are by the first caller outside the code that every tracepoint goes through.
     fn takes_origins(&self, context: &Context) -> bool {
         let name = context.answer.events.get(self.event).map(|event| plain(&event.name));
-        !self.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
+        !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
     }
 
     /// The range that everything is narrowed to, in nanoseconds from the session's start.
@@ -184,7 +192,7 @@ impl Selection {
 
     /// The column that rows are ordered by.
     pub fn order_field(&self) -> Field {
-        match self.order {
+        match self.rows.order {
             Order::Children => Field::Children,
             Order::SelfTime => Field::SelfTime,
             Order::Samples => Field::Samples,
@@ -267,7 +275,7 @@ impl Selection {
     pub fn fields(&self) -> Vec<Field> {
         let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
         let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
-        self.columns.iter().filter(says).copied().collect()
+        self.rows.columns.iter().filter(says).copied().collect()
     }
 
     /// The range of time that is compared with, when it is one.

@@ -262,7 +262,7 @@ impl App {
         if self.frame.tab == Tab::Events {
             self.look_up_entry();
         }
-        let unfolded = self.selection.expand_all || !self.selection.toggled.is_empty();
+        let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
         let scene = self.scene();
         let question = Question {
             beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),

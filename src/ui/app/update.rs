@@ -85,7 +85,7 @@ impl App {
 
     pub(in crate::ui) fn set_limit(&mut self, text: &str) {
         match quantity::share(text) {
-            Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.limit = percent,
+            Ok(percent) if (0.0..100.0).contains(&percent) => self.selection.rows.limit = percent,
             _ => self.error(format!("{text} is no percentage below 100")),
         }
     }
@@ -161,8 +161,8 @@ impl App {
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
-        if !self.selection.toggled.remove(&id) {
-            self.selection.toggled.insert(id);
+        if !self.selection.rows.toggled.remove(&id) {
+            self.selection.rows.toggled.insert(id);
         }
         self.views.top.item = Some(id);
     }

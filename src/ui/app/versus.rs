@@ -64,11 +64,11 @@ impl App {
 
     fn compare(&mut self, mark: Mark) {
         if self.selection.baseline.is_none() {
-            self.selection.columns.splice(0..0, [Field::Delta, Field::Old]);
-            self.selection.order_before = Some((self.selection.order, self.selection.reversed));
+            self.selection.rows.columns.splice(0..0, [Field::Delta, Field::Old]);
+            self.selection.order_before = Some((self.selection.rows.order, self.selection.rows.reversed));
         }
         self.set_order(Order::Delta);
-        self.selection.reversed = false;
+        self.selection.rows.reversed = false;
         self.selection.baseline = Some(mark);
         self.views.top.home();
     }
@@ -77,11 +77,11 @@ impl App {
         if self.selection.baseline.take().is_none() {
             return self.say("nothing is compared: b marks now, :baseline FILE reads a recording");
         }
-        self.selection.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
+        self.selection.rows.columns.retain(|f| !matches!(f, Field::Delta | Field::Old));
         let (order, reversed) = self.selection.order_before.take().unwrap_or((Order::SelfTime, false));
-        if self.selection.order == Order::Delta {
+        if self.selection.rows.order == Order::Delta {
             self.set_order(order);
-            self.selection.reversed = reversed;
+            self.selection.rows.reversed = reversed;
         }
         self.views.top.home();
     }

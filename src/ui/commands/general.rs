@@ -17,10 +17,12 @@ commands! { MOVE "Move" {
 }}
 
 commands! { STEPS "Steps" {
-    UNDO "undo" ["backspace", "u"] "undo the last step: a zoom, a filter, an order, a reset…" => Plain(|app| app.undo());
+    UNDO "undo" ["backspace", "u"] "undo the last step: a zoom, a filter, an order, a reset…"
+        => Plain(|app| app.undo());
     REDO "redo" ["ctrl-r"] "do what was undone again" => Plain(|app| app.redo());
     LEAVE "leave" ["esc"] "close what is open, then go back a step of zoom" => Plain(|app| app.leave());
-    RESET "reset" ["z"] "count from now on; samples stay, and undo counts them again" => Plain(|app| app.count_from_now());
+    RESET "reset" ["z"] "count from now on; samples stay, and undo counts them again"
+        => Plain(|app| app.count_from_now());
     FORGET "forget" [] "forget all samples so far, and what units have counted, for good" => Plain(|app| {
         app.request(Request::Clear);
         app.say("all samples so far are forgotten");
@@ -50,13 +52,16 @@ commands! { FIND "Find and filter" {
     ZOOM_PROCESS "zoom-process" ["p"] "only this row's process" of table => Plain(|app| app.zoom(Key::Pid, false));
     ZOOM_COMM "zoom-comm" ["c"] "only this row's comm" of table => Plain(|app| app.zoom(Key::Comm, false));
     ZOOM_DSO "zoom-dso" ["d"] "only this row's DSO" of table => Plain(|app| app.zoom(Key::Dso, false));
-    ZOOM_SYMBOL "zoom-symbol" ["o"] "only stacks through this row's function" of table => Plain(|app| app.zoom(Key::Sym, false));
+    ZOOM_SYMBOL "zoom-symbol" ["o"] "only stacks through this row's function" of table
+        => Plain(|app| app.zoom(Key::Sym, false));
     ZOOM_CPU "zoom-cpu" ["Q"] "only some CPUs" (Argument::of("cpus", "CPUs", Kind::Text))
         => Given(|app, text| app.zoom_cpu(text));
-    ZOOM_KERNEL "zoom-kernel" ["ctrl-k"] "only the kernel" => Plain(|app| app.push_zoom("kernel".into(), "kernel".into()));
+    ZOOM_KERNEL "zoom-kernel" ["ctrl-k"] "only the kernel"
+        => Plain(|app| app.push_zoom("kernel".into(), "kernel".into()));
     ZOOM_CGROUP "zoom-cgroup" ["O"] "only this row's cgroup" of table => Plain(|app| app.zoom(Key::Cgroup, false));
     ZOOM_HOST "zoom-host" ["@"] "only this row's host" of table => Plain(|app| app.zoom(Key::Host, false));
-    NOT_THREAD "not-thread" ["- t"] "leave this row's thread or comm out" of table => Plain(|app| app.zoom(Key::Tid, true));
+    NOT_THREAD "not-thread" ["- t"] "leave this row's thread or comm out" of table
+        => Plain(|app| app.zoom(Key::Tid, true));
     NOT_PROCESS "not-process" ["- p"] "leave this row's process out" of table => Plain(|app| app.zoom(Key::Pid, true));
     NOT_COMM "not-comm" ["- c"] "leave this row's comm out" of table => Plain(|app| app.zoom(Key::Comm, true));
     NOT_DSO "not-dso" ["- d"] "leave this row's DSO out" of table => Plain(|app| app.zoom(Key::Dso, true));
@@ -103,7 +108,8 @@ commands! { SESSION "Session" {
         => Given(|app, text| app.capture_of(app.selection.event, text));
     CPUS "cpus" [] "sample these CPUs from now on" (Argument::of("cpus", "sample CPUs", Kind::Text))
         => Asked(|app, text| app.sample_cpus(&text), |app| app.context.answer.cpus.clone());
-    SAVE "save" ["S"] "save a snapshot that perf report opens" (Argument::named("file")) => Given(|app, path| app.save(path));
+    SAVE "save" ["S"] "save a snapshot that perf report opens" (Argument::named("file"))
+        => Given(|app, path| app.save(path));
     COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard" => Plain(|app| app.copy());
     WRITE "write" ["W"] "write the view as text to a file" (Argument::of("file", "write to", Kind::Text))
         => Asked(|app, path| app.write(path), |_| String::new());

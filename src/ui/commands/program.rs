@@ -9,7 +9,8 @@ use crate::ui::popup::{Popup, Searched};
 commands! { PROGRAM "Program" {
     TOP "top" ["1"] "the table" => Plain(|app| app.frame.tab = Tab::Top);
     FLAME "flame" ["2"] "the flame graph" => Plain(|app| app.show_flame());
-    TIME "time" ["3"] "when samples came: a column a second, offsets inside it downwards" => Plain(|app| app.show_time());
+    TIME "time" ["3"] "when samples came: a column a second, offsets inside it downwards"
+        => Plain(|app| app.show_time());
     CPUS "cpu-screen" ["4"] "the CPUs and their softirqs" => Plain(|app| app.show_cpus());
     EVENTS "events" ["5"] "the events: what is measured, what could be" => Plain(|app| app.show_events());
     UNITS "units" ["6"] "analysis units: perf-prof's questions, live" => Plain(|app| app.frame.tab = Tab::Units);

@@ -59,7 +59,7 @@ pub fn hit(
             )
         }
         Popup::Columns { .. } => {
-            let n = column_menu(&scene.selection.columns).len();
+            let n = column_menu(&scene.selection.rows.columns).len();
             (centre((46, n as u16 + 2), area), 0, 0, n)
         }
         Popup::Marks { cursor } => {
@@ -243,10 +243,10 @@ fn losses(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 }
 
 fn columns(scene: Scene<'_>, theme: &Theme, cursor: usize, area: Rect, buffer: &mut Buffer) {
-    let menu = column_menu(&scene.selection.columns);
+    let menu = column_menu(&scene.selection.rows.columns);
     let inner = frame(theme, "columns", (46, menu.len() as u16 + 2), area, buffer);
     for (i, field) in menu.iter().enumerate() {
-        let on = scene.selection.columns.contains(field);
+        let on = scene.selection.rows.columns.contains(field);
         let text = format!("{} {:12}", if on { "[x]" } else { "[ ]" }, field.column().title);
         let style = if i == cursor.min(menu.len() - 1) { theme.selected } else { theme.text };
         put(buffer, inner, 1, i as u16, &text, style);

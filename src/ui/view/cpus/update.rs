@@ -163,7 +163,7 @@ impl App {
         self.selection.zooms.retain(|zoom| !zoom.expression.starts_with("cpu == "));
         self.push_zoom(label, expression);
         self.frame.tab = Tab::Top;
-        if self.selection.children {
+        if self.selection.rows.children {
             self.set_order(Order::Children);
         }
     }

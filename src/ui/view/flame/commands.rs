@@ -16,7 +16,8 @@ commands! { GROUP "Flame graph" {
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, 1)));
     TASKS "flame-tasks" ["tab"] "stacks stand on programs, on processes, or on all tasks together"
         => Plain(|app| app.next_ground());
-    ZOOM "flame-zoom" ["enter"] "make the frame under the cursor as wide as the screen" => Plain(|app| app.flame_zoom());
+    ZOOM "flame-zoom" ["enter"] "make the frame under the cursor as wide as the screen"
+        => Plain(|app| app.flame_zoom());
     FLIP "flip" ["e u"] "put the root at the bottom, or on top"
         => Plain(|app| app.views.flame.icicle = !app.views.flame.icicle);
     LEAVES "leaves" ["R"] "start from the leaves, or from the root" => Plain(|app| app.views.flame.change(|place| {

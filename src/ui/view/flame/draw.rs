@@ -187,7 +187,7 @@ fn one(
         let area = Rect { x: place.x + from, y: place.y + y, width: room as u16, height: 1 };
         return over(&on_and_off(block, room, theme), area, buffer);
     }
-    let whole = if scene.selection.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
+    let whole = if scene.selection.rows.chain_mode == ChainMode::Fractal { &block.parent } else { &flame.total };
     label(
         (block, whole),
         room,

@@ -71,8 +71,8 @@ impl App {
     }
 
     pub(in crate::ui) fn flame_percent(&mut self) {
-        let of_all = self.selection.chain_mode == ChainMode::Fractal;
-        self.selection.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+        let of_all = self.selection.rows.chain_mode == ChainMode::Fractal;
+        self.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
         self.say(if of_all { "percent of all that is shown" } else { "percent of the frame below" });
     }
 

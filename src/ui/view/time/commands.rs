@@ -8,7 +8,8 @@ use crate::ui::hints::Hinted::{self, Command};
 commands! { GROUP "Time" {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
     RIGHT "time-right" ["right"] "a column on" => Plain(|app| app.move_time(1, 0));
-    SELECT "time-select" ["v"] "select from here, in order of time, or rows and columns" => Plain(|app| app.select_time(false));
+    SELECT "time-select" ["v"] "select from here, in order of time, or rows and columns"
+        => Plain(|app| app.select_time(false));
     COLUMNS "time-columns" ["V"] "select whole columns from here" => Plain(|app| app.select_time(true));
     ENTER "time-enter" ["enter"] "only what is selected, on every screen" => Plain(|app| app.enter_time());
     BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.mark_range());

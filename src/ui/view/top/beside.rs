@@ -26,7 +26,7 @@ pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffe
         put(buffer, area, 0, y, "│", theme.dim);
     }
     let Some(row) = view.row(&scene.context.answer) else { return };
-    let what = if scene.selection.direction == Direction::Callers { "callers of" } else { "callees of" };
+    let what = if scene.selection.rows.direction == Direction::Callers { "callers of" } else { "callees of" };
     let title = clean(&row.sym);
     let room = usize::from(area.width).saturating_sub(width(what) + 4);
     let x = 2 + put(buffer, area, 2, 0, what, theme.dim) + 1;

@@ -13,29 +13,30 @@ commands! { CHAINS "Call chains" {
         => Plain(|app| app.fold());
     EXPAND "expand" ["="] "unfold or fold its whole row" of table => Plain(|app| app.toggle_row());
     EXPAND_ALL "expand-all" ["E"] "unfold all rows, or fold them" of table => Plain(|app| {
-        app.selection.expand_all = !app.selection.expand_all && app.selection.toggled.is_empty();
-        app.selection.toggled.clear();
+        app.selection.rows.expand_all = !app.selection.rows.expand_all && app.selection.rows.toggled.is_empty();
+        app.selection.rows.toggled.clear();
     });
     DIRECTION "direction" ["D"] "follow callees or callers" of table => Plain(|app| {
-        let callers = app.selection.direction == Direction::Callers;
-        app.selection.direction = if callers { Direction::Callees } else { Direction::Callers };
+        let callers = app.selection.rows.direction == Direction::Callers;
+        app.selection.rows.direction = if callers { Direction::Callees } else { Direction::Callers };
         app.say(if callers { "call chains lead to callees" } else { "call chains lead to callers" });
     });
     ANNOTATE "annotate" ["A"] "a function's instructions and source lines, with their shares"
         (Argument::named("function")) => Given(|app, name| app.annotate(name));
-    NAMES "names" ["."] "C++ and Rust names: short, as perf has them, or with all parameters" => Plain(|app| app.next_form());
+    NAMES "names" ["."] "C++ and Rust names: short, as perf has them, or with all parameters"
+        => Plain(|app| app.next_form());
     INLINED "inlined" ["J"] "functions that were inlined are frames of their own, or not"
         => Plain(|app| app.toggle_inlined());
     FRACTAL "fractal" ["%"] "percentages of everything, or of the entry above" of table => Plain(|app| {
-        let of_all = app.selection.chain_mode != ChainMode::Graph;
-        app.selection.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
+        let of_all = app.selection.rows.chain_mode != ChainMode::Graph;
+        app.selection.rows.chain_mode = if of_all { ChainMode::Graph } else { ChainMode::Fractal };
         app.say(match of_all {
             true => "percentages in call chains are of everything",
             false => "percentages in call chains are of the entry above",
         });
     });
     LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", Kind::Text)) of table
-        => Asked(|app, text| app.set_limit(&text), |app| app.selection.limit.to_string());
+        => Asked(|app, text| app.set_limit(&text), |app| app.selection.rows.limit.to_string());
 }}
 
 commands! { TABLE "Table" {
@@ -48,10 +49,11 @@ commands! { TABLE "Table" {
     ORDER_RIGHT "order-right" [">", "s"] "order by the next column" of table => Plain(|app| app.move_order(1));
     ORDER_LEFT "order-left" ["<"] "order by the column before" of table => Plain(|app| app.move_order(-1));
     REVERSE "reverse" ["R"] "turn the order around" of table => Plain(|app| {
-        app.selection.reversed = !app.selection.reversed;
+        app.selection.rows.reversed = !app.selection.rows.reversed;
         app.views.top.home();
     });
-    CHILDREN "children" ["X"] "count functions with or without what they call" of table => Plain(|app| app.toggle_children());
+    CHILDREN "children" ["X"] "count functions with or without what they call" of table
+        => Plain(|app| app.toggle_children());
     NEXT_EVENT "next-event" ["}"] "the next event" => Plain(|app| app.move_event(1));
     PREVIOUS_EVENT "previous-event" ["{"] "the event before" => Plain(|app| app.move_event(-1));
 }}

@@ -44,7 +44,7 @@ pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffe
     if rest > 0 {
         let text = format!(
             "… and {rest} smaller rows (below the limit of {} %, or of {} rows)",
-            scene.selection.limit,
+            scene.selection.rows.limit,
             thousands(MAX_ROWS as u64)
         );
         put(buffer, area, 1, next as u16, &text, theme.dim);
@@ -56,7 +56,7 @@ fn heading(scene: Scene<'_>, theme: &Theme, spans: &[Span], area: Rect, buffer: 
     for span in spans {
         let column = span.field.column();
         let ordered = span.field == scene.selection.order_field();
-        let arrow = arrow(ordered, scene.selection.reversed);
+        let arrow = arrow(ordered, scene.selection.rows.reversed);
         let text = format!("{}{arrow}", column.title);
         let room = usize::from(span.width - span.bar);
         let pad = match column.align {
@@ -204,7 +204,8 @@ impl Row<'_> {
             cell(span, &value, if percent == 0.0 { theme.dim } else { theme.share(percent) }, row, buffer);
         }
         if span.bar > 1 && line.depth == 0 {
-            let share = if scene.selection.order == Order::Children { line.children_percent } else { line.own_percent };
+            let share =
+                if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent };
             let bar = eighths(share / 100.0, usize::from(span.bar - 1));
             put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
         }

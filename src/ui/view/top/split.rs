@@ -43,7 +43,7 @@ impl Scene<'_> {
 
     /// The columns of tasks and places, as one of those that a key goes through.
     pub fn split_now(self, splits: &[Split]) -> Option<usize> {
-        let own: Vec<Key> = self.selection.columns.iter().filter_map(split_key).collect();
+        let own: Vec<Key> = self.selection.rows.columns.iter().filter_map(split_key).collect();
         splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
     }
 

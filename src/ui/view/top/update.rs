@@ -106,9 +106,9 @@ impl App {
         let Some(text) = text else { return self.run(&COLUMNS) };
         match Key::parse_list(&text) {
             Ok(keys) => {
-                self.selection.columns.retain(|f| !matches!(f, Field::Key(_)));
-                self.selection.columns.extend(keys.into_iter().map(Field::Key));
-                self.selection.sorted = true;
+                self.selection.rows.columns.retain(|f| !matches!(f, Field::Key(_)));
+                self.selection.rows.columns.extend(keys.into_iter().map(Field::Key));
+                self.selection.rows.sorted = true;
             }
             Err(word) => {
                 self.error(format!("{word} is no key: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint"));
@@ -124,15 +124,17 @@ impl App {
         let (words, keys) = splits.swap_remove(next);
         let by_text = keys.iter().any(|key| key.traced().is_some());
         self.selection
+            .rows
             .columns
             .retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
-        if !by_text && !self.selection.columns.iter().any(|field| matches!(field, Field::Key(_))) {
-            self.selection.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
+        if !by_text && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
+            self.selection.rows.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
         }
-        let end = self.selection.columns.len();
-        let at = self.selection.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
-        self.selection.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
-        if matches!(self.selection.order, Order::By(key) if !self.selection.columns.contains(&Field::Key(key))) {
+        let end = self.selection.rows.columns.len();
+        let at = self.selection.rows.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
+        self.selection.rows.columns.splice(at..at, keys.iter().map(|key| Field::Key(*key)));
+        if matches!(self.selection.rows.order, Order::By(key) if !self.selection.rows.columns.contains(&Field::Key(key)))
+        {
             self.set_order(Order::SelfTime);
         }
         self.views.top.home();
@@ -150,7 +152,7 @@ impl App {
             Field::Delta | Field::Old => Order::Delta,
             Field::Key(key) => Order::By(key),
         };
-        self.selection.reversed = self.selection.order == order && !self.selection.reversed;
+        self.selection.rows.reversed = self.selection.rows.order == order && !self.selection.rows.reversed;
         self.set_order(order);
         // Who orders rows wants to see what comes first.
         self.views.top.home();
@@ -159,33 +161,35 @@ impl App {
     /// Orders rows; call chains then lead where the figure comes from: from a function's own time
     /// to its callers, from what it called to its callees.
     pub(in crate::ui) fn set_order(&mut self, order: Order) {
-        if (self.selection.order == Order::Children) != (order == Order::Children) {
+        if (self.selection.rows.order == Order::Children) != (order == Order::Children) {
             let inclusive = order == Order::Children;
-            self.selection.direction = if inclusive { Direction::Callees } else { Direction::Callers };
+            self.selection.rows.direction = if inclusive { Direction::Callees } else { Direction::Callers };
         }
-        self.selection.order = order;
+        self.selection.rows.order = order;
     }
 
     pub(in crate::ui) fn move_order(&mut self, step: isize) {
-        let n = self.selection.columns.len() as isize;
-        let at = self.selection.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
-        let field = self.selection.columns[(at + step).rem_euclid(n) as usize];
+        let n = self.selection.rows.columns.len() as isize;
+        let at =
+            self.selection.rows.columns.iter().position(|f| *f == self.selection.order_field()).unwrap_or(0) as isize;
+        let field = self.selection.rows.columns[(at + step).rem_euclid(n) as usize];
         self.order_by(field);
-        self.selection.reversed = false;
+        self.selection.rows.reversed = false;
     }
 
     pub(in crate::ui) fn toggle_children(&mut self) {
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
-        self.selection.children = !self.selection.children;
-        self.selection.toggled.clear();
-        if self.selection.children {
-            let at = self.selection.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
-            self.selection.columns.insert(at, Field::Children);
+        self.selection.rows.children = !self.selection.rows.children;
+        self.selection.rows.toggled.clear();
+        if self.selection.rows.children {
+            let at =
+                self.selection.rows.columns.iter().position(|field| *field == Field::SelfTime).map_or(0, |at| at + 1);
+            self.selection.rows.columns.insert(at, Field::Children);
             self.set_order(Order::Children);
         } else {
-            self.selection.columns.retain(|f| *f != Field::Children);
+            self.selection.rows.columns.retain(|f| *f != Field::Children);
             self.set_order(Order::SelfTime);
         }
         self.views.top.home();

@@ -1,5 +1,4 @@
-//! What packages carry beside the program: completions of shells and manual pages, made from the same
-//! description as the help.
+//! Completions of shells and manual pages, made from the same description as the help.
 
 use std::io::Write;
 use std::path::Path;

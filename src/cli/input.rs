@@ -1,5 +1,5 @@
-//! What `open`, `report`, `script` and `export` have in common: opening a recording, finding its
-//! names, choosing its samples.
+//! Recordings as `open`, `report`, `script` and `export` take them: opening a recording, finding its names, choosing
+//! its samples.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the interface cannot do itself: files, and stopping the process.
+//! The interface's hands outside: files, and stopping the process.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What can stand in a column of the CPU table: its name, title and width, how its values are written,
-//! and the filter that a cell of it leads to.
+//! The columns of the CPU table: the name, title and width, how its values are written, and the filter that a cell of
+//! it leads to.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Which CPUs gave how many samples, against what they would have given when busy throughout.
-//! "Lost 0" is no proof that nothing is missing: a starved profiler gets few samples and loses none.
+//! The coverage of CPUs: how many samples each gave, against what they would have given when busy throughout. "Lost 0"
+//! is no proof that nothing is missing: a starved profiler gets few samples and loses none.
 
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::Data;

@@ -1,4 +1,4 @@
-//! Which CPUs are anomalies, and why, in words.
+//! Findings: CPUs that are anomalies, and why, in words.
 //!
 //! A CPU is an anomaly when its share of softirqs and interrupts is far above its peers' or its own
 //! past's: by the modified z-score 0.6745·(x − median)/MAD of Iglewicz and Hoaglin ("How to Detect

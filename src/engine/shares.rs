@@ -1,5 +1,5 @@
-//! What each part of the program may hold of the memory that it has in all, and what those parts hold that other
-//! threads own.
+//! The shares of memory: what each part of the program may hold of what it has in all, and what those parts hold that
+//! other threads own.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

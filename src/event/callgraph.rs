@@ -1,4 +1,4 @@
-//! How the user part of call chains is taken (`--call-graph`, perf-record(1)).
+//! The ways to take the user part of call chains (`--call-graph`, perf-record(1)).
 
 use crate::kernel::attr::{Attr, branch, sample};
 use crate::lang::quantity;

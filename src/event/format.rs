@@ -1,5 +1,5 @@
-//! What a tracepoint's raw bytes mean: its `format` file (Documentation/trace/events.rst), and the
-//! formats that a recording carries as tracing data (trace.dat(5) shares its shape).
+//! The meaning of a tracepoint's raw bytes: its `format` file (Documentation/trace/events.rst), and the formats that a
+//! recording carries as tracing data (trace.dat(5) shares its shape).
 
 use std::sync::Arc;
 

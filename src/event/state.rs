@@ -1,4 +1,4 @@
-//! How an event of a session is measured: what is asked of the kernel, and what became of it.
+//! The state of an event in a session: what is asked of the kernel, and what became of it.
 
 use super::{CallGraph, Rate};
 

@@ -1,5 +1,5 @@
-//! Which tables of functions a stream needs: those of the files that its samples are in, each once, before the
-//! first samples that need it.
+//! The tables of functions that a stream needs: those of the files that its samples are in, each once, before the first
+//! samples that need it.
 
 use rustc_hash::FxHashSet;
 

@@ -1,4 +1,4 @@
-//! Where a sample's call chain comes from when the kernel has not walked all of it: a copy of the user
+//! Call chains of samples that the kernel has not walked to their end: a copy of the user
 //! stack, or the branches that the CPU remembers (LBR).
 
 use rustc_hash::FxHashMap;

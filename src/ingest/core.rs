@@ -1,4 +1,4 @@
-//! What records are applied to: a session and its profile, with what is needed to read them.
+//! The core that records are applied to: a session and its profile, with what is needed to read them.
 
 use std::sync::Arc;
 

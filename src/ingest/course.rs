@@ -1,4 +1,4 @@
-//! How many samples came, and were lost, over the whole session.
+//! The course of a session: samples that came, and were lost, over the whole session.
 
 use crate::profile::Timeline;
 

@@ -1,5 +1,5 @@
-//! How records of one input are read: which of its events a record is of, how its fields are laid out, when it
-//! was written.
+//! The decoder of one input's records: which of its events a record is of, how its fields are laid out, when it was
+//! written.
 
 use std::ops::Range;
 

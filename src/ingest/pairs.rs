@@ -1,6 +1,6 @@
-//! How long things take that two tracepoints tell the beginning and the end of: softirqs, interrupts, system
-//! calls, disk requests, timers, work. Their samples have the stack of the beginning, the time of the end, and
-//! nanoseconds as their period.
+//! Durations between two tracepoints that tell a beginning and an end: softirqs, interrupts, system calls, disk
+//! requests, timers, work. Their samples have the stack of the beginning, the time of the end, and nanoseconds as their
+//! period.
 
 use crate::event::format::{Field, Format};
 use crate::event::plain;

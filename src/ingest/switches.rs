@@ -1,4 +1,4 @@
-//! What sched:sched_switch says: who leaves a CPU, who comes to it, and how both are called.
+//! Switches, as sched:sched_switch tells them: who leaves a CPU, who comes to it, and how both are called.
 
 use crate::event::format::Field;
 use crate::perfdata::EventDesc;

@@ -1,4 +1,4 @@
-//! What a session can say of itself beside its samples: its time of day, its records by type, what was wrong with them.
+//! Facts of a session beside its samples: its time of day, its records by type, what was wrong with them.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,4 @@
-//! What tracepoints' samples say: their fields and their texts.
+//! Fields and texts of tracepoints' samples.
 
 use std::sync::Arc;
 

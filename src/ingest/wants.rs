@@ -1,4 +1,4 @@
-//! What is taken in at all.
+//! The choice of records and samples that are taken in.
 
 /// What of a recording is wanted: less is quicker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Where the running kernel has its fields: BPF Type Format (Documentation/bpf/btf.rst), read by name,
-//! so that fields may move from one kernel to the next.
+//! The fields of the running kernel's types: BPF Type Format (Documentation/bpf/btf.rst), read by name, so that fields
+//! may move from one kernel to the next.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What this user and this machine allow: capabilities, sysctls, descriptor and memory limits.
+//! The limits of this user and this machine: capabilities, sysctls, descriptor and memory limits.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What /proc tells of processes: threads, names, owners, executable mappings. A process may end
-//! between any two reads, so absence is an ordinary answer here.
+//! Processes by /proc: threads, names, owners, executable mappings. A process may end between any two reads, so absence
+//! is an ordinary answer here.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! How the calling thread is scheduled (sched(7)).
+//! The scheduling of the calling thread (sched(7)).
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a text that the user typed, and where: shown with a caret under the place.
+//! A fault in a text that the user typed, with its place: shown with a caret under the place.
 
 /// A fault in an event list or a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

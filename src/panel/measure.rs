@@ -1,4 +1,4 @@
-//! What a panel's numbers count.
+//! The measure of a panel's numbers.
 
 use super::unit::{bytes, duration, percent, short};
 

@@ -1,4 +1,4 @@
-//! What a recording's head says, as lines for people: (what, value).
+//! A recording's head as lines for people: (what, value).
 
 use super::bytes::Bytes;
 use super::features::{NAMES, bit};

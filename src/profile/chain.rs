@@ -1,4 +1,4 @@
-//! What a sample's call chain is made of: its words, and the frames that they are.
+//! The parts of a sample's call chain: its words, and the frames that they are.
 
 use std::hash::Hasher;
 

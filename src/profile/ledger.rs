@@ -1,4 +1,4 @@
-//! What did not arrive, in one place, shown by every view.
+//! The ledger of what did not arrive, shown by every view.
 
 /// Samples of one event that the kernel could not write, as it tells them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! When samples were lost: what the kernel says of it, in order of time.
+//! The times at which samples were lost: what the kernel says of it, in order of time.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! How many samples came when, over the whole session: also of those that are no longer kept. Its length is
-//! bounded: spans double as the session grows.
+//! The timeline: how many samples came when, over the whole session: also of those that are no longer kept. Its length
+//! is bounded: spans double as the session grows.
 
 /// Spans at most, and how long they are at first.
 const SPANS: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the engine publishes: immutable, complete in itself, small.
+//! Answers, which the engine publishes: immutable, complete in itself, small.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What tells rows of one function apart: one entry for each says what it is called, how it is shown, what its value is
-//! in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
+//! The columns that tell rows of one function apart: the entry of each says what it is called, how it is shown, what
+//! its value is in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};

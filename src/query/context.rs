@@ -1,5 +1,5 @@
-//! What a CPU was doing when a sample was taken: a task, a softirq of some vector, a hardware
-//! interrupt, or nothing; told from the names on the call chain.
+//! The context of a sample: a task, a softirq of some vector, a hardware interrupt, or nothing; told from the names on
+//! the call chain.
 //!
 //! Vectors are those of `enum` in linux/interrupt.h (HI_SOFTIRQ to RCU_SOFTIRQ); their handlers are
 //! those that open_softirq() registers, by the names that they had over the years.

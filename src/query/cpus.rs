@@ -1,5 +1,5 @@
-//! What each CPU's samples were taken in: user or kernel code of a task, a softirq of some vector, a
-//! hardware interrupt, or idleness; and which function is behind it.
+//! CPUs by what their samples were taken in: user or kernel code of a task, a softirq of some vector, a hardware
+//! interrupt, or idleness; and which function is behind it.
 
 use std::collections::VecDeque;
 

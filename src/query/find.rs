@@ -1,4 +1,4 @@
-//! What a search looks for, the same on every screen.
+//! The search, the same on every screen.
 
 use regex::{Regex, RegexBuilder};
 

@@ -1,4 +1,4 @@
-//! What of rows' call trees is heavy enough to be printed, from the weights of stacks: neither is each sample's chain
+//! The heavy part of rows' call trees, which is printed, from the weights of stacks: neither is each sample's chain
 //! followed, nor what is too light.
 
 use rustc_hash::FxHashMap;

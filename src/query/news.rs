@@ -1,4 +1,4 @@
-//! What changed in a fold since it was last looked at: what rows, call trees and flame graphs are kept up to date by.
+//! Changes of a fold since it was last looked at: what rows, call trees and flame graphs are kept up to date by.
 
 use rustc_hash::FxHashMap;
 

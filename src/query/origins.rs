@@ -1,5 +1,5 @@
-//! Where the stacks of tracepoints begin for a table: at the first caller outside the kernel's code that schedules,
-//! enters and traces, which is the same for all of them and says nothing.
+//! The origins of tracepoints' stacks in a table: at the first caller outside the kernel's code that schedules, enters
+//! and traces, which is the same for all of them and says nothing.
 
 use crate::profile::{NodeId, SymId};
 

@@ -1,4 +1,4 @@
-//! What the user wants to see: the only thing that goes from the interface to the engine.
+//! Questions: what the user wants to see, the only thing that goes from the interface to the engine.
 
 use std::sync::Arc;
 

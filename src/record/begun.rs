@@ -1,4 +1,4 @@
-//! What has begun and has not ended yet: how a beginning is paired with its end, wherever that is done.
+//! Open spans, which have begun and have not ended yet: how a beginning is paired with its end, wherever that is done.
 
 use std::hash::Hash;
 

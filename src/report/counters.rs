@@ -1,5 +1,5 @@
-//! What counters say: values scaled to the whole time, the ratios that people know, and how much they
-//! vary over repeated runs. As `perf stat` counts (perf-stat(1)).
+//! Figures of counters: values scaled to the whole time, the ratios that people know, and how much they vary over
+//! repeated runs. As `perf stat` counts (perf-stat(1)).
 
 use std::sync::Arc;
 

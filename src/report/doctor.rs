@@ -1,4 +1,4 @@
-//! What this machine and this user can and cannot measure, item by item, with the exact remedy.
+//! The doctor's checks: what this machine and this user can and cannot measure, item by item, with the exact remedy.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a session knows of one machine: its threads, address spaces, kernel and cgroups, and their history.
+//! One machine of a session: its threads, address spaces, kernel and cgroups, and their history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

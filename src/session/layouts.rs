@@ -1,5 +1,5 @@
-//! Where each process had what it ran, worked out again from the history of a session: the way back from frames that
-//! processes share to the addresses that each of them had.
+//! The layouts of processes: where each had what it ran, worked out again from the history of a session: the way back
+//! from frames that processes share to the addresses that each of them had.
 
 use rustc_hash::FxHashMap;
 

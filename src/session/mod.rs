@@ -1,5 +1,5 @@
-//! Who and where: threads, processes, names and address spaces over time, from side-band records
-//! and, on a live system, from /proc for what was there before us.
+//! The session: threads, processes, names and address spaces over time, from side-band records and, on a live system,
+//! from /proc for what was there before us.
 
 pub mod dso;
 mod host;

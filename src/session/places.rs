@@ -1,4 +1,4 @@
-//! Where addresses of a process lie, asked one after the other: most are beside the one before.
+//! Look-ups of a process's addresses, asked one after the other: most are beside the one before.
 
 use std::ops::Range;
 

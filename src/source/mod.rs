@@ -1,4 +1,4 @@
-//! Where records come from: one trait and its kinds. After [`Source::next`] nothing knows which.
+//! Sources of records: one trait and its kinds. After [`Source::next`] nothing knows which.
 
 pub mod live;
 pub mod recording;

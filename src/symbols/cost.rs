@@ -1,4 +1,4 @@
-//! What a file's DWARF takes once it is parsed, known before: units, abbreviations, ranges and lines of a few bytes
+//! The cost of a file's DWARF once it is parsed, known before: units, abbreviations, ranges and lines of a few bytes
 //! each become hundreds.
 
 use std::collections::BTreeSet;

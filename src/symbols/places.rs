@@ -1,5 +1,5 @@
-//! Where the files of a DSO lie: the one that was really mapped (through the process while it lives, so
-//! containers and deleted programs resolve), and those that hold what was split off from it.
+//! The places of a DSO's files: the one that was really mapped (through the process while it lives, so containers and
+//! deleted programs resolve), and those that hold what was split off from it.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Who holds how much of what names may take, by the user whose files they came from; and what gives way.
+//! The shares of what names may take, by the user whose files they came from; and what gives way.
 
 use std::hash::Hash;
 

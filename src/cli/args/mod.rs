@@ -1,4 +1,4 @@
-//! What can be typed. Where perf has an option, ours has its spelling and meaning.
+//! Arguments of the command line. Where perf has an option, ours has its spelling and meaning.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

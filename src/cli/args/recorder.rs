@@ -1,4 +1,4 @@
-//! How much of the past is kept, and what saves it by itself: common to the live screen and `record`.
+//! Options of retention and triggers: common to the live screen and `record`.
 
 use std::path::PathBuf;
 

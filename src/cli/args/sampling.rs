@@ -1,4 +1,4 @@
-//! What is sampled, and how: the options that the live screen and `record` share.
+//! Options of sampling: those that the live screen and `record` share.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Where configuration lies, and reading a file of it with no more trust than it deserves.
+//! The folder of the configuration, and reading a file of it with no more trust than it deserves.
 
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

@@ -1,4 +1,4 @@
-//! How much of the past is kept: by time, by memory, and what dropping leaves behind.
+//! The budget of the past: what is kept by time, by memory, and what dropping leaves behind.
 
 use std::collections::HashSet;
 

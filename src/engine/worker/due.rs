@@ -1,4 +1,4 @@
-//! When the next answer is due: so that what is seen is no older than was asked for, and answering takes no more than
+//! The time of the next answer: so that what is seen is no older than was asked for, and answering takes no more than
 //! its share of the CPU.
 
 /// Never more than 30 answers a second.

@@ -1,5 +1,5 @@
-//! What debug information says of a program's functions: the parameters in their order, and where the
-//! members of structures lie (DWARF 5, sections 3.3 and 5.7).
+//! A program's functions by their debug information: the parameters in their order, and where the members of structures
+//! lie (DWARF 5, sections 3.3 and 5.7).
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is known of the kernel's functions: their parameters by its own description of types.
+//! The kernel's functions: their parameters by its own description of types.
 
 use crate::kernel::btf::Btf;
 

@@ -1,4 +1,4 @@
-//! What CPUs were busy with, against plain loops over the same samples.
+//! CPUs' contexts, against plain loops over the same samples.
 
 use std::collections::BTreeMap;
 

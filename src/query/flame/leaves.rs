@@ -1,5 +1,5 @@
-//! Where stacks end, by name: what a graph from the leaves begins with. Made once for a tree, when
-//! such a graph is first asked for.
+//! The ends of stacks, by name, with which a graph from the leaves begins. Made once for a tree, when such a graph is
+//! first asked for.
 
 use super::{Both, Class, FlameTree};
 

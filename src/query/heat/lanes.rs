@@ -1,4 +1,4 @@
-//! What the rows of a map stand for, and which row each sample belongs to.
+//! The lanes of a map: what its rows stand for, and which row each sample belongs to.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How numbers become colours: seven levels, by rank or by share of the highest. Nothing has no level.
+//! The levels of colours: seven, by rank or by share of the highest. Nothing has no level.
 
 /// How many there are.
 pub const N: usize = 7;

@@ -1,5 +1,5 @@
-//! Which CPUs there are and how they stand to each other
-//! (Documentation/admin-guide/cputopology.rst, Documentation/ABI/testing/sysfs-devices-system-cpu).
+//! The topology of CPUs: which there are and how they stand to each other (Documentation/admin-guide/cputopology.rst,
+//! Documentation/ABI/testing/sysfs-devices-system-cpu).
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! What is changed while it runs: events come and go, and each change opens what is new before it
-//! closes what was.
+//! Changes while it runs: events come and go, and each change opens what is new before it closes what was.
 
 use crate::event::spec::Places;
 use crate::event::{CallGraph, Event, parse};

@@ -1,5 +1,5 @@
-//! What one sample costs this machine: a short loop of our own, with and without samples of it.
-//! Nothing in the kernel caps software clocks, so we must.
+//! The cost of one sample on this machine: a short loop of our own, with and without samples of it. Nothing in the
+//! kernel caps software clocks, so we must.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

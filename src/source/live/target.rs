@@ -1,4 +1,4 @@
-//! What is sampled: the machine, processes, threads, a user's processes, cgroups.
+//! The target of sampling: the machine, processes, threads, a user's processes, cgroups.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Which of several inputs is read next: the one that is behind in time, of those that have something; and which of
-//! them have been quiet for so long that the others need not wait for them.
+//! The turns of several inputs: next is the one that is behind in time, of those that have something; and which of them
+//! have been quiet for so long that the others need not wait for them.
 
 use std::time::{Duration, Instant};
 

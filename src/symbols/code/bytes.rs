@@ -1,4 +1,4 @@
-//! Where the code of a function is.
+//! The bytes of a function's code.
 
 use std::os::unix::fs::FileExt;
 

@@ -1,4 +1,4 @@
-//! Where a table's names are, each ended by a zero byte: in pieces of its own, or in the file itself.
+//! The names of a table, each ended by a zero byte: in pieces of its own, or in the file itself.
 
 use super::MAX_NAME;
 use crate::symbols::bytes::Bytes;

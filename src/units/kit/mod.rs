@@ -1,4 +1,4 @@
-//! What analysis units are made of: a description, events that they need, records in, panels out.
+//! The kit of analysis units: a description, events that they need, records in, panels out.
 //!
 //! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`] that the registry
 //! lists. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does

@@ -1,4 +1,4 @@
-//! Whose figures are shown: threads by id and by name.
+//! The target of a unit: threads by id and by name.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use rustc_hash::FxHashSet;

@@ -1,11 +1,17 @@
-//! Inputs for property tests: whole ones, most of them damaged in a few places; and a count of how many reach what
-//! is tested, as a parser that refuses every input proves nothing of what follows it.
+//! Property tests: their settings; inputs, whole ones, most of them damaged in a few places; and a count of how many
+//! reach what is tested, as a parser that refuses every input proves nothing of what follows it.
 
 use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+
+/// A property's settings: what was found once is kept beside the file of the test, and tried before all else.
+pub fn kept() -> Config {
+    let beside = FileFailurePersistence::WithSource("proptest-regressions");
+    Config { failure_persistence: Some(Box::new(beside)), ..Config::default() }
+}
 
 /// Runs a test on so many inputs. It says of each whether it came to what is tested; `least` percent must.
 pub fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {

@@ -406,6 +406,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// What is decided early is decided rightly.
         #[test]
         fn partial_agrees_with_every_completion(e in expr(), bits in 0u64..64, known in 0u64..64) {

@@ -327,6 +327,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// What is shown means what was read.
         #[test]
         fn shown_and_read_again_is_the_same(text in any_filter()) {

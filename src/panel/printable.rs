@@ -130,6 +130,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn where_writes_are_cut_changes_nothing(
             bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(0xe2), Just(0x9b)], 0..40),

@@ -162,6 +162,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn nothing_unsafe_is_left_and_nothing_is_too_wide(text in "\\PC{0,30}|[\\x00-\\x1f\\x7f-\\u{9f}a-z漢\\u{202e}]{0,30}", cells in 0usize..20) {
             let safe = clean(&text);

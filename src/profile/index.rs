@@ -101,6 +101,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn what_is_kept_is_found_under_its_new_number(values in proptest::collection::vec(0u64..500, 0..600), part in 1u64..9) {
             let (mut index, mut all, mut ids) = (Index::default(), Vec::new(), FxHashMap::default());

@@ -79,6 +79,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn kept_numbers_follow_each_other(marked in proptest::collection::btree_set(0u32..700, 0..200)) {
             let mut marks = Marks::none(700);

@@ -135,6 +135,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn it_reads_as_a_vector_does(n in 0usize..40_000, cut in 0usize..50_000, from in 0usize..50_000) {
             let mut all: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(7)).collect();

@@ -132,6 +132,8 @@ fn eviction_and_compaction_keep_what_is_left() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// Whatever was forgotten before, each sample has the stack and the text that it came with.
     #[test]
     fn what_is_kept_stays_what_it_was(

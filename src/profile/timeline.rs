@@ -89,6 +89,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Nothing is lost as spans double, and nothing grows with the session.
         #[test]
         fn all_samples_stay_counted(

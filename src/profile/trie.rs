@@ -187,6 +187,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn a_trie_gives_back_each_stack_and_parents_come_first(stacks in proptest::collection::vec(proptest::collection::vec(0u32..6, 0..8), 1..60)) {
             let mut trie = Trie::default();

@@ -235,6 +235,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn a_profile_against_itself_is_empty(rows in proptest::collection::vec(("[a-f]", 1u64..1000), 0..20)) {
             let rows: Vec<(String, Acc)> = rows.into_iter().map(|(k, n)| (k, acc(n))).collect();

@@ -126,6 +126,8 @@ mod tests {
     use crate::query::row::Group;
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn the_first_are_those_of_sorting_all(
             steps in prop::collection::vec((prop::collection::vec((0usize..40, 0u64..5), 0..12), 0usize..9, 0u8..9), 1..30),

@@ -112,6 +112,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Rounds as the live source makes them: what comes out is sorted and complete.
         #[test]
         fn rounds_give_a_sorted_and_complete_stream(rings in proptest::collection::vec(proptest::collection::vec(0u64..1000, 0..40), 1..5), step in 20u64..300) {

@@ -116,6 +116,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Against a plain array of bytes, each painted by the newest mapping.
         #[test]
         fn the_newest_mapping_wins(maps in proptest::collection::vec((0u64..100, 1u64..40), 0..20)) {

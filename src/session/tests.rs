@@ -485,6 +485,8 @@ mod undone {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn addresses_lead_back(facts in facts()) {
             let mut s = Session::new(Origin::Recorded);

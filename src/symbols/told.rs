@@ -221,6 +221,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Against a plain map, and the counts against what there is.
         #[test]
         fn functions_are_found_as_a_plain_map_has_them(

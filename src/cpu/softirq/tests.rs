@@ -91,6 +91,8 @@ fn pairs_on_each_cpu() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn any_order_of_events_is_survived(list in proptest::collection::vec((0u32..3, prop_oneof![0u64..5_000_000_000, u64::MAX - 9..=u64::MAX], 0usize..5, 0u32..12), 0..100)) {
         let mut pairs = Pairs::default();

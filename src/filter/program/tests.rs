@@ -192,6 +192,8 @@ fn tasks() -> impl Strategy<Value = Running> {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// A program says of any task what its filter says.
     #[test]
     #[cfg(target_arch = "x86_64")]

@@ -256,6 +256,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn bits_are_rules(bits in any::<u32>()) {
             // Whatever is read again is the same rule: unused bits mean nothing.

@@ -255,6 +255,8 @@ fn reversed(path: &str) -> String {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// Every frame of every way: place, weight and what it stands on.
     #[test]
     fn blocks_are_what_grouping_strings_gives(
@@ -413,6 +415,8 @@ fn a_hundred_thousand_children_and_a_very_deep_stack() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn a_profile_against_itself_shows_no_difference(stacks in proptest::collection::vec("[a-e]{1,8}", 1..30)) {
         let list: Vec<&str> = stacks.iter().map(String::as_str).collect();

@@ -49,6 +49,8 @@ fn label(top: &Top, staged: &Staged, row: &Row) -> Option<String> {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn chains_are_what_following_each_stack_gives(
         samples in proptest::collection::vec((1i32..3, proptest::collection::vec(0usize..4, 0..6), 1u64..50), 1..25),

@@ -202,6 +202,8 @@ fn plain(samples: &[&One], start: u64, length: u64, shown: usize) -> (Vec<CpuSam
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// Samples of a recording are counted as a plain loop does, however they come in.
     #[test]
     fn counts_are_what_a_plain_loop_counts(

@@ -220,6 +220,8 @@ fn samples() -> impl Strategy<Value = Vec<One>> {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// A tree is what a plain loop over its samples adds up.
     #[test]
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {

@@ -81,6 +81,8 @@ fn what_decays_is_not_taken_out() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// A window that moves, on or back, has what a new one would have.
     #[test]
     fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {

@@ -250,6 +250,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn a_duration_is_inside_its_half_octave(ns in (any::<u64>(), 2u32..64).prop_map(|(n, by)| (n >> by).max(1))) {
             let half = half_octave(ns);

@@ -88,6 +88,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn more_is_never_a_lower_level(cells in proptest::collection::vec(0u32..5000, 0..80), rank: bool) {
             let levels = Levels::of(&cells, if rank { Scale::Rank } else { Scale::Linear });

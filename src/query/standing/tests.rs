@@ -215,7 +215,7 @@ fn play(ops: &[Op], screen: &mut Screen) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig { cases: 40, ..crate::damage::kept() })]
     #[test]
     fn what_followed_is_what_is_there(ops in ops(), children: bool, edits in proptest::collection::vec(edit(), 0..3)) {
         let by_task = [Key::Pid, Key::Sym];

@@ -117,6 +117,8 @@ fn rows_keep_their_identity_from_answer_to_answer() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// Any stacks of any tasks, in many groups or in one.
     #[test]
     fn rows_are_what_adding_up_gives(

@@ -18,6 +18,8 @@ fn sizes_are_not_believed() {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn mmap_round_trip(pid in 1i32.., start: u64, len: u64, pgoff: u64, id in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=20)), name in proptest::collection::vec(1u8.., 0..200)) {
         let file = match id {

@@ -339,6 +339,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn what_is_printed_is_read(rows in proptest::collection::vec((0u32..600, proptest::array::uniform10(any::<u64>())), 0..20)) {
             let line = |(cpu, t): &(u32, [u64; 10])| {

@@ -53,6 +53,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Whatever the bytes are, all of them are in one instruction each.
         #[test]
         fn no_byte_is_lost(code in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {

@@ -227,7 +227,7 @@ fn functions_at_one_place_count_once_and_what_is_between_them_is_a_gap() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, ..crate::damage::kept() })]
     #[test]
     fn hostile_tables_are_left_out(places in prop::collection::vec((any::<u32>(), any::<u8>()), 1..40)) {
         let bytes = tiny();

@@ -71,6 +71,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn they_are_found_as_in_a_plain_list(
             list in proptest::collection::btree_set(prop_oneof![0..1u64 << 34, (u64::MAX - (1 << 33))..=u64::MAX], 1..80),

@@ -133,6 +133,8 @@ fn all(table: &SymbolTable) -> Vec<(u64, u64, String)> {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn however_they_come_the_table_is_that_of_a_plain_list(
         list in proptest::collection::vec(

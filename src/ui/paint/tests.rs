@@ -134,6 +134,8 @@ fn frames() -> impl Strategy<Value = Vec<Buffer>> {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     #[test]
     fn a_terminal_shows_what_was_meant(frames in frames()) {
         let mut drawn = Drawn::new(SIZE);

@@ -214,6 +214,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// The error that the module promises, against sorting.
         #[test]
         fn quantiles_are_near(mut values in proptest::collection::vec((0u64..10_000_000_000, 0u32..34).prop_map(|(n, by)| n >> by), 1..400), share in 0.0f64..1.0) {

@@ -268,6 +268,8 @@ fn label(by: By, one: &One) -> String {
 }
 
 proptest! {
+    #![proptest_config(crate::damage::kept())]
+
     /// Every sample of the page is in one cell, whatever the rows are, and a range of cells has the samples
     /// that a filter by its time has.
     #[test]
@@ -292,7 +294,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig { cases: 40, ..crate::damage::kept() })]
 
     /// Cells are what a plain loop over the samples counts, lit and not, in rows with the most samples first.
     #[test]

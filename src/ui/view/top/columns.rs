@@ -130,6 +130,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn columns_stay_inside_and_apart(width in 20u16..400, mask in 1u16..1024) {
             let chosen: Vec<Field> = crate::ui::popup::columns().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, f)| f).collect();

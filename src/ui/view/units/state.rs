@@ -278,6 +278,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
             proptest::prop_assert_eq!(words(&quoted(list.iter().map(String::as_str))), Ok(list));

@@ -89,6 +89,7 @@ pub fn restore_on_panic() {
     std::panic::set_hook(Box::new(move |info| {
         leave();
         before(info);
+        #[allow(clippy::disallowed_methods, reason = "nobody unwinds to main")]
         std::process::exit(1);
     }));
 }

@@ -1,5 +1,5 @@
 //! The rules of the house, as a test: which folder may use which, where `unsafe` may be, and that
-//! generated parts of the README are up to date.
+//! texts say what is there.
 
 use std::path::{Path, PathBuf};
 
@@ -216,39 +216,80 @@ fn output_has_one_sink_and_files_have_one_maker() {
 const WRITERS: &[&str] =
     &["kernel/files.rs", "event/probe/tracefs.rs", "event/referee.rs", "cli/generate.rs", "symbols/places.rs"];
 
-#[test]
-fn the_readme_has_the_table_of_keys() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let table = perfprof_tui::ui::commands::markdown();
-    assert!(readme.contains(table.trim()), "README.md: replace the table of keys by\n\n{table}");
+/// The texts that are written by hand, by their paths.
+fn texts() -> Vec<(String, String)> {
+    let manual = std::fs::read_dir(root().join("src/cli/manual")).expect("the manual").flatten();
+    let manual = manual.map(|entry| format!("src/cli/manual/{}", entry.file_name().to_string_lossy()));
+    let own = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benches/README.md"];
+    let mut names: Vec<String> = own.into_iter().map(str::to_owned).chain(manual).collect();
+    names.sort();
+    let read = |name: String| (std::fs::read_to_string(root().join(&name)).expect("read"), name);
+    names.into_iter().map(read).map(|(text, name)| (name, text)).collect()
 }
 
-/// The README has a page of at most ten lines for each analysis unit, with an example, and the example of a new one
-/// is a unit that runs.
+fn text(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// A stranger reads the README, and no more than that.
 #[test]
-fn the_readme_has_a_page_for_each_unit() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+fn the_readme_is_short_and_names_all_there_is() {
+    let readme = text("README.md");
+    assert!(readme.lines().count() <= 300, "{} lines", readme.lines().count());
     for spec in perfprof_tui::units::registry::UNITS {
-        let head = format!("\n#### {}\n", spec.name);
-        let at = readme.find(&head).unwrap_or_else(|| panic!("README.md has no page {}", spec.name));
-        let page = &readme[at + head.len()..];
-        let page = &page[..page.find("\n#").unwrap_or(page.len())];
-        let lines = page.lines().filter(|line| !line.trim().is_empty()).count();
-        assert!(lines <= 10, "{} has {lines} lines", spec.name);
-        assert!(page.contains("    $ perfprof-tui "), "{} shows no example", spec.name);
+        let named = [format!("`{}`", spec.name), format!("`unit {}`", spec.name)];
+        assert!(named.iter().any(|name| readme.contains(name)), "README.md names no unit {}", spec.name);
     }
-    let example = std::fs::read_to_string(root().join("src/units/forks.rs")).expect("the example");
-    assert!(example.lines().count() < 80);
-    let indented: String =
-        example.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }).collect();
-    assert!(readme.contains(&indented), "README.md does not show src/units/forks.rs as it is");
+    for command in perfprof_tui::cli::args::whole().get_subcommands() {
+        let name = command.get_name();
+        let unit = perfprof_tui::units::registry::find(name).is_some() || name == "unit";
+        assert!(unit || readme.contains(&format!("`perfprof-tui {name}")), "README.md names no command {name}");
+    }
+    for (name, _) in texts().iter().filter(|(name, _)| name.contains("/manual/")) {
+        // The pages of commands are found by the command.
+        let topic = text(name).lines().next().is_some_and(|line| line.contains(" - "));
+        assert!(!topic || readme.contains(&format!("({name})")), "README.md leads nobody to {name}");
+    }
 }
 
-/// Whatever the README says that something is proved by is there: a test of that name, a file, a fuzz target.
+/// What a text leads to is there: pictures, other texts, files of the program.
 #[test]
-fn what_the_readme_names_as_proof_is_there() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let (_, trust) = readme.split_once("\n## What it trusts\n").expect("the chapter");
+fn links_lead_somewhere() {
+    let mut links = 0;
+    for (name, text) in texts() {
+        let folder = root().join(&name).parent().expect("a folder").to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            if path.is_empty() {
+                let title = |line: &str| line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+                let is_there = text.lines().any(|line| line.starts_with('#') && title(line) == link[1..]);
+                assert!(is_there, "{name}: no chapter {link}");
+            } else if !link.contains("://") {
+                assert!(folder.join(path).exists(), "{name}: {link} is nowhere");
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 40, "{links}");
+}
+
+/// The unit that others are begun from is one that runs, and short.
+#[test]
+fn the_unit_to_begin_from_is_there() {
+    let contributing = text("CONTRIBUTING.md");
+    let named = contributing.split('`').find(|code| code.ends_with("forks.rs")).expect("a unit to begin from");
+    assert!(text(named).lines().count() < 80, "{named} is long");
+    let paths = contributing.split('`').skip(1).step_by(2).filter(|code| code.starts_with("src/"));
+    for path in paths {
+        assert!(root().join(path).exists(), "CONTRIBUTING.md: {path} is nowhere");
+    }
+}
+
+/// Whatever SECURITY.md says that something is proved by is there: a test of that name, a file, a fuzz target.
+#[test]
+fn what_is_named_as_proof_is_there() {
+    let security = text("SECURITY.md");
+    let (_, trust) = security.split_once("\n## What it trusts\n").expect("the chapter");
     let trust = trust.split("\n## ").next().unwrap_or_default();
     let mut code = String::new();
     for path in ["src", "tests"].iter().flat_map(|dir| sources(&root().join(dir))) {
@@ -268,36 +309,22 @@ fn what_the_readme_names_as_proof_is_there() {
     }
     for target in std::fs::read_dir(root().join("fuzz/fuzz_targets")).expect("targets").flatten() {
         let name = target.path().file_stem().expect("a name").to_string_lossy().into_owned();
-        assert!(trust.contains(&format!("`{name}`")), "the README does not say what fuzz target {name} is for");
+        assert!(trust.contains(&format!("`{name}`")), "SECURITY.md does not say what fuzz target {name} is for");
     }
 }
 
-/// Licences that may go into one binary under ours. MPL-2.0 and CDDL-1.0 ask for the source of their own files alone.
-const LICENCES: &[&str] = &[
-    "MIT",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "ISC",
-    "Zlib",
-    "0BSD",
-    "BSL-1.0",
-    "NCSA",
-    "Unlicense",
-    "Unicode-3.0",
-    "Unicode-DFS-2016",
-    "MPL-2.0",
-    "CDDL-1.0",
-    "WTFPL",
-    "bzip2-1.0.6",
-];
+/// Licences that may go into one binary under ours, as cargo-deny reads them, too.
+fn licences() -> Vec<String> {
+    let table: toml::Table = text("deny.toml").parse().expect("deny.toml");
+    let allowed = table["licenses"]["allow"].as_array().expect("a list");
+    allowed.iter().map(|licence| licence.as_str().expect("a name").to_owned()).collect()
+}
 
 /// An SPDX expression without nested brackets; of what is joined by OR one is enough.
-fn is_free(expression: &str) -> bool {
+fn is_free(expression: &str, allowed: &[String]) -> bool {
     let one = |part: &str| {
         let part = part.trim_matches(|c| matches!(c, '(' | ')'));
-        part.replace('/', " OR ").split(" OR ").any(|licence| LICENCES.contains(&licence.trim()))
+        part.replace('/', " OR ").split(" OR ").any(|licence| allowed.iter().any(|one| one == licence.trim()))
     };
     expression.split(" AND ").all(one)
 }
@@ -313,36 +340,51 @@ fn dependencies_are_published_and_free() {
     let tree = String::from_utf8(output.stdout).expect("text");
     let packages: std::collections::BTreeSet<&str> = tree.lines().skip(1).collect();
     assert!(packages.len() > 50, "{tree}");
+    let allowed = licences();
     for line in packages {
         let [package, licence, ..] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        assert!(is_free(licence), "{package}: {licence}");
+        assert!(is_free(licence, &allowed), "{package}: {licence}");
         // A package that is not of the registry has the place where it is from behind its version.
         let place = package.trim_end_matches(" (proc-macro)");
         assert!(!place.contains('('), "{package} is not published");
     }
-    assert!(is_free("(MIT OR GPL-2.0-only) AND NCSA") && !is_free("MIT AND GPL-2.0-only") && !is_free("none"));
+    let free = |expression| is_free(expression, &allowed);
+    assert!(free("(MIT OR GPL-2.0-only) AND NCSA") && !free("MIT AND GPL-2.0-only") && !free("none"));
 }
 
-/// Every command line that the README shows is one that the program takes.
+/// Every command line that a text or a unit shows is one that the program takes.
 #[test]
-fn the_readmes_command_lines_are_taken() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README");
-    let shown = readme.lines().filter_map(|line| line.strip_prefix("    "));
-    let shown = shown.filter_map(|line| line.trim_start_matches("$ ").strip_prefix("perfprof-tui "));
-    let recipes = readme.split('`').filter_map(|code| code.strip_prefix("perfprof-tui "));
+fn command_lines_that_are_shown_are_taken() {
+    let mut lines: Vec<String> = Vec::new();
+    for (name, text) in texts() {
+        let shown = text.lines().filter_map(|line| line.strip_prefix("    "));
+        let shown = shown.filter_map(|line| line.trim_start_matches("$ ").strip_prefix("perfprof-tui "));
+        let recipes = text.split('`').filter_map(|code| code.strip_prefix("perfprof-tui "));
+        let before = lines.len();
+        lines.extend(shown.chain(recipes).map(|line| line.replace('\n', " ")));
+        assert!(name != "README.md" || lines.len() > before + 20, "{lines:?}");
+    }
+    for spec in perfprof_tui::units::registry::UNITS {
+        let run = spec.output.replace("\\\n", " ");
+        let run = run.lines().next().unwrap_or_default().trim_start_matches("$ ").to_owned();
+        let own = |line: &str| line.starts_with(&format!("{} ", spec.name)) || line.starts_with("unit ");
+        for line in [spec.example.to_owned(), run].into_iter().filter(|line| !line.is_empty()) {
+            let line = line.strip_prefix("perfprof-tui ").unwrap_or_else(|| panic!("{line}"));
+            assert!(own(&format!("{line} ")), "{}: {line}", spec.name);
+            lines.push(line.to_owned());
+        }
+    }
     // Those with an ellipsis or brackets say what there is, and are no command lines.
-    let whole = |line: &&str| !line.contains('…') && (!line.contains(['[', '\n', '|']) || line.contains('\''));
-    let lines: Vec<&str> = shown.chain(recipes).filter(whole).collect();
-    assert!(lines.len() > 40, "{lines:?}");
-    for line in lines {
-        let line = line.split(" | ").next().unwrap_or(line);
+    let whole = |line: &String| !line.contains('…') && (!line.contains(['[', '|']) || line.contains('\''));
+    lines.retain(whole);
+    assert!(lines.len() > 100, "{lines:?}");
+    for line in &lines {
+        let line = line.split(" | ").next().unwrap_or(line).split(" > ").next().unwrap_or(line);
+        // Words in capitals stand for one's own.
+        let line = line.replace("SHELL", "bash").replace("help UNIT", "help rundelay").replace("UNIT", "rundelay");
+        let line = line.replace("man TOPIC", "man filter").replace("COMMAND", "report");
         let mut shell = std::process::Command::new("sh");
-        let words = shell
-            .arg("-c")
-            .arg(format!("printf '%s\\0' {}", line.replace("SHELL", "bash").replace("UNIT", "rundelay")))
-            .output()
-            .expect("sh")
-            .stdout;
+        let words = shell.arg("-c").arg(format!("printf '%s\\0' {line}")).output().expect("sh").stdout;
         let words = String::from_utf8(words).expect("text");
         let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0')).map(Into::into).collect();
         let parser = perfprof_tui::cli::args::whole();
@@ -351,6 +393,83 @@ fn the_readmes_command_lines_are_taken() {
             assert!(!error.use_stderr(), "{line}: {error}");
         }
     }
+}
+
+/// Whatever JSON has is documented, and keeps its name: fields by their paths, columns of tables apart.
+#[test]
+fn fields_of_json_are_documented() {
+    let page = text("src/cli/manual/json.md");
+    let data = |name: &str| root().join("tests/data").join(name).display().to_string();
+    let recording = data("fp-spin.data");
+    // Instructions are those of the program, which lies where it lay on the machine that was recorded.
+    let files = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(files.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("readable");
+    let folder = files.path().join("tmp/research/perf-tui/w/a");
+    std::fs::create_dir_all(&folder).expect("made");
+    std::fs::copy(data("bin/spin"), folder.join("spin")).expect("copied");
+    let symfs = files.path().display().to_string();
+    let runs: &[&[&str]] = &[
+        &["report", &recording, "-s", "cpu,comm,pid,tid,dso,sym"],
+        &["annotate", &recording, "--symfs", &symfs],
+        &["diff", &recording, &data("fp-sysmix.data")],
+        &["rundelay", &data("units/sched.data")],
+        &["cpus", "-i", "0.1", "-n", "1"],
+        &["stat", "-e", "task-clock", "--", "true"],
+        &["stat", "-e", "task-clock", "-r", "2", "--", "true"],
+        &["stat", "-e", "task-clock", "-I", "50", "--", "sleep", "0.1"],
+        &["list", "cpu-clock"],
+        &["doctor"],
+    ];
+    for words in runs {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_perfprof-tui"));
+        let output = program.args(&words[..1]).args(["--format", "json"]).args(&words[1..]).output().expect("runs");
+        let printed = String::from_utf8(output.stdout).expect("text");
+        let mut fields = Vec::new();
+        for value in serde_json::Deserializer::from_str(&printed).into_iter::<serde_json::Value>() {
+            fields_of(&value.expect("JSON"), &mut fields);
+        }
+        assert!(fields.len() > 2, "{words:?}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+        for field in fields {
+            let named = [format!("`{field}`"), format!("\"{field}\"")];
+            assert!(named.iter().any(|name| page.contains(name)), "{words:?}: json.md says nothing of {field}");
+        }
+    }
+}
+
+/// The names of all fields; of rows of figures only where they are no columns, whose names are those of their headings.
+fn fields_of(value: &serde_json::Value, into: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            let figures = object.contains_key("kind") || object.contains_key("findings");
+            for (name, value) in object {
+                into.push(name.clone());
+                if !(figures && matches!(name.as_str(), "rows" | "cpus")) {
+                    fields_of(value, into);
+                }
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| fields_of(value, into)),
+        _ => {}
+    }
+}
+
+/// What property tests found once lies beside their files, where it is read: none has settings that look elsewhere.
+#[test]
+fn what_properties_found_is_kept_beside_them() {
+    let mut kept = 0;
+    for path in sources(&root().join("src")) {
+        let text = std::fs::read_to_string(&path).expect("read");
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if line.ends_with("proptest! {") {
+                let settings = lines.next().unwrap_or_default();
+                assert!(settings.contains("crate::damage::kept()"), "{}: {line} has other settings", path.display());
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 30, "{kept}");
+    assert!(!root().join("proptest-regressions").exists());
 }
 
 /// Whoever wants the machine or the process to itself has to ask for it first.

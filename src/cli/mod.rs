@@ -16,6 +16,7 @@ pub mod input;
 pub mod list;
 pub mod live;
 mod looks;
+mod manual;
 pub mod outer;
 mod output;
 pub mod probe;

@@ -236,6 +236,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// Tokens stand in order, on whole characters, with nothing but blanks between them.
         #[test]
         fn tokens_are_the_text(text in "[a&!~<(,'\" =0-9µé.m-]{0,40}|\\PC{0,20}") {

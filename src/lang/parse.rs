@@ -204,6 +204,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         /// What is printed with as few parentheses as there may be reads as it was.
         #[test]
         fn printing_and_reading_agree(tree in tree()) {

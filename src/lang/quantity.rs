@@ -402,6 +402,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::damage::kept())]
+
         #[test]
         fn no_text_panics(text in "[-+0-9._eExXa-fnumshdkKMGTiBHz% µ]{0,24}|\\PC{0,16}") {
             let _ = (time(&text), size::<u64>(&text), count::<u64>(&text), hertz(&text), share(&text), number(&text), literal(&text));

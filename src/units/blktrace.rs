@@ -20,6 +20,13 @@ pub const SPEC: Spec = Spec {
            without a sector are left out. Requests that complete without having been issued to the driver are \
            counted by the stages that they had.",
     example: "perfprof-tui blktrace -d sda --than 20ms",
+    output: "\
+$ perfprof-tui blktrace --batch --duration 2
+From    To          Calls    Total      Min     Mean      p50      p9…
+get     insert    239,806   1.79 s   387 ns  7.48 µs  6.97 µs  14.2 µ…
+get     complete        7  24.8 µs  1.01 µs  3.54 µs  3.36 µs  7.10 µ…
+insert  issue     239,813   1.43 s   451 ns  5.98 µs  5.70 µs  11.1 µ…
+insert  complete        4  20.3 µs   315 ns  5.07 µs  3.74 µs  8.46 µ…",
     options: &["device", "than", "keep"],
     whole: true,
     interval: None,

@@ -21,6 +21,7 @@ pub const SPEC: Spec = Spec {
            when its hits are read, up to a tenth of a second later: a value that was overwritten meanwhile is not \
            seen. The kernel has no watchpoint for reads alone: r means rw.",
     example: "perfprof-tui breakpoint -e mem:0x404040/4:w -p 1234",
+    output: "",
     options: &["event", "comm", "pids", "tids"],
     whole: false,
     interval: None,

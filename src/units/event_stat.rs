@@ -13,6 +13,12 @@ pub const SPEC: Spec = Spec {
     help: "Events are counted by the kernel and read five times a second, so no event costs a sample; of a recording \
            the samples are counted, each as its period says. (perfprof-tui stat, without unit, counts over a command.)",
     example: "perfprof-tui unit stat -e sched:sched_switch,page-faults -i 1",
+    output: "\
+$ perfprof-tui unit stat -e sched:sched_switch,page-faults --batch \\
+    -n 1
+Event                Count  A second  Course
+sched:sched_switch   3,881    3709.7  █▃
+page-faults         72,445   69246.6  █▄",
     options: &["event", "per-cpu"],
     whole: false,
     interval: Some(1.0),

@@ -13,6 +13,10 @@ pub const SPEC: Spec = Spec {
     about: "who forks, and how often",
     help: "Every fork counts for the thread that made it.",
     example: "perfprof-tui forks -i 1",
+    output: "\
+$ perfprof-tui forks --batch -n 1
+Comm      Forks  Last child
+forkexec    698       28967",
     options: &[],
     whole: false,
     interval: Some(1.0),

@@ -16,6 +16,12 @@ pub const SPEC: Spec = Spec {
     help: "Every event is put into its window by its own time, so windows have no skew and need no timer. A burst is \
            a window with at least four times the mean (and four events). The strip shows the newest windows.",
     example: "perfprof-tui hrcount -e irq:softirq_entry --period 1ms",
+    output: "\
+$ perfprof-tui hrcount -e irq:softirq_entry --period 1ms --batch \\
+    --duration 1
+Event              CPU  Events  Min  Mean  p50  p95  p99  Max  Bursts…
+irq:softirq_entry    0     604    0     0    0    1   22   36      11…
+irq:softirq_entry    1   9,667    0     9   11   21   27   31       1…",
     options: &["event", "period"],
     whole: true,
     interval: None,

@@ -25,6 +25,13 @@ pub const SPEC: Spec = Spec {
            window's real length. Without events, windows longer than --than are shown: interrupts were off, and the \
            stack is where they came on again (a timer is no NMI). An idle CPU has no timer.",
     example: "perfprof-tui hrtimer -e sched:sched_switch --period 1ms --when 'sched_switch > 20' -g",
+    output: "\
+$ perfprof-tui hrtimer -e sched:sched_switch \\
+    --when 'sched_switch > 1' -g --batch --duration 2
+Windows  Longest  sched_switch  Task                           Where
+     81  3.00 ms             4  swapper-0                      pv_nat…
+      7  1.00 ms             2  spinner-27684                  spin_f…
+      5  1.00 ms             4  spinner-27683                  spin_f…",
     options: &["event", "period", "frequency", "when", "than", "stack", "keep"],
     whole: true,
     interval: None,

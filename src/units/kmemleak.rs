@@ -23,6 +23,11 @@ pub const SPEC: Spec = Spec {
            and --age leaves out what is young. Functions that only hand out memory, as operator new does, are left \
            out of where it was allocated.",
     example: "perfprof-tui kmemleak -p 1234 -g",
+    output: "\
+$ perfprof-tui kmemleak -p 27829 --batch --duration 4
+Survives   Share  Objects  Oldest  A second  Allocated  Freed  Course…
+  4.1 MB  49.2 %    4,034  4.03 s    1.0 MB      4,034      0  ▇▇▇▇▇▇…
+  2.9 MB  35.1 %      180  4.03 s  715.1 kB        180      0  ▄▅▅▅▅▅…",
     options: &["alloc", "free", "library", "age", "pids", "stack"],
     whole: false,
     interval: None,

@@ -18,6 +18,12 @@ pub const SPEC: Spec = Spec {
            kernel; or --alloc and --free). An allocation counts where and when it is made, a release at its own \
            stack; the lifetime of a block belongs to the stack that allocated it.",
     example: "perfprof-tui kmemprof -p 1234 -i 1",
+    output: "\
+$ perfprof-tui kmemprof -p 27829 --batch -i 2 -n 1
+   Bytes   Share  Times  A second     Mean  Freed       Net  Lives p5…
+  4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     967 n…
+  4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     935 n…
+  4.0 MB  17.7 %  1,937    1.8 MB   2.0 kB  1,937       0 B     919 n…",
     options: &["alloc", "free", "library", "pids", "stack"],
     whole: false,
     interval: Some(1.0),

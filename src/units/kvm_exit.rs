@@ -27,6 +27,7 @@ pub const SPEC: Spec = Spec {
            kernel's tracepoint gives them. %gsys is the share of the time that the guest left from its own kernel \
            (its instruction pointer is in the upper half). It runs on hosts of KVM guests.",
     example: "perfprof-tui kvm-exit --than 100us",
+    output: "",
     options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
     whole: false,
     interval: None,

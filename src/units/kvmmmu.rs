@@ -18,6 +18,7 @@ pub const SPEC: Spec = Spec {
     help: "A page is known by its guest frame and role; its level is in the role's low four bits. --spte follows the \
            entries that are set, too (kernels since 5.10). It runs on x86 hosts of KVM guests.",
     example: "perfprof-tui kvmmmu --spte",
+    output: "",
     options: &["spte"],
     whole: true,
     interval: None,

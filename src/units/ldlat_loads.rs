@@ -10,6 +10,7 @@ pub const SPEC: Spec = Spec {
            needs a hardware PMU that samples loads: bare metal, or a guest with one. Recordings of perf mem record hold \
            its events.",
     example: "perfprof-tui ldlat-loads -p 1234",
+    output: "",
     options: &["latency"],
     whole: false,
     interval: None,

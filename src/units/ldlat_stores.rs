@@ -9,6 +9,7 @@ pub const SPEC: Spec = Spec {
     help: "Precise samples of stores (Intel PEBS). It needs a hardware PMU that samples stores: bare metal, or a guest \
            with one. Recordings of perf mem record hold its events.",
     example: "perfprof-tui ldlat-stores -p 1234",
+    output: "",
     options: &[],
     whole: false,
     interval: None,

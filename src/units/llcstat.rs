@@ -10,6 +10,7 @@ pub const SPEC: Spec = Spec {
            generic cache-references and cache-misses. A ratio is of counts of the same time; a counter that had to \
            share the hardware is scaled, and the note says so. It needs a hardware PMU.",
     example: "perfprof-tui llcstat -i 1",
+    output: "",
     options: &[],
     whole: true,
     interval: Some(1.0),

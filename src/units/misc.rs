@@ -14,6 +14,7 @@ pub const SPEC: Spec = Spec {
     help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
            before is not told. Patched code is shown with its bytes before and after.",
     example: "perfprof-tui misc",
+    output: "",
     options: &["keep"],
     whole: true,
     interval: Some(1.0),

@@ -24,6 +24,12 @@ pub const SPEC: Spec = Spec {
            and the table says so. role=1 lets an event begin pairs only, role=2 end them only; untraced ones are \
            context. Of the slowest, what else happened on the CPUs, threads and key meanwhile is kept (--detail).",
     example: "perfprof-tui multi-trace -e sched:sched_wakeup -e sched:sched_switch//key=next_pid/ --key pid --than 10ms",
+    output: "\
+$ perfprof-tui multi-trace -e sched:sched_wakeup \\
+    -e sched:sched_switch//key=next_pid/ --key pid
+From                To                  Calls    Total     Min     Me…
+sched:sched_wakeup  sched:sched_switch    873  18.1 ms  815 ns  20.7…
+! paired by pid; 0 begun and not ended",
     options: &["event", "key", "than", "only-than", "cycle", "keep", "detail", "per-thread"],
     whole: true,
     interval: None,

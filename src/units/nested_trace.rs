@@ -20,6 +20,13 @@ pub const SPEC: Spec = Spec {
            comm= of an entry names its rows. Own time is what is left without what is inside. An exit closes the \
            newest entry of its kind; entries above it that never ended are counted as broken.",
     example: "perfprof-tui nested-trace -e 'irq:softirq_entry//comm=vec/,irq:softirq_exit' -e timer:timer_expire_entry,timer:timer_expire_exit",
+    output: "\
+$ perfprof-tui nested-trace --batch --duration 1 \\
+    -e 'irq:softirq_entry//comm=vec/,irq:softirq_exit'
+ Calls   Total     Min     Mean      p50      p95      p99      Max…
+16,286  753 ms  222 ns  46.3 µs  45.6 µs  87.0 µs   103 µs   240 µs…
+    68  407 µs  657 ns  5.98 µs  5.31 µs  14.2 µs  21.2 µs  21.5 µs…
+    84  311 µs  390 ns  3.70 µs  3.36 µs  8.00 µs  19.2 µs  19.3 µs…",
     options: &["event", "key", "than", "keep"],
     whole: true,
     interval: None,

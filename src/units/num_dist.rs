@@ -17,6 +17,12 @@ pub const SPEC: Spec = Spec {
     help: "The number is --num (or num= of one event), an expression over its fields; values below zero or that cannot \
            be computed are counted apart. Quantiles are off by at most 1.6 % of themselves.",
     example: "perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime --key comm",
+    output: "\
+$ perfprof-tui num-dist -e sched:sched_stat_runtime --num runtime \\
+    --key comm --batch --duration 1
+Event                             Key              Calls        Total…
+sched:sched_stat_runtime runtime  opt cgu.0          425  897,023,967…
+sched:sched_stat_runtime runtime  shortjob         1,564  350,505,389…",
     options: &["event", "num", "key", "than", "keep"],
     whole: false,
     interval: None,

@@ -27,6 +27,12 @@ pub const SPEC: Spec = Spec {
            row, whoever woke it; Wakers are those of the chosen row, or of all. The hot and cold \
            graph puts samples of a clock (-F, 99 Hz) beside it, both in nanoseconds.",
     example: "perfprof-tui offcpu -p 1234",
+    output: "\
+$ perfprof-tui offcpu --comm worker --batch --duration 2 --panel \\
+    Blocked
+Blocked   Share  of it D  Times     Mean      Max  Who     Woken by…
+ 1.77 s  90.1 %              34  52.0 ms  54.3 ms  worker  log-flush…
+ 194 ms   9.9 %              32  6.07 ms  6.11 ms  worker  swapper 62…",
     options: &["comm", "pids", "tids", "frequency"],
     whole: true,
     interval: None,

@@ -17,6 +17,12 @@ pub const SPEC: Spec = Spec {
            now. A migration is a switch-in on another CPU than the last. Idle is what nobody had. \
            Kernels may pass the tracepoint over when an idle CPU gets work: their own records of switches stand in.",
     example: "perfprof-tui oncpu -C 0-3",
+    output: "\
+$ perfprof-tui oncpu -i 1 -n 1 --batch --panel Tasks
+Comm               TID      Ran  Of a CPU  Runs  Mean run      p99  L…
+spinner          27684   290 ms    27.8 %    66   3.69 ms  4.02 ms  4…
+spinner          27693   246 ms    23.6 %    74   3.33 ms  4.01 ms  4…
+spinner          27694   245 ms    23.5 %    83   2.95 ms  4.92 ms  4…",
     options: &["comm", "pids", "tids"],
     whole: true,
     interval: Some(1.0),

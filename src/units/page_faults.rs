@@ -20,6 +20,11 @@ pub const SPEC: Spec = Spec {
     help: "Every fault is a sample with its address. Mappings are those that the process has when the fault is read \
            (of a recording: those that it tells of, perf record -d). A major fault waited for a disk.",
     example: "perfprof-tui page-faults -p 1234",
+    output: "\
+$ perfprof-tui page-faults --batch --duration 1
+ Faults   Share    Minor  Major  Task              Where
+418,454  69.3 %  418,454      0  faultstorm-28107  touch_hot < __libc…
+139,400  23.1 %  139,400      0  faultstorm-28107  touch_cold < __lib…",
     options: &["comm", "pids", "tids"],
     whole: false,
     interval: None,

@@ -13,6 +13,12 @@ pub const SPEC: Spec = Spec {
     help: "Counted by the kernel, without samples. An event that this kernel does not have is said and left out. Idle \
            is how often the CPU went idle (the tracepoint fires on both ways, so it is halved).",
     example: "perfprof-tui percpu-stat -i 1 --syscalls",
+    output: "\
+$ perfprof-tui percpu-stat --batch -n 1
+CPU  switches  migrations  minflt  majflt  irqs  softirqs  hrtimers…
+  0  102039.9         0.0     0.0     0.0   0.0      33.5     249.2…
+  1     179.4         0.0    38.3     0.0   0.0    8575.4     272.5…
+all  102219.3         0.0    38.3     0.0   0.0    8609.0     521.7…",
     options: &["syscalls"],
     whole: true,
     interval: Some(1.0),

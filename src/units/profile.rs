@@ -20,6 +20,11 @@ pub const SPEC: Spec = Spec {
     help: "A clock samples each busy CPU -F times a second (999). With --percent P only the samples of a CPU's seconds \
            that had at least P % of what a busy one gives are counted: what made it busy, without the rest of the day.",
     example: "perfprof-tui profile -F 499 --percent 80 -C 3",
+    output: "\
+$ perfprof-tui profile --percent 50 --batch --duration 3
+  Self  Samples  Children  DSO                                  Funct…
+19.9 %      792    40.3 %  [kernel.kallsyms]                    exc_p…
+ 6.3 %      251    34.9 %  faultstorm                           touch…",
     options: &["frequency", "percent", "comm", "pids", "tids", "stack"],
     whole: false,
     interval: None,

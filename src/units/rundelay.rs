@@ -22,6 +22,11 @@ pub const SPEC: Spec = Spec {
            call's tracepoint, and where that is not recorded, all count as preempted. Waits that have not ended are in the column Now only. Who ran \
            meanwhile are those who had the CPU on which the wait ended.",
     example: "perfprof-tui rundelay --than 10ms",
+    output: "\
+$ perfprof-tui rundelay --than 10ms --batch --duration 2
+Comm               TID  Calls    Total      Min     Mean      p50…
+spinner          27694    170   1.54 s  3.99 ms  9.05 ms  9.83 ms  11…
+spinner          27684    159   1.54 s  4.00 ms  9.67 ms  10.4 ms  16…",
     options: &["than", "comm", "pids", "tids", "per-cpu", "keep"],
     whole: true,
     interval: None,

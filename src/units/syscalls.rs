@@ -23,6 +23,12 @@ pub const SPEC: Spec = Spec {
            Results from -4095 to -1 are errors. Calls that never return (exit, exit_group) end with their thread and \
            are not counted. Calls of 32-bit programs have the numbers of their own table and are named as 64-bit ones.",
     example: "perfprof-tui syscalls -p 1234 --than 10ms",
+    output: "\
+$ perfprof-tui syscalls --batch --duration 2
+Call             Calls    Total      Min     Mean      p50      p95…
+futex               44   3.45 s  50.1 ms  82.2 ms  50.1 ms   499 ms…
+sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
+getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
     options: &["than", "comm", "pids", "tids", "per-thread", "keep"],
     whole: false,
     interval: None,

@@ -23,6 +23,12 @@ pub const SPEC: Spec = Spec {
            was there all the time add up to it. What a thread slept in before its first wake-up is not known: state \
            '?'. Periods are counted when they end. With -g, sleeping is ranked by the stack that went to sleep.",
     example: "perfprof-tui task-state -g -D",
+    output: "\
+$ perfprof-tui task-state --comm tick,spinner --batch --duration 2
+Comm       TID  Now   So far   Known        R              RD…
+spinner  27683  RD   4.00 ms  2.05 s   503 ms  24.6 %  1.54 s  75.4 %
+spinner  27684  RD   12.0 ms  2.05 s   500 ms  24.5 %  1.55 s  75.5 %
+spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
     options: &["stack", "than", "comm", "pids", "tids", "interruptible", "uninterruptible", "keep"],
     whole: true,
     interval: None,

@@ -9,6 +9,7 @@ pub const SPEC: Spec = Spec {
     help: "Hardware counters of the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their misses. Those \
            that this CPU does not count are left out. It needs a hardware PMU.",
     example: "perfprof-tui tlbstat -i 1",
+    output: "",
     options: &[],
     whole: true,
     interval: Some(1.0),

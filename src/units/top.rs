@@ -20,6 +20,10 @@ pub const SPEC: Spec = Spec {
            --by (and top-add=, top-by= of one event) is a column with the sum of an expression; rows are ordered by \
            the --by columns, else by hits. A value that cannot be computed (a division by zero) adds nothing.",
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
+    output: "\
+$ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1
+comm             Comm             raw_syscalls:sys_enter   A second…
+sysstorm         sysstorm                      2,291,990  2290491.0…",
     options: &["event", "stack", "key", "sum", "by"],
     whole: false,
     interval: Some(1.0),

@@ -18,10 +18,15 @@ pub const SPEC: Spec = Spec {
     name: "trace",
     about: "what happens: any events as a log in order of time, with rates and stacks",
     help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
-           system calls a BPF program reads the strings where they are made, for which rights are needed. A filter of \
-           an event (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
+           system calls a BPF program reads the strings where they are made (root; elsewhere they are addresses). A filter \
+           (-e EVENT/FILTER/) is decided by the kernel, what it cannot decide by us. Rates count all events, \
            also those that are not kept any more.",
     example: "perfprof-tui trace -e 'sched:sched_process_exec,signal:*' -g",
+    output: "\
+$ perfprof-tui trace -e syscalls:sys_enter_openat --batch -n 1
+    Time  CPU  Comm    TID  Event                      What
+0.017233    1  cat   11075  syscalls:sys_enter_openat  openat(dfd: CW…
+0.018461    0  sed   11076  syscalls:sys_enter_openat  openat(dfd: CW…",
     options: &["event", "stack", "keep"],
     whole: false,
     interval: Some(1.0),

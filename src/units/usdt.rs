@@ -18,6 +18,12 @@ pub const SPEC: Spec = Spec {
     help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
            of its probes (64 at most), FILE:PROVIDER:NAME one of them. perfprof-tui probe -x FILE -l lists them.",
     example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
+    output: "\
+$ perfprof-tui usdt --usdt ./server --batch -n 1
+Probe                  Hits  A second  Course
+labsrv:request__done    990     953.3  ██████████████████████████████…
+labsrv:request__start   990     953.3  █▇▇▇▇▇▇▇█▇▇█▇▇▇▇█▇▇▇▇▇█▇▇▇▇▇▇▇…
+labsrv:gc                 4       3.9  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁█▁▁▁▁▁▁…",
     options: &["usdt", "stack", "comm", "pids", "tids", "keep"],
     whole: false,
     interval: Some(1.0),

@@ -21,6 +21,12 @@ pub const SPEC: Spec = Spec {
     help: "The waker is the task that ran on the CPU of the wake-up; out of an interrupt or a softirq it only stood \
            there, and the context says so (from common_flags). With -g, wake-ups by the waker's stack.",
     example: "perfprof-tui wakeups --comm 'nginx*' -g",
+    output: "\
+$ perfprof-tui wakeups --batch -i 1 -n 1
+Waker            Out of     Wakes               Times  A second   Sha…
+swapper-0        interrupt  worker-27759          133     127.3  44.8…
+swapper-0        interrupt  worker-27763          123     117.7  41.4…
+swapper-0        interrupt  worker-27760           11      10.5   3.7…",
     options: &["stack", "comm", "pids", "tids"],
     whole: true,
     interval: Some(1.0),

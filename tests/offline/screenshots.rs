@@ -1,4 +1,4 @@
-//! The README's pictures, drawn by the program from real recordings. `UPDATE_SCREENSHOTS=1 cargo
+//! The pictures of the README and the manual, drawn by the program from real recordings. `UPDATE_SCREENSHOTS=1 cargo
 //! test --test offline screenshots` makes them anew; without it they are checked to be up to date.
 
 use std::path::Path;

@@ -111,10 +111,10 @@ pub struct Completions {
 /// Options of `man`.
 #[derive(Debug, ClapArgs)]
 pub struct Man {
-    /// The command whose page is printed [default: the program's]
-    pub command: Option<String>,
-    /// Write all pages into this folder instead
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    /// The command or topic whose page is printed: screens, filter, names, units, json, config [default: the program]
+    pub topic: Option<String>,
+    /// Write all pages into this folder instead, each below its section: man1, man5, man7
+    #[arg(long, value_name = "DIR", conflicts_with = "topic")]
     pub folder: Option<PathBuf>,
 }
 

@@ -48,7 +48,8 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
 
 fn of(spec: &'static Spec) -> Command {
     let about = capital(spec.about);
-    let long = format!("{about}.\n\n{}\n\nExample: {}", spec.help, spec.example);
+    let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
+    let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.help, spec.example);
     let mut command = Command::new(spec.name).max_term_width(100).args([
         Arg::new("files")
             .value_name("FILE")

@@ -89,17 +89,6 @@ pub fn layer(row: &Row) -> Option<&'static str> {
     Tab::ALL.iter().filter_map(|tab| tab.group()).find(|group| *group == row.group)
 }
 
-/// The README's table of keys.
-pub fn markdown() -> String {
-    let mut out = String::from("| key | command | what it does |\n|---|---|---|\n");
-    for row in rows() {
-        let keys: Vec<String> = row.keys.iter().map(|k| format!("`{}`", k.replace('|', "\\|"))).collect();
-        let argument = if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
-        out.push_str(&format!("| {} | `:{}{argument}` | {} |\n", keys.join(" "), row.name, row.doc));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

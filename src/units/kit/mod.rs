@@ -43,7 +43,7 @@ pub use sketch::Stats;
 pub use slowest::Slowest;
 pub use target::Chosen;
 
-/// A unit's description, of which the command line, the palette and the README's page are made.
+/// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {
     pub name: &'static str,
     /// The question that it answers, in one line.
@@ -52,6 +52,9 @@ pub struct Spec {
     pub help: &'static str,
     /// A command line that is worth trying.
     pub example: &'static str,
+    /// A run without a screen as a terminal shows it: the command line after `$ ` and the first lines of what it
+    /// printed, cut at 70 columns; empty where the machine it was written on lacks what it measures.
+    pub output: &'static str,
     /// Which of [`settings::OPTIONS`] it takes.
     pub options: &'static [&'static str],
     /// Whether it must see the whole machine: targets narrow what it shows then, not what is measured.

@@ -1,0 +1,224 @@
+//! The manual: pages in Markdown beside this file, and their form for man(1).
+
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+/// All pages. The first line of each is its name, its section and what it is about; a page without the last belongs to
+/// a command, whose own page ends with it.
+const PAGES: &[&str] = &[
+    include_str!("manual/main.md"),
+    include_str!("manual/record.md"),
+    include_str!("manual/open.md"),
+    include_str!("manual/cpus.md"),
+    include_str!("manual/diff.md"),
+    include_str!("manual/probe.md"),
+    include_str!("manual/screens.md"),
+    include_str!("manual/filter.md"),
+    include_str!("manual/names.md"),
+    include_str!("manual/units.md"),
+    include_str!("manual/json.md"),
+    include_str!("manual/config.md"),
+];
+
+/// An empty word would be none, and the next one the date.
+pub const NO_DATE: &str = " ";
+
+/// A page of the manual.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// As man(1) takes it.
+    pub name: &'static str,
+    pub section: &'static str,
+    /// None of what belongs to a command.
+    pub about: Option<&'static str>,
+    text: &'static str,
+}
+
+/// The pages that are written by hand.
+pub fn pages() -> impl Iterator<Item = Page> {
+    PAGES.iter().filter_map(|page| {
+        let (head, text) = page.strip_prefix("# ")?.split_once('\n')?;
+        let (title, about) = head.split_once(" - ").map_or((head, None), |(title, about)| (title, Some(about)));
+        let (name, section) = title.strip_suffix(')')?.split_once('(')?;
+        Some(Page { name, section, about, text })
+    })
+}
+
+/// The page of a topic, by its name with or without the program's.
+pub fn topic(name: &str) -> Option<Page> {
+    let own = |page: &Page| page.name == name || page.name.strip_prefix("perfprof-tui-") == Some(name);
+    pages().find(|page| page.about.is_some() && own(page))
+}
+
+impl Page {
+    /// The page by itself, for man(1).
+    pub fn roff(&self) -> String {
+        let mut roff = Roff::new();
+        let version = concat!("perfprof-tui ", env!("CARGO_PKG_VERSION"));
+        roff.control("TH", [self.name, self.section, NO_DATE, version, "perfprof-tui"]);
+        roff.control("SH", ["NAME"]);
+        roff.text([roman(format!("{} - {}", self.name, self.about.unwrap_or_default()))]);
+        if !self.text.trim_start().starts_with("## ") {
+            roff.control("SH", ["DESCRIPTION"]);
+        }
+        self.write(&mut roff);
+        rendered(&roff)
+    }
+
+    /// Its chapters, behind whatever is there.
+    pub fn write(&self, roff: &mut Roff) {
+        let mut writer = Writer { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
+        Parser::new_ext(self.text, Options::ENABLE_TABLES).for_each(|event| writer.take(event));
+    }
+}
+
+/// As man(1) reads it.
+pub fn rendered(roff: &Roff) -> String {
+    literal(&roff.render())
+}
+
+/// These three would become typographic signs, and commands could not be copied.
+pub fn literal(roff: &str) -> String {
+    roff.replace('~', r"\(ti").replace('^', r"\(ha").replace('`', r"\(ga")
+}
+
+/// Text as it stands: examples and what they print.
+pub fn verbatim(roff: &mut Roff, text: &str) {
+    roff.control("EX", []);
+    for line in text.lines() {
+        roff.text([roman(if line.is_empty() { " " } else { line })]);
+    }
+    roff.control("EE", []);
+}
+
+/// A word, and below it what it means.
+pub fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
+    roff.control("TP", []).text(word).text(meaning);
+}
+
+/// A table while it is read: its headings, and the cells of the row.
+#[derive(Default)]
+struct Table {
+    head: Vec<String>,
+    cells: Vec<Vec<Inline>>,
+}
+
+/// What Markdown is written into.
+struct Writer<'a> {
+    roff: &'a mut Roff,
+    line: Vec<Inline>,
+    fonts: Vec<fn(String) -> Inline>,
+    code: bool,
+    /// Inside of a picture's title, which man(1) cannot show.
+    picture: bool,
+    table: Option<Table>,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(&tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) if self.code => text.lines().for_each(|line| self.code_line(line)),
+            Event::Text(_) | Event::Code(_) | Event::SoftBreak if self.picture => {}
+            Event::Text(text) => self.word(text.into_string()),
+            Event::Code(code) => self.line.push(bold(code.into_string())),
+            Event::SoftBreak | Event::HardBreak => self.word(" ".to_owned()),
+            _ => {}
+        }
+    }
+
+    fn word(&mut self, text: String) {
+        let font = self.fonts.last().copied().unwrap_or(roman);
+        self.line.push(font(text));
+    }
+
+    fn code_line(&mut self, line: &str) {
+        self.roff.text([roman(if line.is_empty() { " " } else { line })]);
+    }
+
+    fn start(&mut self, tag: &Tag<'_>) {
+        match tag {
+            Tag::Paragraph => {
+                self.roff.control("PP", []);
+            }
+            Tag::CodeBlock(_) => {
+                self.code = true;
+                self.roff.control("PP", []).control("RS", ["2"]).control("EX", []);
+            }
+            Tag::Item => {
+                self.roff.control("IP", [r"\(bu", "2"]);
+            }
+            Tag::Strong | Tag::Link { .. } => self.fonts.push(bold),
+            Tag::Emphasis => self.fonts.push(italic),
+            Tag::Table(_) => self.table = Some(Table::default()),
+            Tag::Image { .. } => self.picture = true,
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(level) => {
+                let title = plain(&std::mem::take(&mut self.line));
+                match level {
+                    HeadingLevel::H2 => self.roff.control("SH", [title.to_uppercase().as_str()]),
+                    _ => self.roff.control("SS", [title.as_str()]),
+                };
+            }
+            TagEnd::Paragraph | TagEnd::Item if !self.line.is_empty() => {
+                let line = std::mem::take(&mut self.line);
+                self.roff.text(line);
+            }
+            TagEnd::CodeBlock => {
+                self.code = false;
+                self.roff.control("EE", []).control("RE", []);
+            }
+            TagEnd::Strong | TagEnd::Link | TagEnd::Emphasis => {
+                self.fonts.pop();
+            }
+            TagEnd::Image => self.picture = false,
+            TagEnd::TableCell => {
+                if let Some(table) = &mut self.table {
+                    table.cells.push(std::mem::take(&mut self.line));
+                }
+            }
+            TagEnd::TableHead => {
+                if let Some(table) = &mut self.table {
+                    table.head = table.cells.drain(..).map(|cell| plain(&cell)).collect();
+                }
+            }
+            TagEnd::TableRow => self.row(),
+            TagEnd::Table => self.table = None,
+            _ => {}
+        }
+    }
+
+    /// The first cell, and below it what the others say: of more than one, each behind its heading.
+    fn row(&mut self) {
+        let Some(table) = &mut self.table else { return };
+        let mut cells = std::mem::take(&mut table.cells).into_iter();
+        let first = cells.next().unwrap_or_default();
+        let several = cells.len() > 1;
+        let mut meaning = Vec::new();
+        for (cell, head) in cells.zip(table.head.iter().skip(1)).filter(|(cell, _)| !cell.is_empty()) {
+            if !meaning.is_empty() {
+                meaning.push(roman("; "));
+            }
+            if several && !head.is_empty() {
+                meaning.push(italic(format!("{head}: ")));
+            }
+            meaning.extend(cell);
+        }
+        entry(self.roff, first, meaning);
+    }
+}
+
+/// Without fonts.
+fn plain(line: &[Inline]) -> String {
+    let text = |part: &Inline| match part {
+        Inline::Roman(text) | Inline::Bold(text) | Inline::Italic(text) => text.clone(),
+        Inline::LineBreak => " ".to_owned(),
+    };
+    line.iter().map(text).collect()
+}

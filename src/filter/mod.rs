@@ -42,6 +42,7 @@ pub enum Field {
     /// A number among them.
     TraceNumber,
     Cgroup,
+    Program,
     IrqsOff,
     NeedResched,
     NrRunning,
@@ -85,6 +86,7 @@ pub enum Known<'a> {
 /// One row for each field: the table behind parser, completion and documentation.
 pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
     (Field::Comm, "comm", Kind::Text, "name of the thread"),
+    (Field::Program, "program", Kind::Text, "name of its process: that of the first thread"),
     (Field::Pid, "pid", Kind::Number, "process id"),
     (Field::Tid, "tid", Kind::Number, "thread id"),
     (Field::Cgroup, "cgroup", Kind::Text, "path of the task's cgroup"),

@@ -15,6 +15,8 @@ use super::traced::Traced;
 pub enum Key {
     Cpu,
     Comm,
+    /// The comm of the process.
+    Program,
     Pid,
     Tid,
     /// The text of a tracepoint's sample.
@@ -133,6 +135,7 @@ pub const ALL: &[Entry] = &[
     of(Key::Host, &["host"], "Host", |of, _| Value::Text(of.data.session.host(of.task))).wide(12),
     of(Key::Cpu, &["cpu"], "CPU", |of, _| Value::Id(of.cpu.into())).number(4),
     of(Key::Comm, &["comm"], "Comm", |of, _| Value::Text(of.task.comm.clone())).wide(15),
+    of(Key::Program, &["program"], "Program", |of, _| Value::Text(of.task.program.clone())).wide(15),
     of(Key::Pid, &["pid", "tgid"], "PID", |of, _| Value::Id(of.task.pid)).number(7).of_this_run(),
     of(Key::Tid, &["tid"], "TID", |of, _| Value::Id(of.task.tid)).number(7).of_this_run(),
     of(Key::Cgroup, &["cgroup"], "Cgroup", |of, _| Value::Text(of.data.session.cgroup(of.task))).wide(24),
@@ -284,8 +287,7 @@ mod tests {
         );
         assert_eq!(Key::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
         let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
-        let want =
-            "host Host, cpu CPU, comm Comm, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
+        let want = "host Host, cpu CPU, comm Comm, program Program, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
         assert_eq!(all.join(", "), want);
     }
 }

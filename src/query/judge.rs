@@ -271,10 +271,11 @@ impl Judge {
                         _ => !context.vector().is_empty() && atom.text(context.vector()),
                     }
                 }),
-                Field::Comm | Field::Pid | Field::Tid | Field::Cgroup | Field::Host => {
+                Field::Comm | Field::Program | Field::Pid | Field::Tid | Field::Cgroup | Field::Host => {
                     let task = &data.session.tasks()[site.task.0 as usize];
                     *self.by_task[i].entry(site.task).or_insert_with(|| match atom.field {
                         Field::Comm => atom.text(&task.comm),
+                        Field::Program => atom.text(&task.program),
                         Field::Host => atom.text(&data.session.host(task)),
                         Field::Cgroup => atom.text(&data.session.cgroup(task)),
                         Field::Pid => atom.number(task.pid as u64),

@@ -52,8 +52,8 @@ pub fn processes(data: Data<'_>, fold: &Fold) -> FxHashMap<Arc<str>, usize> {
     let mut pids: FxHashSet<(&Arc<str>, i32)> = FxHashSet::default();
     let mut counts: FxHashMap<Arc<str>, usize> = FxHashMap::default();
     for task in tasks.iter().zip(&seen).filter(|(_, seen)| **seen).map(|(task, _)| task) {
-        if pids.insert((&task.comm, task.pid)) {
-            *counts.entry(task.comm.clone()).or_default() += 1;
+        if pids.insert((&task.program, task.pid)) {
+            *counts.entry(task.program.clone()).or_default() += 1;
         }
     }
     counts

@@ -350,7 +350,9 @@ impl Session {
             return id;
         }
         let comm = self.thread(tid, pid).comm.clone();
-        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, cgroup });
+        let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
+        let program = first.unwrap_or(&comm).clone();
+        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, program, cgroup });
         if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
         }
@@ -370,7 +372,8 @@ impl Session {
 
     /// A thread that a text names.
     pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
-        self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), cgroup: 0 })
+        let program = comm.clone();
+        self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), program, cgroup: 0 })
     }
 
     /// What a thread is called now; live, one that no record told of is asked for in /proc.

@@ -16,6 +16,8 @@ pub struct Task {
     pub pid: i32,
     pub tid: i32,
     pub comm: Arc<str>,
+    /// The comm of its process' first thread, as it was when this one was first seen; its own where nobody knows.
+    pub program: Arc<str>,
     /// The id of its cgroup; 0 when it is not known.
     pub cgroup: u64,
 }

@@ -148,7 +148,7 @@ fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(120, 30), "Children");
     assert!(h.text().contains("Children▾"), "{}", h.text());
     // A completion of what is typed is taken.
-    let h = click(incident(100, 30).keys("fcom"), "comm name of");
+    let h = click(incident(100, 30).keys("fcom"), "name of the thread");
     assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
     // The chord of a hint begins.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));

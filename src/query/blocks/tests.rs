@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::profile::{Frame, NodeId, Profile, Site};
 use crate::query::diff::Side;
-use crate::query::flame::Stacks;
+use crate::query::flame::{FlameTree, Stacks};
 use crate::query::{Data, Fold};
 use crate::session::{MapId, Origin, Session};
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ fn tree(stacks: &[&str], edits: &[Edit]) -> FlameTree {
 }
 
 fn spec(way: Way) -> FlameSpec {
-    FlameSpec { way, zoom: Vec::new(), edits: Vec::new(), width: 80, height: 40, by_weight: true, find: None }
+    FlameSpec { way, zoom: Vec::new(), edits: Vec::new(), width: 80, height: 40, by_weight: true, find: None, a_row: 1 }
 }
 
 /// Every frame as (row, name, samples).
@@ -164,7 +164,7 @@ fn what_is_too_narrow_is_pooled_and_still_covers_its_place() {
     let tree = tree(&stacks.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
     let flame = layout(&tree, &spec(Way::Roots));
     let last = flame.blocks.last().expect("pool");
-    assert_eq!((last.pooled, last.x0, last.x1, flame.drawn), (500, 0, 640, 0.0));
+    assert_eq!((last.pooled, last.x0, last.x1, flame.drawn, flame.named), (500, 0, 640, 0.0, 0.0));
     assert_eq!(flame.blocks.len(), 2);
 }
 
@@ -203,8 +203,16 @@ type Lettered = (char, Vec<String>);
 type Part = (usize, usize, usize, Option<char>, Vec<String>);
 
 /// What stands on a spot, in rows of one direction: paths of letters, put together letter by letter. Of callers
-/// nothing ends in a frame.
-fn plain(paths: &[String], below: Option<usize>, cells: u32, rows: &[i32], by_weight: bool, out: &mut Vec<Plain>) {
+/// nothing ends in a frame. What leaves the picture in less than a cell comes back.
+fn plain(
+    paths: &[String],
+    below: Option<usize>,
+    cells: u32,
+    rows: &[i32],
+    by_weight: bool,
+    out: &mut Vec<Plain>,
+) -> u64 {
+    let mut lost = 0;
     let callers = rows.first().is_some_and(|row| *row < 0);
     let mut level = vec![(paths.to_vec(), below, (0, cells * 8))];
     for row in rows {
@@ -222,25 +230,28 @@ fn plain(paths: &[String], below: Option<usize>, cells: u32, rows: &[i32], by_we
             let edge = |sum: usize| x0 + (width as f64 * sum as f64 / whole as f64 + 0.5 + 1e-9) as u32;
             let mut parts: Vec<Part> = Vec::new();
             let mut sum = 0;
-            for (c, paths) in children {
-                let (from, n) = (sum, paths.len());
-                sum += n;
-                match parts.last_mut() {
-                    _ if width * n >= 8 * whole => parts.push((from, sum, 0, Some(c), paths)),
-                    Some((_, to, pooled @ 1.., _, all)) => {
-                        (*to, *pooled) = (sum, *pooled + 1);
-                        all.extend(paths);
-                    }
-                    _ => parts.push((from, sum, 1, None, paths)),
-                }
+            let (wide, narrow): (Vec<_>, Vec<_>) =
+                children.into_iter().partition(|(_, paths)| width * paths.len() >= 8 * whole);
+            for (c, paths) in wide {
+                let from = sum;
+                sum += paths.len();
+                parts.push((from, sum, 0, Some(c), paths));
+            }
+            if !narrow.is_empty() {
+                let (from, n) = (sum, narrow.len());
+                let paths: Vec<String> = narrow.into_iter().flat_map(|(_, paths)| paths).collect();
+                parts.push((from, from + paths.len(), n, None, paths));
             }
             for (from, to, pooled, frame, paths) in parts {
                 let (edges, total, parent) = ((edge(from), edge(to)), (to - from) as u64, whole as u64);
+                if frame.is_none() && edges.1 - edges.0 < 8 {
+                    lost += total;
+                }
                 if edges.0 == edges.1 {
                     continue;
                 }
                 let name = frame.map_or_else(|| format!("{pooled} others"), |c| c.to_string());
-                let ends = paths.iter().filter(|path| frame.is_some() && path.is_empty() && !callers);
+                let ends = paths.iter().filter(|path| path.is_empty() && !callers);
                 out.push(Plain { row: *row, name, edges, total, own: ends.count() as u64, parent, pooled, below });
                 if frame.is_some() || edges.1 - edges.0 >= 8 {
                     level.push((paths, Some(out.len() - 1), edges));
@@ -248,6 +259,7 @@ fn plain(paths: &[String], below: Option<usize>, cells: u32, rows: &[i32], by_we
             }
         }
     }
+    lost
 }
 
 fn reversed(path: &str) -> String {
@@ -273,19 +285,19 @@ proptest! {
         let spec = FlameSpec { width, height, by_weight, ..spec([Way::Roots, Way::Leaves, Way::Around(around.into())][way.min(2)].clone()) };
         let flame = layout(&tree, &spec);
         let rows: Vec<i32> = (0..rows).collect();
-        let ends: u64;
+        let (ends, mut narrow): (u64, u64);
         let mut zoomed = stacks.len() as u64;
         match &spec.way {
             Way::Roots => {
                 let paths: Vec<String> = stacks.iter().map(|s| format!("t{s}")).collect();
-                plain(&paths, None, cells, &rows, by_weight, &mut want);
-                ends = want.iter().map(|p| p.own).sum();
+                narrow = plain(&paths, None, cells, &rows, by_weight, &mut want);
+                ends = want.iter().filter(|p| p.pooled == 0).map(|p| p.own).sum();
             }
             Way::Leaves => {
                 let paths: Vec<String> = stacks.iter().map(|s| reversed(s)).collect();
-                plain(&paths, None, cells, &rows, by_weight, &mut want);
+                narrow = plain(&paths, None, cells, &rows, by_weight, &mut want);
                 // All that begins at a leaf ends there; only callers come after it.
-                want.iter_mut().filter(|p| p.pooled == 0).for_each(|p| p.own = if p.row == 0 { p.total } else { 0 });
+                want.iter_mut().for_each(|p| p.own = if p.row == 0 { p.total } else { 0 });
                 ends = want.iter().filter(|p| p.name == "t").map(|p| p.total).sum();
             }
             Way::Around(_) => {
@@ -296,21 +308,23 @@ proptest! {
                 zoomed = found.len() as u64;
                 let names: std::collections::BTreeSet<&str> = found.iter().map(|(_, rest)| &rest[..1]).collect();
                 let own = below.iter().filter(|path| path.is_empty()).count() as u64;
+                narrow = 0;
                 if let Some(first) = names.first() {
                     let name = if names.len() > 1 { around } else { first }.to_owned();
                     let parent = stacks.len() as u64;
                     want.push(Plain { row: 0, name, edges: (0, cells * 8), total: zoomed, own, parent, pooled: 0, below: None });
                     let half = (i32::from(height) / 2).max(2);
                     let (down, up): (Vec<i32>, Vec<i32>) = (1..half).map(|row| (row, -row)).unzip();
-                    plain(&below, Some(0), cells, &down, by_weight, &mut want);
+                    narrow = plain(&below, Some(0), cells, &down, by_weight, &mut want);
                     plain(&above, Some(0), cells, &up, by_weight, &mut want);
                 }
-                ends = want.iter().filter(|p| p.row >= 0).map(|p| p.own).sum();
+                ends = want.iter().filter(|p| p.row >= 0 && p.pooled == 0).map(|p| p.own).sum();
             }
         }
         prop_assert_eq!(flame.blocks.iter().map(Plain::of).collect::<Vec<_>>(), want);
-        let drawn = if zoomed == 0 { 0.0 } else { 100.0 * ends as f64 / zoomed as f64 };
-        prop_assert!((flame.drawn - drawn).abs() < 1e-9, "{} {drawn}", flame.drawn);
+        let share = |n: u64| if zoomed == 0 { 0.0 } else { 100.0 * n as f64 / zoomed as f64 };
+        prop_assert!((flame.named - share(ends)).abs() < 1e-9, "{} {}", flame.named, share(ends));
+        prop_assert!((flame.drawn - share(ends + narrow)).abs() < 1e-9, "{} {}", flame.drawn, share(ends + narrow));
         let ids: std::collections::BTreeSet<u64> = flame.blocks.iter().map(|b| b.id).collect();
         prop_assert_eq!(ids.len(), flame.blocks.len());
     }
@@ -328,7 +342,7 @@ fn edges_are_rounded_and_one_cell_is_wide_enough() {
     assert_eq!(edges(&sevenths, 10, false), "a 0-11, b 11-34, c 34-80");
     assert_eq!(edges(&sevenths, 10, true), "c 0-46, b 46-69, a 69-80");
     assert_eq!(edges(&sevenths, 7, false), "a 0-8, b 8-24, c 24-56");
-    assert_eq!(edges(&sevenths, 6, false), "1 others 0-7, b 7-21, c 21-48");
+    assert_eq!(edges(&sevenths, 6, false), "b 0-14, c 14-41, 1 others 41-48");
 }
 
 #[test]
@@ -508,6 +522,7 @@ fn many_small_programs_are_drawn_as_one() {
         height: 20,
         by_weight: false,
         find: None,
+        a_row: 1,
     };
     let all = seen(&staged, &fold, &spec);
     assert!(all.drawn > 99.0, "{}", all.drawn);
@@ -525,4 +540,89 @@ fn many_small_programs_are_drawn_as_one() {
     assert_eq!(row(&apart, 0)[..2], [("gzip 15", 120, 0), ("rustc 1", 20, 0)]);
     let together = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::AllTasks], ..spec });
     assert_eq!((row(&together, 0), row(&together, 1).len()), (vec![("all tasks", 700, 0)], 2));
+}
+
+/// Functions too narrow for themselves are their module's, and what they have in common stands on it.
+#[test]
+fn narrow_functions_are_drawn_as_their_module() {
+    let mut staged = crate::query::staged::Staged::default();
+    for n in 0..300 {
+        staged.sample(1, 1, &["main", &format!("libllvm.so:pass-{n}"), "libllvm.so:walk"], 1);
+        staged.sample(1, 1, &["main", &format!("kernel:fault-{n}")], 1);
+        staged.sample(1, 1, &["main", &format!("lib-{n}:call")], 1);
+    }
+    staged.sample(1, 1, &["main", "work"], 900);
+    let fold = staged.fold();
+    let flame = seen(&staged, &fold, &spec(Way::Roots));
+    let of = |row| flame.blocks.iter().filter(move |b| b.row == row).map(|b| (&*b.name, b.is_module(), b.class));
+    let want = [
+        ("work", false, Class::User),
+        ("kernel: 300 functions", true, Class::Kernel),
+        ("libllvm.so: 300 functions", true, Class::Library),
+        ("300 others", false, Class::Unknown),
+    ];
+    assert_eq!(of(2).collect::<Vec<_>>(), want);
+    assert_eq!(of(3).collect::<Vec<_>>(), [("walk", false, Class::Library)]);
+    // All but the 300 of as many modules; to the function, the work and the walk.
+    assert!((flame.drawn - 100.0 * 1500.0 / 1800.0).abs() < 1e-9, "{}", flame.drawn);
+    assert!((flame.named - 100.0 * 1200.0 / 1800.0).abs() < 1e-9, "{}", flame.named);
+}
+
+/// Frames with one way on share a row, and are the same frames as in rows of their own.
+#[test]
+fn frames_with_one_way_on_share_a_row() {
+    let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
+    let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(Way::Roots) });
+    let (folded, whole) = (of(9), of(1));
+    let text = |flame: &Flame| {
+        let one = |b: &Block| {
+            let chain = b.chain.iter().map(|name| &**name).collect::<String>();
+            format!("{}{chain}{} {}", b.row, b.name, b.total.new.samples)
+        };
+        flame.blocks.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(text(&folded), "0t 100, 1abcd 98, 2x 60, 2y 38");
+    assert_eq!(text(&whole), "0t 100, 1a 100, 2b 100, 3c 98, 31 others 2, 4d 98, 5x 60, 5y 38");
+    assert_eq!(text(&of(2)), "0t 100, 1ab 100, 2cd 98, 21 others 2, 3x 60, 3y 38");
+    assert_eq!((folded.depth, whole.depth, folded.rows, whole.rows), (6, 6, 3, 6));
+    for flame in [&folded, &whole] {
+        assert!((flame.drawn - 100.0).abs() < 1e-9 && (flame.named - 98.0).abs() < 1e-9, "{flame:?}");
+    }
+    let id = |flame: &Flame, name: &str| flame.blocks.iter().find(|b| &*b.name == name).map(|b| b.id);
+    for name in ["d", "x", "y"] {
+        assert_eq!(id(&folded, name), id(&whole, name), "{name}");
+    }
+    // What a search finds in it is found, and half a cell is nowhere passed over.
+    let found =
+        layout(&tree(&stacks, &[]), &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(Way::Roots) });
+    assert_eq!(found.blocks.iter().map(|b| b.found).collect::<Vec<_>>(), [false, true, false, false]);
+    let wide = layout(&tree(&stacks, &[]), &FlameSpec { a_row: 9, width: 80, ..spec(Way::Roots) });
+    assert_eq!(text(&wide), "0t 100, 1ab 100, 2cd 98, 2z 2, 3x 60, 3y 38");
+}
+
+/// A zoom by the names of all frames in a shared row leads to the last of them.
+#[test]
+fn a_zoom_passes_through_shared_rows() {
+    let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
+    let of = |zoom: &[&str]| {
+        let zoom = zoom.iter().map(|name| (*name).into()).collect();
+        layout(&tree(&stacks, &[]), &FlameSpec { zoom, a_row: 9, width: 20, ..spec(Way::Roots) })
+    };
+    let zoomed = of(&["t", "a", "b", "c", "d"]);
+    assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.samples, zoomed.depth), (5, 98, 6));
+    assert_eq!(shape(&zoomed)[5..], named(&[(5, "x", 60), (5, "y", 38)]));
+}
+
+/// Threads of other names stand on their process' one.
+#[test]
+fn threads_are_their_programs() {
+    let mut staged = crate::query::staged::Staged::default();
+    for (tid, name) in [(7, &b"rustc"[..]), (8, b"opt cgu.0"), (9, b"lto cgu.1")] {
+        staged.session.apply(&crate::record::Record::Comm { pid: 7, tid, exec: tid == 7, name }, 0);
+        let (task, stack) = (staged.session.task(7, tid), staged.stack(&["run"]));
+        let site = staged.profile.sites.intern(Site { task, stack, trace: Default::default() });
+        staged.profile.push(1, site, 10, 0, 0);
+    }
+    let fold = staged.fold();
+    assert_eq!(row(&seen(&staged, &fold, &spec(Way::Roots)), 0), [("rustc", 30, 1)]);
 }

@@ -80,8 +80,8 @@ impl Namer {
     pub(super) fn ground(&self, task: &Task) -> Arc<str> {
         match (self.all_tasks, self.processes) {
             (true, _) => "all tasks".into(),
-            (false, true) => format!("{} {}", task.comm, task.pid).into(),
-            (false, false) => task.comm.clone(),
+            (false, true) => format!("{} {}", task.program, task.pid).into(),
+            (false, false) => task.program.clone(),
         }
     }
 

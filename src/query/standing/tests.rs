@@ -165,8 +165,16 @@ impl Screen {
         for way in [Way::Roots, Way::Leaves, Way::Around("a|c".into())] {
             for by_weight in [true, false] {
                 let (edits, find) = (self.edits.clone(), Some("b".to_owned()));
-                let spec =
-                    FlameSpec { way: way.clone(), zoom: Vec::new(), edits, width: 80, height: 9, by_weight, find };
+                let spec = FlameSpec {
+                    way: way.clone(),
+                    zoom: Vec::new(),
+                    edits,
+                    width: 80,
+                    height: 9,
+                    by_weight,
+                    find,
+                    a_row: if by_weight { 3 } else { 1 },
+                };
                 assert_eq!(layout(&self.flame, &spec), layout(anew, &spec));
             }
         }

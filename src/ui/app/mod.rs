@@ -187,6 +187,10 @@ impl App {
         {
             self.views.flame.to_found(flame);
         }
+        if let Some(flame) = &answer.flame {
+            let rows = self.flame_area().height;
+            self.views.flame.fit(flame, rows);
+        }
         self.return_cursor();
         if answer.flame.is_none() && answer.heat.is_none() {
             self.views.top.follow(&answer);

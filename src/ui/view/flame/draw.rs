@@ -68,11 +68,8 @@ fn head(view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &m
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = view.words();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
-    let right = if flame.total.is_zero() {
-        String::new()
-    } else {
-        format!("drawn {} of {} samples{edits}", percent(flame.drawn), thousands(flame.zoomed.new.samples))
-    };
+    let left = usize::from(area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
+    let right = format!("{}{edits}", drawn(flame, left));
     let room = usize::from(area.width).saturating_sub(width(&right) + 4);
     // The end of a path says more than its beginning.
     let mut text = path.join(" › ");
@@ -112,6 +109,17 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
 /// Whether what is drawn is time on the CPUs and off them, rather than a comparison.
 fn cold(scene: Scene<'_>) -> bool {
     scene.context.answer.question.baseline.as_ref().is_some_and(|b| b.event.is_some())
+}
+
+/// How much is drawn, in the longest words that there is room for.
+fn drawn(flame: &Flame, room: usize) -> String {
+    if flame.total.is_zero() {
+        return String::new();
+    }
+    let short = format!("drawn {}", percent(flame.drawn));
+    let named = format!("{short}, {} to the function", percent(flame.named));
+    let whole = format!("{named}, of {} samples", thousands(flame.zoomed.new.samples));
+    [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 
 /// What bars and signs of a comparison mean.
@@ -200,7 +208,7 @@ fn one(
 
 /// A block of a graph that is not the flame screen's: whole cells, its name and share.
 pub(in crate::ui) fn plain(block: &Block, selected: bool, theme: &Theme, place: Rect, y: u16, buffer: &mut Buffer) {
-    let style = if block.pooled > 0 { theme.others } else { theme.block(block.class, shade(&block.name)) };
+    let style = ground(block, theme);
     let style = if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style };
     let (from, to) = (round(block.x0) as u16, (round(block.x1) as u16).min(place.width));
     for x in from..to {
@@ -220,10 +228,8 @@ fn round(x: u32) -> u32 {
 fn style_of(scene: Scene<'_>, view: &FlameScreen, block: &Block, selected: bool, theme: &Theme) -> Style {
     let mut style = if block.verdict.is_some() && !cold(scene) {
         theme.unchanged(shade(&block.name))
-    } else if block.pooled > 0 {
-        theme.others
     } else {
-        theme.block(block.class, shade(&block.name))
+        ground(block, theme)
     };
     if block.found {
         style = style.patch(theme.found);
@@ -231,6 +237,15 @@ fn style_of(scene: Scene<'_>, view: &FlameScreen, block: &Block, selected: bool,
         style = style.add_modifier(Modifier::DIM);
     }
     if selected { style.patch(theme.selected).add_modifier(Modifier::BOLD) } else { style }
+}
+
+/// The colour of a block's code: of functions of one module that module's, of others none.
+fn ground(block: &Block, theme: &Theme) -> Style {
+    match (block.is_module(), block.pooled) {
+        (true, _) => theme.block(block.class, shade(&block.dso)),
+        (false, 0) => theme.block(block.class, shade(&block.name)),
+        (false, _) => theme.others,
+    }
 }
 
 /// One function has one shade everywhere.
@@ -247,7 +262,7 @@ fn label((block, whole): (&Block, &Both), room: usize, style: Style, theme: &The
     };
     // Without colours an edge must be a character.
     let edge = if theme.fine { "" } else { "│" };
-    let mark = if block.pooled > 0 { "░".to_owned() } else { block.class.letter().to_string() };
+    let mark = if block.pooled > 0 && !block.is_module() { '░' } else { block.class.letter() };
     let text = match room {
         0..=2 => edge.to_owned(),
         3..=5 => format!("{edge}{mark}"),
@@ -256,14 +271,28 @@ fn label((block, whole): (&Block, &Both), room: usize, style: Style, theme: &The
             let left = room.saturating_sub(width(&head) + 1);
             // The letter says that it is inlined.
             let name = clean(block.name.strip_suffix(INLINED).unwrap_or(&block.name)).into_owned();
-            let with_share = format!("{name}  {share}");
-            let short = format!("{name}  {}", percent(block.total.percent_of(whole)));
-            let fitting = [with_share, short].into_iter().find(|text| width(text) <= left);
+            let short = percent(block.total.percent_of(whole));
+            let names = ways(block, &name);
+            let shared = names.iter().flat_map(|name| [format!("{name}  {share}"), format!("{name}  {short}")]);
+            let fitting = shared.chain(names.iter().cloned()).find(|text| width(text) <= left);
             let name = fitting.unwrap_or_else(|| fit(&name, left).into_owned());
             format!("{head}{name}")
         }
     };
     put(buffer, place, 0, 0, &text, style);
+}
+
+/// A block's name behind those that share its row, from the longest way to say it on.
+fn ways(block: &Block, name: &str) -> Vec<String> {
+    let Some(first) = block.chain.first() else { return vec![name.to_owned()] };
+    let whole: Vec<_> = block.chain.iter().map(|name| clean(name)).collect();
+    let (first, whole) = (clean(first), whole.join(" › "));
+    let mut ways = vec![format!("{whole} › {name}")];
+    if block.chain.len() > 1 {
+        ways.push(format!("{first} › … › {name}"));
+    }
+    ways.extend([format!("… › {name}"), name.to_owned()]);
+    ways
 }
 
 /// Sign, name and difference of a compared block, over whatever colours are there.
@@ -328,8 +357,9 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     let block = view.block(flame)?;
     let room = usize::from(scene.frame.size.0).saturating_sub(2);
     if block.pooled > 0 {
+        let of = if block.is_module() { format!(" of {}", clean(&block.dso)) } else { String::new() };
         return Some(format!(
-            "{} frames too narrow to draw: {} of all, {} samples; ⏎ on their parent makes room",
+            "{} functions{of}, each too narrow to draw: {} of all, {} samples; ⏎ on their caller makes room",
             thousands(block.pooled as u64),
             percent(block.total.percent_of(&flame.total)),
             thousands(block.total.new.samples)
@@ -366,7 +396,8 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
 /// Name and DSO before figures, the name shortened.
 fn named(block: &Block, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
-    let name = clean(&format!("{}{dso}", block.name)).into_owned();
+    let before = if block.chain.is_empty() { String::new() } else { format!("{} frames › ", block.chain.len()) };
+    let name = clean(&format!("{before}{}{dso}", block.name)).into_owned();
     let name = fit(&name, room.saturating_sub(width(figures) + 2).max(room / 3)).into_owned();
     format!("{name}  {figures}")
 }
@@ -404,7 +435,8 @@ pub fn text(view: &FlameScreen, flame: &Flame) -> String {
             Some(verdict) => panel::delta(&versus(flame, block, verdict)),
             None => percent(block.total.percent_of(&flame.total)),
         };
-        out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&block.name)));
+        let chain = block.chain.iter().chain([&block.name]).map(|name| &**name).collect::<Vec<_>>().join(" › ");
+        out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&chain)));
         stack.extend(children[i].iter().rev().map(|c| (*c, depth + 1)));
     }
     let words = view.words();

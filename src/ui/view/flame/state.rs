@@ -31,14 +31,18 @@ pub struct FlameScreen {
     pub cursor: Option<u64>,
     /// A search was begun: the cursor goes to what is found.
     pub seeks: bool,
+    /// How many frames with one way on may share a row: more than one where the graph is deeper than the screen.
+    pub a_row: usize,
 }
 
 impl Default for FlameScreen {
     fn default() -> Self {
-        Self { place: Place::default(), icicle: true, find: None, cursor: None, seeks: false }
+        Self { place: Place::default(), icicle: true, find: None, cursor: None, seeks: false, a_row: 1 }
     }
 }
 
+/// Frames that share a row at most.
+const MOST_A_ROW: usize = 64;
 /// Rows of the path to the zoomed frame that stay in sight.
 const PATH: usize = 3;
 
@@ -53,6 +57,18 @@ impl FlameScreen {
             height,
             by_weight,
             find: self.find.clone(),
+            a_row: self.a_row,
+        }
+    }
+
+    /// Lets more frames share a row while a graph is deeper than the screen; until it is a quarter less deep, as it must
+    /// not change its ways with every sample.
+    pub fn fit(&mut self, flame: &Flame, height: u16) {
+        let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
+        if 4 * flame.depth.saturating_sub(above) <= 3 * height {
+            self.a_row = 1;
+        } else if flame.rows.saturating_sub(above) > height && self.a_row < MOST_A_ROW {
+            self.a_row *= 2;
         }
     }
 
@@ -148,6 +164,7 @@ impl FlameScreen {
                 names.push(SMALL.into());
             } else if block.pooled == 0 {
                 names.push(block.name.clone());
+                names.extend(block.chain.iter().rev().cloned());
             }
             at = block.below;
         }
@@ -197,3 +214,25 @@ pub const LEGEND: &[(Class, &str)] = &[
     (Class::Inlined, "inlined"),
     (Class::Unknown, "unknown"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_shared_until_the_graph_is_clearly_less_deep() {
+        let mut view = FlameScreen::default();
+        let mut fit = |rows, depth| {
+            view.fit(&Flame { rows, depth, ..Flame::default() }, 20);
+            view.a_row
+        };
+        let steps = [(20, 20), (21, 21), (21, 40), (18, 40), (12, 16), (15, 15), (20, 20)];
+        assert_eq!(steps.map(|(rows, depth)| fit(rows, depth)), [1, 2, 4, 4, 4, 1, 1]);
+        // Rows of the path to the zoomed frame that are out of sight need no room.
+        let zoom = vec!["f".into(); 10];
+        view.fit(&Flame { rows: 27, depth: 27, zoom, ..Flame::default() }, 20);
+        assert_eq!(view.a_row, 1);
+        (0..99).for_each(|_| view.fit(&Flame { rows: 99, depth: 9999, ..Flame::default() }, 20));
+        assert_eq!(view.a_row, MOST_A_ROW);
+    }
+}

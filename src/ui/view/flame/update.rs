@@ -23,7 +23,7 @@ use crate::ui::view::flame::state::FlameScreen;
 pub(in crate::ui) const PAGE: usize = 8;
 
 impl App {
-    fn flame_area(&self) -> Rect {
+    pub(in crate::ui) fn flame_area(&self) -> Rect {
         let area = Rect { x: 0, y: 0, width: self.frame.size.0, height: self.frame.size.1.max(layout::MIN.1) };
         drawn::graph(layout::places(self.scene(), area).table)
     }
@@ -137,24 +137,47 @@ impl App {
             return;
         };
         let block = &flame.blocks[index];
-        let comm = self.views.flame.names(&flame, index).first().cloned();
-        let (field, value) = match key {
-            Key::Dso => ("dso", (!block.dso.is_empty()).then(|| block.dso.clone())),
-            Key::Comm => ("comm", comm.filter(|_| self.views.flame.place.way == Way::Roots)),
-            _ => ("stack", Some(block.name.clone())),
+        let ground = self.views.flame.names(&flame, index).first().cloned();
+        let only = match key {
+            Key::Dso => Some(("dso", &block.dso)).filter(|(_, dso)| !dso.is_empty()),
+            Key::Comm => None,
+            _ => Some(("stack", &block.name)),
         };
-        match value {
-            Some(value) => self.push_zoom(format!("{field} {value}"), equals(field, &value)),
-            None => self.say(format!("the cursor is on no frame with a {field}")),
+        let only = only.map(|(field, value)| (format!("{field} {value}"), equals(field, value))).or_else(|| {
+            let ground = ground.filter(|_| key == Key::Comm && self.views.flame.place.way == Way::Roots)?;
+            self.of_ground(&ground)
+        });
+        match only {
+            Some((label, expression)) => self.push_zoom(label, expression),
+            None => self.say(format!("the cursor is on no frame with a {}", key.name())),
         }
     }
 
+    /// What samples that stand on a program, or on a process, are called, and the filter that leaves them.
+    fn of_ground(&self, ground: &str) -> Option<(String, String)> {
+        let edits = &self.views.flame.place.edits;
+        if edits.contains(&Edit::AllTasks) {
+            return None;
+        }
+        if edits.contains(&Edit::Processes) {
+            let pid: i32 = ground.rsplit(' ').next()?.parse().ok()?;
+            return Some((format!("pid {pid}"), format!("pid == {pid}")));
+        }
+        Some((format!("program {ground}"), equals("program", ground)))
+    }
+
     pub(in crate::ui) fn flame_drop(&mut self, name: Option<String>) {
-        let under = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
-        let Some((name, is_comm)) = name.map(|name| (name, false)).or_else(under) else { return };
-        let field = if is_comm { "comm" } else { "stack" };
-        let zoom =
-            Zoom { label: format!("without {name}"), expression: format!("!({})", equals(field, &name)), range: None };
+        let of_stack = |name: String| (equals("stack", &name), name);
+        let frame = || self.flame_frame().map(|b| (b.name.to_string(), b.class == Class::Thread));
+        let (expression, label) = match name.map(|name| (name, false)).or_else(frame) {
+            Some((name, false)) => of_stack(name),
+            Some((ground, true)) => match self.of_ground(&ground) {
+                Some((_, expression)) => (expression, ground),
+                None => return self.say("that is all there is"),
+            },
+            None => return,
+        };
+        let zoom = Zoom { label: format!("without {label}"), expression: format!("!({expression})"), range: None };
         if !self.selection.zooms.contains(&zoom) {
             self.selection.zooms.push(zoom);
         }

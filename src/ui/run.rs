@@ -179,7 +179,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
         Notice::SoftirqsFailed(why) => app.tracing_failed(&why),
         Notice::Reply(Ok(text)) if text.is_empty() => {}
         Notice::Reply(Ok(text)) => app.say(text),
-        Notice::Reply(Err(text)) => app.error(text),
+        Notice::Reply(Err(text)) => app.engine_refused(text),
         Notice::Listing(target, listing) => app.set_listing(&target, listing),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::panel::{Body, Cell, Panel, Rows};
 
 use super::kit::bound::Num;
-use super::kit::columns::{left, right, text};
+use super::kit::columns::{by_weight, left, right, text};
 use super::kit::{Cx, Event, Hit, Lost, Moment, Spec, Unit, Want};
 
 pub const SPEC: Spec = Spec {
@@ -15,8 +15,8 @@ pub const SPEC: Spec = Spec {
     example: "perfprof-tui forks -i 1",
     output: "\
 $ perfprof-tui forks --batch -n 1
-Comm      Forks  Last child
-forkexec    698       28967",
+Comm        TID  Forks  Last child
+forkexec  28266    698       28967",
     options: &[],
     whole: false,
     interval: Some(1.0),
@@ -52,10 +52,15 @@ impl Unit for Forks {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let columns = vec![left("comm", "Comm", 16), right("forks", "Forks", 9), right("last", "Last child", 10)];
-        let mut rows = Rows::new(columns);
-        for (tid, (forks, child)) in &self.counts {
-            rows.push(*tid as u64, vec![text(at.comm(*tid)), Cell::Count(*forks), Cell::Id((*child).into())]);
+        let mut rows = Rows::new(vec![
+            left("comm", "Comm", 16),
+            right("tid", "TID", 8),
+            right("forks", "Forks", 9),
+            right("last", "Last child", 10),
+        ]);
+        for (tid, (forks, child)) in by_weight(self.counts.clone(), |(forks, _)| *forks) {
+            let cells = vec![text(at.comm(tid)), Cell::Id(tid.into()), Cell::Count(forks), Cell::Id(child.into())];
+            rows.push(tid as u64, cells);
         }
         vec![Panel::new("Who forks", Body::Table(rows))]
     }

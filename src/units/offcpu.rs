@@ -145,12 +145,12 @@ impl OffCpu {
         let mut rows = Rows::new(vec![
             right("blocked_ns", "Blocked", 9),
             right("share_pct", "Share", 8),
-            right("d_ns", "of it D", 9),
-            right("times", "Times", 8),
+            right("d_ns", "of it D", 9).ranked(4),
+            right("times", "Times", 8).ranked(2),
             right("mean_ns", "Mean", 8),
-            right("max_ns", "Max", 8),
+            right("max_ns", "Max", 8).ranked(3),
             left("comm", "Who", 16),
-            left("wakers", "Woken by", 24),
+            left("wakers", "Woken by", 24).ranked(1),
             left("stack", "Blocked in", 0),
         ]);
         for (key, (comm, stack), site) in sites {

@@ -285,8 +285,9 @@ pub fn scene(name: &str) -> Stage {
             let mut s = stage(name, &[]);
             s.event(0, "sched:sched_process_fork", &["int child_pid"], "\"\"");
             s.call(1, "make");
-            for child in [40, 41, 42] {
-                let hit = s.hit(0, MS);
+            s.call(7, "make");
+            for (tid, child) in [(1, 40), (7, 41), (7, 42), (1, 43), (7, 44)] {
+                let hit = perfprof_tui::units::kit::Hit { tid, ..s.hit(0, MS) };
                 s.give(hit, &[N(child)]);
             }
             s.until(1000 * MS);

@@ -93,6 +93,24 @@ fn every_panel_at_every_size() {
     }
 }
 
+/// Panels come of the unit that is looked at only; who goes back to another one, to a later panel of it, is there before
+/// they are.
+#[test]
+fn a_unit_is_gone_back_to_before_its_panels_come() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("offcpu")]));
+    press(&mut app, KeyCode::Tab);
+    press(&mut app, KeyCode::Tab);
+    let without = UnitAnswer { panels: Vec::new(), ..answer("offcpu") };
+    app.set_units(Arc::new(vec![without, UnitAnswer { id: 2, ..answer("forks") }]));
+    assert!(drawn(&app).contains("[forks]"), "{}", drawn(&app));
+    for code in [KeyCode::Char('}'), KeyCode::Down, KeyCode::Enter, KeyCode::Tab] {
+        press(&mut app, code);
+        assert!(drawn(&app).contains("[offcpu]"), "{}", drawn(&app));
+    }
+}
+
 #[test]
 fn no_unit_and_one_that_starts() {
     let mut app = app(80, 24);
@@ -106,6 +124,31 @@ fn no_unit_and_one_that_starts() {
     let started = app.effects.iter().any(|effect| matches!(effect, Effect::Unit(UnitRequest::Start(spec, settings)) if spec.name == "rundelay" && settings.get("than") == Some("4ms")));
     assert!(started, "{:?}", app.effects);
     assert!(drawn(&app).contains("the unit starts…"));
+    app.engine_refused("rundelay: no tracepoints".to_owned());
+    let text = drawn(&app);
+    assert!(text.contains("No unit runs") && text.contains("rundelay: no tracepoints"), "{text}");
+}
+
+/// Who blocks, and where, is what one asks: other columns go before these two.
+#[test]
+fn at_80_columns_who_blocks_is_said() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("offcpu")]));
+    let text = drawn(&app);
+    let heads = text.lines().nth(4).unwrap_or_default();
+    assert!(heads.contains("Who") && heads.contains("Blocked in") && !heads.contains("of it D"), "{text}");
+}
+
+/// Who forks most comes first, and its thread is told from others of its name.
+#[test]
+fn forks_are_in_order() {
+    let mut app = app(80, 24);
+    app.run(&program::UNITS);
+    app.set_units(Arc::new(vec![answer("forks")]));
+    let text = drawn(&app);
+    assert!(text.contains("TID") && text.contains("Forks▾"), "{text}");
+    assert!(text.lines().nth(5).is_some_and(|row| row.contains("›make                    7         3")), "{text}");
 }
 
 #[test]

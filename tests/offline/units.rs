@@ -456,7 +456,9 @@ fn loads_by_where_their_data_came_from() {
 fn who_forks() {
     let panels = scene("forks").panels();
     assert_eq!((text(&panels[0], 0, "comm"), number(&panels[0], 0, "forks")), ("make".into(), 3.0));
-    assert_eq!(number(&panels[0], 0, "last"), 42.0);
+    // Who forks most comes first, threads of one name apart.
+    assert_eq!([0, 1].map(|row| number(&panels[0], row, "tid")), [7.0, 1.0]);
+    assert_eq!([0, 1].map(|row| number(&panels[0], row, "last")), [44.0, 43.0]);
 }
 
 #[test]

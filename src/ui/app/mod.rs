@@ -243,6 +243,12 @@ impl App {
         self.request(Request::Control(control));
     }
 
+    /// The engine cannot do what it was asked for; a unit that was waited for does not come.
+    pub fn engine_refused(&mut self, why: String) {
+        self.views.units.pending = false;
+        self.error(why);
+    }
+
     pub fn error(&mut self, text: impl Into<String>) {
         self.frame.status = Some((Level::Error, text.into()));
     }

@@ -69,11 +69,13 @@ pub fn units(
     let about = |name: &str| about_unit(scene.context, name);
     let name =
         name.filter(|name| about(name).is_some()).or(choices.get(chooser.cursor).map(|choice| choice.name.as_str()));
+    // A short list leaves its room to what the unit under the cursor is about.
+    let below = rows.min(choices.len() as u16) + 2;
     if let Some(about) = name.and_then(about).filter(|_| rows + 1 < inner.height) {
         let missing = choices.get(chooser.cursor).map_or("", |choice| &choice.missing);
         let lines = wrap(&about, usize::from(inner.width.saturating_sub(2)));
         let lines = (!missing.is_empty()).then(|| format!("not here: {missing}")).into_iter().chain(lines);
-        for (y, (i, line)) in (rows + 2..inner.height).zip(lines.enumerate()) {
+        for (y, (i, line)) in (below..inner.height).zip(lines.enumerate()) {
             put(buffer, inner, 1, y, &line, if i == 0 && !missing.is_empty() { theme.warning } else { theme.dim });
         }
     }

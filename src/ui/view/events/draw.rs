@@ -18,7 +18,7 @@ use crate::session::Origin;
 use crate::source::{Rate, Run};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
-use crate::ui::view::events::state::{EventsScreen, Item};
+use crate::ui::view::events::state::{EventsScreen, Item, NO_TRACEPOINTS};
 
 use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
@@ -183,6 +183,7 @@ fn heading(scene: Scene<'_>, view: &EventsScreen) -> String {
     };
     let all = thousands(catalogue.len() as u64);
     match view.search.as_str() {
+        "" if !view.has_tracepoints() => format!("{all} events  / searches; {NO_TRACEPOINTS}"),
         "" => format!("{all} events that this machine knows  / searches"),
         text => format!("/{text}  {} of {all} events", thousands(view.n_matches() as u64)),
     }

@@ -57,7 +57,16 @@ pub struct EventsScreen {
     pub looked_up: Option<(String, Option<Arc<Format>>)>,
 }
 
+/// Why there are none, and what gives them.
+pub const NO_TRACEPOINTS: &str = "no tracepoints are to be seen: mount -t tracefs nodev /sys/kernel/tracing, as root";
+
 impl EventsScreen {
+    /// Whether the machine has shown any, as far as is known.
+    pub fn has_tracepoints(&self) -> bool {
+        let any = |list: &Arc<Vec<Entry>>| list.iter().any(|entry| entry.sort == Sort::Tracepoint);
+        self.catalogue.as_ref().is_none_or(any)
+    }
+
     /// Takes the catalogue in; its entries stand sorted by sort and name.
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
         self.groups.clear();

@@ -11,7 +11,7 @@ use crate::ui::app::{App, Effect};
 use crate::ui::context::Context;
 use crate::ui::frame::Tab;
 use crate::ui::popup::{Chooser, Popup, has_words};
-use crate::ui::view::events::state::EventsScreen;
+use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
 use crate::ui::view::units::state::completions;
 use crate::units::kit::settings::Settings;
 use crate::units::kit::{Spec, Want};
@@ -142,7 +142,11 @@ fn lacks_event(context: &Context, events: &EventsScreen, want: &Want) -> Option<
     let mut known = catalogue.iter().filter(|entry| is_named(want, &entry.name)).peekable();
     if known.peek().is_none() {
         // Only tracepoints are all in the list.
-        return name.split_once(':').is_some_and(|(system, _)| system != "mem").then(|| format!("no {name} here"));
+        let is_tracepoint = name.split_once(':').is_some_and(|(system, _)| system != "mem");
+        return is_tracepoint.then(|| match events.has_tracepoints() {
+            true => format!("no {name} here"),
+            false => NO_TRACEPOINTS.to_owned(),
+        });
     }
     let why = known.peek().map(|entry| entry.missing).unwrap_or_default();
     (!known.any(|entry| entry.missing.is_empty())).then(|| why.to_owned())

@@ -45,7 +45,8 @@ struct Plan {
 
 fn plan(units: &UnitsScreen, area: Rect) -> Plan {
     let Some(unit) = units.unit() else { return Plan::default() };
-    let panel = units.view().map_or(0, |view| view.panel);
+    // Of a unit that is gone back to, no panels have come yet.
+    let panel = units.view().map_or(0, |view| view.panel).min(unit.panels.len().saturating_sub(1));
     let mut plan = Plan::default();
     let mut x = 1;
     for answer in units.answers.iter() {
@@ -179,10 +180,30 @@ fn notes(units: &UnitsScreen, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, 1, 0, &text, theme.found);
         return;
     }
-    let own: Vec<&str> = unit.notes.iter().map(String::as_str).chain([panel]).filter(|note| !note.is_empty()).collect();
+    let about = why_empty(units).unwrap_or_default();
+    let own: Vec<&str> = [about.as_str()]
+        .into_iter()
+        .chain(unit.notes.iter().map(String::as_str))
+        .chain([panel])
+        .filter(|note| !note.is_empty())
+        .collect();
     let style = if unit.notes.is_empty() { theme.dim } else { theme.warning };
     let text = own.join("; ");
     put(buffer, area, 1, 0, &fit_end(&clean(&text), usize::from(area.width.saturating_sub(2))), style);
+}
+
+/// Of an empty panel, the row that it may be about alone: one that was chosen in the first panel.
+fn why_empty(units: &UnitsScreen) -> Option<String> {
+    units.panel().filter(|(panel, _)| panel.is_empty())?;
+    let (unit, view) = (units.unit()?, units.view().filter(|view| view.panel > 0)?);
+    let (first, chosen) = (unit.panels.first()?, view.panels.first()?.selected?);
+    let rows = first.rows()?;
+    let at = rows.ids.iter().position(|id| *id == chosen)?;
+    let name = rows.table.rows[at].iter().find_map(|cell| match cell {
+        Cell::Text(text) => Some(clean(text)),
+        _ => None,
+    })?;
+    Some(format!("{name} is chosen in {}: g there shows what is of all", clean(&first.title)))
 }
 
 /// Which row of how many the cursor is on, and what it is about, where its column cuts that.

@@ -39,6 +39,8 @@ pub struct Prompt {
     pub note: Option<String>,
     /// Fields that a filter that cuts at the source may name.
     traced: Arc<Vec<TraceField>>,
+    /// Why nothing can be asked for here: what is typed all the same goes nowhere.
+    refused: Option<String>,
 }
 
 impl Prompt {
@@ -55,6 +57,7 @@ impl Prompt {
             clauses: Vec::new(),
             note: None,
             traced: Arc::default(),
+            refused: None,
         };
         prompt.refresh(context);
         prompt
@@ -67,6 +70,19 @@ impl Prompt {
         prompt.subject = Some(Arc::new(subject));
         prompt.refresh(context);
         Some(prompt)
+    }
+
+    /// Says why nothing can be asked for. The line is there all the same, so that what is typed before that is read are
+    /// no keys of the screen.
+    pub fn refused(row: &'static Row, why: String, context: &Context) -> Option<Self> {
+        let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
+        prompt.refused = Some(why);
+        prompt.refresh(context);
+        Some(prompt)
+    }
+
+    pub fn refused_for(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     pub fn kind(&self) -> Kind {
@@ -130,6 +146,10 @@ impl Prompt {
     fn refresh(&mut self, context: &Context) {
         self.chosen = 0;
         (self.clauses, self.note) = (Vec::new(), None);
+        if let Some(why) = &self.refused {
+            self.fault = Some((why.clone(), 0, 0));
+            return;
+        }
         let text = self.input.value();
         self.fault = match self.kind() {
             Kind::Filter if !text.trim().is_empty() => {

@@ -153,3 +153,20 @@ fn tabs_hints_and_popups_are_clicked() {
     // The chord of a hint begins.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
 }
+
+/// What is typed into a prompt that does not open is no key of the screen: why it does not is said in its place.
+#[test]
+fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
+    let typed = incident(80, 24).keys("Fqzq2");
+    let text = typed.text();
+    assert!(text.contains("record only: ") && text.contains("f filters the view"), "{text}");
+    assert!(text.contains("[1 Top]"), "{text}");
+    let done = typed.keys("<ret>");
+    let text = done.text();
+    assert!(!text.contains("record only: ") && text.contains("f filters the view"), "{text}");
+    assert!(done.keys("2").text().contains("[2 Flame]"));
+    let events = incident(80, 24).keys("5er9q2");
+    let text = events.text();
+    assert!(text.contains("[5 Events]") && text.contains("cannot be changed"), "{text}");
+    assert!(events.keys("<esc>2").text().contains("[2 Flame]"));
+}

@@ -104,6 +104,9 @@ impl App {
     }
 
     pub(in crate::ui) fn prompt_done(&mut self, prompt: Prompt) {
+        if let Some(why) = prompt.refused_for() {
+            return self.error(why.to_owned());
+        }
         let mut text = prompt.text().trim().to_owned();
         if prompt.kind() == Kind::Theme {
             // What is shown is what was chosen.

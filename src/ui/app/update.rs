@@ -8,6 +8,7 @@ use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
 use crate::lang::quantity;
+use crate::profile::frames::State;
 use crate::query::answer::Mark;
 use crate::source::{Change, Control};
 use crate::ui::app::App;
@@ -138,7 +139,7 @@ impl App {
             return self.control(Control::Event(event, Change::Filter(text)));
         }
         let Some(info) = self.context.answer.events.get(event).filter(|info| info.meter.is_some()) else {
-            return self.say("this is a recording, or an event that is made of others; f filters the view");
+            return self.refuse(&general::CAPTURE, "this has no source to be cut at: Esc, then f filters the view");
         };
         let name = plain(&info.name);
         let subject = match tracepoints::format(&self.context.info, name) {
@@ -147,6 +148,11 @@ impl App {
         };
         let text = info.filter.clone().unwrap_or_default();
         self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);
+    }
+
+    /// Says why something cannot be asked for here, where it would be asked for.
+    pub(in crate::ui) fn refuse(&mut self, row: &'static Row, why: &str) {
+        self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
     }
 
     /// Asks for a command's argument; a text stands there already.
@@ -160,6 +166,9 @@ impl App {
         let Some(id) = self.line().map(|l| l.id) else { return };
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
+        }
+        if self.line().is_some_and(|line| line.depth == 0 && line.state == State::Sought) {
+            return self.say("names are being looked for here: this row goes when they are found");
         }
         if !self.selection.rows.toggled.remove(&id) {
             self.selection.rows.toggled.insert(id);

@@ -32,14 +32,7 @@ pub static HERE: Here = &[
     (&general::HOME, Plain(|app| app.move_item(isize::MIN))),
     (&general::END, Plain(|app| app.move_item(isize::MAX))),
     (&general::SEARCH, Given(|app, text| app.ask_or_search_events(text))),
-    (
-        &general::CAPTURE,
-        Given(|app, text| {
-            if let Some(event) = app.own_event() {
-                app.capture_of(event, text);
-            }
-        }),
-    ),
+    (&general::CAPTURE, Given(|app, text| app.capture_here(text))),
 ];
 
 /// The keys of most use, at the bottom.

@@ -22,6 +22,11 @@ use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::frame::Tab;
 
+/// Why an event cannot be changed.
+const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";
+const UNCHANGEABLE: &str = "this is a recording, or an event that is made of others: it cannot be changed";
+const RECORDED: &str = "this is a recording: what was measured cannot be changed";
+
 impl App {
     /// What the machine can measure is known now.
     pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
@@ -150,30 +155,34 @@ impl App {
 
     pub(in crate::ui) fn add_event(&mut self, names: Option<String>) {
         match names {
-            _ if self.context.info.origin == Origin::Recorded => {
-                self.say("this is a recording: what was measured cannot be changed")
-            }
+            None if self.context.info.origin == Origin::Recorded => self.refuse(&general::EVENT, RECORDED),
+            Some(_) if self.context.info.origin == Origin::Recorded => self.say(RECORDED),
             None => self.ask_for(&general::EVENT, String::new()),
             Some(names) => self.control(Control::Add(names)),
         }
     }
 
     /// The event that a change is about: the one under the cursor here, else the one that is shown.
-    pub(in crate::ui) fn own_event(&mut self) -> Option<usize> {
+    fn own_event(&self) -> Option<usize> {
         match (self.frame.tab, self.event_item()) {
             (Tab::Events, Some(Item::Own(event))) => Some(event),
-            (Tab::Events, _) => {
-                self.say("put the cursor on an event that is measured, at the top");
-                None
-            }
+            (Tab::Events, _) => None,
             _ => Some(self.selection.event),
         }
     }
 
+    /// Asks for what the event under the cursor is filtered by at its source, or says why that cannot be.
+    pub(in crate::ui) fn capture_here(&mut self, text: Option<String>) {
+        match self.own_event() {
+            Some(event) => self.capture_of(event, text),
+            None => self.refuse(&general::CAPTURE, NO_EVENT),
+        }
+    }
+
     fn change_own(&mut self, change: impl FnOnce(&Meter) -> Result<Change, String>) {
-        let Some(event) = self.own_event() else { return };
+        let Some(event) = self.own_event() else { return self.say(NO_EVENT) };
         match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
-            None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
+            None => self.say(UNCHANGEABLE),
             Some(meter) => match change(meter) {
                 Ok(change) => self.control(Control::Event(event, change)),
                 Err(why) => self.error(why),
@@ -191,10 +200,10 @@ impl App {
         match text {
             Some(text) => self.change_own(|_| parse(text.trim())),
             None => {
-                let Some(event) = self.own_event() else { return };
+                let Some(event) = self.own_event() else { return self.refuse(row, NO_EVENT) };
                 match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
                     Some(meter) => self.ask_for(row, now(meter)),
-                    None => self.say("this is a recording, or an event that is made of others: it cannot be changed"),
+                    None => self.refuse(row, UNCHANGEABLE),
                 }
             }
         }

@@ -10,6 +10,7 @@ use crate::panel::text::{clean, width, wrap};
 use crate::ui::frame::{Level, Tab};
 use crate::ui::hints;
 use crate::ui::keys::shown;
+use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
@@ -32,6 +33,10 @@ pub fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffe
     if let Some((level, text)) = &scene.frame.status {
         let style = if *level == Level::Error { theme.error } else { theme.warning };
         return said(theme, text, style, area, buffer);
+    }
+    // An annotated function says all of itself.
+    if matches!(scene.frame.popups.last(), Some(Popup::Annotate(_))) {
+        return;
     }
     match scene.frame.tab {
         Tab::Top => top::details::draw(scene, &views.top, theme, area, buffer),

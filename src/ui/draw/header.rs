@@ -279,11 +279,20 @@ fn narrowed(scene: Scene<'_>, trail: &[String], room: usize) -> String {
     let (seen, all) = (scene.context.answer.total, scene.context.answer.shown);
     let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
     if all.samples == 0 || seen.samples >= all.samples {
-        return fit_end(&by, room + 1).into_owned();
+        return last_steps(&by, trail, room);
     }
     let share = format!("{by}  shown: {} of samples", percent(seen.percent_of(&all)));
-    // One that is cut needs no blank behind it.
-    if width(&share) <= room { share } else { fit_end(&by, room + 1).into_owned() }
+    if width(&share) <= room { share } else { last_steps(&by, trail, room) }
+}
+
+/// The way to what is shown; where there is no room for all of it, its last steps, which are what one has just done. One
+/// that is cut needs no blank behind it.
+fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
+    let from = |first: usize| clean(&format!("… › {}", trail[first..].join(" › "))).into_owned();
+    let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from));
+    let found = ways.find(|way| width(way) <= room + 1);
+    let last = || if trail.len() > 1 { from(trail.len() - 1) } else { whole.to_owned() };
+    found.unwrap_or_else(|| fit_end(&last(), room + 1).into_owned())
 }
 
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.

@@ -19,7 +19,7 @@ pub const EDGE: u16 = 3;
 /// Below this width there is no class letter.
 const LETTER: u16 = 40;
 /// What a function's name has at least before other columns make room.
-const NAME: u16 = 32;
+const NAME: u16 = 27;
 
 /// Cells at the right edge of a table of some width that are no column's.
 pub fn edge(width: u16) -> u16 {
@@ -38,7 +38,7 @@ pub fn name_at(line: &Line) -> u16 {
 pub const MOST_FORKS: u16 = 16;
 
 /// What makes room, in this order, while a name would have less than [`NAME`] cells.
-const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Old, Field::Children];
+const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
 /// What goes next, while it would have less than 16.
 const THEN: &[Field] = &[
     Field::Key(Key::Tid),
@@ -74,8 +74,9 @@ pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
                 12
             }
         }
-        Field::Key(Key::Dso) if width < 160 => 17,
-        Field::Key(Key::Dso) => 28,
+        Field::Key(Key::Dso) if width < 116 => 17,
+        Field::Key(Key::Dso) if width < 160 => 26,
+        Field::Key(Key::Dso) => 36,
         Field::Key(Key::Sym) => 0,
         other => other.column().width,
     };
@@ -123,6 +124,9 @@ mod tests {
         let mut split = Field::FIRST.to_vec();
         split.splice(2..2, [Field::Key(Key::Comm), Field::Key(Key::Pid)]);
         assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
+        // What it was stands beside what it is.
+        let versus = [Field::Delta, Field::Old, Field::SelfTime, Field::Children, split[4], split[5]];
+        assert_eq!(names(80, &versus), ["Δ", "Old", "Self", "Symbol", "DSO"]);
         assert_eq!(names(56, &split), ["Self", "Symbol", "DSO"]);
         assert_eq!(names(30, Field::FIRST), ["Self", "Symbol"]);
         assert_eq!(names(120, &split).len(), 6);

@@ -5,7 +5,9 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
+use crate::ui::commands::general;
 use crate::ui::draw::put;
+use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
@@ -18,9 +20,19 @@ pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffe
         put(buffer, area, 1, 0, &text, theme.found);
         return;
     }
-    if let Some(text) = line_details(scene, view) {
-        put(buffer, area, 1, 0, &text, theme.dim);
+    let hotter = hotter(scene, view).unwrap_or_default();
+    let x = put(buffer, area, 1, 0, &hotter, theme.warning);
+    let x = if x > 0 { x + 3 } else { 1 };
+    if let Some(text) = line_details(scene, view, usize::from(area.width.saturating_sub(x + 1))) {
+        put(buffer, area, x, 0, &text, theme.dim);
     }
+}
+
+/// How many rows have come to stand before what is in sight while the cursor stayed on its own.
+fn hotter(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
+    let rows = scene.context.answer.lines.iter().take(view.top).filter(|line| line.depth == 0).count();
+    let key = scene.context.keymap.key_of(&general::HOME).map(shown).filter(|_| view.drifted && rows > 0)?;
+    Some(format!("↑ {rows} hotter {}  {key} goes there", if rows == 1 { "row" } else { "rows" }))
 }
 
 /// Which row of how many the cursor is on, and what a row is where that is not a function alone.
@@ -31,9 +43,8 @@ fn place(scene: Scene<'_>, view: &TopScreen) -> String {
     if split.is_empty() || scene.frame.size.0 < 100 { of } else { format!("{of} {split}") }
 }
 
-fn line_details(scene: Scene<'_>, view: &TopScreen) -> Option<String> {
+fn line_details(scene: Scene<'_>, view: &TopScreen, room: usize) -> Option<String> {
     let line = view.line(&scene.context.answer)?;
-    let room = usize::from(scene.frame.size.0).saturating_sub(2);
     let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
     let total = format!("total {} ({} samples)", percent(line.children_percent), thousands(line.children.samples));
     let here =

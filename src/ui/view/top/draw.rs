@@ -28,7 +28,8 @@ pub fn draw(scene: Scene<'_>, view: &TopScreen, theme: &Theme, area: Rect, buffe
     if lines.is_empty() {
         return empty(scene, theme, area, buffer);
     }
-    let places = Places { spans: &spans, area };
+    let shares = lines.iter().filter(|line| line.depth == 0).map(|line| ordered_share(scene, line));
+    let places = Places { spans: &spans, area, full: full_bar(shares.fold(0.0, f64::max)) };
     for (y, (i, line)) in (1..area.height).zip(lines.iter().enumerate().skip(view.top)) {
         let above = lines[..i].last().filter(|_| y > 1 && line.depth > 0);
         let row = Row { line, above, selected: i == view.selected, y };
@@ -112,6 +113,19 @@ pub(in crate::ui) fn empty(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: 
 struct Places<'a> {
     spans: &'a [Span],
     area: Rect,
+    /// The share, in percent, of which a bar is full.
+    full: f64,
+}
+
+/// The share that rows are ordered by, in percent.
+fn ordered_share(scene: Scene<'_>, line: &Line) -> f64 {
+    if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
+}
+
+/// The share of which a bar is full, where the largest is so much: a round one, so that bars are steady while figures
+/// change.
+fn full_bar(most: f64) -> f64 {
+    [5.0, 10.0, 25.0, 50.0].into_iter().find(|full| most <= *full).unwrap_or(100.0)
 }
 
 /// One line of the table on the screen.
@@ -152,7 +166,7 @@ impl Row<'_> {
                     let style = if line.depth > 0 { theme.dim } else { theme.text };
                     cell(span, &span.field.cell(line), style, row, buffer);
                 }
-                Field::Children | Field::SelfTime => self.share(scene, theme, span, row, buffer),
+                Field::Children | Field::SelfTime => self.share(scene, theme, span, places.full, row, buffer),
             }
         }
         let has_class = line.depth > 0 || !line.sym.is_empty();
@@ -195,7 +209,7 @@ impl Row<'_> {
     }
 
     /// A share, and behind the last of them the bar of the one that rows are ordered by.
-    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &Span, row: Rect, buffer: &mut Buffer) {
+    fn share(&self, scene: Scene<'_>, theme: &Theme, span: &Span, full: f64, row: Rect, buffer: &mut Buffer) {
         let line = self.line;
         let value = span.field.cell(line);
         if let Cell::Percent(percent) = value
@@ -204,9 +218,7 @@ impl Row<'_> {
             cell(span, &value, if percent == 0.0 { theme.dim } else { theme.share(percent) }, row, buffer);
         }
         if span.bar > 1 && line.depth == 0 {
-            let share =
-                if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent };
-            let bar = eighths(share / 100.0, usize::from(span.bar - 1));
+            let bar = eighths(ordered_share(scene, line) / full, usize::from(span.bar - 1));
             put(buffer, row, span.x + span.width - span.bar + 1, 0, &bar, theme.bar);
         }
     }

@@ -18,6 +18,8 @@ pub struct TopScreen {
     pub item: Option<u64>,
     /// The function whose row the cursor goes to as soon as there is one.
     pub seek: Option<String>,
+    /// Whether the place of the first line in sight is due to rows that came before it, and not to the user.
+    pub drifted: bool,
     /// Lines that fit.
     pub height: usize,
     pub search: Option<Search>,
@@ -66,8 +68,10 @@ impl TopScreen {
         if let Some(item) = self.item
             && let Some(at) = answer.lines.iter().position(|l| l.id == item)
         {
-            self.selected = at;
-            self.top = at.saturating_sub(row);
+            // From its beginning the list is left only where the cursor would be out of sight.
+            let top = if self.top == 0 && at < self.height { 0 } else { at.saturating_sub(row) };
+            self.drifted = top > 0 && (self.drifted || top > self.top);
+            (self.selected, self.top) = (at, top);
         }
         self.clamp(answer.lines.len());
         self.item = self.item.and_then(|_| answer.lines.get(self.selected).map(|l| l.id));
@@ -81,7 +85,7 @@ impl TopScreen {
 
     /// Puts the cursor on a line.
     pub fn go(&mut self, line: usize, answer: &Answer) {
-        self.selected = line;
+        (self.selected, self.drifted) = (line, false);
         self.clamp(answer.lines.len());
         self.item = answer.lines.get(self.selected).map(|l| l.id);
         self.count_matches(answer);
@@ -146,5 +150,64 @@ impl TopScreen {
         }
         (search.matches, search.current) = (count, current);
         self.search = Some(search);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::profile::Acc;
+    use crate::profile::frames::State;
+    use crate::query::answer::Mark;
+    use crate::session::DsoKind;
+
+    fn answer(ids: &[u64]) -> Answer {
+        Answer { lines: ids.iter().map(|id| line(*id)).collect(), ..Answer::default() }
+    }
+
+    fn line(id: u64) -> Line {
+        Line {
+            id,
+            depth: 0,
+            forks: "".into(),
+            mark: Mark::Closed,
+            group: Arc::default(),
+            own: Acc::default(),
+            children: Acc::default(),
+            own_percent: 0.0,
+            children_percent: 0.0,
+            sym: "".into(),
+            dso: "".into(),
+            dso_path: "".into(),
+            kind: DsoKind::File,
+            state: State::Known,
+            versus: None,
+        }
+    }
+
+    /// The cursor keeps its row, and the list its beginning while the cursor is in sight from there.
+    #[test]
+    fn hotter_rows_stay_in_sight() {
+        let mut screen = Screen { height: 4, ..Screen::default() };
+        screen.go(0, &answer(&[1, 2, 3, 4, 5, 6]));
+        screen.follow(&answer(&[2, 3, 4, 1, 5, 6]));
+        assert_eq!((screen.selected, screen.top, screen.drifted), (3, 0, false));
+        screen.follow(&answer(&[2, 3, 4, 5, 6, 1]));
+        assert_eq!((screen.selected, screen.top, screen.drifted), (5, 2, true), "said where they are not");
+        screen.follow(&answer(&[1, 2, 3, 4, 5, 6]));
+        assert_eq!((screen.selected, screen.top, screen.drifted), (0, 0, false));
+    }
+
+    #[test]
+    fn who_scrolls_knows_what_is_above() {
+        let list = answer(&[1, 2, 3, 4, 5, 6]);
+        let mut screen = Screen { height: 4, ..Screen::default() };
+        screen.go(5, &list);
+        screen.follow(&list);
+        assert_eq!((screen.top, screen.drifted), (2, false));
+        screen.home();
+        assert_eq!((screen.top, screen.item), (0, None));
     }
 }

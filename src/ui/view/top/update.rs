@@ -140,6 +140,7 @@ impl App {
         self.views.top.home();
         self.say(match keys.first().and_then(|key| key.traced()) {
             Some(_) => format!("rows {words}"),
+            None if keys == [Key::Comm] => format!("a row is a function {words}; :sort comm has a row for each comm"),
             None => format!("a row is a function {words}").trim_end().to_owned(),
         });
     }

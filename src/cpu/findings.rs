@@ -33,10 +33,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What it may mean and what to do, on the screen.
-    pub fn keys(self) -> &'static str {
+    /// What it may mean and what to do, on the screen; what measures more only where that can be.
+    pub fn keys(self, live: bool) -> &'static str {
         match self {
-            Self::Soft => "Enter on its vector shows the functions; t measures the time in each",
+            Self::Soft if live => "Enter on its vector shows the functions; t measures the time in each",
+            Self::Soft => "Enter on its vector shows the functions",
+            Self::MissingTicks if !live => STOPPED,
             Self::MissingTicks => {
                 "a softirq on an idle CPU stops them, or the host runs something else: t measures softirqs"
             }

@@ -4,6 +4,7 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
+use crate::session::Origin;
 use crate::ui::command::Row;
 use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
@@ -105,6 +106,7 @@ const MARKS: Keys = &[
     ("j k", "choose", KeyCode::Down),
     ("Esc", "close", KeyCode::Esc),
 ];
+const NOT_ANNOTATED: Keys = &[("⌫", "back", KeyCode::Backspace), ("Esc", "close", KeyCode::Esc)];
 const ANNOTATE: Keys = &[
     ("n N", "hot spots", KeyCode::Char('n')),
     ("⏎", "follow", KeyCode::Enter),
@@ -125,7 +127,8 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
             Popup::Units(_) => CHOOSER,
             Popup::Columns { .. } => COLUMNS,
             Popup::Marks { .. } => MARKS,
-            Popup::Annotate(_) => ANNOTATE,
+            Popup::Annotate(screen) if matches!(screen.listing, Some(Ok(_))) => ANNOTATE,
+            Popup::Annotate(_) => NOT_ANNOTATED,
         };
         let one = |(key, word, code): &(&str, &'static str, KeyCode)| Hint {
             key: (*key).to_owned(),
@@ -134,7 +137,10 @@ fn hints(scene: Scene<'_>) -> Vec<Hint> {
         };
         return keys.iter().map(one).collect();
     }
+    let recorded = scene.context.info.origin == Origin::Recorded;
     let own = match scene.frame.tab {
+        Tab::Cpus if recorded => cpus::commands::FOOTER_RECORDED,
+        Tab::Events if recorded => events::commands::FOOTER_RECORDED,
         Tab::Top => top::commands::FOOTER,
         Tab::Flame => flame::commands::FOOTER,
         Tab::Time => time::commands::FOOTER,

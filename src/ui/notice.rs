@@ -62,8 +62,7 @@ impl Scene<'_> {
             paths.entry(&line.dso_path).or_insert((0.0, line)).0 += line.own_percent;
         }
         let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
-        let text =
-            format!("{} of what is shown has no names, most of it in {}", percent(share), self.why_unnamed(line));
+        let text = format!("{} without names, most in {}", percent(share), self.why_unnamed(line));
         let notice = Notice { text, more: String::new(), urgent: false, of: Of::Unnamed(path.to_owned()) };
         (share > UNNAMED_PERCENT).then_some(notice)
     }

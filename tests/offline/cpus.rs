@@ -59,7 +59,7 @@ fn two_keys_lead_to_the_guilty_function() {
 
 #[test]
 fn order_columns_and_every_key_on_it() {
-    let harness = incident(80, 24).host("ipvs-busy").keys("4<right><right><right><right>s");
+    let harness = incident(80, 24).host("ipvs-busy").keys("4<right><right><right>s");
     assert!(harness.text().contains("si▾"), "{}", harness.text());
     let row = harness.text().lines().nth(5).expect("rows").to_owned();
     assert!(row.contains(" 32 "), "the most softirqs come first: {row}");

@@ -148,7 +148,7 @@ fn tabs_hints_and_popups_are_clicked() {
     let h = click(incident(120, 30), "Children");
     assert!(h.text().contains("Children▾"), "{}", h.text());
     // A completion of what is typed is taken.
-    let h = click(incident(100, 30).keys("fcom"), "name of the thread");
+    let h = click(incident(100, 30).keys("fcom"), "comm name of");
     assert!(h.text().contains("filter: comm\n") && h.text().contains("==  !="), "{}", h.text());
     // The chord of a hint begins.
     assert!(click(incident(80, 24).keys("2"), "e edit").text().contains("a function that calls itself"));
@@ -169,4 +169,40 @@ fn text_for_a_prompt_that_does_not_open_goes_nowhere() {
     let text = events.text();
     assert!(text.contains("[5 Events]") && text.contains("cannot be changed"), "{text}");
     assert!(events.keys("<esc>2").text().contains("[2 Flame]"));
+}
+
+/// Nothing is offered at the bottom that a recording, or a function without code, does not have.
+#[test]
+fn keys_at_the_bottom_do_what_they_say() {
+    let last = |keys: &str| incident(80, 24).keys(keys).text().lines().last().unwrap_or_default().to_owned();
+    for (keys, lacks) in [("4", "time softirqs"), ("5", "stop"), ("5", "add by name"), ("A", "hot spots")] {
+        assert!(!last(keys).contains(lacks), "{keys}: {}", last(keys));
+    }
+}
+
+/// An annotated function has the screen: nothing beside or below it is about another row.
+#[test]
+fn an_annotated_function_stands_alone() {
+    let text = Harness::open("corpus/inline.data", "kallsyms", 160, 40).keys("jA").text();
+    assert!(!text.contains("callers of"), "{text}");
+    let details = text.lines().rev().nth(1).unwrap_or_default();
+    assert!(details.trim().is_empty(), "{text}");
+}
+
+/// What keys do is said whole, at any width.
+#[test]
+fn no_word_of_help_is_cut() {
+    use perfprof_tui::ui::commands::{layer, rows};
+
+    for width in [60, 80, 120, 200] {
+        let text = incident(width, 320).keys("?").text();
+        for row in rows().filter(|row| layer(row).is_none()) {
+            let name = format!(" :{} ", row.name);
+            let at = text.lines().position(|line| line.contains(&name));
+            let at = at.unwrap_or_else(|| panic!("no {name}: {text}"));
+            let last = row.doc.split_whitespace().last().unwrap_or_default();
+            let whole: String = text.lines().skip(at).take(8).collect();
+            assert!(whole.contains(last), "{name}, {width} wide: {whole}");
+        }
+    }
 }

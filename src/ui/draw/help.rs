@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::panel::text::{fit_end, wrap};
+use crate::panel::text::{width, wrap};
 use crate::ui::command::Row;
 use crate::ui::commands::{layer, rows};
 use crate::ui::draw::popups::{Styled, frame, scrolled};
@@ -34,17 +34,33 @@ pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, bu
 /// All of it; where something is typed, what has these words, of all screens.
 pub fn lines(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     let room = usize::from(scene.frame.size.0).saturating_sub(6).min(100);
-    let mut lines = match typed.trim() {
+    let lines = match typed.trim() {
         "" => whole(scene, theme),
         typed => found(scene, theme, typed),
     };
-    for line in &mut lines {
-        let before: usize = line.iter().rev().skip(1).map(|(text, _)| crate::panel::text::width(text)).sum();
-        if let [.., (text, _)] = line.as_mut_slice() {
-            *text = fit_end(text, room.saturating_sub(before)).into_owned();
-        }
+    lines.into_iter().flat_map(|line| whole_words(line, room)).collect()
+}
+
+/// Where what a command does begins, and the least room that it has beside a long argument.
+const DOC: usize = 34;
+const LEAST: usize = 24;
+
+/// A line over as many as its last part takes, which goes on where it began; below the others where they leave it no room.
+fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
+    let Some((text, style)) = line.pop() else { return vec![line] };
+    let before: usize = line.iter().map(|(text, _)| width(text)).sum();
+    if before + width(&text) <= room {
+        line.push((text, style));
+        return vec![line];
     }
-    lines
+    let below = before > 0 && room.saturating_sub(before) < LEAST;
+    let at = if below { DOC.min(room / 2) } else { before };
+    let mut parts = wrap(&text, room.saturating_sub(at).max(1)).into_iter();
+    if !below {
+        line.extend(parts.next().map(|part| (part, style)));
+    }
+    let more = parts.map(|part| vec![(" ".repeat(at), style), (part, style)]);
+    std::iter::once(line).chain(more).collect()
 }
 
 /// What the screen is for, its own keys, then those that work everywhere.

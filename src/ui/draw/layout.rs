@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::ui::draw::tour;
 use crate::ui::frame::Tab;
+use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
 
 /// Below this nothing useful fits.
@@ -47,6 +48,14 @@ pub fn places(scene: Scene<'_>, area: Rect) -> Places {
         tour: row(h - 2 - tour, tour),
         details: row(h - 2, 1),
         footer: row(h - 1, 1),
+    }
+}
+
+/// Where a popup stands: an annotated function has what stands beside the table, too, as that is of another row.
+pub fn popup(scene: Scene<'_>, places: &Places) -> Rect {
+    match scene.frame.popups.last() {
+        Some(Popup::Annotate(_)) => places.table.union(places.beside),
+        _ => places.table,
     }
 }
 

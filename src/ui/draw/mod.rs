@@ -52,7 +52,7 @@ pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
     footer::details(scene, views, theme, places.details, buffer);
     let cursor = footer::draw(scene, theme, places.footer, buffer);
     tour::draw(scene, theme, places.tour, buffer);
-    let over = popups::draw(scene, views, theme, places.table, buffer);
+    let over = popups::draw(scene, views, theme, layout::popup(scene, &places), buffer);
     over.or(cursor)
 }
 

@@ -50,11 +50,17 @@ fn title(screen: &Annotated, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         Some(Ok(listing)) => listing.notes.first().map(|note| format!("  {note}")).unwrap_or_default(),
         _ => String::new(),
     };
-    let right = if width(&right) + width(&note) + 24 < usize::from(area.width) { right + &note } else { right };
+    let (name, dso) = (clean(&screen.target.function), clean(&screen.target.dso));
+    // The function's name comes first, then its file's, then what there is to know.
     let room = usize::from(area.width).saturating_sub(width(&right) + 4);
-    let name = format!("{}  {}", clean(&screen.target.function), clean(&screen.target.dso));
+    let left = room.saturating_sub(width(&name) + 2);
+    let name = match left {
+        left if left < 8 => fit(&name, room).into_owned(),
+        left => format!("{name}  {}", fit(&dso, left)),
+    };
+    let right = if width(&name) + width(&note) <= room { right + &note } else { right };
     let mut x = 1;
-    x += put(buffer, area, x, 0, &fit(&name, room), theme.title) + 2;
+    x += put(buffer, area, x, 0, &name, theme.title) + 2;
     put(buffer, area, x, 0, &right, theme.text);
 }
 

@@ -39,3 +39,13 @@ pub static FOOTER: &[(Hinted, &str)] = &[
     (Command(&ORDER), "order"),
     (Command(&CAPTURE), "only this CPU"),
 ];
+
+/// Those of a recording, of which nothing more is measured.
+pub static FOOTER_RECORDED: &[(Hinted, &str)] = &[
+    (Command(&ENTER), "functions"),
+    (Command(&program::FINDING), "anomaly"),
+    (Command(&PAGE), "columns"),
+    (Command(&ORDER), "order"),
+    (Command(&program::FLAME), "flame"),
+    (Command(&program::TIME), "time"),
+];

@@ -91,8 +91,10 @@ impl CpusScreen {
     pub fn common(&self, facts: &CpuFacts<'_>, width: u16) -> Vec<CpuColumn> {
         use CpuColumn::{Given, Ksoftirqd, Missing, Peak, Samples, Share};
         let (wide, host) = (width >= 120, facts.host.is_some());
-        let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER), Share(Ticks::SYSTEM), Share(Ticks::IRQ)];
-        out.push(Share(Ticks::SOFTIRQ));
+        // Where there is little room, vectors have that of what is zero.
+        let has = |column: &CpuColumn| width >= 100 || self.active.contains(column);
+        let mut out = vec![CpuColumn::Cpu, Share(Ticks::USER), Share(Ticks::SYSTEM)];
+        out.extend([Share(Ticks::IRQ), Share(Ticks::SOFTIRQ)].into_iter().filter(has));
         if host {
             // Where nothing waits, is stolen or given to guests, vectors have the room.
             let rare = [Share(Ticks::IOWAIT), Share(Ticks::STEAL), Share(Ticks::GUEST)];
@@ -100,10 +102,10 @@ impl CpusScreen {
         }
         out.push(Share(Ticks::IDLE));
         if host {
-            out.push(Missing);
+            out.extend(Some(Missing).filter(has));
             out.extend((facts.samples.is_some() && (wide || self.active.contains(&Given))).then_some(Given));
         }
-        out.push(Peak);
+        out.extend(Some(Peak).filter(has));
         out.extend((host && self.active.contains(&Ksoftirqd)).then_some(Ksoftirqd));
         out.extend((!host || width >= 140).then_some(Samples));
         out
@@ -112,11 +114,13 @@ impl CpusScreen {
     /// Takes note of the columns in which there is something to be seen.
     pub fn note(&mut self, facts: &CpuFacts<'_>) {
         let cpus = facts.cpus();
-        let shares = [Ticks::IOWAIT, Ticks::STEAL, Ticks::GUEST].map(CpuColumn::Share);
+        let shares = [Ticks::IRQ, Ticks::SOFTIRQ, Ticks::IOWAIT, Ticks::STEAL, Ticks::GUEST].map(CpuColumn::Share);
         let vectors = SHOWN.into_iter().flat_map(|v| [CpuColumn::Sampled(v), CpuColumn::Timed(v)]);
-        for column in shares.into_iter().chain([CpuColumn::Ksoftirqd]).chain(vectors) {
+        let others = [CpuColumn::Ksoftirqd, CpuColumn::Missing, CpuColumn::Peak];
+        for column in shares.into_iter().chain(others).chain(vectors) {
             // What rounds to nothing is nothing to be seen.
-            let least = if matches!(column, CpuColumn::Share(_)) { 0.5 } else { 0.05 };
+            let is_whole = matches!(column, CpuColumn::Share(_) | CpuColumn::Missing | CpuColumn::Peak);
+            let least = if is_whole { 0.5 } else { 0.05 };
             let is_seen = |cpu: &u32| facts.value(column, *cpu).is_some_and(|value| value >= least);
             if !self.active.contains(&column) && cpus.iter().any(is_seen) {
                 self.active.push(column);

@@ -10,9 +10,11 @@ use ratatui::style::Style;
 
 use crate::cpu::softirq::{SECONDS, What};
 use crate::cpu::table::{CpuColumn, CpuFacts};
+use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;
+use crate::session::Origin;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::CpusScreen;
@@ -41,9 +43,10 @@ pub fn draw(
     }
     // The first one stands at the top of the screen already.
     let first = scene.context.findings.first();
+    let live = scene.context.info.origin == Origin::Live;
     lines.extend(scene.context.findings_of(cpu).map(|f| match first {
-        Some(first) if first == f => (format!("! {}", f.kind.keys()), theme.error),
-        _ => (format!("! {}: {}", f.text, f.kind.keys()), theme.error),
+        Some(first) if first == f => (format!("! {}", f.kind.keys(live)), theme.error),
+        _ => (format!("! {}: {}", f.text, f.kind.keys(live)), theme.error),
     }));
     if facts.samples.is_some() {
         lines.push((facts.cpu_words(cpu), theme.dim));
@@ -53,6 +56,17 @@ pub fn draw(
         lines.push((facts.place_words(cpu), theme.dim));
     }
     lines.extend(machine_words(facts).map(|text| (text, theme.dim)));
+    // Over several lines only where none goes for that.
+    let room = usize::from(area.width.saturating_sub(2));
+    let broken: Vec<(String, Style)> = lines
+        .iter()
+        .flat_map(|(text, style)| {
+            let whole = width(text) <= room;
+            let parts = if whole { vec![text.clone()] } else { wrap(text, room) };
+            parts.into_iter().map(|part| (part, *style))
+        })
+        .collect();
+    let lines = if broken.len() <= usize::from(area.height) { broken } else { lines };
     let mut y = 0;
     for (text, style) in lines {
         put(buffer, area, 1, y, &text, style);

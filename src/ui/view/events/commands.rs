@@ -44,3 +44,12 @@ pub static FOOTER: &[(Hinted, &str)] = &[
     (Command(&general::CAPTURE), "filter"),
     (Command(&general::EVENT), "add by name"),
 ];
+
+/// Those of a recording, of which nothing can be changed.
+pub static FOOTER_RECORDED: &[(Hinted, &str)] = &[
+    (Command(&ENTER), "its samples"),
+    (Command(&general::INFO), "recording"),
+    (Command(&general::FILTER), "filter"),
+    (Command(&general::UNIT), "ask a unit"),
+    (Command(&general::LOSSES), "losses"),
+];

@@ -94,8 +94,12 @@ fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, ar
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
     for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(scene)) {
+        // A word that is cut says nothing.
+        if x + 4 + width(word) as u16 > area.width {
+            break;
+        }
         x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
-        x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
+        x += put(buffer, area, x, y, &format!(" {word}"), theme.dim) + 1;
     }
     if let (Some(text), Some((acc, frames))) = (&view.find, &flame.found) {
         let share = acc.percent_of(&flame.total);
@@ -382,12 +386,17 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
     if let Some(verdict) = block.verdict {
         return Some(compared(flame, block, verdict, room));
     }
+    // What it is a share of is said where it is not all.
+    let part = |of: &Both, word: &str| match *of == flame.total {
+        true => String::new(),
+        false => format!("  of {word} {}", percent(block.total.percent_of(of))),
+    };
     let figures = format!(
-        "total {}  self {}  of parent {}  of zoom {}  {} samples",
+        "total {}  self {}{}{}  {} samples",
         percent(block.total.percent_of(&flame.total)),
         percent(block.own.percent_of(&flame.total)),
-        percent(block.total.percent_of(&block.parent)),
-        percent(block.total.percent_of(&flame.zoomed)),
+        part(&block.parent, "parent"),
+        part(&flame.zoomed, "zoom"),
         thousands(block.total.new.samples)
     );
     Some(named(block, &figures, room))

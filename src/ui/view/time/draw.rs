@@ -291,8 +291,9 @@ fn words(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection)
     if let Some(mark) = scene.context.answer.marks.iter().find(near) {
         parts.push(clean(&mark.note).into_owned());
     }
-    parts.push(if view.anchor.is_some() { "⏎ only these".into() } else { "v selects from here".to_owned() });
-    parts.join("  ")
+    let words = parts.join("  ");
+    let hint = if view.anchor.is_some() { "  ⏎ only these" } else { "  v selects from here" };
+    if width(&words) + width(hint) + 1 < usize::from(scene.frame.size.0) { words + hint } else { words }
 }
 
 /// `14:03:22.345`

@@ -190,7 +190,7 @@ mod tests {
     /// The cursor keeps its row, and the list its beginning while the cursor is in sight from there.
     #[test]
     fn hotter_rows_stay_in_sight() {
-        let mut screen = Screen { height: 4, ..Screen::default() };
+        let mut screen = TopScreen { height: 4, ..TopScreen::default() };
         screen.go(0, &answer(&[1, 2, 3, 4, 5, 6]));
         screen.follow(&answer(&[2, 3, 4, 1, 5, 6]));
         assert_eq!((screen.selected, screen.top, screen.drifted), (3, 0, false));
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn who_scrolls_knows_what_is_above() {
         let list = answer(&[1, 2, 3, 4, 5, 6]);
-        let mut screen = Screen { height: 4, ..Screen::default() };
+        let mut screen = TopScreen { height: 4, ..TopScreen::default() };
         screen.go(5, &list);
         screen.follow(&list);
         assert_eq!((screen.top, screen.drifted), (2, false));

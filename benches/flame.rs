@@ -50,6 +50,7 @@ fn main() {
         height: 60,
         by_weight: true,
         find: None,
+        a_row: 1,
     };
     for way in [Way::Roots, Way::Leaves] {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));

@@ -152,6 +152,7 @@ impl Live {
             height: 50,
             by_weight: false,
             find: None,
+            a_row: 1,
         };
         let question = Question { flame: Some(spec), ..Question::default() };
         let mut view = View::default();

@@ -271,8 +271,16 @@ fn question(words: &mut Words<'_>, events: usize) -> Option<Question> {
                 _ => Vec::new(),
             };
             let (width, height) = (u16::from(kind).max(1), u16::from(text & 31).max(1));
-            question.flame =
-                Some(FlameSpec { way, zoom: Vec::new(), edits, width, height, by_weight: kind & 8 == 0, find: None });
+            question.flame = Some(FlameSpec {
+                way,
+                zoom: Vec::new(),
+                edits,
+                width,
+                height,
+                by_weight: kind & 8 == 0,
+                find: None,
+                a_row: 1 + usize::from(kind & 3),
+            });
         }
         6 => {
             let by = By::ALL[usize::from(text) % By::ALL.len()].0;

@@ -39,6 +39,14 @@ pub struct Reach {
     pub inclusive: bool,
 }
 
+impl Reach {
+    /// What it is of rows: a task was all of its stacks, so its callers begin where they end.
+    pub(super) fn of_rows(self, mode: LabelMode) -> Self {
+        let at_end = mode == LabelMode::None && self.direction == Direction::Callers;
+        Self { inclusive: self.inclusive && !at_end, ..self }
+    }
+}
+
 /// What leads from a row to the ends of the stacks that it counts.
 struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
     data: Data<'a>,
@@ -52,13 +60,15 @@ struct Paths<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> {
 }
 
 impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
-    /// The symbols from the row on along a stack; false where the row does not count it.
+    /// The symbols from the row on along a stack; false where the row does not count it. A row that is no function is
+    /// followed by the function that is its first there: what a task or a file ran.
     fn follow(&self, leaf: NodeId, path: &mut Vec<u32>) -> bool {
         let profile = self.data.profile;
         let is_row = |n: NodeId| self.mode.label(self.data, SymId((self.sym)(n))) == self.label;
         let up = |n: NodeId| Some(profile.trie.parent(n)).filter(|n| *n != NodeId::ROOT);
         let all = || std::iter::successors(Some(leaf).filter(|n| *n != NodeId::ROOT), |n| up(*n));
-        let anchor = if self.reach.inclusive {
+        let is_function = self.mode == LabelMode::Sym;
+        let anchor = if self.reach.of_rows(self.mode).inclusive {
             all().filter(|n| is_row(*n)).last()
         } else {
             all().next().filter(|n| is_row(*n))
@@ -69,7 +79,8 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
         path.clear();
         match self.reach.direction {
             Direction::Callers => {
-                for n in std::iter::successors(up(anchor), |n| up(*n)) {
+                let first = if is_function { up(anchor) } else { Some(anchor) };
+                for n in std::iter::successors(first, |n| up(*n)) {
                     path.extend(inlined(n));
                     path.push((self.sym)(n));
                 }
@@ -80,6 +91,9 @@ impl<'a, S: Fn(NodeId) -> u32, I: Fn(NodeId) -> &'a [u32]> Paths<'a, S, I> {
                     path.push((self.sym)(n));
                 }
                 path.extend(inlined(anchor));
+                if !is_function {
+                    path.push((self.sym)(anchor));
+                }
                 path.reverse();
             }
         }

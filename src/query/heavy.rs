@@ -8,7 +8,7 @@ use crate::profile::{Acc, NodeId, SymId};
 use super::Data;
 use super::chains::{Reach, Tree};
 use super::question::Direction;
-use super::top::{Row, Top};
+use super::top::{LabelMode, Row, Top};
 
 /// Trees of rows, without nodes below a share of the whole.
 pub struct Heavy<'a> {
@@ -33,6 +33,7 @@ struct Cursor {
 
 impl<'a> Heavy<'a> {
     pub fn new(data: Data<'a>, top: &'a Top, reach: Reach, least: f64) -> Self {
+        let reach = reach.of_rows(top.mode);
         let mut heavy = Self { data, top, reach, least, starts: Vec::new(), below: Vec::new() };
         if reach.direction == Direction::Callees {
             heavy.find_children();
@@ -126,9 +127,13 @@ impl<'a> Heavy<'a> {
         let mut steps: Vec<(u32, Cursor)> = Vec::new();
         while let Some((at, cursors)) = open.pop() {
             steps.clear();
+            // What is no function is followed by the one that it begins with.
+            let begins = at == 0 && self.top.mode != LabelMode::Sym;
             for cursor in &cursors {
                 match self.reach.direction {
+                    Direction::Callees if begins => steps.push((self.sym(cursor.node), *cursor)),
                     Direction::Callees => self.down(weights, *cursor, &mut steps),
+                    Direction::Callers if begins => steps.push(self.caller(cursor.node, *cursor)),
                     Direction::Callers => self.up(*cursor, &mut steps),
                 }
             }
@@ -164,19 +169,23 @@ impl<'a> Heavy<'a> {
     /// What called a stack: the innermost function that was inlined in the caller, and at last that one. There
     /// `inlined` counts those that are left at the cursor's node.
     fn up(&self, cursor: Cursor, steps: &mut Vec<(u32, Cursor)>) {
-        let (node, left) = match cursor.inlined {
-            0 => {
-                let parent = self.parent(cursor.node);
-                if parent == 0 {
-                    return;
-                }
-                (parent, self.inlined(parent).len())
-            }
-            left => (cursor.node, left as usize - 1),
-        };
+        match (cursor.inlined, self.parent(cursor.node)) {
+            (0, 0) => {}
+            (0, parent) => steps.push(self.caller(parent, cursor)),
+            (left, _) => steps.push(self.within(cursor.node, left as usize - 1, cursor)),
+        }
+    }
+
+    /// The innermost function of a node.
+    fn caller(&self, node: u32, cursor: Cursor) -> (u32, Cursor) {
+        self.within(node, self.inlined(node).len(), cursor)
+    }
+
+    /// The function of a node behind which so many are left that were inlined there.
+    fn within(&self, node: u32, left: usize, cursor: Cursor) -> (u32, Cursor) {
         let inlined = left.checked_sub(1).and_then(|at| self.inlined(node).get(at));
         let sym = inlined.copied().unwrap_or_else(|| self.sym(node));
-        steps.push((sym, Cursor { node, inlined: left as u32, ..cursor }));
+        (sym, Cursor { node, inlined: left as u32, ..cursor })
     }
 }
 

@@ -227,7 +227,8 @@ fn a_cpu_goes_and_comes_back() {
     let output = program()
         .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-a", "-o"])
         .arg(&file)
-        .args(["--", "sleep", "0.3"])
+        // Of a CPU that does nothing there need not be samples.
+        .args(["--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"])
         .output();
     drop(cpu);
     let output = output.expect("ran");

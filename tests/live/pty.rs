@@ -118,7 +118,7 @@ fn a_capture_filter_is_edited_while_a_load_runs() {
     session.wait_for("● live").wait_for("true ");
     session.keys("Fcomm == nothing\r").wait_for("capture: comm == \"nothing\"");
     session.keys("z").wait_for("None of").wait_for("since 00:");
-    session.keys("F\x15comm = true\r").wait_for("is compared by");
+    session.keys("F\x15comm = true\r").wait_for("equality is written ==");
     session.keys("\x1b").wait_for("capture: comm == \"nothing\"");
     session.keys("F\x15comm == true\r").wait_for("capture: comm == \"true\"").wait_for("true ");
     session.keys("F\x15\r").wait_for("is recorded again");

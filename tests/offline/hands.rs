@@ -22,6 +22,15 @@ fn click(harness: Harness, text: &str) -> Harness {
     harness.click(x, y)
 }
 
+/// The key goes past what no sample has: this recording tells of no cgroups.
+#[test]
+fn rows_are_not_split_by_what_nobody_knows() {
+    let split = incident(100, 24).keys("<tab><tab><tab><tab>");
+    assert!(split.text().contains("by CPU") && split.text().contains("Tab by function"), "{}", split.text());
+    let whole = split.keys("<tab>");
+    assert!(whole.text().contains("Tab by comm") && !whole.text().contains("Cgroup"), "{}", whole.text());
+}
+
 /// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers, and
 /// are zoomed into.
 #[test]

@@ -61,14 +61,17 @@ impl FlameScreen {
         }
     }
 
-    /// Lets more frames share a row while a graph is deeper than the screen; until it is a quarter less deep, as it must
-    /// not change its ways with every sample.
+    /// Lets more frames share a row while a graph is deeper than the screen, and fewer where twice the rows have room: it
+    /// must not change its ways with every sample.
     pub fn fit(&mut self, flame: &Flame, height: u16) {
         let (height, above) = (usize::from(height), flame.zoom.len().saturating_sub(PATH));
+        let rows = flame.rows.saturating_sub(above);
         if 4 * flame.depth.saturating_sub(above) <= 3 * height {
             self.a_row = 1;
-        } else if flame.rows.saturating_sub(above) > height && self.a_row < MOST_A_ROW {
+        } else if rows > height && self.a_row < MOST_A_ROW {
             self.a_row *= 2;
+        } else if 2 * rows <= height && self.a_row > 1 {
+            self.a_row /= 2;
         }
     }
 
@@ -226,8 +229,8 @@ mod tests {
             view.fit(&Flame { rows, depth, ..Flame::default() }, 20);
             view.a_row
         };
-        let steps = [(20, 20), (21, 21), (21, 40), (18, 40), (12, 16), (15, 15), (20, 20)];
-        assert_eq!(steps.map(|(rows, depth)| fit(rows, depth)), [1, 2, 4, 4, 4, 1, 1]);
+        let steps = [(20, 20), (21, 21), (21, 40), (11, 40), (10, 40), (12, 16), (15, 15), (20, 20)];
+        assert_eq!(steps.map(|(rows, depth)| fit(rows, depth)), [1, 2, 4, 4, 2, 2, 1, 1]);
         // Rows of the path to the zoomed frame that are out of sight need no room.
         let zoom = vec!["f".into(); 10];
         view.fit(&Flame { rows: 27, depth: 27, zoom, ..Flame::default() }, 20);

@@ -4,6 +4,7 @@ use crate::event::plain;
 use crate::panel::top::Field;
 use crate::query::Key;
 use crate::query::column::traced;
+use crate::query::whose::Whose;
 use crate::ui::scene::Scene;
 
 /// What a key splits rows by, in words, and the keys of it.
@@ -47,7 +48,8 @@ impl Scene<'_> {
         splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
     }
 
-    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more.
+    /// What a key goes through: of a tracepoint its own texts first, by which rows are no functions any more. What no
+    /// sample has is left out.
     pub fn splits(self) -> Vec<Split> {
         let event = self.context.answer.events.get(self.selection.event);
         let name = event.and_then(|event| plain(&event.name).split_once(':')).map_or("", |(_, name)| name);
@@ -56,6 +58,9 @@ impl Scene<'_> {
             (key.entry().words, vec![key])
         });
         let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
+        let has_cgroup = |whose: &Whose| whose.group.text(Key::Cgroup).is_some_and(|path| !path.is_empty());
+        let has_cgroups = self.context.answer.tasks.iter().any(has_cgroup);
+        splits.retain(|(_, keys)| has_cgroups || !keys.contains(&Key::Cgroup));
         splits.splice(1..1, texts);
         splits
     }

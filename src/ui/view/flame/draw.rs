@@ -83,31 +83,38 @@ fn head(view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &m
 
 fn legend(scene: Scene<'_>, view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let y = area.height.saturating_sub(1);
+    // What was searched for is said first: the colours are known.
+    let found = found(view, flame);
+    let left = area.width.saturating_sub(found.as_ref().map_or(0, |text| width(text) as u16 + 2));
+    let colours = Rect { width: left, ..area };
     let mut x = 1;
     if cold(scene) {
-        x += put(buffer, area, x, y, " ░ ", theme.cold);
-        x += put(buffer, area, x, y, " off the CPUs ", theme.dim) + 1;
+        x += put(buffer, colours, x, y, " ░ ", theme.cold);
+        x += put(buffer, colours, x, y, " off the CPUs ", theme.dim) + 1;
     } else if flame.versus.is_some() {
-        x = signs(scene, theme, area, buffer);
+        x = signs(scene, theme, colours, buffer);
     }
     // Inlined frames are not in every graph.
     let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
     let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
     for (class, word) in shown_classes.filter(|_| flame.versus.is_none() || cold(scene)) {
         // A word that is cut says nothing.
-        if x + 4 + width(word) as u16 > area.width {
+        if x + 4 + width(word) as u16 > left {
             break;
         }
-        x += put(buffer, area, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
-        x += put(buffer, area, x, y, &format!(" {word}"), theme.dim) + 1;
+        x += put(buffer, colours, x, y, &format!(" {} ", class.letter()), theme.block(*class, 0));
+        x += put(buffer, colours, x, y, &format!(" {word}"), theme.dim) + 1;
     }
-    if let (Some(text), Some((acc, frames))) = (&view.find, &flame.found) {
-        let share = acc.percent_of(&flame.total);
-        let text = shown(text);
-        let text = format!("/{text}  {} of all, {} frames  n N", percent(share), thousands(*frames as u64));
-        let at = area.width.saturating_sub(width(&text) as u16 + 1).max(x);
-        put(buffer, area, at, y, &text, theme.found);
+    if let Some(text) = found {
+        put(buffer, area, left + 1, y, &text, theme.found);
     }
+}
+
+/// What a search found, and the keys that go through it.
+fn found(view: &FlameScreen, flame: &Flame) -> Option<String> {
+    let (text, (acc, frames)) = (shown(view.find.as_ref()?), flame.found.as_ref()?);
+    let share = percent(acc.percent_of(&flame.total));
+    Some(format!("/{text}  {share} of all, {} frames  n N", thousands(*frames as u64)))
 }
 
 /// Whether what is drawn is time on the CPUs and off them, rather than a comparison.

@@ -31,6 +31,18 @@ fn rows_are_not_split_by_what_nobody_knows() {
     assert!(whole.text().contains("Tab by comm") && !whole.text().contains("Cgroup"), "{}", whole.text());
 }
 
+/// What stands on the ground of a flame graph is zoomed into as what it is: a program, a process, or all there is.
+#[test]
+fn the_ground_of_a_flame_graph_is_a_filter() {
+    let program = incident(120, 30).keys("2c");
+    assert!(program.text().contains("all › program burn"), "{}", program.text());
+    assert!(!program.text().contains("swapper"), "{}", program.text());
+    let process = incident(120, 30).keys("2<tab>c");
+    assert!(process.text().contains("all › pid ") && !process.text().contains("swapper"), "{}", process.text());
+    let all = incident(120, 30).keys("2<tab><tab>c");
+    assert!(all.text().contains("the cursor is on no frame with a comm"), "{}", all.text());
+}
+
 /// Of a tracepoint the key that splits rows goes through what it says first: rows are by that alone, lead to callers, and
 /// are zoomed into.
 #[test]

@@ -412,9 +412,17 @@ fn details_text(scene: Scene<'_>, view: &FlameScreen, flame: &Flame) -> Option<S
 /// Name and DSO before figures, the name shortened.
 fn named(block: &Block, figures: &str, room: usize) -> String {
     let dso = if block.dso.is_empty() { String::new() } else { format!(" [{}]", block.dso.trim_matches(['[', ']'])) };
-    let before = if block.chain.is_empty() { String::new() } else { format!("{} frames › ", block.chain.len()) };
-    let name = clean(&format!("{before}{}{dso}", block.name)).into_owned();
-    let name = fit(&name, room.saturating_sub(width(figures) + 2).max(room / 3)).into_owned();
+    let before = match block.chain.len() {
+        0 => String::new(),
+        1 => "1 frame › ".to_owned(),
+        n => format!("{n} frames › "),
+    };
+    let room = room.saturating_sub(width(figures) + 2).max(room / 3);
+    // The function's own name is what goes last.
+    let ways = [format!("{before}{}{dso}", block.name), format!("{}{dso}", block.name), block.name.to_string()];
+    let mut ways = ways.iter().map(|text| clean(text));
+    let name = ways.find(|text| width(text) <= room).unwrap_or_else(|| clean(&block.name));
+    let name = fit(&name, room);
     format!("{name}  {figures}")
 }
 

@@ -19,7 +19,7 @@ use perfprof_tui::source::live::{Config, LiveSource, Target};
 use perfprof_tui::symbols::resolver;
 
 /// A system call that nothing makes by the thousand but these tests.
-const HIT: &str = "syscalls:sys_enter_getsid";
+const HIT: &str = "syscalls:sys_enter_getpriority";
 
 /// After which a test fails that waits; nothing waits for it to pass.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ fn calls(a_second: u32, time: Duration) -> u64 {
     while start.elapsed() < time {
         let next = start + pause * made as u32;
         while Instant::now() < next {}
-        let _ = rustix::process::getsid(None);
+        let _ = rustix::process::getpriority_process(None);
         made += 1;
     }
     made
@@ -123,7 +123,7 @@ impl Service {
     fn start(dir: &Path, more: &[&str]) -> Self {
         let start = Instant::now();
         let mut child = program()
-            .args(["record", "--trigger", "syscalls:sys_enter_getsid > 1k", "--trigger-span", "20s,1s", "-F", "99"])
+            .args(["record", "--trigger", "syscalls:sys_enter_getpriority > 1k", "--trigger-span", "20s,1s", "-F", "99"])
             .arg("--trigger-dir")
             .arg(dir)
             .args(more)
@@ -177,14 +177,14 @@ fn a_burst_is_saved_by_a_trigger() {
     let dir = tempfile::tempdir().expect("dir");
     let shelf = dir.path().join("shelf");
     let (words, _) = Service::start(&shelf, &[]).burst_until(": saved ");
-    assert!(words.contains("waiting for `syscalls:sys_enter_getsid > 1k`"), "{words}");
-    assert!(words.contains("trigger: syscalls:sys_enter_getsid ") && words.contains(": saved "), "{words}");
+    assert!(words.contains("waiting for `syscalls:sys_enter_getpriority > 1k`"), "{words}");
+    assert!(words.contains("trigger: syscalls:sys_enter_getpriority ") && words.contains(": saved "), "{words}");
     let file = &snapshots(&shelf)[0];
     let name = file.file_name().expect("named").to_string_lossy().into_owned();
     assert!(name.starts_with("perfprof-trigger-") && name.ends_with(".data"), "{name}");
     let head = run(program().args(["report", "--header"]).arg(file));
     let head = String::from_utf8_lossy(&head.stdout).into_owned();
-    assert!(head.contains("trigger: syscalls:sys_enter_getsid "), "{head}");
+    assert!(head.contains("trigger: syscalls:sys_enter_getpriority "), "{head}");
     let report = run(program().args(["report", "--format", "json"]).arg(file));
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("json");
     // What a trigger counts is counted, not sampled.

@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use perfprof_tui::engine::{Wants, offline};
-use perfprof_tui::query::Fold;
-use perfprof_tui::query::blocks::{FlameSpec, Way, layout};
+use perfprof_tui::query::Aggregate;
 use perfprof_tui::query::diff::{Per, Side};
-use perfprof_tui::query::flame::{FlameTree, Stacks};
+use perfprof_tui::query::flame::layout::{FlameSpec, Way, layout};
+use perfprof_tui::query::flame::{FlameStacks, FlameTree};
 use perfprof_tui::source::text::{Format, TextSource};
 use perfprof_tui::symbols::resolver::Options;
 
@@ -35,7 +35,7 @@ fn main() {
         .expect("source");
     let wants = Wants { fields: false, ..Wants::default() };
     let loaded = offline::load(&mut source, Options::live(), wants).expect("loads");
-    let (data, mut fold) = (loaded.data(), Fold::new(0, None, false));
+    let (data, mut fold) = (loaded.data(), Aggregate::new(0, None, false));
     fold.update(data, 0..u64::MAX);
     let read = start.elapsed();
     let start = Instant::now();
@@ -56,7 +56,7 @@ fn main() {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));
         println!("layout at 200x60, {way:?}: {took:.2?}");
     }
-    let side = Stacks { data, fold: &fold, side: Side { total: fold.total(), seconds: 1.0 } };
+    let side = FlameStacks { data, fold: &fold, side: Side { total: fold.total(), seconds: 1.0 } };
     let took = time(|| drop(std::hint::black_box(FlameTree::compare(side, side, Per::Total, &[]))));
     println!("a tree of two such profiles: {took:.1?}, {:.1} of one", took.as_secs_f64() / built.as_secs_f64());
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use perfprof_tui::engine::host::HostReader;
+use perfprof_tui::engine::host::HostWatch;
 use perfprof_tui::kernel::host::Roots;
 use perfprof_tui::kernel::procfs::own_rss;
 use perfprof_tui::query::context::VECTORS;
@@ -24,7 +24,7 @@ fn main() {
     }
     write(root, 1);
     let roots = Roots { proc: root.join("proc"), sys: root.join("sys") };
-    let mut reader = HostReader::new(roots);
+    let mut reader = HostWatch::new(roots);
     reader.cut();
     write(root, 2);
     let bare = median(|| {

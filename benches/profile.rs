@@ -11,7 +11,7 @@ use perfprof_tui::filter::Filter;
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::profile::{Frame, NodeId, Profile, Site};
 use perfprof_tui::query::heat::{By, HeatSpec};
-use perfprof_tui::query::{Answer, Data, Fold, Keep, Key, Question, Top, TopSpec, lines};
+use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Keep, Question, Top, TopSpec, lines};
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
@@ -117,11 +117,11 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
         Question { filter: Some(filter.clone()), top: TopSpec::default(), height: 60, ..Question::default() };
     let mut lines_out = 0;
     let first_pass = time(3, || {
-        let mut fold = Fold::new(0, Some(filter.clone()), false);
+        let mut fold = Aggregate::new(0, Some(filter.clone()), false);
         fold.update(data, 0..u64::MAX);
     });
     let took = time(3, || {
-        let mut fold = Fold::new(0, Some(filter.clone()), false);
+        let mut fold = Aggregate::new(0, Some(filter.clone()), false);
         fold.update(data, 0..u64::MAX);
         let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
         lines_out = lines::lines(data, &top, &question, &mut lines::Anew).lines.len();
@@ -135,7 +135,7 @@ fn refilter(data: Data<'_>, text: &str, bare: Duration) {
 /// Drawing of a large answer, and taking it in.
 fn frames(data: Data<'_>) {
     let question = Arc::new(Question::default());
-    let mut fold = Fold::new(0, None, false);
+    let mut fold = Aggregate::new(0, None, false);
     fold.update(data, 0..u64::MAX);
     let top = Top::build(data, &fold, &question.top, Keep::First(lines::MAX_ROWS));
     let lines = lines::lines(data, &top, &question, &mut lines::Anew).lines;
@@ -151,9 +151,9 @@ fn frames(data: Data<'_>) {
         Field::Children,
         Field::SelfTime,
         Field::Samples,
-        Field::Key(Key::Comm),
-        Field::Key(Key::Dso),
-        Field::Key(Key::Sym),
+        Field::Key(ColumnKey::Comm),
+        Field::Key(ColumnKey::Dso),
+        Field::Key(ColumnKey::Sym),
     ];
     let start = Start { columns: columns.to_vec(), ..Start::default() };
     let info = Info { host: "bench".into(), n_cpus: 1, ..Info::new(Origin::Recorded) };

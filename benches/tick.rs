@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use perfprof_tui::engine::view::View;
 use perfprof_tui::filter::Filter;
 use perfprof_tui::profile::{Frame, FrameId, NodeId, Profile, Site};
-use perfprof_tui::query::blocks::{FlameSpec, Way};
 use perfprof_tui::query::cpus::CpuCounts;
+use perfprof_tui::query::flame::layout::{FlameSpec, Way};
 use perfprof_tui::query::{Data, Question};
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
-use perfprof_tui::symbols::Found;
+use perfprof_tui::symbols::Symbolized;
 
 const TICK: u64 = 1_000;
 const FUNCTIONS: u64 = 5_000;
@@ -85,8 +85,12 @@ impl Live {
         self.profile.wanted(&self.session.dsos);
         for frame in std::mem::take(&mut self.unnamed) {
             let function = self.random.next(FUNCTIONS) * self.random.next(FUNCTIONS) / FUNCTIONS;
-            let found =
-                Found { start: function, end: function + 1, name: format!("fn_{function}").into(), is_symbol: true };
+            let found = Symbolized {
+                start: function,
+                end: function + 1,
+                name: format!("fn_{function}").into(),
+                is_symbol: true,
+            };
             self.profile.frames.set(frame, &self.dso, function, Some(found));
         }
     }

@@ -388,7 +388,7 @@ fn command_lines_that_are_shown_are_taken() {
         let words = String::from_utf8(words).expect("text");
         let words = ["perfprof-tui"].into_iter().chain(words.split_terminator('\0')).map(Into::into).collect();
         let parser = perfprof_tui::cli::args::whole();
-        let words = perfprof_tui::cli::doors::arranged(words, &parser).unwrap_or_else(|why| panic!("{line}: {why}"));
+        let words = perfprof_tui::cli::entry::arranged(words, &parser).unwrap_or_else(|why| panic!("{line}: {why}"));
         if let Err(error) = parser.try_get_matches_from(words) {
             assert!(!error.use_stderr(), "{line}: {error}");
         }

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use perfprof_tui::cli::config::Config;
 use perfprof_tui::cpu::trigger::Trigger;
 use perfprof_tui::event::callgraph::CallGraph;
-use perfprof_tui::event::spec::{self, Places};
+use perfprof_tui::event::spec::{self, LookupPaths};
 use perfprof_tui::kernel::cpus::parse_list;
 use perfprof_tui::ui::commands;
 use perfprof_tui::ui::theme::{Depth, Theme, ThemeFile};
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = (commands::parse(text), CallGraph::parse(text), parse_list(text), Trigger::parse(text));
         }
         _ => {
-            let places = Places { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };
+            let places = LookupPaths { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };
             let _ = spec::parse(text, &places);
         }
     }

@@ -9,25 +9,25 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use libfuzzer_sys::fuzz_target;
+use perfprof_tui::engine::aggregator::{Links, Worker};
 use perfprof_tui::engine::shares::Held;
-use perfprof_tui::engine::symbolizer::{Job, LineJob, Lined, Named, Symbolizer};
-use perfprof_tui::engine::worker::{Links, Worker};
-use perfprof_tui::engine::{Feed, Moment, Notice, Options, Request, UnitRequest, Wants};
+use perfprof_tui::engine::symbolizer::{Job, LineJob, Lined, LookedUp, Symbolizer};
+use perfprof_tui::engine::{Feed, Notice, Options, Request, Snapshot, UnitRequest, Wants};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::filter::{Filter, Known};
 use perfprof_tui::kernel::attr::Flag;
 use perfprof_tui::perfdata::EventDesc;
-use perfprof_tui::query::blocks::{FlameSpec, Way};
 use perfprof_tui::query::column;
 use perfprof_tui::query::diff::Per;
 use perfprof_tui::query::flame::Edit;
+use perfprof_tui::query::flame::layout::{FlameSpec, Way};
 use perfprof_tui::query::heat::{By, HeatSpec};
 use perfprof_tui::query::{Age, Answer, Baseline, Question};
 use perfprof_tui::record::kinds::{HEADER, split, types};
 use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
-use perfprof_tui::symbols::lines::Place;
-use perfprof_tui::symbols::{Found, resolver};
+use perfprof_tui::symbols::lines::InlinedFrame;
+use perfprof_tui::symbols::{Symbolized, resolver};
 use perfprof_tui::units::kit::Settings;
 use perfprof_tui::units::registry::UNITS;
 
@@ -115,7 +115,7 @@ struct Live {
     notices: Receiver<Notice>,
     answer: Arc<ArcSwap<Answer>>,
     jobs: Receiver<Job>,
-    names: Sender<Named>,
+    names: Sender<LookedUp>,
     line_jobs: Receiver<LineJob>,
     lines: Sender<Lined>,
     held: Arc<Held>,
@@ -204,7 +204,7 @@ impl Live {
         let name: Arc<str> = String::from_utf8_lossy(&text.to_le_bytes()).into();
         if let Ok(job) = self.jobs.try_recv() {
             let found = |at: u64| {
-                (kind & 1 == 0).then(|| Found {
+                (kind & 1 == 0).then(|| Symbolized {
                     start: at & !0xff,
                     end: at.saturating_add(9),
                     name: name.clone(),
@@ -214,7 +214,7 @@ impl Live {
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, one.at, found(one.at))).collect();
             // Names of a profile that was begun anew meanwhile.
             let epoch = job.epoch.wrapping_sub(u64::from(kind & 2));
-            let named = Named {
+            let named = LookedUp {
                 epoch,
                 frames,
                 problems: Vec::new(),
@@ -227,14 +227,14 @@ impl Live {
             assert!(self.worker.turn());
         }
         if let Ok(job) = self.line_jobs.try_recv() {
-            let places = vec![Place { function: Some(name), line: None }; usize::from(kind >> 4)];
+            let places = vec![InlinedFrame { function: Some(name), line: None }; usize::from(kind >> 4)];
             let frames = job.frames.iter().map(|one| (one.frame, one.dso.id, places.clone())).collect();
             self.lines.send(Lined { epoch: job.epoch, frames, problems: Vec::new() }).expect("the worker is here");
             assert!(self.worker.turn());
         }
     }
 
-    fn moment(&mut self) -> Box<Moment> {
+    fn moment(&mut self) -> Box<Snapshot> {
         let (reply, saved) = unbounded();
         self.request(Request::Save(reply));
         saved.recv().expect("an answer")
@@ -397,7 +397,7 @@ fn step(words: &mut Words<'_>, live: &mut Live, began: &mut bool) -> Option<()> 
 }
 
 /// What is saved holds together, and is a recording with as many samples.
-fn check(moment: &Moment) {
+fn check(moment: &Snapshot) {
     for node in 1..moment.trie.len() as u32 {
         assert!(moment.trie.parent(perfprof_tui::profile::NodeId(node)).0 < node);
     }
@@ -414,7 +414,7 @@ fn check(moment: &Moment) {
             rest = after;
         }
         assert!(batch.notes.is_empty(), "{:?}", batch.notes);
-        if matches!(step, perfprof_tui::source::Step::End(_)) {
+        if matches!(step, perfprof_tui::source::Progress::End(_)) {
             break;
         }
     }

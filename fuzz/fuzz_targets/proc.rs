@@ -8,8 +8,8 @@ use perfprof_tui::kernel::cpus::parse_list;
 use perfprof_tui::kernel::procfs::parse_maps_line;
 use perfprof_tui::perfdata::unpack::Purse;
 use perfprof_tui::session::machine::proc::{Matrix, Pressure, Stat};
-use perfprof_tui::symbols::given::Given;
 use perfprof_tui::symbols::kallsyms::Kallsyms;
+use perfprof_tui::symbols::shipped::Given;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };

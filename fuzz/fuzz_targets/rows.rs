@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use object::{Object, ObjectSection};
 use perfprof_tui::symbols::bytes::Bytes;
-use perfprof_tui::symbols::rows;
+use perfprof_tui::symbols::unwind_rows;
 
 const PROGRAM: &[u8] = include_bytes!("../../tests/data/bin/spin-nopie");
 /// Where an ELF file says for which machine it is, and AArch64's number (elf(5)).
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let section = &mut program[from as usize..(from + size) as usize];
     let n = bytes.len().min(section.len());
     section[..n].copy_from_slice(&bytes[..n]);
-    if let Ok(table) = rows::of(&Bytes::from(program)) {
+    if let Ok(table) = unwind_rows::of(&Bytes::from(program)) {
         assert!(table.rows.is_sorted_by_key(|row| *row as u32));
         assert!(table.rows.len() as u64 <= 2 * size);
         assert!(table.rows.last().is_none_or(|row| row >> 32 == 0));

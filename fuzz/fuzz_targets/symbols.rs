@@ -11,9 +11,9 @@ use perfprof_tui::record::kinds::{FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Origin, Session};
 use perfprof_tui::symbols::jit::{self, Slice};
+use perfprof_tui::symbols::jit_functions::Told;
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::told::Told;
-use perfprof_tui::symbols::unwind::Stacks;
+use perfprof_tui::symbols::unwind::UnwindSpace;
 use perfprof_tui::symbols::{Options, Resolver, code, jitdump};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -43,7 +43,7 @@ fn elf(path: &str, bytes: &[u8]) {
     let dso = session.dsos.of_map(session.user_map(1, 0x10)).clone();
     let options = Options { live: false, kallsyms: None, ..Options::live() };
     let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
-    let mut stacks = Stacks::new(options.clone());
+    let mut stacks = UnwindSpace::new(options.clone());
     let registers: Vec<u8> = (0..24u64).flat_map(|i| (0x1000 + 8 * i).to_le_bytes()).collect();
     for at in (0..bytes.len() as u64).step_by(bytes.len() / 8 + 1) {
         resolver.resolve(&dso, at);

@@ -2,18 +2,18 @@
 
 use anyhow::{anyhow, bail};
 
-use crate::engine::{Loaded, Wants};
-use crate::panel::annotate as print;
+use crate::engine::{Offline, Wants};
+use crate::panel::listing as print;
 use crate::profile::SymId;
-use crate::query::annotate::{self, Target};
-use crate::query::{Fold, Keep, Key, Top, TopSpec};
-use crate::report::annotate::json;
+use crate::query::annotate::{self, AnnotatedFunction};
+use crate::query::{Aggregate, ColumnKey, Keep, Top, TopSpec};
+use crate::report::annotated::json;
 use crate::symbols::lines::Lines;
 use crate::symbols::{Options, Resolver, code};
 
 use super::args::names::{Annotate, AnnotateFormat};
 use super::report::chosen_events;
-use super::{Usage, input, output};
+use super::{Usage, open, output};
 
 /// `perfprof-tui annotate`.
 pub fn run(args: Annotate) -> anyhow::Result<u8> {
@@ -21,11 +21,11 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
         return Err(Usage("one recording and one function; a name with blanks goes in quotes".into()).into());
     };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
-    let opened = input::open(&recording, args.no_demangle)?;
+    let opened = open::open(&recording, args.no_demangle)?;
     let options = opened.symbols.clone();
     let loaded = opened.load(Wants { chains: by_stack, fields: args.which.needs_fields(), ..Wants::default() })?;
     let event = *chosen_events(&loaded, &args.which)?.first().ok_or_else(|| anyhow!("the recording has no event"))?;
-    let mut fold = Fold::new(event, args.which.filter(&loaded)?, false);
+    let mut fold = Aggregate::new(event, args.which.filter(&loaded)?, false);
     fold.update(loaded.data(), 0..u64::MAX);
     let target = target(&loaded, &fold, symbol.as_deref())?;
     let Some((dso, at)) = annotate::locate(loaded.data(), &target, Some(&fold)) else {
@@ -49,13 +49,14 @@ pub fn run(args: Annotate) -> anyhow::Result<u8> {
 
 /// The function that is asked for, by its whole name or the only one that has the word in it; else the
 /// hottest one.
-fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<Target> {
+fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::Result<AnnotatedFunction> {
     let data = loaded.data();
-    let spec = TopSpec { keys: vec![Key::Dso, Key::Sym], children: false, ..TopSpec::default() };
+    let spec = TopSpec { keys: vec![ColumnKey::Dso, ColumnKey::Sym], children: false, ..TopSpec::default() };
     let top = Top::build(data, fold, &spec, Keep::First(usize::MAX));
     let rows = top.rows.iter().filter(|row| row.own.samples > 0).filter_map(|row| top.symbol(data, row.label));
-    let named: Vec<Target> =
-        rows.filter_map(|sym| Some(Target { function: sym.function.clone()?, dso: sym.dso_name.clone() })).collect();
+    let named: Vec<AnnotatedFunction> = rows
+        .filter_map(|sym| Some(AnnotatedFunction { function: sym.function.clone()?, dso: sym.dso_name.clone() }))
+        .collect();
     let Some(symbol) = symbol else {
         return named.into_iter().next().ok_or_else(|| anyhow!("no function with a name has samples"));
     };
@@ -63,7 +64,7 @@ fn target(loaded: &Loaded, fold: &Fold, symbol: Option<&str>) -> anyhow::Result<
     if let Some(exact) = exact {
         return Ok(exact.clone());
     }
-    let mut near: Vec<&Target> = named.iter().filter(|t| t.function.contains(symbol)).collect();
+    let mut near: Vec<&AnnotatedFunction> = named.iter().filter(|t| t.function.contains(symbol)).collect();
     near.dedup_by(|a, b| a == b);
     match near.as_slice() {
         [one] => Ok((*one).clone()),

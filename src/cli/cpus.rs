@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::cpu::findings::{self, Facts, Finding, Kind};
+use crate::cpu::findings::{self, Facts, Finding, FindingKind};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
-use crate::engine::host::HostReader;
+use crate::engine::host::HostWatch;
 use crate::engine::softirqs::Tracer;
 use crate::engine::{Engine, Options, Request, Wants};
 use crate::kernel::host::Roots;
@@ -25,7 +25,7 @@ use crate::symbols::resolver::Options as SymbolOptions;
 use super::Usage;
 use super::args::{self, Cpus, Format};
 use super::output::{complain, print, print_json_line};
-use super::setup::{self, cpu_list, points};
+use super::source_config::{self, cpu_list, points};
 
 /// `perfprof-tui cpus`.
 pub fn run(args: Cpus) -> anyhow::Result<u8> {
@@ -36,7 +36,7 @@ pub fn run(args: Cpus) -> anyhow::Result<u8> {
     points(args.threshold)?;
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
     let stop = stop_signals()?;
-    let mut reader = HostReader::new(Roots::default());
+    let mut reader = HostWatch::new(Roots::default());
     let first = reader.cut();
     if first.rows.is_empty() {
         anyhow::bail!("{}", first.notes.first().map_or("no CPU is known", String::as_str));
@@ -106,7 +106,7 @@ impl Sampler {
     fn start() -> anyhow::Result<Self> {
         let mut sampling = args::live().sampling;
         (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
-        let started = setup::start(&sampling, &[], Output::Inherit)?;
+        let started = source_config::start(&sampling, &[], Output::Inherit)?;
         let options = Options {
             symbols: SymbolOptions::live(),
             memory: MEMORY,
@@ -128,7 +128,7 @@ impl Sampler {
         let mut found = of_samples(facts, &now);
         let mut named = 0;
         for one in &mut found {
-            let asked = u16::try_from(one.cpu).ok().filter(|_| one.kind == Kind::Soft && named < MOST_NAMED);
+            let asked = u16::try_from(one.cpu).ok().filter(|_| one.kind == FindingKind::Soft && named < MOST_NAMED);
             let Some(asked) = asked else { continue };
             named += 1;
             let answer = self.answer(Some(asked));
@@ -171,7 +171,7 @@ fn stop_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Reads ticks until an interval is over; `false` when we are to end.
-fn wait(reader: &mut HostReader, interval: Duration, stop: &AtomicBool) -> bool {
+fn wait(reader: &mut HostWatch, interval: Duration, stop: &AtomicBool) -> bool {
     let end = std::time::Instant::now() + interval;
     loop {
         let left = end.saturating_duration_since(std::time::Instant::now());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use crate::engine::Wants;
-use crate::engine::offline::Loaded;
+use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::export::{folded, svg};
 use crate::panel::printable::Form;
@@ -13,17 +13,17 @@ use crate::panel::top::key_text;
 use crate::panel::unit::{percent, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::diff::{DiffRow, Per, Side, diff};
-use crate::query::{Fold, Keep, Key, Order, Top, TopSpec};
+use crate::query::{Aggregate, ColumnKey, Keep, Order, Top, TopSpec};
 
 use super::Usage;
 use super::args::{Diff, DiffFormat, PerArg, Recording};
-use super::input;
+use super::open;
 use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
 
 /// A recording and the event of it that is compared.
 struct One {
-    loaded: Loaded,
+    loaded: Offline,
     event: usize,
     side: Side,
     rows: Vec<(Vec<String>, crate::profile::Acc)>,
@@ -56,7 +56,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
                     "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
             };
             let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
-                "per": per.words(), "test": "two-proportion z, 95 %", "rows": list });
+                "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
             print_json(&all)?;
         }
         DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
@@ -74,7 +74,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
             print(&side("new", &args.new, &new))?;
             print(&format!(
                 "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
-                per.words()
+                per.unit_label()
             ))?;
             print(&if rows.is_empty() { "nothing differs\n".to_owned() } else { table(&rows, &keys, per).to_text() })?;
         }
@@ -83,13 +83,13 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One> {
+fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<One> {
     let recording = Recording { files: vec![path.to_owned()], ..args.names.clone().into() };
-    let loaded = input::open(&recording, args.no_demangle)?.load(Wants {
+    let loaded = open::open(&recording, args.no_demangle)?.load(Wants {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
-        traces: keys.contains(&Key::Trace),
+        traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         ..Wants::default()
     })?;
@@ -97,7 +97,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
         .first()
         .ok_or_else(|| anyhow::anyhow!("{} has no event", path.display()))?;
     let filter = args.which.filter(&loaded)?;
-    let mut fold = Fold::new(event, filter, false).told_apart(keys);
+    let mut fold = Aggregate::new(event, filter, false).told_apart(keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let spec = TopSpec {
         keys: keys.to_vec(),
@@ -108,16 +108,16 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[Key]) -> anyhow::Result<One
     };
     let top = Top::build(loaded.data(), &fold, &spec, Keep::First(usize::MAX));
     let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
-    let key = |row: &crate::query::Row| -> Vec<String> {
+    let key = |row: &crate::query::TopRow| -> Vec<String> {
         keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
     };
-    let weight = |row: &crate::query::Row| if args.children { row.children } else { row.own };
+    let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
     let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
     let side = Side { total: top.total, seconds };
     Ok(One { event, side, rows, loaded })
 }
 
-fn table(rows: &[&DiffRow<Vec<String>>], keys: &[Key], per: Per) -> Table {
+fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: Per) -> Table {
     let right = |name, title| Column::new(name, title, Align::Right, 0);
     let mut columns = vec![
         right("delta", "Δ"),
@@ -155,7 +155,7 @@ fn table(rows: &[&DiffRow<Vec<String>>], keys: &[Key], per: Per) -> Table {
     Table { columns, rows: rows.iter().map(row).collect() }
 }
 
-fn object(r: &DiffRow<Vec<String>>, keys: &[Key]) -> serde_json::Value {
+fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
     let mut out = serde_json::Map::new();
     for (key, text) in keys.iter().zip(&r.key) {
         out.insert(key.name().into(), text.as_str().into());

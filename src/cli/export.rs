@@ -4,29 +4,29 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::engine::Wants;
-use crate::engine::offline::Loaded;
+use crate::engine::offline::Offline;
 use crate::export::copy::CopyError;
 use crate::export::{copy, firefox, folded, otlp, pprof, speedscope, svg};
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::files::unwritten;
 use crate::panel::printable::Form;
 use crate::panel::unit;
-use crate::query::named;
+use crate::query::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
 use super::Usage;
-use super::args::{Export, Target};
-use super::input;
+use super::args::{Export, ExportFormat};
+use super::open;
 use super::output::{self, complain};
 use super::report::chosen_events;
 
 /// `perfprof-tui export`.
 pub fn run(args: Export) -> anyhow::Result<u8> {
     args.which.check()?;
-    let opened = input::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
-    if args.to == Target::Perfdata {
+    if args.to == ExportFormat::Perfdata {
         return perfdata(&args, opened);
     }
     let loaded = opened.load(Wants { inline: args.inline, ..Wants::default() })?;
@@ -41,9 +41,9 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
         ));
     }
     let form = match args.to {
-        Target::Folded | Target::Svg => Some(Form::Text),
-        Target::Firefox | Target::Speedscope => Some(Form::Json),
-        Target::Pprof | Target::Otlp | Target::Perfdata => None,
+        ExportFormat::Folded | ExportFormat::Svg => Some(Form::Text),
+        ExportFormat::Firefox | ExportFormat::Speedscope => Some(Form::Json),
+        ExportFormat::Pprof | ExportFormat::Otlp | ExportFormat::Perfdata => None,
     };
     if args.output.as_os_str() != "-" {
         output::file(&args.output, form, |out| write(&args, &loaded, event, &name, out))?;
@@ -64,7 +64,7 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
 
 /// The event of the first sample, as collapsers of perf script's text choose it, among those that have call chains
 /// where any has.
-fn first_event(loaded: &Loaded, events: &[usize]) -> Option<usize> {
+fn first_event(loaded: &Offline, events: &[usize]) -> Option<usize> {
     let core = loaded.ingest.core();
     let first = |wanted: &dyn Fn(usize) -> bool| {
         let mut parts = core.profile.between(0, u64::MAX);
@@ -75,22 +75,24 @@ fn first_event(loaded: &Loaded, events: &[usize]) -> Option<usize> {
     first(&|event| is_chosen(event) && has_chains(event)).or_else(|| first(&is_chosen)).or(events.first().copied())
 }
 
-fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+fn write(args: &Export, loaded: &Offline, event: usize, name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     let (data, filter) = (loaded.data(), args.which.filter(loaded)?);
     let attr = &loaded.ingest.core().events[event].attr;
     let frequency = if attr.has(Flag::Freq) { attr.period_or_freq } else { 0 };
     let title = Path::new(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
     match args.to {
-        Target::Folded => folded::write(data, event, filter, args.annotate, out)?,
-        Target::Svg => svg::write(data, event, filter, &title, out)?,
-        Target::Pprof => pprof::write(data, event, filter, if frequency == 0 { attr.period_or_freq } else { 0 }, out)?,
-        Target::Speedscope => speedscope::write(data, event, filter, &title, out)?,
-        Target::Firefox => {
+        ExportFormat::Folded => folded::write(data, event, filter, args.annotate, out)?,
+        ExportFormat::Svg => svg::write(data, event, filter, &title, out)?,
+        ExportFormat::Pprof => {
+            pprof::write(data, event, filter, if frequency == 0 { attr.period_or_freq } else { 0 }, out)?
+        }
+        ExportFormat::Speedscope => speedscope::write(data, event, filter, &title, out)?,
+        ExportFormat::Firefox => {
             let when =
                 firefox::When { wall_ns: loaded.ingest.core().told.wall_start(loaded.ingest.core().start), frequency };
             firefox::write(data, event, filter, &title, when, out)?;
         }
-        Target::Otlp => {
+        ExportFormat::Otlp => {
             let core = loaded.ingest.core();
             let hosts: Vec<_> = core.session.hosts().collect();
             let resource = match hosts[..] {
@@ -101,13 +103,13 @@ fn write(args: &Export, loaded: &Loaded, event: usize, name: &str, out: &mut dyn
             let about = otlp::About { wall_ns: core.told.wall_start(core.start), period, frequency, resource };
             otlp::write(data, event, filter, &about, out)?;
         }
-        Target::Perfdata => {}
+        ExportFormat::Perfdata => {}
     }
     Ok(())
 }
 
 /// perf.data to perf.data: the first pass decides which samples stay, the second copies them.
-fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
+fn perfdata(args: &Export, opened: open::Opened) -> anyhow::Result<u8> {
     let paths = args.recording.paths();
     if args.output.as_os_str() == "-" {
         return Err(Usage("perf.data needs a file: name one with -o".into()).into());
@@ -128,7 +130,7 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
         let loaded = opened.load(Wants::default())?;
         let events = chosen_events(&loaded, &args.which)?;
         let mut list = vec![false; loaded.ingest.core().profile.len()];
-        named::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
+        symbol_stacks::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
             list[row.at as usize] = events.contains(&usize::from(row.event));
         });
         // What is derived from samples is no record.
@@ -137,7 +139,7 @@ fn perfdata(args: &Export, opened: input::Opened) -> anyhow::Result<u8> {
         let is_record = is_record.map(|event| !core.events[usize::from(*event)].is_derived());
         kept =
             Some(list.into_iter().zip(is_record).filter_map(|(kept, is_record)| is_record.then_some(kept)).collect());
-        opened = input::open(&args.recording, args.no_demangle)?;
+        opened = open::open(&args.recording, args.no_demangle)?;
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
     let marks = marks::decode_from(&opened.source.info().machine);

@@ -1,7 +1,7 @@
 //! `list`: the events of this machine.
 
-use crate::event::catalogue::{self, Entry, Sort};
-use crate::event::spec::Places;
+use crate::event::catalogue::{self, CatalogueEvent, Sort};
+use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 
 use super::Usage;
@@ -11,14 +11,14 @@ use super::output::{complain, print, print_json};
 /// `perfprof-tui list`.
 pub fn run(args: List) -> anyhow::Result<u8> {
     let globs = args.globs.iter().map(|text| matcher(text)).collect::<anyhow::Result<Vec<_>>>()?;
-    let places = Places::system();
-    let wanted = |entry: &Entry| {
+    let places = LookupPaths::system();
+    let wanted = |entry: &CatalogueEvent| {
         globs.is_empty()
             || globs.iter().any(|(text, glob)| {
                 glob.is_match(&entry.name) || entry.sort.word() == text.as_str() || entry.group == *text
             })
     };
-    let list: Vec<Entry> = catalogue::all(&places).into_iter().filter(wanted).collect();
+    let list: Vec<CatalogueEvent> = catalogue::all(&places).into_iter().filter(wanted).collect();
     if let Err(why) = &places.tracefs {
         complain(&format!("no tracepoints: {why}"));
     }
@@ -43,14 +43,14 @@ fn matcher(text: &str) -> anyhow::Result<(String, globset::GlobMatcher)> {
     Ok((text.to_owned(), glob.compile_matcher()))
 }
 
-fn table(places: &Places, list: &[Entry]) -> Table {
+fn table(places: &LookupPaths, list: &[CatalogueEvent]) -> Table {
     let column = |name, title| Column::new(name, title, Align::Left, 0);
-    let about = |entry: &Entry| match (entry.sort, entry.missing) {
+    let about = |entry: &CatalogueEvent| match (entry.sort, entry.missing) {
         (Sort::Tracepoint, _) => catalogue::fields(places, &entry.name).unwrap_or_default().join(", "),
         (_, "") => entry.about.clone(),
         (_, missing) => format!("{} ({missing})", entry.about),
     };
-    let row = |entry: &Entry| {
+    let row = |entry: &CatalogueEvent| {
         vec![
             Cell::Text(entry.name.as_str().into()),
             Cell::Text(entry.sort.word().into()),

@@ -17,7 +17,7 @@ use crate::ingest::tracepoints;
 use crate::kernel::spawn::Output;
 use crate::kernel::tty;
 use crate::panel::top::Field;
-use crate::query::{Key, range};
+use crate::query::{ColumnKey, range};
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::Form;
@@ -28,14 +28,14 @@ use crate::ui::{App, Effect, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
 
 use super::Usage;
-use super::args::units::UnitArgs;
-use super::args::{Args, Command, Live, Names, Open, View};
-use super::input::{self, Opened, filter_of};
-use super::outer::Outer;
+use super::args::unit_args::UnitArgs;
+use super::args::{Args, Command, Live, NameArgs, Open, View};
+use super::driver::Outer;
+use super::flight_recorder;
+use super::open::{self, Opened, filter_of};
 use super::output::complain;
-use super::recorder;
 use super::report::keys_of;
-use super::{args, config, looks, setup, units, welcome};
+use super::{appearance, args, config, run_unit, source_config, welcome};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
@@ -47,13 +47,13 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     if args.softirq_time {
         start.exec.insert(0, "softirq-time".to_owned());
     }
-    let kept = recorder::kept(&args.keeping)?;
+    let kept = flight_recorder::kept(&args.keeping)?;
     need_terminal("record")?;
-    let realtime = setup::realtime(&args.sampling)?;
+    let realtime = source_config::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
     args.sampling.counted = kept.counted();
     args.sampling.memory = Some(kept.memory);
-    let started = setup::start(&args.sampling, &args.cmd, Output::Discard)?;
+    let started = source_config::start(&args.sampling, &args.cmd, Output::Discard)?;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let symbols =
         SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
@@ -69,7 +69,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         per_sample: started.per_sample,
         realtime,
     };
-    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: Names::default(), unit: None };
+    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: NameArgs::default(), unit: None };
     session(Box::new(started.source), options, &args.view, start, started.warning, files)
 }
 
@@ -80,7 +80,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     }
     let mut start = start(&args.view, Duration::from_millis(100))?;
     if let Some(cpus) = &args.cpus {
-        setup::cpu_list(cpus)?;
+        source_config::cpu_list(cpus)?;
         start.exec.insert(0, format!("zoom-cpu {cpus}"));
     }
     let from_stdin = args.recording.paths().iter().any(|p| p.as_os_str() == "-");
@@ -88,7 +88,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
         need_terminal("report")?;
     }
     args.recording.there = std::mem::take(&mut args.there);
-    let opened = input::open(&args.recording, args.view.no_demangle)?;
+    let opened = open::open(&args.recording, args.view.no_demangle)?;
     // Of several machines each has a snapshot of its own, made from what is held.
     let info = opened.source.info();
     let recording = (!info.flows && !from_stdin && !info.is_of_many()).then(|| args.recording.paths());
@@ -100,7 +100,7 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
 /// The screen on a stream, which `kept` is needed for; with the tour, if wanted.
 pub fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
     let start = Start { tour, ..start(view, Duration::from_secs(1))? };
-    let files = Files { recording: None, baseline: view.baseline.clone(), names: Names::default(), unit: None };
+    let files = Files { recording: None, baseline: view.baseline.clone(), names: NameArgs::default(), unit: None };
     let code = show(opened, view, start, files);
     drop(kept);
     code
@@ -117,11 +117,11 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     let options = Options {
         no_inline: view.no_inline,
         symbols: opened.symbols.clone(),
-        memory: if flows { recorder::kept(&args::live().keeping)?.memory } else { usize::MAX },
+        memory: if flows { flight_recorder::kept(&args::live().keeping)?.memory } else { usize::MAX },
         keep: None,
         watched: None,
         own_pid: None,
-        wants: Wants { traces: start.columns.contains(&Field::Key(Key::Trace)), ..Wants::default() },
+        wants: Wants { traces: start.columns.contains(&Field::Key(ColumnKey::Trace)), ..Wants::default() },
         refresh: start.refresh,
         per_sample: None,
         realtime: None,
@@ -138,11 +138,11 @@ pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let refresh = Duration::from_secs(1);
     let start = start(&live.view, refresh)?;
     // Whom the unit narrows itself to is known when its source is.
-    let (source, _) = units::start(spec, &mut args, false)?;
+    let (source, _) = run_unit::start(spec, &mut args, false)?;
     let options = Options {
         no_inline: false,
         symbols: SymbolOptions::of_user(),
-        memory: recorder::kept(&live.keeping)?.memory,
+        memory: flight_recorder::kept(&live.keeping)?.memory,
         keep: None,
         watched: None,
         own_pid: Some(std::process::id() as i32),
@@ -206,7 +206,7 @@ fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
         filter: view.filter.clone(),
         limit: view.percent_limit,
         refresh,
-        points: setup::points(view.threshold)?,
+        points: source_config::points(view.threshold)?,
         invocation: invocation(),
         exec: view.time.iter().map(|time| format!("range clock {time}")).chain(view.exec.clone()).collect(),
         form: if view.no_demangle { Form::Raw } else { Form::Plain },
@@ -240,7 +240,7 @@ struct Files {
     /// Those of the recording itself.
     recording: Option<Vec<PathBuf>>,
     baseline: Option<PathBuf>,
-    names: Names,
+    names: NameArgs,
     /// The unit that is shown from the start.
     unit: Option<(&'static Spec, Settings)>,
 }
@@ -253,7 +253,7 @@ fn session(
     warning: Option<String>,
     files: Files,
 ) -> anyhow::Result<u8> {
-    let looks = looks::choose(view)?;
+    let looks = appearance::choose(view)?;
     if source.info().origin == Origin::Live || !source.info().events.is_empty() {
         filter_of(view.filter.as_deref(), Known::These(&tracepoints::first_fields(source.info())))?;
     }
@@ -261,7 +261,7 @@ fn session(
     watch_signals(outside_tx.clone())?;
     if source.info().is_of_many() && view.sort.is_none() {
         let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
-        start.columns.insert(at, Field::Key(Key::Host));
+        start.columns.insert(at, Field::Key(ColumnKey::Host));
     }
     let engine = Engine::spawn(source, options)?;
     let mut app = App::new(engine.info().clone(), start);

@@ -2,36 +2,36 @@
 //! only folder that prints, and the only one that sees both engine and screen.
 
 pub mod annotate;
+mod appearance;
 mod archive;
 pub mod args;
+mod completions;
 pub mod config;
 pub mod cpus;
 pub mod demo;
 pub mod diff;
-pub mod doors;
+pub mod driver;
+pub mod entry;
 pub mod export;
 mod filters;
-mod generate;
-pub mod input;
+mod flight_recorder;
 pub mod list;
 pub mod live;
-mod looks;
 mod manual;
-pub mod outer;
+pub mod open;
 mod output;
 pub mod probe;
 mod push;
 pub mod record;
-mod recorder;
 mod remote;
 pub mod report;
+pub mod run_unit;
 pub mod script;
-pub mod setup;
+pub mod source_config;
 pub mod stat;
 mod store;
 pub mod symbols;
-pub mod units;
-mod watch;
+mod trigger;
 mod welcome;
 
 use std::process::ExitCode;
@@ -56,13 +56,13 @@ pub fn main() -> ExitCode {
     }
     let config = config::get();
     let command = config::apply(args::whole(), &config.options);
-    let words = match doors::arranged(std::env::args_os().collect(), &command) {
+    let words = match entry::arranged(std::env::args_os().collect(), &command) {
         Ok(words) => words,
         Err(usage) => return code(Err(usage.into())),
     };
     let parsed = command.try_get_matches_from(words).and_then(|matches| {
-        if let Some((spec, own)) = args::units::find(&matches) {
-            return Ok(Parsed::Unit(spec, Box::new(args::units::UnitArgs::of(spec, own)?)));
+        if let Some((spec, own)) = args::unit_args::find(&matches) {
+            return Ok(Parsed::Unit(spec, Box::new(args::unit_args::UnitArgs::of(spec, own)?)));
         }
         let mut args = Args::from_arg_matches(&matches)?;
         match (&mut args.command, matches.subcommand()) {
@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
         Ok(Parsed::Other(Box::new(args)))
     });
     let args = match parsed {
-        Ok(Parsed::Unit(spec, args)) => return code(units::run(spec, *args)),
+        Ok(Parsed::Unit(spec, args)) => return code(run_unit::run(spec, *args)),
         Ok(Parsed::Other(args)) => args,
         Err(error) => {
             output::print_usage(&error);
@@ -100,14 +100,14 @@ pub fn main() -> ExitCode {
         Some(Command::Doctor(doctor)) => report::doctor(doctor),
         Some(Command::Demo(options)) => demo::run(options),
         Some(Command::Config(options)) => config::run(options),
-        Some(Command::Completions(options)) => generate::completions(options),
-        Some(Command::Man(options)) => generate::man(options),
+        Some(Command::Completions(options)) => completions::completions(options),
+        Some(Command::Man(options)) => completions::man(options),
     })
 }
 
 /// What was typed.
 enum Parsed {
-    Unit(&'static crate::units::kit::Spec, Box<args::units::UnitArgs>),
+    Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
     Other(Box<Args>),
 }
 

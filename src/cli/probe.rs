@@ -7,10 +7,10 @@ use crate::event::probe::args::Parameters;
 use crate::event::probe::dwarf::DebugInfo;
 use crate::event::probe::elf::Elf;
 use crate::event::probe::kernel::KernelFunctions;
-use crate::event::probe::lines::Line;
+use crate::event::probe::lines::ProbeLine;
 use crate::event::probe::usdt::Usdt;
 use crate::event::probe::{self, as_name, tracefs};
-use crate::event::spec::Places;
+use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 use crate::source::live::probes;
 
@@ -20,7 +20,7 @@ use super::output::{complain, print, print_json};
 
 /// `perfprof-tui probe`.
 pub fn run(args: Probe) -> anyhow::Result<u8> {
-    let root = || Places::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
+    let root = || LookupPaths::system().tracefs.map_err(|why| anyhow::anyhow!("{why}"));
     if let Some(spec) = &args.add {
         return add(&args, &root()?, spec);
     }
@@ -152,7 +152,7 @@ fn lines(args: &Probe, function: &str) -> anyhow::Result<u8> {
     let info = debug_info(exec(args)?, "")?;
     let lines = info.lines(function).ok_or_else(|| anyhow::anyhow!("nothing describes a function {function}"))?;
     let source = lines.first().and_then(|line| source(Path::new(&line.file))).unwrap_or_default();
-    let row = |line: &Line| {
+    let row = |line: &ProbeLine| {
         let words = source.lines().nth(line.number.saturating_sub(1) as usize).unwrap_or_default();
         vec![
             Cell::Id(line.relative as i64),

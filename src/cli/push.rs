@@ -9,17 +9,17 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::engine::curl::hidden;
-use crate::engine::slices::Slices;
+use crate::engine::intervals::Slices;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
 use crate::panel::unit::{bytes, thousands};
-use crate::source::{Batch, Control, Rate, Source, Step};
+use crate::source::{Batch, Control, Progress, Rate, Source};
 use crate::symbols::resolver::Options;
 
 use super::args::Record;
 use super::output::complain;
 use super::store::{Parcel, Sent, Store};
-use super::{Usage, setup};
+use super::{Usage, source_config};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
 const SPOOL: usize = 64 << 20;
@@ -36,8 +36,8 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
     if interval < Duration::from_secs(1) {
         return Err(Usage(format!("--push-interval {interval:?}: expected 1 second or more")).into());
     }
-    let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
-    setup::warn(started.warning.as_ref());
+    let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    source_config::warn(started.warning.as_ref());
     let mut source = started.source;
     let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
     let mut slices = Slices::new(source.info(), own_pid, Options::of_user());
@@ -62,7 +62,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
         batch.notes.iter().for_each(|note| complain(note));
         slices.feed(&mut batch);
         batch.clear();
-        let over = matches!(step, Step::End(_));
+        let over = matches!(step, Progress::End(_));
         if over {
             slices.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
         }
@@ -70,7 +70,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
             due += interval;
             began = cut(&mut slices, &store, period, began, &sender)?;
         }
-        if let Step::End(why) = step {
+        if let Progress::End(why) = step {
             break why;
         }
     };

@@ -25,26 +25,26 @@ use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
-use crate::source::{Batch, Control, Info, Source, SourceError, Step};
+use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
 
 use crate::symbols::resolver::Options;
 
 use super::args::Record;
 use super::output::complain;
-use super::{push, recorder, setup, watch};
+use super::{flight_recorder, push, source_config, trigger};
 
 /// `perfprof-tui record`.
 pub fn run(mut args: Record) -> anyhow::Result<u8> {
     if args.push.is_some() {
         return push::run(&args);
     }
-    let kept = recorder::kept(&args.keeping)?;
+    let kept = flight_recorder::kept(&args.keeping)?;
     if kept.watched.is_some() {
-        return watch::run(&mut args, kept);
+        return trigger::run(&mut args, kept);
     }
-    let realtime = setup::realtime(&args.sampling)?;
-    let started = setup::start(&args.sampling, &args.cmd, Output::Inherit)?;
-    setup::warn(started.warning.as_ref());
+    let realtime = source_config::realtime(&args.sampling)?;
+    let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    source_config::warn(started.warning.as_ref());
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
@@ -189,7 +189,7 @@ impl Recorder {
             self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
             batch.notes.iter().for_each(|note| complain(note));
             batch.clear();
-            if let Step::End(why) = step {
+            if let Progress::End(why) = step {
                 return Ok(why);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::engine::Wants;
-use crate::engine::offline::Loaded;
+use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
@@ -13,21 +13,21 @@ use crate::lang::quantity;
 use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::chains::{Reach, Tree};
-use crate::query::heavy::Heavy;
+use crate::query::heaviest_chain::Heavy;
 use crate::query::lines::CHAIN_LIMIT;
-use crate::query::share::shared;
-use crate::query::{Direction, Fold, Keep, Key, Order, Row, Top, TopSpec};
+use crate::query::parallel::shared;
+use crate::query::{Aggregate, ColumnKey, Direction, Keep, Order, Top, TopRow, TopSpec};
 use crate::report::{doctor as checks, json};
 use crate::source::Info;
 
 use super::Usage;
 use super::args::{Doctor, Format, Report, Which};
-use super::input;
+use super::open;
 use super::output::{print, print_json};
 
 /// Sort keys as typed.
-pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
-    Key::parse_list(text).map_err(|word| {
+pub fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
+    ColumnKey::parse_list(text).map_err(|word| {
         let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
         let near = crate::lang::nearest(&word, names.iter().copied());
         let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
@@ -36,7 +36,7 @@ pub fn keys_of(text: &str) -> anyhow::Result<Vec<Key>> {
 }
 
 /// Whether a recording has the field of a tracepoint that a key names.
-fn is_recorded(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     let Some((event, field)) = name.split_once('.') else { return Ok(()) };
     let events: Vec<&str> =
         loaded.event_names.iter().filter_map(|name| plain(name).split_once(':')).map(|n| n.1).collect();
@@ -53,16 +53,19 @@ fn is_recorded(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
 }
 
 /// The columns of a recording for which none were typed.
-fn own_keys(info: &Info) -> Vec<Key> {
+fn own_keys(info: &Info) -> Vec<ColumnKey> {
     // perf's choice for tracepoints, too: their addresses say little.
-    let keys =
-        if only_tracepoints(&info.events) { vec![Key::Comm, Key::Trace] } else { vec![Key::Comm, Key::Dso, Key::Sym] };
-    if info.is_of_many() { [vec![Key::Host], keys].concat() } else { keys }
+    let keys = if only_tracepoints(&info.events) {
+        vec![ColumnKey::Comm, ColumnKey::Trace]
+    } else {
+        vec![ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym]
+    };
+    if info.is_of_many() { [vec![ColumnKey::Host], keys].concat() } else { keys }
 }
 
 /// What a report prints of each event.
 struct Shape {
-    keys: Vec<Key>,
+    keys: Vec<ColumnKey>,
     children: bool,
     limit: usize,
     percent: f64,
@@ -74,7 +77,7 @@ struct Shape {
 pub fn run(args: Report) -> anyhow::Result<u8> {
     let typed = args.sort.as_deref().map(keys_of).transpose()?;
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
-    let opened = input::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.no_demangle)?;
     if args.header {
         return header(&opened);
     }
@@ -84,7 +87,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     let chains = direction(args.call_graph.as_deref(), children)?;
     let wants = Wants {
         chains: children || chains.is_some() || by_stack,
-        traces: keys.contains(&Key::Trace),
+        traces: keys.contains(&ColumnKey::Trace),
         fields: args.which.needs_fields() || keys.iter().any(|key| key.traced().is_some()),
         inline: args.inline,
         ..Wants::default()
@@ -156,7 +159,7 @@ fn is_dummy(event: &EventDesc) -> bool {
 }
 
 /// What the head of a recording says.
-fn header(opened: &input::Opened) -> anyhow::Result<u8> {
+fn header(opened: &open::Opened) -> anyhow::Result<u8> {
     for (what, value) in &opened.source.info().facts {
         print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;
     }
@@ -164,7 +167,7 @@ fn header(opened: &input::Opened) -> anyhow::Result<u8> {
 }
 
 /// Samples of each CPU against what its rate would give.
-fn coverage(loaded: &Loaded, format: Format) -> anyhow::Result<u8> {
+fn coverage(loaded: &Offline, format: Format) -> anyhow::Result<u8> {
     for event in events(loaded) {
         let attr = &loaded.ingest.core().events[event].attr;
         let hz = if attr.has(crate::kernel::attr::Flag::Freq) { attr.period_or_freq } else { 0 };
@@ -181,7 +184,7 @@ fn coverage(loaded: &Loaded, format: Format) -> anyhow::Result<u8> {
 }
 
 /// Events that have samples, or all when none has: side-band dummies are not worth a table.
-pub fn events(loaded: &Loaded) -> Vec<usize> {
+pub fn events(loaded: &Offline) -> Vec<usize> {
     let core = loaded.ingest.core();
     let all: Vec<usize> = (0..core.events.len()).collect();
     let real: Vec<usize> = all.iter().copied().filter(|i| !is_dummy(&core.events[*i])).collect();
@@ -189,7 +192,7 @@ pub fn events(loaded: &Loaded) -> Vec<usize> {
 }
 
 /// The events that `--event` chooses of those.
-pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize>> {
+pub fn chosen_events(loaded: &Offline, which: &Which) -> anyhow::Result<Vec<usize>> {
     let all = events(loaded);
     let Some(want) = &which.event else { return Ok(all) };
     // A whole name comes before one with modifiers, that before a beginning.
@@ -207,8 +210,8 @@ pub fn chosen_events(loaded: &Loaded, which: &Which) -> anyhow::Result<Vec<usize
     Ok(chosen)
 }
 
-fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
-    let mut fold = Fold::new(event, filter, false).told_apart(&spec.keys);
+fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpec, percent: f64) -> Top {
+    let mut fold = Aggregate::new(event, filter, false).told_apart(&spec.keys);
     fold.update(loaded.data(), 0..u64::MAX);
     let mut top = Top::build(loaded.data(), &fold, spec, Keep::First(usize::MAX));
     let total = top.total;
@@ -218,7 +221,7 @@ fn top(loaded: &Loaded, event: usize, filter: Option<Arc<Filter>>, spec: &TopSpe
     top
 }
 
-fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow::Result<()> {
+fn print_text(loaded: &Offline, event: usize, top: &Top, shape: &Shape) -> anyhow::Result<()> {
     let lost = loaded.ingest.core().profile.ledger.lost_of(event);
     let name = panel::text::clean(&loaded.event_names[event]).into_owned();
     let head = format!(
@@ -251,17 +254,17 @@ fn print_text(loaded: &Loaded, event: usize, top: &Top, shape: &Shape) -> anyhow
 }
 
 /// The call chains of the rows that have some which are shown, by group and label.
-fn chains_of(loaded: &Loaded, top: &Top, direction: Direction, shape: &Shape) -> FxHashMap<(u32, u32), String> {
+fn chains_of(loaded: &Offline, top: &Top, direction: Direction, shape: &Shape) -> FxHashMap<(u32, u32), String> {
     let limit = shape.percent.max(CHAIN_LIMIT);
     // A chain counts no more than its row does, so that most rows have none.
-    let counts = |row: &Row| if shape.children { row.children } else { row.own };
-    let has_some = |row: &&Row| counts(row).percent_of(&top.total) >= limit;
-    let mut rows: Vec<&Row> = top.rows.iter().take(shape.limit).filter(has_some).collect();
+    let counts = |row: &TopRow| if shape.children { row.children } else { row.own };
+    let has_some = |row: &&TopRow| counts(row).percent_of(&top.total) >= limit;
+    let mut rows: Vec<&TopRow> = top.rows.iter().take(shape.limit).filter(has_some).collect();
     rows.sort_by_key(|row| row.group);
-    let groups: Vec<&[&Row]> = rows.chunk_by(|a, b| a.group == b.group).collect();
+    let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
     let heavy = Heavy::new(loaded.data(), top, Reach { direction, inclusive: shape.children }, limit);
-    let texts = |groups: &[&[&Row]]| {
-        let of_row = |(row, tree): (&&Row, Tree)| {
+    let texts = |groups: &[&[&TopRow]]| {
+        let of_row = |(row, tree): (&&TopRow, Tree)| {
             ((row.group, row.label), panel::tree::chain(loaded.data(), &tree, &top.total, limit))
         };
         groups.iter().flat_map(|rows| rows.iter().zip(heavy.trees(rows)).map(of_row)).collect::<Vec<_>>()

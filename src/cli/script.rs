@@ -6,7 +6,7 @@ use crate::report::script::{Fields, Printer};
 
 use super::Usage;
 use super::args::Script;
-use super::input;
+use super::open;
 use super::output::texts;
 use super::report::chosen_events;
 
@@ -19,7 +19,7 @@ pub fn run(args: Script) -> anyhow::Result<u8> {
         .map(Fields::parse)
         .transpose()
         .map_err(|word| Usage(format!("-F: {word} is no field; there are {}", Fields::NAMES.join(", "))))?;
-    let opened = input::open(&args.recording, args.no_demangle)?;
+    let opened = open::open(&args.recording, args.no_demangle)?;
     let loaded = opened.load(Wants {
         traces: true,
         addresses: true,

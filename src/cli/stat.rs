@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use rustix::time::Timespec;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::event::spec::Places;
+use crate::event::spec::LookupPaths;
 use crate::event::{Event, parse};
 use crate::kernel::limits::Rights;
 use crate::kernel::spawn::{self, Output};
@@ -23,12 +23,12 @@ use crate::panel::unit;
 use crate::report::counters::{self, Counter, Value};
 use crate::source::live::Target;
 use crate::source::live::attr::Exclude;
-use crate::source::live::counters::{Config, Counters, Place};
+use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
 use super::Usage;
 use super::args::{Format, Stat};
 use super::output::{complain, print, print_json, print_json_line};
-use super::setup;
+use super::source_config;
 
 /// What perf stat counts by itself, and what each -d adds.
 const USUAL: &str = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses";
@@ -39,7 +39,7 @@ const DETAILED: [&str; 3] = [
 ];
 
 /// A run's figures by place.
-type Run = BTreeMap<(usize, Place), Value>;
+type Run = BTreeMap<(usize, CountedOn), Value>;
 
 /// `perfprof-tui stat`.
 pub fn run(args: Stat) -> anyhow::Result<u8> {
@@ -80,7 +80,7 @@ pub fn run(args: Stat) -> anyhow::Result<u8> {
 }
 
 fn events(args: &Stat) -> anyhow::Result<Vec<Event>> {
-    let places = Places::system();
+    let places = LookupPaths::system();
     let mut text = args.events.join(",");
     if text.is_empty() {
         USUAL.clone_into(&mut text);
@@ -106,15 +106,15 @@ fn one_run(
         true => None,
         false => Some(spawn::hold(&args.cmd, Output::Inherit).context("the command cannot be started")?),
     };
-    let chosen = args.cpus.as_deref().map(setup::cpu_list).transpose()?;
+    let chosen = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
     let target = match (&args.pids, &args.tids, &held) {
-        (Some(pids), ..) => Target::processes(&setup::ids(pids, "-p")?)?,
-        (_, Some(tids), _) => Target::threads(&setup::ids(tids, "-t")?)?,
+        (Some(pids), ..) => Target::processes(&source_config::ids(pids, "-p")?)?,
+        (_, Some(tids), _) => Target::threads(&source_config::ids(tids, "-t")?)?,
         (_, _, Some(held)) if !args.all && chosen.is_none() => Target::Threads(vec![held.pid()]),
         _ => Target::System,
     };
     let on_exec = held.as_ref().is_some_and(|held| target == Target::Threads(vec![held.pid()]));
-    let config = Config {
+    let config = CountConfig {
         events: events.to_vec(),
         target,
         cpus: match chosen {
@@ -204,7 +204,8 @@ fn read(counters: &Counters) -> Run {
 }
 
 fn since(now: Run, then: &Run) -> Run {
-    let rest = |(at, value): ((usize, Place), Value)| (at, value.since(&then.get(&at).copied().unwrap_or_default()));
+    let rest =
+        |(at, value): ((usize, CountedOn), Value)| (at, value.since(&then.get(&at).copied().unwrap_or_default()));
     now.into_iter().map(rest).collect()
 }
 
@@ -221,14 +222,14 @@ struct Report<'a> {
 impl Report<'_> {
     /// The counters of some runs by the places that are told apart.
     fn places(&self, counters: &Counters, runs: &[Run]) -> Vec<(String, Vec<Counter>)> {
-        let name = |place: Place| match place {
-            Place::Cpu(cpu) if self.args.per_cpu => format!("CPU {cpu}"),
-            Place::Thread(tid) if self.args.per_thread => {
+        let name = |place: CountedOn| match place {
+            CountedOn::Cpu(cpu) if self.args.per_cpu => format!("CPU {cpu}"),
+            CountedOn::Thread(tid) if self.args.per_thread => {
                 format!("{}-{tid}", counters.comms.get(&tid).map_or("", String::as_str))
             }
             _ => String::new(),
         };
-        let mut places: Vec<(Place, String)> = Vec::new();
+        let mut places: Vec<(CountedOn, String)> = Vec::new();
         for (_, place) in runs.iter().flat_map(|run| run.keys()) {
             let name = name(*place);
             if !places.iter().any(|(_, known)| *known == name) {
@@ -253,7 +254,7 @@ impl Report<'_> {
             refused: counters.refused[event].clone(),
         };
         let n = counters.events().len();
-        let list = |(_, name): (Place, String)| {
+        let list = |(_, name): (CountedOn, String)| {
             let all = (0..n).map(|event| counter(event, &name)).collect();
             (name, all)
         };

@@ -14,8 +14,8 @@ use crate::record::kinds::{FileId, Mmap};
 use crate::session::{MapId, Origin, Session};
 use crate::symbols::Resolver;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::debug_image::Image;
 use crate::symbols::door;
-use crate::symbols::image::Image;
 use crate::symbols::lines::Lines;
 
 use super::annotate::plain_options;

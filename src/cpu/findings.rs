@@ -26,13 +26,13 @@ const MIN_EXPECTED: f64 = 100.0;
 
 /// Why a CPU is an anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum FindingKind {
     Soft,
     MissingTicks,
     MissingSamples,
 }
 
-impl Kind {
+impl FindingKind {
     /// What it may mean and what to do, on the screen; what measures more only where that can be.
     pub fn keys(self, live: bool) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttle
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     pub cpu: u32,
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// How much, in percent of the CPU.
     pub share: f64,
     /// The softirq vector that it is about, where one is known.
@@ -70,13 +70,13 @@ impl Finding {
     pub fn advice(&self, timed: bool) -> String {
         let cpu = self.cpu;
         match (self.kind, timed) {
-            (Kind::Soft, true) => format!("perfprof-tui -C {cpu} shows its functions"),
-            (Kind::Soft, false) => {
+            (FindingKind::Soft, true) => format!("perfprof-tui -C {cpu} shows its functions"),
+            (FindingKind::Soft, false) => {
                 format!("perfprof-tui -C {cpu} shows its functions, --softirq-time the time in each vector")
             }
-            (Kind::MissingTicks, true) => STOPPED.to_owned(),
-            (Kind::MissingTicks, false) => format!("{STOPPED}: --softirq-time measures softirqs"),
-            (Kind::MissingSamples, _) => MISSING_SAMPLES.to_owned(),
+            (FindingKind::MissingTicks, true) => STOPPED.to_owned(),
+            (FindingKind::MissingTicks, false) => format!("{STOPPED}: --softirq-time measures softirqs"),
+            (FindingKind::MissingSamples, _) => MISSING_SAMPLES.to_owned(),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Facts<'_> {
     }
 
     /// The points for a CPU, lower when it was an anomaly already.
-    fn limit(&self, cpu: u32, kind: Kind) -> f64 {
+    fn limit(&self, cpu: u32, kind: FindingKind) -> f64 {
         let known = self.before.iter().any(|f| f.cpu == cpu && f.kind == kind);
         if known { STAYS * self.points } else { self.points }
     }
@@ -181,7 +181,7 @@ fn above(value: f64, others: &[f64], points: f64) -> Option<f64> {
 
 fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     let peers: Vec<f64> = all.iter().filter(|p| p.cpu != one.cpu).map(|p| p.soft).collect();
-    let points = facts.limit(one.cpu, Kind::Soft);
+    let points = facts.limit(one.cpu, FindingKind::Soft);
     let by_peers = above(one.soft, &peers, points).map(|mid| ("peers", mid));
     let past = || {
         let history = &one.row?.history;
@@ -212,7 +212,7 @@ fn soft(facts: Facts<'_>, all: &[Seen<'_>], one: &Seen<'_>) -> Option<Finding> {
     if let Some(function) = &function {
         text.push_str(&format!(" ({function})"));
     }
-    Some(Finding { cpu: one.cpu, kind: Kind::Soft, share: one.soft, vector, function, text })
+    Some(Finding { cpu: one.cpu, kind: FindingKind::Soft, share: one.soft, vector, function, text })
 }
 
 /// The mean of the last seconds.
@@ -232,7 +232,7 @@ fn ran(facts: Facts<'_>, one: &Seen<'_>) -> f64 {
 fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
     let row = one.row?;
     let share = f64::from(row.missing_window);
-    let limit = facts.limit(row.cpu, Kind::MissingTicks);
+    let limit = facts.limit(row.cpu, FindingKind::MissingTicks);
     // A second or two say nothing: a reading may be late.
     if row.history.len() < 3 || share < limit {
         return None;
@@ -242,7 +242,7 @@ fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
         return None;
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
-    Some(Finding { cpu: row.cpu, kind: Kind::MissingTicks, share, vector: None, function: None, text })
+    Some(Finding { cpu: row.cpu, kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
 }
 
 fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
@@ -256,7 +256,7 @@ fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
     }
     let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);
     let share = busy * (1.0 - got / expected);
-    Some(Finding { cpu: one.cpu, kind: Kind::MissingSamples, share, vector: None, function: None, text })
+    Some(Finding { cpu: one.cpu, kind: FindingKind::MissingSamples, share, vector: None, function: None, text })
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::session::machine::proc::Row;
-use crate::session::machine::{Matrix, Place, Pressure, Softnet, Stat, Ticks, Topology};
+use crate::session::machine::proc::MatrixRow;
+use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
 pub const HISTORY: usize = 60;
@@ -65,7 +65,7 @@ pub struct CpuRow {
     pub mhz: Option<u32>,
     /// How often it was throttled for heat since boot.
     pub throttled: Option<u64>,
-    pub place: Place,
+    pub place: CpuPlace,
     pub isolated: bool,
     pub nohz_full: bool,
 }
@@ -172,11 +172,15 @@ struct Rates {
 impl Rates {
     /// Takes in a reading: rates are of the time since the one before.
     fn update(&mut self, now: &Matrix, at: u64) {
-        let names_differ = |line: &IrqLine, row: &Row| *line.label.as_bytes() != *row.label;
+        let names_differ = |line: &IrqLine, row: &MatrixRow| *line.label.as_bytes() != *row.label;
         if self.lines.len() != now.rows.len() || self.lines.iter().zip(&now.rows).any(|(l, r)| names_differ(l, r)) {
             let text = |bytes: &[u8]| Arc::from(String::from_utf8_lossy(bytes));
-            let line =
-                |row: &Row| IrqLine { label: text(&row.label), about: text(&row.about), total: 0, rates: Vec::new() };
+            let line = |row: &MatrixRow| IrqLine {
+                label: text(&row.label),
+                about: text(&row.about),
+                total: 0,
+                rates: Vec::new(),
+            };
             self.lines = now.rows.iter().map(line).collect();
         }
         let seconds = at.saturating_sub(std::mem::replace(&mut self.at, at)) as f64 / 1e9;
@@ -185,7 +189,7 @@ impl Rates {
         for (i, (line, row)) in self.lines.iter_mut().zip(&now.rows).enumerate() {
             line.total = row.counts.iter().fold(0, |sum, n| sum.wrapping_add(*n));
             line.rates.clear();
-            let same = |r: &&Row| r.label == row.label;
+            let same = |r: &&MatrixRow| r.label == row.label;
             let Some(before) = self.before.rows.get(i).filter(same).or_else(|| self.before.rows.iter().find(same))
             else {
                 continue;

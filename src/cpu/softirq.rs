@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::event::format::{Field, Format};
 use crate::query::heat::half_octave;
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
 use crate::units::kit::Stats;
 
@@ -50,14 +50,14 @@ impl Which {
 
 /// How to read one of the tracepoints.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct SoftirqReader {
     which: Which,
     number: Field,
     name: Option<Field>,
     big: bool,
 }
 
-impl Reader {
+impl SoftirqReader {
     /// `None` when the format lacks the field.
     pub fn new(which: Which, format: &Format) -> Option<Self> {
         let number = format.field(which.number())?.clone();
@@ -69,16 +69,16 @@ impl Reader {
     }
 
     /// Reads a sample.
-    pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Seen<'a>> {
+    pub fn read<'a>(&self, raw: &'a [u8]) -> Option<SoftirqRecord<'a>> {
         let number = self.number.number(raw, self.big)? as u32;
         let name = self.name.as_ref().and_then(|name| name.bytes(raw, self.big));
-        Some(Seen { which: self.which, number, name })
+        Some(SoftirqRecord { which: self.which, number, name })
     }
 }
 
 /// What a tracepoint said.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct SoftirqRecord<'a> {
     pub which: Which,
     /// The vector or the interrupt line.
     pub number: u32,
@@ -227,7 +227,7 @@ impl Pairs {
     }
 
     /// Takes in what a tracepoint said on a CPU. Of each CPU it must come in order of time.
-    pub fn add(&mut self, cpu: u32, time: u64, seen: Seen<'_>) {
+    pub fn add(&mut self, cpu: u32, time: u64, seen: SoftirqRecord<'_>) {
         let softirq = !matches!(seen.which, Which::IrqEntry | Which::IrqExit);
         if cpu >= MAX_CPUS || softirq && seen.number >= MAX_VECTORS || self.times.list.len() >= MAX_TIMES {
             self.times.unpaired += 1;
@@ -287,7 +287,7 @@ impl Pairs {
         })
     }
 
-    fn learn(&mut self, seen: Seen<'_>) {
+    fn learn(&mut self, seen: SoftirqRecord<'_>) {
         let devices = &mut self.times.devices;
         if let Some(name) = seen.name.filter(|_| devices.len() < MAX_LINES && !devices.contains_key(&seen.number)) {
             let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::cpu::sampler::{CpuRow, HostView};
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
-use crate::lang::{Fault, quantity};
+use crate::lang::{Diagnostic, quantity};
 use crate::session::machine::Ticks;
 
 /// A share of a CPU's time in the last interval, in percent.
@@ -143,7 +143,7 @@ impl fmt::Display for Trigger {
 }
 
 impl Trigger {
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut cursor = Cursor::new(text, &LEXICON)?;
         let mut conditions = vec![condition(&mut cursor)?];
         while cursor.eat("&&") {
@@ -177,7 +177,7 @@ impl Trigger {
             let long = |cpu: &u32| since.get(cpu).is_some_and(|then| facts.now - then >= condition.lasts);
             // The worst of those that hold long enough.
             let worst = holding.iter().filter(|(cpu, _)| long(cpu)).max_by(|a, b| condition.compare(a.1, b.1));
-            words.extend(worst.map(|(cpu, value)| condition.words(*cpu, *value)));
+            words.extend(worst.map(|(cpu, value)| condition.describe(*cpu, *value)));
         }
         (words.len() == self.conditions.len()).then(|| words.join(" && "))
     }
@@ -241,7 +241,7 @@ impl Condition {
         }
     }
 
-    fn words(&self, cpu: u32, value: f64) -> String {
+    fn describe(&self, cpu: u32, value: f64) -> String {
         let place = match (cpu, self.on) {
             (EVERYWHERE, On::All) => " on all CPUs".to_owned(),
             (EVERYWHERE, _) => String::new(),
@@ -254,7 +254,7 @@ impl Condition {
 }
 
 /// `NAME OP VALUE[*cpus] [on any cpu|on all cpus|on cpu N] [for TIME]`.
-fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Fault> {
+fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Diagnostic> {
     const OPS: &[(&str, Op)] = &[(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)];
     let (place, name) = word(cursor, "a figure, such as softirq%")?;
     let metric = metric(place, name, cursor)?;
@@ -283,7 +283,7 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Fault> {
     Ok(condition)
 }
 
-fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str), Fault> {
+fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str), Diagnostic> {
     let piece = cursor.next(what)?;
     match piece.token {
         Token::Word(word) => Ok((piece, word)),
@@ -292,7 +292,7 @@ fn word<'t>(cursor: &mut Cursor<'t>, what: &str) -> Result<(Piece<'t>, &'t str),
 }
 
 /// What follows `on`.
-fn on(cursor: &mut Cursor<'_>) -> Result<On, Fault> {
+fn on(cursor: &mut Cursor<'_>) -> Result<On, Diagnostic> {
     const EXPECTED: &str = "any cpu, all cpus or cpu N";
     let (place, first) = word(cursor, EXPECTED)?;
     let (next, second) = word(cursor, if first == "cpu" { "the number of a CPU" } else { EXPECTED })?;
@@ -307,7 +307,7 @@ fn on(cursor: &mut Cursor<'_>) -> Result<On, Fault> {
     }
 }
 
-fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, Fault> {
+fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, Diagnostic> {
     if let Some(at) = SHARES.iter().position(|row| row.0 == name) {
         return Ok(Metric::Share(at));
     }

@@ -5,7 +5,7 @@ use crate::kernel::attr::{TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::perfdata::{EventDesc, apart};
 use crate::profile::{Acc, Ledger};
 use crate::query::answer::{EventInfo, Meter};
-use crate::source::live::flood;
+use crate::source::live::throttle;
 use crate::source::{Counts, EventState, Rate, Run};
 
 /// Seconds of rates that are kept of each event.
@@ -189,7 +189,7 @@ fn cost(desc: &EventDesc, meter: &Meter, per_sample: f64, n_cpus: usize) -> f64 
     }
     match (meter.state.rate, desc.attr.kind) {
         (_, TYPE_TRACEPOINT | TYPE_BREAKPOINT) => {
-            flood::percent(meter.sampled, meter.state.chains.is_on()) / n_cpus.max(1) as f64
+            throttle::percent(meter.sampled, meter.state.chains.is_on()) / n_cpus.max(1) as f64
         }
         // A timer fires whether or not its sample is kept.
         (Rate::Frequency(hz), _) => per_sample * hz as f64 * 100.0,

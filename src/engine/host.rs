@@ -27,7 +27,7 @@ const SELDOM: u64 = 5;
 const TOPOLOGY: u64 = 30;
 
 /// Everything that is read of the machine, with the buffers for it.
-pub struct HostReader {
+pub struct HostWatch {
     roots: Roots,
     stat_file: ProcFile,
     softirqs_file: ProcFile,
@@ -54,7 +54,7 @@ pub struct HostReader {
     cost_at: (u64, u64),
 }
 
-impl HostReader {
+impl HostWatch {
     pub fn new(roots: Roots) -> Self {
         let file = |name: &str, size| ProcFile::new(roots.proc.join(name), size);
         let topology = Topology::read(&roots.sys);
@@ -280,7 +280,7 @@ struct Work {
 
 impl Work {
     fn run(self) {
-        let mut reader = HostReader::new(Roots::default());
+        let mut reader = HostWatch::new(Roots::default());
         reader.cut();
         let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
         while !self.stop.load(Ordering::Relaxed) {
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_read() {
-        let mut reader = HostReader::new(Roots::default());
+        let mut reader = HostWatch::new(Roots::default());
         reader.cut();
         for _ in 0..5 {
             std::thread::sleep(Duration::from_millis(60));
@@ -329,7 +329,7 @@ mod tests {
     /// The threads that run softirqs are found without a look at the processes that came after them.
     #[test]
     fn softirq_threads_are_found_among_the_oldest() {
-        let mut reader = HostReader::new(Roots::default());
+        let mut reader = HostWatch::new(Roots::default());
         let online = reader.cpus.topology().online.clone();
         let (Some(before), Some(b"kthreadd")) = (procfs::own_reads(), procfs::comm(2, 2).as_deref()) else {
             let _ = writeln!(
@@ -353,7 +353,7 @@ mod tests {
     fn a_machine_that_tells_nothing() {
         let dir = tempfile::tempdir().expect("dir");
         let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
-        let mut reader = HostReader::new(roots.clone());
+        let mut reader = HostWatch::new(roots.clone());
         let view = reader.cut();
         assert!(view.rows.is_empty());
         assert!(view.notes[0].contains("cannot be read"), "{:?}", view.notes);
@@ -362,7 +362,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("devices/system/cpu")).expect("mkdir");
         std::fs::write(dir.path().join("devices/system/cpu/online"), "0-7").expect("write");
         std::fs::write(dir.path().join("stat"), "cpu  1 2 3 4\ncpu0 1 2 3 4\n").expect("write");
-        let notes = HostReader::new(roots).cut().notes;
+        let notes = HostWatch::new(roots).cut().notes;
         assert!(notes[0].contains("1 of 8 CPUs"), "{notes:?}");
     }
 }

@@ -11,21 +11,21 @@
 //! Nothing waits for anything: batches stay in the kernel's rings while the queue is full, the
 //! interface reads the newest answer by an atomic load, and names come when they are known.
 
+pub mod aggregator;
 pub mod curl;
 pub mod events;
 pub mod fetch;
 pub mod grpc;
+pub mod headless;
 pub mod host;
+pub mod intervals;
 pub mod offline;
 pub mod shares;
-pub mod slices;
 pub mod softirqs;
 pub mod symbolizer;
-pub mod unit_run;
+pub mod trigger_watch;
 pub mod urgency;
 pub mod view;
-pub mod watch;
-pub mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,24 +37,24 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
-use crate::event::catalogue::{self, Entry};
-use crate::event::spec::Places;
+use crate::event::catalogue::{self, CatalogueEvent};
+use crate::event::spec::LookupPaths;
 use crate::kernel::{mapped, monotonic_ns, own_memory};
-use crate::query::annotate::Target;
+use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
 use crate::session::{Origin, TimeMark};
-use crate::source::{Batch, Control, Info, Source, Step, Waker};
+use crate::source::{Batch, Control, Info, Progress, Source, Waker};
 use crate::symbols::Form;
 use crate::symbols::code::Listing;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::units::kit::{Look, Settings, Spec};
 
 pub use crate::ingest::Wants;
-pub use crate::ingest::moment::{HostMoment, Moment};
-pub use crate::ingest::units::UnitAnswer;
-pub use offline::Loaded;
+pub use crate::ingest::snapshot::{HostSnapshot, Snapshot};
+pub use crate::ingest::unit_feed::UnitAnswer;
+pub use offline::Offline;
+pub use trigger_watch::Watched;
 pub use urgency::Urgency;
-pub use watch::Watched;
 
 use shares::{Held, Whole};
 
@@ -96,14 +96,14 @@ pub enum Request {
     Clear,
     Refresh(Duration),
     /// The other profile that views may be compared with.
-    Baseline(Option<Box<Loaded>>),
+    Baseline(Option<Box<Offline>>),
     /// Marks a moment, its time counted from the session's start; one of the same name moves.
     Mark(TimeMark),
     /// Forgets the mark at a place in the list.
     Unmark(usize),
     /// Takes a function apart: one with samples, or that at an address of the DSO that was asked for last.
     /// It comes as [`Notice::Listing`].
-    List(Target, Option<u64>),
+    List(AnnotatedFunction, Option<u64>),
     /// Makes all names readable in another way.
     Names(Form),
     /// Shows functions that were inlined as frames of their own, or not.
@@ -111,9 +111,9 @@ pub enum Request {
     /// What is wanted of analysis units.
     Unit(UnitRequest),
     /// Figures of a unit over a recording that was read for it.
-    UnitOf(Box<Loaded>),
+    UnitOf(Box<Offline>),
     /// A complete copy of the present state, for saving.
-    Save(Sender<Box<Moment>>),
+    Save(Sender<Box<Snapshot>>),
     Stop,
 }
 
@@ -140,13 +140,13 @@ pub enum Notice {
     /// New figures of the machine's CPUs or softirqs are there.
     Host,
     /// What this machine can measure.
-    Catalogue(Arc<Vec<Entry>>),
+    Catalogue(Arc<Vec<CatalogueEvent>>),
     /// Why the time in softirqs cannot be measured.
     SoftirqsFailed(String),
     /// A control was carried out, or why it was not.
     Reply(Result<String, String>),
     /// An annotated function, or why it is none.
-    Listing(Target, Result<Arc<Listing>, String>),
+    Listing(AnnotatedFunction, Result<Arc<Listing>, String>),
 }
 
 /// A running session.
@@ -212,10 +212,10 @@ impl Engine {
             Origin::Recorded => None,
         };
         let watched = options.watched.clone();
-        let worker = worker::Worker::new(
+        let worker = aggregator::Worker::new(
             &info,
             options,
-            worker::Links {
+            aggregator::Links {
                 batches: batch_rx,
                 recycle: recycle_tx,
                 requests: request_rx,
@@ -249,7 +249,7 @@ impl Engine {
         };
         let mut threads = vec![named("source", move || feeder.run())?, named("profile", move || worker.run())?];
         if let (Some(watched), Some(host)) = (watched, &host) {
-            let links = watch::Links {
+            let links = trigger_watch::Links {
                 host: host.shared(),
                 answer: answer.clone(),
                 requests: requests.clone(),
@@ -257,7 +257,7 @@ impl Engine {
                 stop: stop.clone(),
             };
             // Before the profile's thread, which it may still want something of when all ends.
-            threads.insert(0, watch::spawn(watched, links)?);
+            threads.insert(0, trigger_watch::spawn(watched, links)?);
         }
         Ok(Self {
             requests,
@@ -347,7 +347,7 @@ impl Engine {
     /// Finds out what this machine can measure; the answer comes as a notice.
     pub fn list_events(&self) {
         let notices = self.notice_tx.clone();
-        let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&Places::system())))));
+        let work = move || drop(notices.send(Notice::Catalogue(Arc::new(catalogue::all(&LookupPaths::system())))));
         // Without a thread the screen shows what is measured and no more.
         let _ = named("events", work);
     }
@@ -446,7 +446,7 @@ impl Feeder {
             batch.replies.append(&mut replies);
             urgency.keep();
             let wanted = self.wanted.swap(false, Ordering::Relaxed);
-            if matches!(step, Ok(Step::More))
+            if matches!(step, Ok(Progress::More))
                 && !wanted
                 && batch.may_wait(HOLD_BYTES)
                 && start.elapsed() > EAGER
@@ -459,8 +459,8 @@ impl Feeder {
                 return;
             }
             let end = match step {
-                Ok(Step::More) => continue,
-                Ok(Step::End(why)) => Ok(why),
+                Ok(Progress::More) => continue,
+                Ok(Progress::End(why)) => Ok(why),
                 Err(error) => Err(error.to_string()),
             };
             self.deliver(Feed::End(end));

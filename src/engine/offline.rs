@@ -14,9 +14,9 @@ use crate::perfdata::apart;
 use crate::profile::FrameId;
 use crate::query::Data;
 use crate::session::{Dso, DsoId};
-use crate::source::{Batch, Source, SourceError, Step};
+use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
-use crate::symbols::lines::{Lines, Place};
+use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::resolver::Options;
 use crate::units::kit::{Spec, Unit};
 
@@ -24,7 +24,7 @@ use crate::ingest::{Core, Ingest, Wants};
 
 /// A recording that was read to its end, every frame named.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct Offline {
     pub ingest: Ingest,
     pub event_names: Vec<String>,
     /// What is wrong with the recording or with its names.
@@ -39,7 +39,7 @@ pub struct Loaded {
 const QUEUE: usize = 8;
 
 /// Reads a source to its end.
-pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<Loaded, SourceError> {
+pub fn load(source: &mut dyn Source, symbols: Options, wants: Wants) -> Result<Offline, SourceError> {
     let ingest = Ingest::new(source.info(), None, wants);
     load_into(ingest, source, symbols, wants)
 }
@@ -50,7 +50,7 @@ pub fn load_unit(
     symbols: Options,
     spec: &'static Spec,
     unit: Box<dyn Unit>,
-) -> Result<Loaded, String> {
+) -> Result<Offline, String> {
     let wants = Wants { units_only: true, ..Wants::default() };
     let mut ingest = Ingest::new(source.info(), None, wants);
     let core = ingest.core_mut();
@@ -68,7 +68,7 @@ fn load_into(
     source: &mut dyn Source,
     symbols: Options,
     wants: Wants,
-) -> Result<Loaded, SourceError> {
+) -> Result<Offline, SourceError> {
     own_memory::take_small_pages();
     let info = source.info().clone();
     ingest.complete_chains(symbols.clone());
@@ -93,7 +93,7 @@ fn load_into(
             loop {
                 let mut batch = Batch { bytes: empty.try_recv().unwrap_or_default(), ..Batch::default() };
                 let step = source.next(&mut batch)?;
-                if full_tx.send(batch).is_err() || matches!(step, Step::End(_)) {
+                if full_tx.send(batch).is_err() || matches!(step, Progress::End(_)) {
                     return Ok(());
                 }
             }
@@ -123,7 +123,7 @@ fn load_into(
     let core = ingest.core();
     let mut event_names = Vec::new();
     core.events.iter().for_each(|event| event_names.push(apart(&event_names, &event.name)));
-    Ok(Loaded { ingest, event_names, notes: once(notes), damaged, unread })
+    Ok(Offline { ingest, event_names, notes: once(notes), damaged, unread })
 }
 
 /// Frames whose names are looked up before all are there.
@@ -233,7 +233,7 @@ fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
         let found = part.iter().map(|same| lines.places(session.dsos.get(same[0].0), same[0].1)).collect();
         (found, lines.take_problems())
     };
-    type Looked = (Vec<Vec<Place>>, Vec<(DsoId, String)>);
+    type Looked = (Vec<Vec<InlinedFrame>>, Vec<(DsoId, String)>);
     let parts: Vec<Looked> = std::thread::scope(|scope| {
         let parts: Vec<_> = same.chunks(share).map(|part| (part.len(), scope.spawn(move || look(part)))).collect();
         let nothing = |n| (vec![Vec::new(); n], Vec::new());
@@ -243,7 +243,7 @@ fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
     // Two threads may have met one file.
     let problems: BTreeMap<DsoId, String> = problems.drain(..).flatten().collect();
     notes.extend(problems.into_iter().map(|(dso, why)| format!("{}: {why}", session.dsos.get(dso).path)));
-    let found: Vec<Vec<Place>> = found.into_iter().flatten().collect();
+    let found: Vec<Vec<InlinedFrame>> = found.into_iter().flatten().collect();
     for (same, places) in same.iter().zip(&found) {
         let dso = session.dsos.get(same[0].0);
         same.iter().for_each(|(.., frame)| profile.frames.set_places(*frame, dso, places));
@@ -254,7 +254,7 @@ fn find_lines(ingest: &mut Ingest, symbols: Options, notes: &mut Vec<String>) {
 const MOST_THREADS: usize = 4;
 const LINES_EACH: usize = 2000;
 
-impl Loaded {
+impl Offline {
     /// 1 when something is wrong with the recording and nothing at all could be read, or less of a text than not; else
     /// 0.
     pub fn exit_code(&self) -> u8 {

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::kernel::own_memory;
-use crate::query::answer::Part;
+use crate::query::answer::MemoryShare;
 
 /// The memory that the program has in all, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +65,12 @@ impl Held {
         self.peak.swap(0, Ordering::Relaxed)
     }
 
-    pub fn parts(&self) -> [Part; 3] {
+    pub fn parts(&self) -> [MemoryShare; 3] {
         let now = |bytes: &AtomicUsize| bytes.load(Ordering::Relaxed);
         [
-            Part { name: "tables of functions", bytes: now(&self.tables) },
-            Part { name: "lines", bytes: now(&self.listings) + now(&self.lines) },
-            Part { name: "waiting records", bytes: now(&self.waiting) },
+            MemoryShare { name: "tables of functions", bytes: now(&self.tables) },
+            MemoryShare { name: "lines", bytes: now(&self.listings) + now(&self.lines) },
+            MemoryShare { name: "waiting records", bytes: now(&self.waiting) },
         ]
     }
 }

@@ -9,14 +9,14 @@ use arc_swap::ArcSwapOption;
 use crossbeam_channel::Sender;
 
 use crate::cpu::softirq::{EVENTS, Times};
-use crate::event::spec::Places;
+use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, parse};
 use crate::kernel::limits::Rights;
 use crate::kernel::sys::RealSys;
 use crate::kernel::{monotonic_ns, thread_cpu_ns};
 use crate::source::live::attr::{Exclude, Rate};
-use crate::source::live::{Config, LiveSource, Target};
-use crate::source::{Batch, Source, Step};
+use crate::source::live::{LiveConfig, LiveSource, Target};
+use crate::source::{Batch, Progress, Source};
 
 use crate::ingest::softirqs::SoftirqTrace;
 use crate::ingest::{Ingest, Wants};
@@ -79,8 +79,8 @@ impl Tracer {
 }
 
 fn open(cpus: Option<Vec<u32>>) -> Result<(LiveSource, SoftirqTrace), String> {
-    let events = parse(&EVENTS.join(","), &Places::system()).map_err(|fault| fault.to_string())?;
-    let config = Config {
+    let events = parse(&EVENTS.join(","), &LookupPaths::system()).map_err(|fault| fault.to_string())?;
+    let config = LiveConfig {
         events,
         rate: Rate::Period(1),
         chains: CallGraph::None,
@@ -161,7 +161,7 @@ impl Work {
                 (times.own_cost, times.rate) = (100.0 * cpu / ns, (seen - seen_then) as f64 * 1e9 / ns);
                 self.publish();
             }
-            if !matches!(step, Ok(Step::More)) {
+            if !matches!(step, Ok(Progress::More)) {
                 return;
             }
         }

@@ -11,12 +11,12 @@ use super::Notice;
 use super::shares::Held;
 use super::urgency::Urgency;
 use crate::profile::FrameId;
-use crate::query::annotate::Target;
+use crate::query::annotate::AnnotatedFunction;
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId};
-use crate::symbols::lines::{Lines, Place};
+use crate::symbols::lines::{InlinedFrame, Lines};
 use crate::symbols::resolver::Options;
-use crate::symbols::{Form, Found, Resolver, code};
+use crate::symbols::{Form, Resolver, Symbolized, code};
 
 /// One frame to look up.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Job {
 /// A function to annotate.
 #[derive(Debug)]
 pub struct ListJob {
-    pub target: Target,
+    pub target: AnnotatedFunction,
     pub dso: Arc<Dso>,
     pub at: u64,
     pub reply: Sender<Notice>,
@@ -48,9 +48,9 @@ pub struct ListJob {
 
 /// Names that were found.
 #[derive(Debug, Default)]
-pub struct Named {
+pub struct LookedUp {
     pub epoch: u64,
-    pub frames: Vec<(FrameId, DsoId, u64, Option<Found>)>,
+    pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
     pub problems: Vec<(DsoId, String)>,
     /// Where names of DSOs come from.
     pub sources: Vec<(DsoId, String)>,
@@ -69,7 +69,7 @@ pub type LineJob = Job;
 #[derive(Debug)]
 pub struct Lined {
     pub epoch: u64,
-    pub frames: Vec<(FrameId, DsoId, Vec<Place>)>,
+    pub frames: Vec<(FrameId, DsoId, Vec<InlinedFrame>)>,
     pub problems: Vec<(DsoId, String)>,
 }
 
@@ -78,7 +78,7 @@ pub struct Lined {
 pub struct Symbolizer {
     pub jobs: Sender<Job>,
     pub lists: Sender<ListJob>,
-    pub names: Receiver<Named>,
+    pub names: Receiver<LookedUp>,
     pub line_jobs: Sender<LineJob>,
     pub lines: Receiver<Lined>,
 }
@@ -144,13 +144,13 @@ impl Waiting {
 }
 
 /// Looks frames up.
-fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> Named {
+fn named(resolver: &mut Resolver, epoch: u64, portion: &[Wanted]) -> LookedUp {
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
     let (problems, sources) = (resolver.take_problems(), resolver.take_sources());
     let (stripped, identified) = (resolver.take_stripped(), resolver.take_identified());
     let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
     behind.dedup();
-    Named { epoch, frames, problems, sources, stripped, identified, behind }
+    LookedUp { epoch, frames, problems, sources, stripped, identified, behind }
 }
 
 /// Starts the threads; what they hold stands in `held`.
@@ -206,7 +206,7 @@ pub fn spawn(options: Options, held: Arc<Held>) -> std::io::Result<Symbolizer> {
             if let Some((epoch, stale)) = waiting.add(job) {
                 // Nobody has use for their names, but they are waited for.
                 let frames = stale.into_iter().map(|w| (w.frame, w.dso.id, w.at, None)).collect();
-                if name_tx.send(Named { epoch, frames, ..Named::default() }).is_err() {
+                if name_tx.send(LookedUp { epoch, frames, ..LookedUp::default() }).is_err() {
                     return;
                 }
             }

@@ -7,60 +7,60 @@ use std::sync::Arc;
 use crate::event::plain;
 use crate::profile::{Acc, Chunk};
 use crate::query::annotate::{self, Hits};
-use crate::query::answer::Line;
-use crate::query::blocks::{self, Flame, FlameSpec};
+use crate::query::answer::TopLine;
+use crate::query::changes::Changes;
+use crate::query::compare::{self, SideRow, TableSide, Versus};
 use crate::query::diff::Side;
-use crate::query::flame::{FlameTree, Stacks};
+use crate::query::filter_eval::Judge;
+use crate::query::flame::layout::{self, Flame, FlameSpec};
+use crate::query::flame::{FlameStacks, FlameTree};
 use crate::query::heat::{self, By, Heat, HeatSpec, Lane, Leaves};
-use crate::query::judge::Judge;
+use crate::query::kept_rows::Standing;
 use crate::query::lines::Listed;
-use crate::query::news::News;
 use crate::query::origins::Origins;
-use crate::query::seen::Seen;
-use crate::query::standing::Standing;
-use crate::query::versus::{self, Place, Table, Versus};
-use crate::query::whose::{self, Whose};
-use crate::query::{Age, Baseline, Data, Fold, Keep, Question, Top, TopSpec, lines};
+use crate::query::shown_total::ShownTotal;
+use crate::query::task_choices::{self, Whose};
+use crate::query::{Age, Aggregate, Baseline, Data, Keep, Question, Top, TopSpec, lines};
 
-use super::offline::Loaded;
+use super::offline::Offline;
 
 /// What is kept between answers.
 #[derive(Debug, Default)]
 pub struct View {
-    fold: Option<Fold>,
+    fold: Option<Aggregate>,
     rows: Standing,
     /// The baseline's, and whether it is of the other profile.
-    then: Option<(bool, Fold)>,
+    then: Option<(bool, Aggregate)>,
     then_rows: Standing,
     shown: Option<Shown>,
     flame: Option<FlameTree>,
     /// Changes when inlined functions are shown, or are not.
     inlines: u64,
     /// What maps of time are made from, where that is not what the rest is made from.
-    heat: Option<Fold>,
+    heat: Option<Aggregate>,
     /// What of a map is lit.
     lit: Option<Judge>,
     /// The rows of the last map, and of which event and kind.
     lanes: Option<((usize, By), Vec<Lane>)>,
     leaves: Leaves,
-    seen: Seen,
+    seen: ShownTotal,
     origins: Origins,
     /// Another profile to compare with.
-    other: Option<Box<Loaded>>,
+    other: Option<Box<Offline>>,
 }
 
 /// A table, and how it stands beside its baseline.
 #[derive(Debug)]
 struct Shown {
     top: Top,
-    versus: Option<(Top, Vec<(Place, Versus)>)>,
+    versus: Option<(Top, Vec<(SideRow, Versus)>)>,
 }
 
 /// What an answer is made of.
 #[derive(Debug, Default)]
 pub struct Parts {
-    pub lines: Vec<Line>,
-    pub beside: Vec<Line>,
+    pub lines: Vec<TopLine>,
+    pub beside: Vec<TopLine>,
     pub tasks: Vec<Whose>,
     pub flame: Option<Arc<Flame>>,
     pub heat: Option<Arc<Heat>>,
@@ -87,7 +87,7 @@ impl View {
     }
 
     /// Compares with another profile from now on, when a question asks for it.
-    pub fn set_other(&mut self, other: Option<Box<Loaded>>) {
+    pub fn set_other(&mut self, other: Option<Box<Offline>>) {
         self.other = other;
         (self.then, self.then_rows) = (None, Standing::default());
         self.outdated();
@@ -159,7 +159,7 @@ impl View {
         });
         if let Some(spec) = &question.heat {
             let heat = self.heat(data, question, &fold, spec, until);
-            let tasks = whose::heaviest(data, &fold);
+            let tasks = task_choices::heaviest(data, &fold);
             let parts =
                 Parts { total: fold.total(), seen, heat: Some(Arc::new(heat)), sides, tasks, ..Parts::default() };
             self.then = then.zip(old).map(|(then, (_, baseline))| (baseline.other, then));
@@ -168,15 +168,15 @@ impl View {
         }
         let mut work = Work { data, question, fold: &fold, old: None };
         if let (Some((of, baseline)), Some(then), Some((side, new))) = (old, &then, sides) {
-            work.old = Some(Old { stacks: Stacks { data: of, fold: then, side }, new, baseline });
+            work.old = Some(Old { stacks: FlameStacks { data: of, fold: then, side }, new, baseline });
         }
         let mut parts =
-            Parts { total: fold.total(), seen, sides, tasks: whose::heaviest(data, &fold), ..Parts::default() };
+            Parts { total: fold.total(), seen, sides, tasks: task_choices::heaviest(data, &fold), ..Parts::default() };
         match &question.flame {
             Some(spec) => {
                 let tree = self.flame.take().unwrap_or_else(|| work.flame(spec));
-                let mut flame = blocks::layout(&tree, spec);
-                flame.count_processes(&whose::processes(data, &fold));
+                let mut flame = layout::layout(&tree, spec);
+                flame.count_processes(&task_choices::processes(data, &fold));
                 parts.flame = Some(Arc::new(flame));
                 self.flame = Some(tree);
             }
@@ -195,7 +195,7 @@ impl View {
     }
 
     /// Brings up to date what is looked at, and forgets what else is of older samples.
-    fn follow(&mut self, data: Data<'_>, question: &Question, news: &News) {
+    fn follow(&mut self, data: Data<'_>, question: &Question, news: &Changes) {
         let inlines = data.profile.frames.inlines();
         let renamed = std::mem::replace(&mut self.inlines, inlines) != inlines;
         let edits = question.flame.as_ref().map(|spec| &spec.edits[..]);
@@ -217,11 +217,11 @@ impl View {
     }
 
     /// A map of time.
-    fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Fold, spec: &HeatSpec, until: u64) -> Heat {
+    fn heat(&mut self, data: Data<'_>, question: &Question, fold: &Aggregate, spec: &HeatSpec, until: u64) -> Heat {
         let (event, filter) = (question.event, question.filter.as_ref());
         let own = question.range.is_some() || question.age != Age::All;
         let kept = self.heat.take().filter(|f| own && f.serves(event, filter, &[], None));
-        self.heat = own.then(|| kept.unwrap_or_else(|| Fold::like(fold, false)));
+        self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::like(fold, false)));
         if let Some(fold) = &mut self.heat {
             fold.update(data, 0..until);
         }
@@ -240,20 +240,20 @@ impl View {
     }
 
     /// The fold of the question itself.
-    fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Fold {
+    fn bring_up(&mut self, data: Data<'_>, question: &Question, until: u64) -> Aggregate {
         let half = match question.age {
             Age::Half(ns) => Some(ns),
             Age::All | Age::Last(_) => None,
         };
         let keys = &question.top.keys[..];
         let (event, filter, window) = (question.event, question.filter.as_ref(), window(data, question.range));
-        let serves = |f: &Fold| f.serves(event, filter, keys, half) && f.window() == window.as_ref();
+        let serves = |f: &Aggregate| f.serves(event, filter, keys, half) && f.window() == window.as_ref();
         let kept = self.fold.as_ref().is_some_and(serves);
         let fold = match self.fold.take() {
             Some(fold) if kept => fold,
             // Of the same filter nothing need be decided again.
-            Some(fold) if fold.has(event, filter) => Fold::like(&fold, false),
-            _ => Fold::new(event, question.filter.clone(), false),
+            Some(fold) if fold.has(event, filter) => Aggregate::like(&fold, false),
+            _ => Aggregate::new(event, question.filter.clone(), false),
         };
         let mut fold = if kept { fold } else { fold.told_apart(keys).decaying(half).within(window) };
         fold.update(data, since(data, question.age, until)..until);
@@ -291,12 +291,12 @@ fn window(data: Data<'_>, range: Option<(u64, u64)>) -> Option<Range<u64>> {
 
 /// The fold of its baseline, which is of all ages.
 fn bring_up_then(
-    kept: Option<Fold>,
+    kept: Option<Aggregate>,
     data: Data<'_>,
     of: Data<'_>,
     (question, baseline): (&Question, &Baseline),
     until: u64,
-) -> Fold {
+) -> Aggregate {
     let event = match baseline.event {
         Some(event) => event,
         None if baseline.other => same_event(data, of, question.event),
@@ -306,7 +306,7 @@ fn bring_up_then(
     let window = window(of, baseline.range);
     let mut fold = kept
         .filter(|f| f.serves(event, baseline.filter.as_ref(), keys, None) && f.window() == window.as_ref())
-        .unwrap_or_else(|| Fold::new(event, baseline.filter.clone(), false).told_apart(keys).within(window));
+        .unwrap_or_else(|| Aggregate::new(event, baseline.filter.clone(), false).told_apart(keys).within(window));
     fold.update(of, 0..until);
     fold
 }
@@ -348,13 +348,13 @@ fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) 
 struct Work<'a> {
     data: Data<'a>,
     question: &'a Question,
-    fold: &'a Fold,
+    fold: &'a Aggregate,
     old: Option<Old<'a>>,
 }
 
 /// What it is compared with.
 struct Old<'a> {
-    stacks: Stacks<'a>,
+    stacks: FlameStacks<'a>,
     /// The side that it is compared to.
     new: Side,
     baseline: &'a Baseline,
@@ -365,7 +365,7 @@ impl Work<'_> {
         match &self.old {
             None => FlameTree::build(self.data, self.fold, &spec.edits),
             Some(old) => {
-                let new = Stacks { data: self.data, fold: self.fold, side: old.new };
+                let new = FlameStacks { data: self.data, fold: self.fold, side: old.new };
                 FlameTree::compare(new, old.stacks, old.baseline.per, &spec.edits)
             }
         }
@@ -385,9 +385,9 @@ impl Work<'_> {
         let top = rows.top(self.data, self.fold, &spec, all);
         // Its rows are looked up by what they are; what is gone stands in order.
         let then = then_rows.top(old.stacks.data, old.stacks.fold, &spec, all);
-        let new = Table { data: self.data, top: &top, side: old.new };
-        let was = Table { data: old.stacks.data, top: &then, side: old.stacks.side };
-        let rows = versus::compare(new, was, &spec, old.baseline.per);
+        let new = TableSide { data: self.data, top: &top, side: old.new };
+        let was = TableSide { data: old.stacks.data, top: &then, side: old.stacks.side };
+        let rows = compare::compare(new, was, &spec, old.baseline.per);
         Shown { top, versus: Some((then, rows)) }
     }
 
@@ -395,7 +395,7 @@ impl Work<'_> {
         let mut trees = rows.trees(self.fold);
         match (&shown.versus, &self.old) {
             (Some((then, rows)), Some(old)) => {
-                let was = Table { data: old.stacks.data, top: then, side: old.stacks.side };
+                let was = TableSide { data: old.stacks.data, top: then, side: old.stacks.side };
                 lines::compared(self.data, &shown.top, was, rows, self.question, &mut trees)
             }
             _ => lines::lines(self.data, &shown.top, self.question, &mut trees),

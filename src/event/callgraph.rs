@@ -73,7 +73,7 @@ impl CallGraph {
     }
 
     /// As after `--call-graph`.
-    pub fn words(self) -> String {
+    pub fn spelling(self) -> String {
         match self {
             Self::None => "none".to_owned(),
             Self::Fp => "fp".to_owned(),
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn ways_and_sizes() {
         for text in ["fp", "none", "lbr", "dwarf", "dwarf,16384", "tables", "auto"] {
-            assert_eq!(CallGraph::parse(text).map(CallGraph::words).as_deref(), Ok(text));
+            assert_eq!(CallGraph::parse(text).map(CallGraph::spelling).as_deref(), Ok(text));
         }
         assert_eq!(CallGraph::parse("dwarf,1001"), Ok(CallGraph::Dwarf(1008)));
         for text in ["dwarf,0", "dwarf,65536", "dwarf,x", "fp,9", "", "orc"] {

@@ -5,7 +5,7 @@ use std::fs;
 use crate::kernel::attr::{TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 
 use super::format::Format;
-use super::spec::Places;
+use super::spec::LookupPaths;
 use super::{names, pmu, tracepoint};
 
 /// What sort of event it is.
@@ -36,7 +36,7 @@ impl Sort {
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogueEvent {
     /// As typed after `-e`.
     pub name: String,
     pub sort: Sort,
@@ -77,14 +77,14 @@ const ABOUT: &[(&str, &str)] = &[
 
 /// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
 /// each has a file of its own ([`fields`]).
-pub fn all(places: &Places) -> Vec<Entry> {
+pub fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
     let counters = pmu::has_hardware(&places.pmus);
-    let mut out: Vec<Entry> = fixed(counters);
+    let mut out: Vec<CatalogueEvent> = fixed(counters);
     for name in pmu::all(&places.pmus) {
         out.extend(of_pmu(places, &name));
     }
     if let Ok(root) = &places.tracefs {
-        out.extend(tracepoint::all(root).into_iter().map(|(group, name)| Entry {
+        out.extend(tracepoint::all(root).into_iter().map(|(group, name)| CatalogueEvent {
             name: format!("{group}:{name}"),
             sort: Sort::Tracepoint,
             group,
@@ -92,7 +92,7 @@ pub fn all(places: &Places) -> Vec<Entry> {
             missing: "",
         }));
     }
-    let entry = |name: &str, sort, about: &str, missing| Entry {
+    let entry = |name: &str, sort, about: &str, missing| CatalogueEvent {
         name: name.to_owned(),
         sort,
         group: String::new(),
@@ -106,8 +106,8 @@ pub fn all(places: &Places) -> Vec<Entry> {
     out
 }
 
-fn fixed(counters: bool) -> Vec<Entry> {
-    let mut out: Vec<Entry> = Vec::new();
+fn fixed(counters: bool) -> Vec<CatalogueEvent> {
+    let mut out: Vec<CatalogueEvent> = Vec::new();
     let mut seen = Vec::new();
     for (name, kind, config) in names::all() {
         let sort = match kind {
@@ -117,7 +117,7 @@ fn fixed(counters: bool) -> Vec<Entry> {
         };
         // Other names of the same event stand with the first one.
         if let Some(at) = seen.iter().position(|known| *known == (kind, config)) {
-            let first: &mut Entry = &mut out[at];
+            let first: &mut CatalogueEvent = &mut out[at];
             first.about.push_str(&format!(", also {name}"));
             continue;
         }
@@ -127,7 +127,7 @@ fn fixed(counters: bool) -> Vec<Entry> {
             _ => ABOUT.iter().find(|(n, _)| *n == name).map_or_else(String::new, |(_, about)| (*about).to_owned()),
         };
         let missing = if kind == TYPE_SOFTWARE || counters { "" } else { NO_COUNTERS };
-        out.push(Entry { name, sort, group: String::new(), about, missing });
+        out.push(CatalogueEvent { name, sort, group: String::new(), about, missing });
     }
     out
 }
@@ -140,17 +140,17 @@ fn cache_about(name: &str) -> String {
 }
 
 /// The events that a PMU names itself, and how others of it are spelled.
-fn of_pmu(places: &Places, name: &str) -> Vec<Entry> {
+fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
     let dir = places.pmus.join(name);
     let text = |path: &str| fs::read_to_string(dir.join(path)).unwrap_or_default().trim().to_owned();
-    let event = |event: String, about: String| Entry {
+    let event = |event: String, about: String| CatalogueEvent {
         name: format!("{name}/{event}/"),
         sort: Sort::Pmu,
         group: name.to_owned(),
         about,
         missing: "",
     };
-    let mut out: Vec<Entry> = pmu::all(&dir.join("events"))
+    let mut out: Vec<CatalogueEvent> = pmu::all(&dir.join("events"))
         .into_iter()
         .filter(|e| !e.contains('.'))
         .map(|e| {
@@ -168,7 +168,7 @@ fn of_pmu(places: &Places, name: &str) -> Vec<Entry> {
 }
 
 /// The fields of a tracepoint, as `type name`, common ones left out; `None` when it cannot be read.
-pub fn fields(places: &Places, name: &str) -> Option<Vec<String>> {
+pub fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;
     let format = Format::parse(system, &text, cfg!(target_endian = "big"))?;
@@ -198,7 +198,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
             fs::write(path, text).expect("write");
         }
-        let places = Places { pmus: dir.path().join("pmu"), tracefs: Ok(dir.path().join("t")) };
+        let places = LookupPaths { pmus: dir.path().join("pmu"), tracefs: Ok(dir.path().join("t")) };
         let list = all(&places);
         let find = |name: &str| list.iter().find(|e| e.name == name).unwrap_or_else(|| panic!("{name}"));
         assert_eq!(find("cycles").about, "CPU cycles, which slow down with the clock, also cpu-cycles");
@@ -211,7 +211,7 @@ mod tests {
         assert!(list.iter().all(|e| !e.name.contains(".scale")));
         assert_eq!(fields(&places, "irq:softirq_entry"), Some(vec!["unsigned int vec".to_owned()]));
         assert_eq!(fields(&places, "irq:nothing"), None);
-        let none = Places { pmus: dir.path().join("none"), tracefs: Err("no".into()) };
+        let none = LookupPaths { pmus: dir.path().join("none"), tracefs: Err("no".into()) };
         assert_eq!(all(&none).iter().find(|e| e.name == "cycles").map(|e| e.missing), Some(NO_COUNTERS));
         assert!(ABOUT.iter().all(|(name, _)| list.iter().any(|e| e.name == *name)), "no line about an unknown event");
     }

@@ -2,12 +2,12 @@
 
 pub mod callgraph;
 pub mod catalogue;
+pub mod filter_error;
 pub mod format;
 pub mod names;
 pub mod pmu;
 pub mod print;
 pub mod probe;
-pub mod referee;
 pub mod spec;
 pub mod state;
 pub mod strings;

@@ -8,7 +8,7 @@ use crate::kernel::attr::{
 };
 use crate::kernel::bpf::Program;
 
-use crate::lang::Fault;
+use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::quantity::{self, Number};
 
@@ -129,12 +129,12 @@ impl Event {
     }
 
     /// Sets perf's modifier letters in place of those that it has.
-    pub fn set_modifiers(&mut self, letters: &str) -> Result<(), Fault> {
+    pub fn set_modifiers(&mut self, letters: &str) -> Result<(), Diagnostic> {
         let mut attr = self.attr.clone();
         for flag in MODIFIED {
             attr.set(flag, false);
         }
-        modifiers(&mut attr, letters).map_err(|at| Fault::new(letters, at, 1, MODIFIER_HELP))?;
+        modifiers(&mut attr, letters).map_err(|at| Diagnostic::new(letters, at, 1, MODIFIER_HELP))?;
         // A PMU's event ends in a slash: its letters follow without a colon.
         let (stem, colon) = match self.name.rfind('/') {
             Some(slash) => (&self.name[..=slash], ""),
@@ -179,13 +179,13 @@ const MODIFIED: [Flag; 8] = [
 
 /// Places on the machine where names are looked up; tests give their own.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct LookupPaths {
     pub pmus: std::path::PathBuf,
     /// The tracefs root, or why it cannot be read.
     pub tracefs: Result<std::path::PathBuf, String>,
 }
 
-impl Places {
+impl LookupPaths {
     pub fn system() -> Self {
         let tracefs = tracepoint::root().map_err(|e| match e.kind() {
             std::io::ErrorKind::PermissionDenied => {
@@ -206,7 +206,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// Parses an event list. Names are looked up, so the result can be opened.
-pub fn parse(text: &str, places: &Places) -> Result<Vec<Event>, Fault> {
+pub fn parse(text: &str, places: &LookupPaths) -> Result<Vec<Event>, Diagnostic> {
     let mut parser = Parser { text, cursor: Cursor::new(text, &LEXICON)?, places, events: Vec::new(), groups: 0 };
     parser.list()?;
     Ok(parser.events)
@@ -215,17 +215,17 @@ pub fn parse(text: &str, places: &Places) -> Result<Vec<Event>, Fault> {
 struct Parser<'a> {
     text: &'a str,
     cursor: Cursor<'a>,
-    places: &'a Places,
+    places: &'a LookupPaths,
     events: Vec<Event>,
     groups: u32,
 }
 
 impl<'a> Parser<'a> {
-    fn fault(&self, at: usize, len: usize, message: impl Into<String>) -> Fault {
-        Fault::new(self.text, at, len, message)
+    fn fault(&self, at: usize, len: usize, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(self.text, at, len, message)
     }
 
-    fn list(&mut self) -> Result<(), Fault> {
+    fn list(&mut self) -> Result<(), Diagnostic> {
         loop {
             match self.cursor.peek().filter(|piece| piece.is("{")) {
                 Some(open) => self.group(open)?,
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn group(&mut self, open: Piece<'a>) -> Result<(), Fault> {
+    fn group(&mut self, open: Piece<'a>) -> Result<(), Diagnostic> {
         let first = self.events.len();
         self.cursor.skip();
         self.groups += 1;
@@ -256,7 +256,8 @@ impl<'a> Parser<'a> {
         let end = self.cursor.next("}")?.end();
         if let Some(mods) = self.word_at(end).and_then(|word| word.strip_prefix(':')) {
             for event in &mut self.events[first..] {
-                modifiers(&mut event.attr, mods).map_err(|i| Fault::new(self.text, end + 1 + i, 1, MODIFIER_HELP))?;
+                modifiers(&mut event.attr, mods)
+                    .map_err(|i| Diagnostic::new(self.text, end + 1 + i, 1, MODIFIER_HELP))?;
             }
         }
         Ok(())
@@ -270,7 +271,7 @@ impl<'a> Parser<'a> {
         Some(word)
     }
 
-    fn event(&mut self, group: Option<u32>) -> Result<(), Fault> {
+    fn event(&mut self, group: Option<u32>) -> Result<(), Diagnostic> {
         let at = self.cursor.peek().map_or(self.text.len(), |piece| piece.at);
         let Some(mut word) = self.word_at(at) else {
             return Err(self.cursor.fault("an event name is missing here"));
@@ -304,12 +305,12 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn unknown(&self, at: usize, word: &str) -> Fault {
+    fn unknown(&self, at: usize, word: &str) -> Diagnostic {
         let known: Vec<String> = names::all().map(|(n, _, _)| n).collect();
         self.fault(at, word.len(), format!("no event is called {word}")).offer(known.iter().map(String::as_str))
     }
 
-    fn pmu_event(&mut self, at: usize, pmu_name: &str, slash: Piece<'a>, group: Option<u32>) -> Result<(), Fault> {
+    fn pmu_event(&mut self, at: usize, pmu_name: &str, slash: Piece<'a>, group: Option<u32>) -> Result<(), Diagnostic> {
         let end = loop {
             match self.cursor.peek() {
                 Some(piece) if piece.is("/") => break piece,
@@ -337,7 +338,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `mem:ADDR[/LEN][:access][:mods]`; returns where the modifiers stand.
-    fn breakpoint<'w>(&self, at: usize, word: &'w str, attr: &mut Attr) -> Result<(usize, &'w str), Fault> {
+    fn breakpoint<'w>(&self, at: usize, word: &'w str, attr: &mut Attr) -> Result<(usize, &'w str), Diagnostic> {
         let mut parts = word["mem:".len()..].splitn(3, ':');
         let place = parts.next().unwrap_or_default();
         let (addr, len) = place.split_once('/').map_or((place, None), |(a, l)| (a, Some(l)));
@@ -376,7 +377,7 @@ impl<'a> Parser<'a> {
         Ok((at + word.len() - mods.len(), mods))
     }
 
-    fn tracepoints(&mut self, at: usize, word: &str, group: Option<u32>) -> Result<(), Fault> {
+    fn tracepoints(&mut self, at: usize, word: &str, group: Option<u32>) -> Result<(), Diagnostic> {
         let mut parts = word.splitn(3, ':');
         let (system, name, mods) =
             (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -406,7 +407,7 @@ impl<'a> Parser<'a> {
         Err(self.no_tracepoint(root, at, word, system, name))
     }
 
-    fn no_tracepoint(&self, root: &Path, at: usize, word: &str, system: &str, name: &str) -> Fault {
+    fn no_tracepoint(&self, root: &Path, at: usize, word: &str, system: &str, name: &str) -> Diagnostic {
         if names::find(system).is_some() || system.is_empty() {
             return self.unknown(at, word);
         }
@@ -457,7 +458,7 @@ mod tests {
     use super::*;
     use crate::damage;
 
-    fn places(dir: &Path) -> Places {
+    fn places(dir: &Path) -> LookupPaths {
         for (path, text) in [
             ("pmu/cpu/type", "4"),
             ("pmu/cpu/format/event", "config:0-7"),
@@ -469,10 +470,10 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
             std::fs::write(path, text).expect("write");
         }
-        Places { pmus: dir.join("pmu"), tracefs: Ok(dir.join("t")) }
+        LookupPaths { pmus: dir.join("pmu"), tracefs: Ok(dir.join("t")) }
     }
 
-    fn check(text: &str) -> Result<Vec<Event>, Fault> {
+    fn check(text: &str) -> Result<Vec<Event>, Diagnostic> {
         let dir = tempfile::tempdir().expect("dir");
         parse(text, &places(dir.path()))
     }

@@ -3,7 +3,7 @@
 //! with its place; the kernel only says that something is.
 
 use super::format::{Format, Shape};
-use crate::lang::Fault;
+use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
@@ -20,12 +20,12 @@ enum Class {
 
 /// Checks a filter against a tracepoint's format and writes it as the kernel wants it: texts in quotes, numbers
 /// without units.
-pub fn check(text: &str, format: &Format) -> Result<String, Fault> {
+pub fn check(text: &str, format: &Format) -> Result<String, Diagnostic> {
     if text.trim().is_empty() {
-        return Err(Fault::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
+        return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as prev_pid == 1"));
     }
     let too_long = |text: &str| text.len() > MAX_LENGTH || text.contains('\0');
-    let fault = || Fault::new(text, 0, 1, format!("the kernel takes {MAX_LENGTH} bytes at most, and no NUL"));
+    let fault = || Diagnostic::new(text, 0, 1, format!("the kernel takes {MAX_LENGTH} bytes at most, and no NUL"));
     if too_long(text) {
         return Err(fault());
     }
@@ -64,7 +64,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
     const PREFIX: &'static [&'static str] = &["!"];
     const OPERAND: &'static str = "a field, ! or (";
 
-    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         let is_name = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let Token::Word(name) = first.token else {
             return Err(cursor.fault_at(first, "expected a field, ! or ( here"));
@@ -86,14 +86,14 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         Ok(Node::Bare)
     }
 
-    fn prefix(&mut self, op: Piece<'t>, inner: Node, cursor: &Cursor<'t>) -> Result<Node, Fault> {
+    fn prefix(&mut self, op: Piece<'t>, inner: Node, cursor: &Cursor<'t>) -> Result<Node, Diagnostic> {
         match inner {
             Node::Group => Ok(Node::Bare),
-            Node::Bare => Err(Fault::new(cursor.text, op.end(), 1, "! stands before parentheses only")),
+            Node::Bare => Err(Diagnostic::new(cursor.text, op.end(), 1, "! stands before parentheses only")),
         }
     }
 
-    fn infix(&mut self, _: &'static str, _: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn infix(&mut self, _: &'static str, _: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         lang::right(self, level, cursor).map(|_| Node::Bare)
     }
 

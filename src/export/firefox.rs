@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use crate::filter::Filter;
 use crate::profile::NodeId;
 use crate::query::Data;
-use crate::query::named::{Named, samples};
+use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::DsoKind;
 
 /// What a recording says of when and how often.
@@ -27,7 +27,7 @@ pub struct When {
 
 struct Builder<'a> {
     data: Data<'a>,
-    named: Named,
+    named: SymbolStacks,
     out: Profile,
     categories: [CategoryHandle; 3],
     threads: HashMap<(i32, i32), ThreadHandle>,
@@ -104,7 +104,7 @@ pub fn write(
     profile.set_symbolicated(true);
     let mut b = Builder {
         data,
-        named: Named::build(data),
+        named: SymbolStacks::build(data),
         out: profile,
         categories,
         threads: HashMap::new(),

@@ -10,8 +10,8 @@ use crate::filter::Filter;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
-use crate::query::named::{Name, Named, stacks};
-use crate::query::{Data, Fold};
+use crate::query::symbol_stacks::{Name, SymbolStacks, stacks};
+use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::demangle::arguments;
 
@@ -23,9 +23,9 @@ pub fn lines(
     annotate: bool,
     mut each: impl FnMut(&str, u64) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut fold = Fold::new(event, filter, false);
+    let mut fold = Aggregate::new(event, filter, false);
     fold.update(data, 0..u64::MAX);
-    let named = Named::build(data);
+    let named = SymbolStacks::build(data);
     let texts: Vec<String> = named.names.iter().map(|name| frame(name, annotate)).collect();
     // Names that differ may be written alike, so equal lines are merged by their text.
     let mut merged: BTreeMap<String, u64> = BTreeMap::new();
@@ -43,7 +43,7 @@ pub fn lines(
     merged.iter().try_for_each(|(line, n)| each(line, *n))
 }
 
-fn path(named: &Named, node: NodeId, texts: &[String], line: &mut String) {
+fn path(named: &SymbolStacks, node: NodeId, texts: &[String], line: &mut String) {
     let mut frames: Vec<u32> = named.trie.walk(node).map(|f| f.0).collect();
     frames.reverse();
     for frame in frames {

@@ -4,7 +4,7 @@
 use crate::perfdata::features;
 use crate::record::kinds::{BuildId, Header, Mmap, Record, split, types};
 use crate::session::{Dso, DsoKind, Dsos};
-use crate::symbols::image;
+use crate::symbols::debug_image;
 use crate::symbols::resolver::Options;
 
 /// `PROT_EXEC`.
@@ -45,7 +45,7 @@ impl Identities {
     }
 
     fn read_on(&mut self) {
-        let id_of = |dso: &Dso| Some((false, image::build_id(dso, &self.options)?, dso.path.to_string()));
+        let id_of = |dso: &Dso| Some((false, debug_image::build_id(dso, &self.options)?, dso.path.to_string()));
         let fresh = self.dsos.all()[self.read..].iter().filter(|dso| dso.kind == DsoKind::File);
         self.list.extend(fresh.filter_map(id_of));
         self.read = self.dsos.all().len();

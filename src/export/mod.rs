@@ -1,4 +1,4 @@
-//! Profiles in the formats of other tools. Saving works on a [`crate::engine::Moment`], so a live
+//! Profiles in the formats of other tools. Saving works on a [`crate::engine::Snapshot`], so a live
 //! session goes on while it is written; the others work on what queries read.
 
 pub mod copy;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
-use crate::engine::{HostMoment, Moment};
+use crate::engine::{HostSnapshot, Snapshot};
 use crate::event::tracepoint;
 use crate::kernel::attr::{Flag, TYPE_TRACEPOINT, sample};
 use crate::kernel::files::NewFile;
@@ -17,7 +17,7 @@ use crate::record::kinds::{BuildId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, marks};
-use crate::symbols::image;
+use crate::symbols::debug_image;
 use crate::symbols::resolver::Options;
 
 use super::side::SideWriter;
@@ -33,13 +33,13 @@ const FLUSH: usize = 1 << 18;
 
 /// Saves a moment, or what came in a range of its clock, under a name that appears only when the file is
 /// complete. Of several machines it is the first one's: a recording is of one.
-pub fn save(moment: &Moment, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<Written> {
+pub fn save(moment: &Snapshot, path: &Path, cmdline: &[String], range: Option<(u64, u64)>) -> io::Result<Written> {
     save_host(moment, 0, path, cmdline, range)
 }
 
 /// The same of one of its machines, by its number.
 pub fn save_host(
-    moment: &Moment,
+    moment: &Snapshot,
     host: u16,
     path: &Path,
     cmdline: &[String],
@@ -101,7 +101,7 @@ fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
 }
 
 /// The events with one id each, and with only the fields that a profile keeps.
-fn descriptions(moment: &Moment) -> Vec<EventDesc> {
+fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
     let chains = moment.events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0);
     let fields = sample::IDENTIFIER
         | sample::IP
@@ -127,7 +127,7 @@ fn descriptions(moment: &Moment) -> Vec<EventDesc> {
 }
 
 /// Whether its samples told cgroups.
-fn has_cgroups(moment: &Moment) -> bool {
+fn has_cgroups(moment: &Snapshot) -> bool {
     moment.tasks.iter().any(|task| task.cgroup != 0)
 }
 
@@ -145,7 +145,7 @@ struct Chain {
 
 /// Call chains of the trie, each made once.
 struct Stacks<'a> {
-    moment: &'a Moment,
+    moment: &'a Snapshot,
     chains: HashMap<NodeId, Chain>,
     /// Which mappings stand for others.
     shared: Vec<bool>,
@@ -206,7 +206,7 @@ impl Chain {
     }
 }
 
-fn chain(moment: &Moment, shared: &[bool], stack: NodeId) -> Chain {
+fn chain(moment: &Snapshot, shared: &[bool], stack: NodeId) -> Chain {
     let mut chain = Chain { mode: misc::KERNEL, ..Chain::default() };
     let mut context = 0;
     for (depth, frame) in moment.trie.walk(stack).enumerate() {
@@ -238,8 +238,8 @@ fn chain(moment: &Moment, shared: &[bool], stack: NodeId) -> Chain {
 }
 
 fn sections(
-    moment: &Moment,
-    own: &HostMoment,
+    moment: &Snapshot,
+    own: &HostSnapshot,
     events: &[EventDesc],
     cmdline: &[String],
     span: (u64, u64),
@@ -275,7 +275,7 @@ fn sections(
 }
 
 /// Build ids of the kernel and of the files that have samples.
-fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
+fn build_ids(moment: &Snapshot) -> Vec<(bool, BuildId, String)> {
     let used: BTreeSet<DsoId> = (0..moment.frames.len())
         .map(|i| moment.dsos.map_of(moment.frames.get(crate::profile::FrameId(i as u32)).map).dso)
         .collect();
@@ -283,7 +283,7 @@ fn build_ids(moment: &Moment) -> Vec<(bool, BuildId, String)> {
         let dso = moment.dsos.get(*dso);
         let id = match dso.kind {
             DsoKind::Kernel => features::kernel_build_id(),
-            DsoKind::File => dso.build_id.or_else(|| image::build_id(dso, &Options::live())),
+            DsoKind::File => dso.build_id.or_else(|| debug_image::build_id(dso, &Options::live())),
             _ => None,
         };
         Some((dso.kind == DsoKind::Kernel, id?, dso.path.to_string()))

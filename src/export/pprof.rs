@@ -10,7 +10,7 @@ use prost::Message;
 use crate::filter::Filter;
 use crate::panel::text::clean;
 use crate::profile::{Acc, Frame, FrameId, SymId};
-use crate::query::{Data, Fold};
+use crate::query::{Aggregate, Data};
 use crate::session::DsoId;
 
 /// `message ValueType`.
@@ -210,7 +210,7 @@ impl Builder<'_> {
 
 /// The profile of one event: a value for samples and one for the period.
 pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: u64) -> Profile {
-    let mut fold = Fold::new(event, filter, false);
+    let mut fold = Aggregate::new(event, filter, false);
     fold.update(data, 0..u64::MAX);
     let mut b = Builder {
         data,

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::filter::Filter;
 use crate::profile::NodeId;
 use crate::query::Data;
-use crate::query::named::{Named, samples};
+use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
 
 /// A thread's samples; neighbours with one stack are one entry.
@@ -27,7 +27,7 @@ pub fn write(
     title: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let named = Named::build(data);
+    let named = SymbolStacks::build(data);
     let mut threads: BTreeMap<TaskId, Thread> = BTreeMap::new();
     samples(data, filter, |row| {
         if usize::from(row.event) != event {
@@ -65,7 +65,7 @@ pub fn write(
     out.flush()
 }
 
-fn one(name: &str, unit: &str, thread: &Thread, named: &Named, out: &mut dyn Write) -> io::Result<()> {
+fn one(name: &str, unit: &str, thread: &Thread, named: &SymbolStacks, out: &mut dyn Write) -> io::Result<()> {
     let total = thread.stacks.iter().fold(0u64, |sum, (_, period)| sum.saturating_add(*period));
     out.write_all(b"{\"type\":\"sampled\",\"name\":")?;
     serde_json::to_writer(&mut *out, name)?;

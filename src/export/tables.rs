@@ -8,10 +8,10 @@ use crate::record::kinds::{misc, split, types};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, Layout};
 use crate::record::{Record, SampleId};
 use crate::session::{Dso, DsoId, DsoKind, Session};
-use crate::symbols::given::{KERNEL, Packed};
-use crate::symbols::image::Image;
+use crate::symbols::debug_image::Image;
 use crate::symbols::kallsyms::Kallsyms;
 use crate::symbols::resolver::Options;
+use crate::symbols::shipped::{KERNEL, Packed};
 
 /// Follows the records of a stream and writes the tables that they need.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 //! tracepoints, or in a BPF program. What nothing in the kernel can decide is refused.
 
 use crate::event::format::Format;
-use crate::event::spec::{Capture, Places};
+use crate::event::spec::{Capture, LookupPaths};
 use crate::event::{Event, trace_filter, tracepoint};
 use crate::kernel::cgroup;
 
 use super::program::{self, Offsets};
-use super::show::{Part, for_kernel};
-use super::{Atom, Expr, Fault, Field, Filter, Known, Test, TraceField};
+use super::show::{ShownExpr, for_kernel};
+use super::{Atom, Diagnostic, Expr, Field, Filter, Known, Test, TraceField};
 
 /// Where a clause runs, in words.
 const BY_KERNEL: &str = "the kernel's filter";
@@ -30,7 +30,7 @@ pub enum Subject {
 
 impl Subject {
     /// Of an event as it is named after `-e`; its format is looked up.
-    pub fn of(event: &Event, places: &Places) -> Result<Self, String> {
+    pub fn of(event: &Event, places: &LookupPaths) -> Result<Self, String> {
         let Some((system, name)) = &event.tracepoint else {
             return Ok(Self::Sampling { clock: event.is_clock() });
         };
@@ -52,11 +52,11 @@ impl Subject {
 }
 
 /// Sets an event's filter, or takes it away.
-pub fn set(event: &mut Event, text: Option<&str>, places: &Places) -> Result<(), Fault> {
+pub fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -> Result<(), Diagnostic> {
     event.filter = match text {
         None => None,
         Some(text) => {
-            let subject = Subject::of(event, places).map_err(|why| Fault::new(text, 0, text.len(), why))?;
+            let subject = Subject::of(event, places).map_err(|why| Diagnostic::new(text, 0, text.len(), why))?;
             Some(place(text, &subject, Offsets::system())?)
         }
     };
@@ -64,7 +64,7 @@ pub fn set(event: &mut Event, text: Option<&str>, places: &Places) -> Result<(),
 }
 
 /// Places the clauses of a filter.
-pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture, Fault> {
+pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture, Diagnostic> {
     match subject {
         Subject::Tracepoint(format) => of_tracepoint(text, format, &subject.fields()),
         Subject::Sampling { clock } => of_sampling(text, *clock, offsets),
@@ -72,7 +72,7 @@ pub fn place(text: &str, subject: &Subject, offsets: &Offsets) -> Result<Capture
 }
 
 /// What the kernel's own language says goes to it as it is; what ours says is put in its words.
-fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Fault> {
+fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<Capture, Diagnostic> {
     let capture = |trace: String| Capture {
         text: trace.clone(),
         clauses: vec![(trace.clone(), BY_KERNEL)],
@@ -86,7 +86,7 @@ fn of_tracepoint(text: &str, format: &Format, fields: &[TraceField]) -> Result<C
     }
     let words = for_kernel(&filter.expr, &filter.atoms).map_err(|(atom, why)| fault(text, &filter, atom, &why))?;
     let words = words.strip_prefix('(').and_then(|w| w.strip_suffix(')')).filter(|w| balanced(w)).unwrap_or(&words);
-    trace_filter::check(words, format).map(capture).map_err(|inner| Fault::new(text, 0, text.len(), inner.line()))
+    trace_filter::check(words, format).map(capture).map_err(|inner| Diagnostic::new(text, 0, text.len(), inner.line()))
 }
 
 /// Whether no parenthesis is closed before it is opened.
@@ -98,7 +98,7 @@ fn balanced(text: &str) -> bool {
     })
 }
 
-fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Fault> {
+fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Diagnostic> {
     let mut filter = Filter::parse_with(text, Known::Sampling)?;
     let mut out = Capture { text: text.trim().to_owned(), ..Capture::default() };
     let all = match &filter.expr {
@@ -107,7 +107,7 @@ fn of_sampling(text: &str, clock: bool, offsets: &Offsets) -> Result<Capture, Fa
     };
     let mut rest = Vec::new();
     for part in all {
-        let words = Part(&part, &filter.atoms).to_string();
+        let words = ShownExpr(&part, &filter.atoms).to_string();
         let place = match simple(&part, &filter.atoms) {
             Some((Field::User, yes)) => {
                 *(if yes { &mut out.exclude_kernel } else { &mut out.exclude_user }) = true;
@@ -166,10 +166,10 @@ fn resolve_cgroups(atoms: &mut [Atom]) {
 }
 
 /// A fault at the clause that cannot be placed.
-fn fault(text: &str, filter: &Filter, atom: u8, why: &str) -> Fault {
+fn fault(text: &str, filter: &Filter, atom: u8, why: &str) -> Diagnostic {
     let name = filter.atoms.get(usize::from(atom)).map_or("", |a| a.field_name()).to_owned();
     let at = text.find(&name).unwrap_or(0);
-    Fault::new(text, at, name.len().max(1), format!("{name}: {why}"))
+    Diagnostic::new(text, at, name.len().max(1), format!("{name}: {why}"))
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         Offsets::of(&Err(BtfError::Absent("no such file".into())), "6.18.0")
     }
 
-    fn sampling(text: &str) -> Result<Capture, Fault> {
+    fn sampling(text: &str) -> Result<Capture, Diagnostic> {
         place(text, &Subject::Sampling { clock: true }, &none())
     }
 
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn an_events_filter_comes_goes_and_stays_where_the_next_is_wrong() {
         let mut event = Event::cycles();
-        let places = Places { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };
+        let places = LookupPaths { pmus: "/nonexistent".into(), tracefs: Err("none".into()) };
         let mut set = |text| (set(&mut event, text, &places).is_ok(), event.filter.as_ref().map(|c| c.text.clone()));
         assert_eq!(set(Some("user")), (true, Some("user".into())));
         assert_eq!(set(Some("user ==")), (false, Some("user".into())));

@@ -3,7 +3,7 @@
 use crate::lang::lex::Token;
 
 use super::parse::LEXICON;
-use super::{FIELDS, Field, Kind, TraceField};
+use super::{FIELDS, Field, FieldType, TraceField};
 
 /// What the grammar allows next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
         }
         state = match (&state, token) {
             (Expect::Field, Token::Word(name)) => match FIELDS.iter().find(|row| row.1 == name) {
-                Some((_, _, Kind::Flag, _)) => Expect::Connective,
+                Some((_, _, FieldType::Flag, _)) => Expect::Connective,
                 Some((field, ..)) => Expect::Operator(*field),
                 None => match traced.iter().find(|field| field.name == name) {
                     Some(field) if field.text => Expect::Operator(Field::TraceText),
@@ -62,10 +62,10 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
 /// The operators that a field can be compared by.
 pub fn operators(field: Field) -> &'static [&'static str] {
     match field.kind() {
-        Kind::Text => &["==", "!=", "~", "!~", "=~", "in"],
-        Kind::Number | Kind::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
-        Kind::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
-        Kind::Flag => &[],
+        FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
+        FieldType::Number | FieldType::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],
+        FieldType::Signed => &["==", "!=", "<", "<=", ">", ">=", "&", "in"],
+        FieldType::Flag => &[],
     }
 }
 

@@ -15,7 +15,7 @@ use regex::Regex;
 
 use crate::event::format::Format;
 
-pub use crate::lang::Fault;
+pub use crate::lang::Diagnostic;
 pub use complete::{Expect, expected};
 
 /// What a clause looks at.
@@ -52,7 +52,7 @@ pub enum Field {
 
 /// What kind of values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldType {
     Text,
     Number,
     /// Seconds since the start of the session.
@@ -84,34 +84,34 @@ pub enum Known<'a> {
 }
 
 /// One row for each field: the table behind parser, completion and documentation.
-pub const FIELDS: &[(Field, &str, Kind, &str)] = &[
-    (Field::Comm, "comm", Kind::Text, "name of the thread"),
-    (Field::Program, "program", Kind::Text, "name of its process: that of the first thread"),
-    (Field::Pid, "pid", Kind::Number, "process id"),
-    (Field::Tid, "tid", Kind::Number, "thread id"),
-    (Field::Cgroup, "cgroup", Kind::Text, "path of the task's cgroup"),
-    (Field::Cpu, "cpu", Kind::Number, "CPU that took the sample"),
-    (Field::Dso, "dso", Kind::Text, "file of the sampled function"),
-    (Field::Sym, "sym", Kind::Text, "the sampled function"),
-    (Field::Stack, "stack", Kind::Text, "any function of the call chain"),
-    (Field::Event, "event", Kind::Text, "event that took the sample"),
-    (Field::Time, "time", Kind::Seconds, "seconds since the start (also 250ms, 2m)"),
-    (Field::Period, "period", Kind::Number, "what the sample stands for: nanoseconds, or hits"),
-    (Field::Context, "context", Kind::Text, "task, softirq, irq or idle, by the call chain"),
-    (Field::Softirq, "softirq", Kind::Text, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…"),
-    (Field::Host, "host", Kind::Text, "machine, where recordings of several are together"),
-    (Field::User, "user", Kind::Flag, "sampled in user code"),
-    (Field::Kernel, "kernel", Kind::Flag, "sampled in the kernel"),
-    (Field::Idle, "idle", Kind::Flag, "the idle task's idle loop"),
+pub const FIELDS: &[(Field, &str, FieldType, &str)] = &[
+    (Field::Comm, "comm", FieldType::Text, "name of the thread"),
+    (Field::Program, "program", FieldType::Text, "name of its process: that of the first thread"),
+    (Field::Pid, "pid", FieldType::Number, "process id"),
+    (Field::Tid, "tid", FieldType::Number, "thread id"),
+    (Field::Cgroup, "cgroup", FieldType::Text, "path of the task's cgroup"),
+    (Field::Cpu, "cpu", FieldType::Number, "CPU that took the sample"),
+    (Field::Dso, "dso", FieldType::Text, "file of the sampled function"),
+    (Field::Sym, "sym", FieldType::Text, "the sampled function"),
+    (Field::Stack, "stack", FieldType::Text, "any function of the call chain"),
+    (Field::Event, "event", FieldType::Text, "event that took the sample"),
+    (Field::Time, "time", FieldType::Seconds, "seconds since the start (also 250ms, 2m)"),
+    (Field::Period, "period", FieldType::Number, "what the sample stands for: nanoseconds, or hits"),
+    (Field::Context, "context", FieldType::Text, "task, softirq, irq or idle, by the call chain"),
+    (Field::Softirq, "softirq", FieldType::Text, "vector of the softirq: TIMER, NET_RX, BLOCK, RCU…"),
+    (Field::Host, "host", FieldType::Text, "machine, where recordings of several are together"),
+    (Field::User, "user", FieldType::Flag, "sampled in user code"),
+    (Field::Kernel, "kernel", FieldType::Flag, "sampled in the kernel"),
+    (Field::Idle, "idle", FieldType::Flag, "the idle task's idle loop"),
 ];
 
 /// What only the kernel knows at the moment of a sample: fields of capture filters.
-pub const CAPTURE_FIELDS: &[(Field, &str, Kind, &str)] = &[
-    (Field::IrqsOff, "irqs_off", Kind::Flag, "interrupts are disabled"),
-    (Field::NeedResched, "need_resched", Kind::Flag, "another task is to run soon"),
-    (Field::NrRunning, "nr_running", Kind::Number, "runnable tasks of this CPU"),
-    (Field::Prio, "prio", Kind::Signed, "the kernel's priority: 0-99 real time, 120 is nice 0"),
-    (Field::Policy, "policy", Kind::Number, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
+pub const CAPTURE_FIELDS: &[(Field, &str, FieldType, &str)] = &[
+    (Field::IrqsOff, "irqs_off", FieldType::Flag, "interrupts are disabled"),
+    (Field::NeedResched, "need_resched", FieldType::Flag, "another task is to run soon"),
+    (Field::NrRunning, "nr_running", FieldType::Number, "runnable tasks of this CPU"),
+    (Field::Prio, "prio", FieldType::Signed, "the kernel's priority: 0-99 real time, 120 is nice 0"),
+    (Field::Policy, "policy", FieldType::Number, "0 normal, 1 FIFO, 2 round robin, 3 batch, 5 idle, 6 deadline"),
 ];
 
 /// What samples of events are filtered by in the kernel, beside [`CAPTURE_FIELDS`].
@@ -122,7 +122,7 @@ const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
 /// A row of [`FIELDS`].
-pub type FieldRow = (Field, &'static str, Kind, &'static str);
+pub type FieldRow = (Field, &'static str, FieldType, &'static str);
 
 /// The own fields of some tracepoints. One that is a text in any of them is a text.
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
@@ -155,11 +155,11 @@ impl Known<'_> {
 }
 
 impl Field {
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> FieldType {
         match self {
-            Self::TraceText => Kind::Text,
-            Self::TraceNumber => Kind::Signed,
-            _ => FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.0 == self).map_or(Kind::Text, |row| row.2),
+            Self::TraceText => FieldType::Text,
+            Self::TraceNumber => FieldType::Signed,
+            _ => FIELDS.iter().chain(CAPTURE_FIELDS).find(|row| row.0 == self).map_or(FieldType::Text, |row| row.2),
         }
     }
 
@@ -260,12 +260,12 @@ impl PartialEq for Filter {
 
 impl Filter {
     /// Parses and checks a filter.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         Self::parse_with(text, Known::These(&[]))
     }
 
     /// The same where fields of tracepoints may be named.
-    pub fn parse_with(text: &str, known: Known<'_>) -> Result<Self, Fault> {
+    pub fn parse_with(text: &str, known: Known<'_>) -> Result<Self, Diagnostic> {
         parse::parse(text, known)
     }
 

@@ -5,7 +5,7 @@ use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
 use super::complete::operators;
-use super::{Atom, Expr, FIELDS, Fault, Field, Filter, Kind, Known, MAX_ATOMS, Test};
+use super::{Atom, Diagnostic, Expr, FIELDS, Field, FieldType, Filter, Known, MAX_ATOMS, Test};
 
 /// Words are whatever names, globs and numbers are made of.
 pub(super) const LEXICON: Lexicon = Lexicon {
@@ -20,9 +20,9 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || "_.:*?@+-/[]$#%{}".contains(c)
 }
 
-pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Fault> {
+pub(super) fn parse(text: &str, known: Known<'_>) -> Result<Filter, Diagnostic> {
     if text.trim().is_empty() {
-        return Err(Fault::new(text, 0, 1, "a filter is missing, such as comm == \"nginx\""));
+        return Err(Diagnostic::new(text, 0, 1, "a filter is missing, such as comm == \"nginx\""));
     }
     let mut clauses = Clauses { known, atoms: Vec::new() };
     let node = lang::parse(&mut clauses, text)?;
@@ -47,18 +47,24 @@ impl<'t> Grammar<'t> for Clauses<'_> {
     const PREFIX: &'static [&'static str] = &["!"];
     const OPERAND: &'static str = "a field, ! or (";
 
-    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         match first.token {
             Token::Word(name) => self.clause(name, first, cursor).map(|expr| Node { expr, open: false }),
             _ => Err(cursor.fault_at(first, "expected a field, ! or ( here")),
         }
     }
 
-    fn prefix(&mut self, _: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Fault> {
+    fn prefix(&mut self, _: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Diagnostic> {
         Ok(Node { expr: Expr::Not(Box::new(inner.expr)), open: false })
     }
 
-    fn infix(&mut self, op: &'static str, left: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn infix(
+        &mut self,
+        op: &'static str,
+        left: Node,
+        level: usize,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<Node, Diagnostic> {
         let right = lang::right(self, level, cursor)?.expr;
         let expr = match left {
             Node { expr: Expr::Or(mut list), open: true } if op == "||" => {
@@ -88,7 +94,7 @@ impl<'t> Grammar<'t> for Clauses<'_> {
 type Value<'t> = (&'t str, Piece<'t>);
 
 impl Clauses<'_> {
-    fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Fault> {
+    fn clause<'t>(&mut self, name: &'t str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Expr, Diagnostic> {
         // A tracepoint's own field goes before ours of that name where the kernel decides.
         let own = matches!(self.known, Known::Kernel(fields) if fields.iter().any(|field| field.name == name));
         let row = self.known.rows().find(|row| row.1 == name && !own);
@@ -96,7 +102,7 @@ impl Clauses<'_> {
             Some(row) => (row.0, row.2),
             None => self.traced(name, place, cursor)?,
         };
-        if kind == Kind::Flag {
+        if kind == FieldType::Flag {
             return self.atom(field, "", Test::Flag, false, place, cursor);
         }
         let piece = cursor.next("an operator")?;
@@ -110,16 +116,17 @@ impl Clauses<'_> {
         };
         let values = values(op == "in", cursor)?;
         let (test, negated) = match kind {
-            Kind::Text => text_test(op, &values, cursor)?,
-            Kind::Signed => signed_test(op, &values, cursor)?,
+            FieldType::Text => text_test(op, &values, cursor)?,
+            FieldType::Signed => signed_test(op, &values, cursor)?,
             _ => number_test(op, kind, &values, cursor)?,
         };
         self.atom(field, if row.is_some() { "" } else { name }, test, negated, place, cursor)
     }
 
     /// A field of the session's tracepoints.
-    fn traced(&self, name: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<(Field, Kind), Fault> {
-        let as_field = |text| if text { (Field::TraceText, Kind::Text) } else { (Field::TraceNumber, Kind::Signed) };
+    fn traced(&self, name: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<(Field, FieldType), Diagnostic> {
+        let as_field =
+            |text| if text { (Field::TraceText, FieldType::Text) } else { (Field::TraceNumber, FieldType::Signed) };
         let known = match self.known {
             Known::These(known) | Known::Kernel(known) => known,
             Known::Sampling => &[],
@@ -153,7 +160,7 @@ impl Clauses<'_> {
         negated: bool,
         place: Piece<'_>,
         cursor: &Cursor<'_>,
-    ) -> Result<Expr, Fault> {
+    ) -> Result<Expr, Diagnostic> {
         if self.atoms.len() == MAX_ATOMS {
             return Err(cursor.fault_at(place, format!("a filter has at most {MAX_ATOMS} clauses")));
         }
@@ -164,7 +171,7 @@ impl Clauses<'_> {
 }
 
 /// One value, or for `in` a comma-separated list with or without parentheses.
-fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Fault> {
+fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Diagnostic> {
     let open = list && cursor.eat("(");
     let mut out = Vec::new();
     loop {
@@ -178,12 +185,12 @@ fn values<'t>(list: bool, cursor: &mut Cursor<'t>) -> Result<Vec<Value<'t>>, Fau
         }
     }
     if open && !cursor.eat(")") {
-        return Err(Fault::new(cursor.text, cursor.text.len(), 1, "expected ) after the list"));
+        return Err(Diagnostic::new(cursor.text, cursor.text.len(), 1, "expected ) after the list"));
     }
     Ok(out)
 }
 
-fn text_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+fn text_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Diagnostic> {
     let (value, piece) = values[0];
     Ok(match op {
         "~" | "!~" => (Test::Glob(glob(value, piece, cursor)?), op == "!~"),
@@ -193,14 +200,14 @@ fn text_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Tes
 }
 
 /// A pattern with `*`, `?` and `[…]`, which may match anything between.
-pub(super) fn glob(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<globset::GlobMatcher, Fault> {
+pub(super) fn glob(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<globset::GlobMatcher, Diagnostic> {
     let glob = globset::GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build();
     let glob = glob.map_err(|error| cursor.fault_at(place, format!("not a glob: {}", error.kind())))?;
     Ok(glob.compile_matcher())
 }
 
 /// A regular expression of bounded size.
-pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<regex::Regex, Fault> {
+pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result<regex::Regex, Diagnostic> {
     regex::RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or(&error).trim_start_matches("error: ");
@@ -212,8 +219,8 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
 fn range<T: PartialOrd + Copy>(
     (text, piece): Value<'_>,
     cursor: &Cursor<'_>,
-    one: impl Fn(&str) -> Result<T, Fault>,
-) -> Result<(T, T), Fault> {
+    one: impl Fn(&str) -> Result<T, Diagnostic>,
+) -> Result<(T, T), Diagnostic> {
     match text.char_indices().skip(1).find(|(_, c)| *c == '-') {
         Some((dash, _)) => match (one(&text[..dash])?, one(&text[dash + 1..])?) {
             (from, to) if from > to => Err(cursor.fault_at(piece, "this range ends before it starts")),
@@ -223,7 +230,7 @@ fn range<T: PartialOrd + Copy>(
     }
 }
 
-fn signed_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+fn signed_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Diagnostic> {
     let one = |text: &str, piece| signed(text).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not a number")));
     if op == "in" {
         let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
@@ -241,9 +248,14 @@ fn signed_test(op: &str, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(T
     Ok((Test::Signed(ranges), op == "!="))
 }
 
-fn number_test(op: &str, kind: Kind, values: &[Value<'_>], cursor: &Cursor<'_>) -> Result<(Test, bool), Fault> {
+fn number_test(
+    op: &str,
+    kind: FieldType,
+    values: &[Value<'_>],
+    cursor: &Cursor<'_>,
+) -> Result<(Test, bool), Diagnostic> {
     let one = |text: &str, piece| {
-        let what = if kind == Kind::Seconds { "seconds, such as 12.5 or 250ms" } else { "a number" };
+        let what = if kind == FieldType::Seconds { "seconds, such as 12.5 or 250ms" } else { "a number" };
         number(text, kind).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not {what}")))
     };
     if op == "in" {
@@ -272,8 +284,8 @@ fn signed(text: &str) -> Option<i64> {
 }
 
 /// A number, or a time in nanoseconds.
-fn number(text: &str, kind: Kind) -> Option<u64> {
-    if kind == Kind::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
+fn number(text: &str, kind: FieldType) -> Option<u64> {
+    if kind == FieldType::Seconds { quantity::time(text).ok() } else { quantity::count(text).ok() }
 }
 
 #[cfg(test)]
@@ -438,12 +450,12 @@ mod tests {
             ("1d", 86_400_000_000_000),
             ("0", 0),
         ] {
-            assert_eq!(number(text, Kind::Seconds), Some(ns), "{text}");
+            assert_eq!(number(text, FieldType::Seconds), Some(ns), "{text}");
         }
         for text in ["-1", "inf", "NaN", "1x", "", "s"] {
-            assert_eq!(number(text, Kind::Seconds), None, "{text}");
+            assert_eq!(number(text, FieldType::Seconds), None, "{text}");
         }
-        assert_eq!((number("7", Kind::Number), number("7s", Kind::Number)), (Some(7), None));
+        assert_eq!((number("7", FieldType::Number), number("7s", FieldType::Number)), (Some(7), None));
     }
 
     /// Where the fields of tracepoints are not known yet, what is compared with says what a field is.

@@ -2,19 +2,19 @@
 
 use std::fmt::{Display, Formatter, Result as Shown};
 
-use super::{Atom, Expr, FIELDS, Field, Filter, Kind, Test};
+use super::{Atom, Expr, FIELDS, Field, FieldType, Filter, Test};
 
 /// An expression with its atoms, to be shown.
 #[derive(Clone, Copy)]
-pub struct Part<'a>(pub &'a Expr, pub &'a [Atom]);
+pub struct ShownExpr<'a>(pub &'a Expr, pub &'a [Atom]);
 
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
-        Part(&self.expr, &self.atoms).fmt(f)
+        ShownExpr(&self.expr, &self.atoms).fmt(f)
     }
 }
 
-impl Display for Part<'_> {
+impl Display for ShownExpr<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
         let join = |f: &mut Formatter<'_>, list: &[Expr], between: &str| {
             for (i, part) in list.iter().enumerate() {
@@ -24,9 +24,9 @@ impl Display for Part<'_> {
                 // && binds stronger than ||; no parenthesis more than was typed, as nesting is bounded.
                 match (self.0, part) {
                     (Expr::And(_), Expr::And(_) | Expr::Or(_)) | (_, Expr::Or(_)) => {
-                        write!(f, "({})", Part(part, self.1))?
+                        write!(f, "({})", ShownExpr(part, self.1))?
                     }
-                    _ => Part(part, self.1).fmt(f)?,
+                    _ => ShownExpr(part, self.1).fmt(f)?,
                 }
             }
             Ok(())
@@ -34,8 +34,8 @@ impl Display for Part<'_> {
         match self.0 {
             Expr::Atom(i) => self.1[usize::from(*i)].fmt(f),
             Expr::Not(inner) => match &**inner {
-                Expr::Not(twice) => Part(twice, self.1).fmt(f),
-                inner => write!(f, "!({})", Part(inner, self.1)),
+                Expr::Not(twice) => ShownExpr(twice, self.1).fmt(f),
+                inner => write!(f, "!({})", ShownExpr(inner, self.1)),
             },
             Expr::And(all) => join(f, all, " && "),
             Expr::Or(any) => join(f, any, " || "),
@@ -59,7 +59,7 @@ impl Atom {
 impl Display for Atom {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
         let name = self.field_name();
-        let unit = if self.field.kind() == Kind::Seconds { "ns" } else { "" };
+        let unit = if self.field.kind() == FieldType::Seconds { "ns" } else { "" };
         let list = |ranges: Vec<String>| ranges.join(",");
         match &self.test {
             Test::Flag => f.write_str(name),

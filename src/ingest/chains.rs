@@ -5,10 +5,10 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::branch;
 use crate::record::Sample;
-use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, words};
+use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, u64s};
 use crate::session::{DsoId, DsoKind, MapId, Session};
 use crate::symbols::resolver::Options;
-use crate::symbols::unwind::{End, Stacks};
+use crate::symbols::unwind::{End, UnwindSpace};
 
 /// Stacks from which a DSO is judged.
 const ENOUGH: u32 = 50;
@@ -16,7 +16,7 @@ const ENOUGH: u32 = 50;
 /// Completes call chains.
 #[derive(Debug)]
 pub struct Chains {
-    stacks: Stacks,
+    stacks: UnwindSpace,
     /// Whether anybody asks which DSOs have broken stacks.
     pub judges: bool,
     user: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Chains {
 impl Chains {
     pub fn new(options: Options) -> Self {
         Self {
-            stacks: Stacks::new(options),
+            stacks: UnwindSpace::new(options),
             judges: true,
             user: Vec::new(),
             bytes: Vec::new(),
@@ -47,7 +47,7 @@ impl Chains {
     /// tell, is the first that had a frame. A DSO is judged by how its own code is left: what lies behind another's,
     /// such as where a program begins, says nothing of it.
     pub fn examine(&mut self, session: &Session, sample: &Sample<'_>, caller: Option<u64>) {
-        let mut user = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
+        let mut user = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).skip(1).peekable();
         let Some(leaf) = user.next() else { return };
         let leaf = caller.unwrap_or(leaf);
         let _ = user.next_if(|word| caller == Some(*word));
@@ -123,7 +123,7 @@ impl Chains {
     /// The kernel's words without its own walk of the user stack, then ours.
     fn joined(&mut self, sample: &Sample<'_>) -> &[u8] {
         self.bytes.clear();
-        let kernel = words(sample.chain).take_while(|word| *word != CONTEXT_USER);
+        let kernel = u64s(sample.chain).take_while(|word| *word != CONTEXT_USER);
         let own = std::iter::once(CONTEXT_USER).chain(self.user.iter().copied());
         kernel.chain(own).for_each(|word| self.bytes.extend_from_slice(&word.to_le_bytes()));
         &self.bytes
@@ -135,9 +135,9 @@ impl Chains {
         if branches & branch::CALL_STACK == 0 || sample.branches.len() < 24 {
             return None;
         }
-        let in_user = words(sample.chain).any(|word| word == CONTEXT_USER) || sample.chain.is_empty();
-        let of = |i: usize| words(sample.branches).nth(i).filter(|ip| *ip != 0 && *ip < CONTEXT_MAX);
-        let leaf = words(sample.chain).skip_while(|word| *word != CONTEXT_USER).nth(1);
+        let in_user = u64s(sample.chain).any(|word| word == CONTEXT_USER) || sample.chain.is_empty();
+        let of = |i: usize| u64s(sample.branches).nth(i).filter(|ip| *ip != 0 && *ip < CONTEXT_MAX);
+        let leaf = u64s(sample.chain).skip_while(|word| *word != CONTEXT_USER).nth(1);
         self.user.extend(leaf.or(Some(sample.ip)).filter(|_| in_user).or_else(|| of(1)));
         // A return address lies behind its call.
         self.user.extend((0..sample.branches.len() / 24).map_while(|i| of(3 * i)).map(|from| from + 1));
@@ -163,7 +163,7 @@ mod tests {
         let branches = bytes(&[0x400, 0x4f0, 0, 0x300, 0x3f0, 0]);
         let sample = Sample { ip: 0xffff_0000, chain: &chain, branches: &branches, ..Sample::default() };
         let whole = chains.complete(&session, &sample, branch::CALL_STACK).expect("chain");
-        let whole: Vec<u64> = words(whole).collect();
+        let whole: Vec<u64> = u64s(whole).collect();
         assert_eq!(whole, [CONTEXT_KERNEL, 0xffff_0000, CONTEXT_USER, 0x500, 0x401, 0x301]);
         assert!(chains.complete(&session, &sample, 0).is_none());
     }

@@ -15,16 +15,16 @@ use crate::source::{Batch, Info};
 
 use super::Wants;
 use super::chains::Chains;
-use super::course::Course;
 use super::decode::{Inputs, Share};
 use super::derived::Derived;
+use super::facts::Told;
 use super::hosts::Hosts;
-use super::moment::{HostMoment, Moment};
-use super::named::Texts;
+use super::sample_counts::Course;
+use super::snapshot::{HostSnapshot, Snapshot};
 use super::switches::Switches;
-use super::told::Told;
+use super::text::Texts;
 use super::tracing::Tracing;
-use super::units::{UnitAnswer, Units};
+use super::unit_feed::{UnitAnswer, Units};
 
 /// What records are applied to.
 #[derive(Debug)]
@@ -425,8 +425,8 @@ impl Core {
     }
 
     /// A complete copy of the present state.
-    pub fn moment(&self) -> Moment {
-        Moment {
+    pub fn moment(&self) -> Snapshot {
+        Snapshot {
             chunks: self.profile.share_chunks(),
             trie: self.profile.trie.clone(),
             frames: self.profile.frames.clone(),
@@ -443,8 +443,8 @@ impl Core {
         }
     }
 
-    fn hosts_of_moment(&self) -> Vec<HostMoment> {
-        let one = |(at, name): (usize, &Arc<str>)| HostMoment {
+    fn hosts_of_moment(&self) -> Vec<HostSnapshot> {
+        let one = |(at, name): (usize, &Arc<str>)| HostSnapshot {
             name: name.clone(),
             log: self.session.log(at as u16).clone(),
             machine: self.hosts.machine(at).unwrap_or(&self.told.machine).clone(),

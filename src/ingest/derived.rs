@@ -40,7 +40,7 @@ pub trait Series: Debug + Send + Sync {
 
 /// Where series are looked for.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct SeriesInput<'a> {
     pub events: &'a [EventDesc],
     /// What a recording says of its tracepoints.
     pub tracing: &'a [u8],
@@ -50,7 +50,7 @@ pub struct Place<'a> {
     known: &'a [Entry],
 }
 
-impl Place<'_> {
+impl SeriesInput<'_> {
     /// Whether a series is there already.
     pub fn has(&self, name: &str) -> bool {
         self.known.iter().any(|(_, series)| series.name() == name)
@@ -61,7 +61,7 @@ impl Place<'_> {
 pub type Found = Vec<Box<dyn Series>>;
 
 /// Each kind: those that events have and that are not there yet.
-const KINDS: &[fn(&Place<'_>) -> Found] = &[offcpu::among, pairs::among, softirqs::among];
+const KINDS: &[fn(&SeriesInput<'_>) -> Found] = &[offcpu::among, pairs::among, softirqs::among];
 
 /// A series, and the event that tells it.
 type Entry = (Option<u16>, Box<dyn Series>);
@@ -87,7 +87,7 @@ impl Clone for Derived {
 impl Derived {
     /// Makes what more can be made of some events; its own come after those, by these names.
     pub fn find(&mut self, events: &[EventDesc], tracing: &[u8], origin: Origin) -> Vec<String> {
-        let place = Place { events, tracing, origin, several_hosts: self.several_hosts, known: &self.list };
+        let place = SeriesInput { events, tracing, origin, several_hosts: self.several_hosts, known: &self.list };
         let found: Found = KINDS.iter().flat_map(|kind| kind(&place)).collect();
         let mut names = Vec::new();
         for series in found {

@@ -2,7 +2,7 @@
 
 use crate::perfdata::features::bit;
 use crate::session::Session;
-use crate::source::{Host, Info};
+use crate::source::{Info, SourceHost};
 
 use super::derived::Derived;
 
@@ -54,7 +54,7 @@ impl Hosts {
         }
         let is_clock = |feature: &&(u8, Vec<u8>)| [bit::CLOCKID, bit::CLOCK_DATA].contains(&feature.0);
         let clock: Features = info.machine.iter().filter(is_clock).cloned().collect();
-        let of = |host: &Host| host.machine.iter().filter(|f| !is_clock(f)).chain(&clock).cloned().collect();
+        let of = |host: &SourceHost| host.machine.iter().filter(|f| !is_clock(f)).chain(&clock).cloned().collect();
         let machines = info.hosts.iter().map(of).collect();
         Self { host_of: info.host_of.clone(), at: 0, machines, aside: vec![derived.clone(); info.hosts.len()] }
     }

@@ -3,23 +3,23 @@
 
 mod chains;
 mod core;
-mod course;
 mod decode;
 pub mod derived;
-mod functions;
+mod facts;
 mod hosts;
-pub mod moment;
-mod named;
+mod intake;
+mod kernel_functions;
 pub mod offcpu;
 mod pairs;
 mod replay;
+mod sample_counts;
+pub mod snapshot;
 pub mod softirqs;
 mod switches;
-mod told;
+mod text;
 pub mod tracepoints;
 mod tracing;
-pub mod units;
-mod wants;
+pub mod unit_feed;
 
 use crate::record::kinds::{split, types};
 use crate::record::order::Orderer;
@@ -31,8 +31,8 @@ use hosts::Clocks;
 
 pub use self::core::Core;
 pub use decode::Share;
+pub use intake::Wants;
 pub use replay::replay;
-pub use wants::Wants;
 
 /// Decodes what a source delivers.
 #[derive(Debug)]

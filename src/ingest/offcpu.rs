@@ -2,9 +2,9 @@
 
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
-use super::derived::{Found, Place, Series, Took};
+use super::derived::{Found, Series, SeriesInput, Took};
 use super::switches::Switches;
 
 /// The name of the event; its periods are nanoseconds.
@@ -19,7 +19,7 @@ struct OffCpu {
 }
 
 /// None where no switches are recorded, or their fields are not known.
-pub fn among(place: &Place<'_>) -> Found {
+pub fn among(place: &SeriesInput<'_>) -> Found {
     let found = if place.has(NAME) { None } else { Switches::among(place.events, place.tracing, place.origin) };
     found.map(|switches| Box::new(OffCpu { switches, away: Begun::one_by_one() }) as _).into_iter().collect()
 }

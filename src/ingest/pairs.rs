@@ -6,9 +6,9 @@ use crate::event::format::{Field, Format};
 use crate::event::plain;
 use crate::profile::SiteId;
 use crate::record::Sample;
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
-use super::derived::{Found, Place, Series, Took};
+use super::derived::{Found, Series, SeriesInput, Took};
 use super::tracepoints;
 
 /// What tells that an end belongs to a beginning, by fields that both have.
@@ -50,7 +50,7 @@ struct Pairing {
 }
 
 /// The pairs among some events.
-pub fn among(place: &Place<'_>) -> Found {
+pub fn among(place: &SeriesInput<'_>) -> Found {
     let mut found: Found = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
         // Most sessions have neither: the formats need not be looked for.
@@ -73,7 +73,7 @@ pub fn among(place: &Place<'_>) -> Found {
 }
 
 impl Pairing {
-    fn new(place: &Place<'_>, (begin, end): (&str, &str), key: Key, name: &str) -> Option<Self> {
+    fn new(place: &SeriesInput<'_>, (begin, end): (&str, &str), key: Key, name: &str) -> Option<Self> {
         let of = |name: &str| tracepoints::among(place.events, place.tracing, place.origin, name);
         let ((begin, first), (end, second)) = (of(begin)?, of(end)?);
         let (Key::Cpu(names) | Key::WithinCpu(names) | Key::Thread(names) | Key::Fields(names)) = key;

@@ -1,7 +1,7 @@
 //! A source read once more, record by record.
 
 use crate::record::kinds::BuildId;
-use crate::source::{Batch, Source, SourceError, Step};
+use crate::source::{Batch, Progress, Source, SourceError};
 
 use super::{Core, Ingest, Wants};
 
@@ -21,7 +21,7 @@ pub fn replay(
         ingest.feed_to(&mut batch, |core, input, _, record| each(core, input, record));
         batch.clear();
         batch.bytes = ingest.spare().unwrap_or_default();
-        if matches!(step, Step::End(_)) {
+        if matches!(step, Progress::End(_)) {
             let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
             ingest.feed_to(&mut rest, |core, input, _, record| each(core, input, record));
             return Ok(build_ids);
@@ -37,7 +37,7 @@ pub fn whole(source: &mut dyn Source) -> Ingest {
         let mut batch = Batch::default();
         let step = source.next(&mut batch).expect("reads");
         ingest.feed(&mut batch);
-        if matches!(step, Step::End(_)) {
+        if matches!(step, Progress::End(_)) {
             ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
             return ingest;
         }

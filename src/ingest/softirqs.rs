@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpu::softirq::{EVENTS, Pairs, Reader, Times, Which};
+use crate::cpu::softirq::{EVENTS, Pairs, SoftirqReader, Times, Which};
 use crate::perfdata::EventDesc;
 use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 use crate::source::Info;
 
-use super::derived::{Found, Place, Series, Took};
+use super::derived::{Found, Series, SeriesInput, Took};
 use super::tracepoints;
 
 const NAME: &str = "softirqs";
@@ -17,7 +17,7 @@ const NAME: &str = "softirqs";
 /// The tracepoints of a session, paired.
 #[derive(Clone, Debug)]
 pub struct SoftirqTrace {
-    readers: BTreeMap<u16, Reader>,
+    readers: BTreeMap<u16, SoftirqReader>,
     pub pairs: Pairs,
 }
 
@@ -28,12 +28,12 @@ impl SoftirqTrace {
     }
 
     pub fn among(events: &[EventDesc], tracing: &[u8], origin: Origin) -> Option<Self> {
-        let readers: BTreeMap<u16, Reader> = Which::ALL
+        let readers: BTreeMap<u16, SoftirqReader> = Which::ALL
             .into_iter()
             .zip(EVENTS)
             .filter_map(|(which, name)| {
                 let (event, format) = tracepoints::among(events, tracing, origin, name)?;
-                Some((event, Reader::new(which, &format)?))
+                Some((event, SoftirqReader::new(which, &format)?))
             })
             .collect();
         let has = |which| readers.values().any(|r| r.which() == which);
@@ -50,7 +50,7 @@ impl SoftirqTrace {
 }
 
 /// None of several machines: it is counted by CPU number, which all of them have.
-pub fn among(place: &Place<'_>) -> Found {
+pub fn among(place: &SeriesInput<'_>) -> Found {
     let wanted = !place.several_hosts && !place.has(NAME);
     let found = wanted.then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()

@@ -11,7 +11,7 @@ use crate::session::{Origin, Session};
 use crate::source::Info;
 use crate::symbols::resolver::Options;
 
-use super::functions::Functions;
+use super::kernel_functions::Functions;
 use super::{Wants, tracepoints};
 
 /// The formats of a session's tracepoints.

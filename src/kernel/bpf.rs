@@ -28,7 +28,7 @@ pub struct Program {
 
 /// A program in the kernel.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedProgram {
     fd: OwnedFd,
     parameters: Parameters,
 }
@@ -57,7 +57,7 @@ const TAIL_CALL: u64 = 12;
 /// Instructions with which every program ends: return 1.
 pub const YES: [u64; 2] = [MOV_K | 1 << 32, 0x95];
 
-impl Loaded {
+impl LoadedProgram {
     /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). Where it takes the sample, the program that an
     /// array of programs has first goes on in its place; the context is in r6.
     pub fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use super::attr::Attr;
-use super::bpf::{LoadError, Loaded, Program};
+use super::bpf::{LoadError, LoadedProgram, Program};
 use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 
@@ -111,7 +111,7 @@ impl Sys for FakeSys {
         Ring::map(fd.as_fd(), pages)
     }
 
-    fn load(&self, _program: &Program, _next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError> {
+    fn load(&self, _program: &Program, _next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
         self.note("load".to_owned());
         Err(self.programs.clone())
     }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use super::copied::Copied;
-pub use super::copied::{held as copied, set_room};
+use super::read_file::Copied;
+pub use super::read_file::{held as copied, set_room};
 
 /// A file's bytes.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ pub mod bpf;
 mod bpf_calls;
 pub mod btf;
 pub mod cgroup;
-mod copied;
 pub mod cpus;
 #[cfg(test)]
 pub mod fake;
@@ -20,6 +19,7 @@ pub mod mapped;
 pub mod own_memory;
 pub mod privilege;
 pub mod procfs;
+mod read_file;
 pub mod ring;
 pub mod sched;
 pub mod spawn;

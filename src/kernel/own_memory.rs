@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
-use super::{copied, procfs};
+use super::{procfs, read_file};
 
 // The allocator, which main.rs makes the program's.
 use mimalloc as _;
@@ -60,7 +60,7 @@ pub fn private() -> Option<usize> {
     let text = procfs::line("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<usize>().ok());
     let (resident, shared) = (pages.next()?, pages.next()?);
-    Some(resident.saturating_sub(shared) * rustix::param::page_size() + copied::held())
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() + read_file::held())
 }
 
 #[cfg(test)]

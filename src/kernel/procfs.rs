@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 /// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapping {
+pub struct ProcMapping {
     pub start: u64,
     pub end: u64,
     pub offset: u64,
@@ -27,20 +27,20 @@ pub struct Mapping {
 }
 
 /// The executable mappings of a process, in address order; empty when it has gone.
-pub fn exec_maps(pid: i32) -> Vec<Mapping> {
+pub fn exec_maps(pid: i32) -> Vec<ProcMapping> {
     let mut maps = maps(pid);
     maps.retain(|m| m.prot & 4 != 0);
     maps
 }
 
 /// All mappings of a process, likewise.
-pub fn maps(pid: i32) -> Vec<Mapping> {
+pub fn maps(pid: i32) -> Vec<ProcMapping> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
 }
 
 /// Reads one line of /proc/PID/maps; `None` when it is not one.
-pub fn parse_maps_line(line: &[u8]) -> Option<Mapping> {
+pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
     let mut rest = line;
     let mut field = || {
         let skip = rest.iter().take_while(|b| **b == b' ').count();
@@ -58,7 +58,7 @@ pub fn parse_maps_line(line: &[u8]) -> Option<Mapping> {
     let inode = field()?.parse().ok()?;
     let name = rest.trim_ascii_start();
     let bit = |at: usize, ch: u8, bit: u32| if perms.get(at) == Some(&ch) { bit } else { 0 };
-    Some(Mapping {
+    Some(ProcMapping {
         start: hex(start)?,
         end: hex(end)?,
         offset,

@@ -150,7 +150,7 @@ pub fn describe(status: ExitStatus) -> (String, i32) {
 mod tests {
     use super::*;
 
-    fn words(words: &[&str]) -> Vec<OsString> {
+    fn os_strings(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn a_held_command_runs_only_when_released() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("ran");
-        let held = hold(&words(&["touch", path.to_str().expect("utf8")]), Output::Discard).expect("hold");
+        let held = hold(&os_strings(&["touch", path.to_str().expect("utf8")]), Output::Discard).expect("hold");
         assert!(held.pid() > 0 && !path.exists());
         let status = held.release().expect("exec").wait().expect("wait");
         assert!(status.success() && path.exists());
@@ -179,9 +179,9 @@ mod tests {
         let path = dir.path().join("empty-interpreter");
         std::fs::write(&path, "#!/no/such/interpreter\n").expect("written");
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
-        let held = hold(&words(&[path.to_str().expect("utf8")]), Output::Discard).expect("hold");
+        let held = hold(&os_strings(&[path.to_str().expect("utf8")]), Output::Discard).expect("hold");
         assert_eq!(held.release().expect_err("no exec").kind(), io::ErrorKind::NotFound);
-        hold(&words(&["true"]), Output::Discard).expect("hold").cancel();
+        hold(&os_strings(&["true"]), Output::Discard).expect("hold").cancel();
         assert!(hold(&[], Output::Discard).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub use rustix::io::Errno;
 
 use super::attr::{Attr, Flag, SW_DUMMY, TYPE_SOFTWARE};
-use super::bpf::{LoadError, Loaded, Program};
+use super::bpf::{LoadError, LoadedProgram, Program};
 use super::ring::Ring;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -67,7 +67,7 @@ pub trait Sys: Send {
     fn map(&self, fd: BorrowedFd<'_>, pages: usize) -> Result<Ring, Errno>;
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno>;
     /// Loads a program for [`Ioctl::SetBpf`]; where it takes a sample, the first of an array goes on.
-    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError>;
+    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError>;
 }
 
 /// The running kernel.
@@ -124,8 +124,8 @@ impl Sys for RealSys {
         Ring::map(fd, pages)
     }
 
-    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Loaded, LoadError> {
-        Loaded::new(program, next)
+    fn load(&self, program: &Program, next: Option<BorrowedFd<'_>>) -> Result<LoadedProgram, LoadError> {
+        LoadedProgram::new(program, next)
     }
 
     fn counts(&self, fd: BorrowedFd<'_>, read_format: u64) -> Result<Counts, Errno> {

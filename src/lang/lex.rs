@@ -1,7 +1,7 @@
 //! The tokenizer of all small languages. What is an operator, and what a word is made of, a grammar says by its
 //! [`Lexicon`].
 
-use super::Fault;
+use super::Diagnostic;
 use std::ops::Range;
 
 use super::quantity::{self, Number};
@@ -62,7 +62,7 @@ pub const MAX_DEPTH: usize = 100;
 
 impl Lexicon {
     /// All tokens of a text; the fault is the first character that begins none.
-    pub fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Fault> {
+    pub fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
         let mut pieces = Vec::new();
         let mut at = 0;
         while let Some(c) = text[at..].chars().next() {
@@ -78,39 +78,40 @@ impl Lexicon {
     }
 
     /// The parts of a piece of a text between marks that stand in neither quotes nor parentheses.
-    pub fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Fault> {
+    pub fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Diagnostic> {
         let (mut parts, mut start, mut open) = (Vec::new(), within.start, Vec::new());
         for piece in self.pieces(&text[..within.end])?.into_iter().filter(|piece| piece.at >= within.start) {
             if piece.is("(") {
                 open.push(piece);
             } else if piece.is(")") && open.pop().is_none() {
-                return Err(Fault::new(text, piece.at, 1, "this ) has no ("));
+                return Err(Diagnostic::new(text, piece.at, 1, "this ) has no ("));
             } else if piece.is(mark) && open.is_empty() {
                 parts.push(start..piece.at);
                 start = piece.end();
             }
         }
         if let Some(piece) = open.pop() {
-            return Err(Fault::new(text, piece.at, 1, "this ( is not closed"));
+            return Err(Diagnostic::new(text, piece.at, 1, "this ( is not closed"));
         }
         parts.push(start..within.end);
         Ok(parts)
     }
 
-    fn piece<'t>(&self, text: &'t str, at: usize, c: char) -> Result<Piece<'t>, Fault> {
+    fn piece<'t>(&self, text: &'t str, at: usize, c: char) -> Result<Piece<'t>, Diagnostic> {
         let rest = &text[at..];
         let run = |part: &dyn Fn(char) -> bool| rest.find(|c| !part(c)).unwrap_or(rest.len());
         let mark = self.marks.iter().filter(|mark| rest.starts_with(**mark)).max_by_key(|mark| mark.len());
         let (token, len) = if let Some(mark) = mark {
             (Token::Mark(mark), mark.len())
         } else if c == '"' || c == '\'' {
-            let end = rest[1..].find(c).ok_or_else(|| Fault::new(text, at, rest.len(), "this string is not closed"))?;
+            let end =
+                rest[1..].find(c).ok_or_else(|| Diagnostic::new(text, at, rest.len(), "this string is not closed"))?;
             (Token::Quoted(&rest[1..=end]), end + 2)
         } else if self.numbers && c.is_ascii_digit() {
             let len = run(&|c| c.is_alphanumeric() || c == '.' || c == '_');
             let number = quantity::literal(&rest[..len]).map_err(|_| {
                 let why = format!("this is no number; units are {}", quantity::LITERAL_UNITS);
-                Fault::new(text, at, len, why)
+                Diagnostic::new(text, at, len, why)
             })?;
             (Token::Number(number), len)
         } else if (self.begins)(c) {
@@ -119,14 +120,14 @@ impl Lexicon {
         } else {
             let hint = self.hints.iter().find(|(known, _)| *known == c);
             let why = hint.map_or("this character has no meaning here", |(_, why)| why);
-            return Err(Fault::new(text, at, c.len_utf8(), why));
+            return Err(Diagnostic::new(text, at, c.len_utf8(), why));
         };
         Ok(Piece { token, at, len })
     }
 }
 
 impl<'t> Cursor<'t> {
-    pub fn new(text: &'t str, lexicon: &Lexicon) -> Result<Self, Fault> {
+    pub fn new(text: &'t str, lexicon: &Lexicon) -> Result<Self, Diagnostic> {
         Ok(Self { text, pieces: lexicon.pieces(text)?, at: 0, depth: 0 })
     }
 
@@ -158,32 +159,32 @@ impl<'t> Cursor<'t> {
     }
 
     /// The next token, stepped over; a fault that says what was expected at the end of the text.
-    pub fn next(&mut self, expected: &str) -> Result<Piece<'t>, Fault> {
+    pub fn next(&mut self, expected: &str) -> Result<Piece<'t>, Diagnostic> {
         let piece = self.peek().ok_or_else(|| self.fault(format!("expected {expected} here")))?;
         self.at += 1;
         Ok(piece)
     }
 
     /// Steps over a mark that must be next.
-    pub fn expect(&mut self, mark: &str) -> Result<(), Fault> {
+    pub fn expect(&mut self, mark: &str) -> Result<(), Diagnostic> {
         if self.eat(mark) { Ok(()) } else { Err(self.fault(format!("expected {mark} here"))) }
     }
 
     /// One more level of nesting.
-    pub(super) fn deeper(&mut self) -> Result<(), Fault> {
+    pub(super) fn deeper(&mut self) -> Result<(), Diagnostic> {
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(self.fault("this is nested too deeply")) } else { Ok(()) }
     }
 
     /// A fault at the next token, or at the end.
-    pub fn fault(&self, message: impl Into<String>) -> Fault {
+    pub fn fault(&self, message: impl Into<String>) -> Diagnostic {
         let (at, len) = self.peek().map_or((self.text.len(), 1), |piece| (piece.at, piece.len));
-        Fault::new(self.text, at, len, message)
+        Diagnostic::new(self.text, at, len, message)
     }
 
     /// A fault at a token.
-    pub fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Fault {
-        Fault::new(self.text, piece.at, piece.len, message)
+    pub fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(self.text, piece.at, piece.len, message)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What all small languages share: tokens, precedence, quantities with their units, and faults with their place.
 
-mod fault;
+mod diagnostic;
 pub mod lex;
 pub mod parse;
 pub mod quantity;
 
-pub use fault::{Fault, nearest};
+pub use diagnostic::{Diagnostic, nearest};

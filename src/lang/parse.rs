@@ -1,7 +1,7 @@
 //! The precedence parser of all small languages: operators by how strongly they bind, prefixes, parentheses. What
 //! an operand is and what comes of it all, a [`Grammar`] says.
 
-use super::Fault;
+use super::Diagnostic;
 use super::lex::{Cursor, Lexicon, Piece, Token};
 
 /// A language of expressions.
@@ -17,9 +17,9 @@ pub trait Grammar<'t>: Sized {
     const OPERAND: &'static str;
 
     /// What begins with a token that is neither a prefix nor a parenthesis.
-    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Fault>;
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
-    fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Fault>;
+    fn prefix(&mut self, op: Piece<'t>, inner: Self::Node, cursor: &Cursor<'t>) -> Result<Self::Node, Diagnostic>;
 
     /// What an operator makes of its left side and what follows it, which is [`right`] of `level` where it is an
     /// expression.
@@ -29,7 +29,7 @@ pub trait Grammar<'t>: Sized {
         left: Self::Node,
         level: usize,
         cursor: &mut Cursor<'t>,
-    ) -> Result<Self::Node, Fault>;
+    ) -> Result<Self::Node, Diagnostic>;
 
     /// What stood in parentheses.
     fn group(&mut self, inner: Self::Node) -> Self::Node {
@@ -37,7 +37,7 @@ pub trait Grammar<'t>: Sized {
     }
 
     /// A whole expression, where there is more than operators.
-    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Self::Node, Fault> {
+    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic> {
         operators(self, 0, cursor)
     }
 
@@ -46,7 +46,7 @@ pub trait Grammar<'t>: Sized {
 }
 
 /// Reads a whole text.
-pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Fault> {
+pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Diagnostic> {
     let mut cursor = Cursor::new(text, &G::LEXICON)?;
     let node = grammar.expression(&mut cursor)?;
     match cursor.peek() {
@@ -56,7 +56,7 @@ pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::No
 }
 
 /// An expression within another.
-pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let node = grammar.expression(cursor)?;
     cursor.depth -= 1;
@@ -64,12 +64,20 @@ pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> R
 }
 
 /// The right side of an operator of a level.
-pub fn right<'t, G: Grammar<'t>>(grammar: &mut G, level: usize, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+pub fn right<'t, G: Grammar<'t>>(
+    grammar: &mut G,
+    level: usize,
+    cursor: &mut Cursor<'t>,
+) -> Result<G::Node, Diagnostic> {
     operators(grammar, level + 1, cursor)
 }
 
 /// Operands with operators between them that bind at least as strongly as those of a level.
-pub fn operators<'t, G: Grammar<'t>>(grammar: &mut G, least: usize, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+pub fn operators<'t, G: Grammar<'t>>(
+    grammar: &mut G,
+    least: usize,
+    cursor: &mut Cursor<'t>,
+) -> Result<G::Node, Diagnostic> {
     let mut left = unary(grammar, cursor)?;
     loop {
         let (Some(Token::Mark(next)) | Some(Token::Word(next))) = cursor.peek().map(|piece| piece.token) else {
@@ -83,7 +91,7 @@ pub fn operators<'t, G: Grammar<'t>>(grammar: &mut G, least: usize, cursor: &mut
     }
 }
 
-fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Fault> {
+fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let first = cursor.next(G::OPERAND)?;
     let node = match first.token {
@@ -126,14 +134,14 @@ mod tests {
         const PREFIX: &'static [&'static str] = &["!", "-"];
         const OPERAND: &'static str = "a word";
 
-        fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<String, Fault> {
+        fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<String, Diagnostic> {
             match first.token {
                 Token::Word(word) => Ok(word.to_owned()),
                 _ => Err(cursor.fault_at(first, "expected a word here")),
             }
         }
 
-        fn prefix(&mut self, op: Piece<'t>, inner: String, cursor: &Cursor<'t>) -> Result<String, Fault> {
+        fn prefix(&mut self, op: Piece<'t>, inner: String, cursor: &Cursor<'t>) -> Result<String, Diagnostic> {
             Ok(format!("({}{inner})", &cursor.text[op.at..op.end()]))
         }
 
@@ -143,7 +151,7 @@ mod tests {
             left: String,
             level: usize,
             cursor: &mut Cursor<'t>,
-        ) -> Result<String, Fault> {
+        ) -> Result<String, Diagnostic> {
             Ok(format!("({left} {op} {})", right(self, level, cursor)?))
         }
 
@@ -152,7 +160,7 @@ mod tests {
         }
     }
 
-    fn shown(text: &str) -> Result<String, Fault> {
+    fn shown(text: &str) -> Result<String, Diagnostic> {
         parse(&mut Shown, text)
     }
 

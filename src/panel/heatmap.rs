@@ -10,12 +10,12 @@ pub struct Heatmap {
     /// Nanoseconds since the session's start of the first column, and of each.
     pub start: u64,
     pub step: u64,
-    pub rows: Vec<Row>,
+    pub rows: Vec<HeatRow>,
 }
 
 /// A thing and its values; NaN where nothing is known.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct HeatRow {
     pub label: String,
     pub cells: Vec<f32>,
 }
@@ -44,7 +44,8 @@ impl Heatmap {
         let wide = self.rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
         let join = wide.div_ceil(columns.max(1)).max(1);
         let max = |part: &[f32]| part.iter().copied().filter(|v| v.is_finite()).reduce(f32::max).unwrap_or(f32::NAN);
-        let row = |row: &Row| Row { label: row.label.clone(), cells: row.cells.chunks(join).map(max).collect() };
+        let row =
+            |row: &HeatRow| HeatRow { label: row.label.clone(), cells: row.cells.chunks(join).map(max).collect() };
         Self { step: self.step * join as u64, rows: self.rows.iter().map(row).collect(), ..self.clone() }
     }
 

@@ -1,9 +1,9 @@
 //! The small vocabulary that everything is shown with. Screens, text, CSV and JSON are made from
 //! panels, so a figure looks the same wherever it is read.
 
-pub mod annotate;
 pub mod heatmap;
 pub mod histogram;
+pub mod listing;
 pub mod measure;
 pub mod printable;
 pub mod rows;
@@ -105,7 +105,7 @@ impl Panel {
             }
             Body::Heatmap(map) => {
                 let known = |v: &f32| v.is_finite().then_some(*v);
-                let row = |row: &heatmap::Row| json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() });
+                let row = |row: &heatmap::HeatRow| json!({ "label": row.label, "cells": row.cells.iter().map(known).collect::<Vec<_>>() });
                 let rows: Vec<_> = map.rows.iter().map(row).collect();
                 (
                     "heatmap",
@@ -114,7 +114,7 @@ impl Panel {
             }
             Body::Series(series) => {
                 let known = |v: &f64| v.is_finite().then_some(*v);
-                let line = |line: &series::Line| json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() });
+                let line = |line: &series::SeriesLine| json!({ "label": line.label, "values": line.values.iter().map(known).collect::<Vec<_>>() });
                 let lines: Vec<_> = series.lines.iter().map(line).collect();
                 let unit = series.measure.name();
                 ("series", json!({ "unit": unit, "start_ns": series.start, "step_ns": series.step, "lines": lines }))

@@ -5,7 +5,7 @@ use super::unit::clock;
 
 /// Values of one thing, a step apart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct SeriesLine {
     pub label: String,
     /// NaN where nothing is known.
     pub values: Vec<f64>,
@@ -18,7 +18,7 @@ pub struct Series {
     /// Nanoseconds since the session's start of the first value, and between two of them.
     pub start: u64,
     pub step: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<SeriesLine>,
 }
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::profile::Acc;
 use crate::query::flame::FlameTree;
-use crate::query::named::Name;
+use crate::query::symbol_stacks::Name;
 
 use super::measure::Measure;
 

@@ -1,11 +1,11 @@
 //! The top table as a panel: which columns there are, and a line's cells.
 
 use crate::query::Data;
-use crate::query::answer::Line;
-use crate::query::column::Value;
+use crate::query::answer::TopLine;
+use crate::query::column::ColumnValue;
+use crate::query::compare::Versus;
 use crate::query::diff::Per;
-use crate::query::versus::Versus;
-use crate::query::{Key, Row, Top};
+use crate::query::{ColumnKey, Top, TopRow};
 
 use super::table::{Align, Cell, Column, Table};
 use super::unit::{percent, short};
@@ -21,12 +21,12 @@ pub enum Field {
     Delta,
     /// What it was in the baseline.
     Old,
-    Key(Key),
+    Key(ColumnKey),
 }
 
 impl Field {
     /// What a table shows at first.
-    pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(Key::Sym), Self::Key(Key::Dso)];
+    pub const FIRST: &[Self] = &[Self::SelfTime, Self::Children, Self::Key(ColumnKey::Sym), Self::Key(ColumnKey::Dso)];
 
     pub fn column(self) -> Column {
         let of = |name, title, width| Column::new(name, title, Align::Right, width);
@@ -46,7 +46,7 @@ impl Field {
     }
 
     /// The cell of a line. Task columns are left empty inside call chains, where they repeat.
-    pub fn cell(self, line: &Line) -> Cell {
+    pub fn cell(self, line: &TopLine) -> Cell {
         let row = line.depth == 0;
         match self {
             Self::Children => Cell::Percent(line.children_percent),
@@ -57,19 +57,19 @@ impl Field {
             Self::Delta => line.versus.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.versus.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),
-            Self::Key(Key::Dso) => Cell::Text(line.dso.clone()),
-            Self::Key(Key::Sym) => Cell::Text(line.sym.clone()),
+            Self::Key(ColumnKey::Dso) => Cell::Text(line.dso.clone()),
+            Self::Key(ColumnKey::Sym) => Cell::Text(line.sym.clone()),
             Self::Key(key) => value_cell(line.group.get(key).filter(|_| row)),
         }
     }
 }
 
 /// A row's value; numbers below zero are those of nobody.
-fn value_cell(value: Option<&Value>) -> Cell {
+fn value_cell(value: Option<&ColumnValue>) -> Cell {
     match value {
-        Some(Value::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
-        Some(Value::Text(text)) => Cell::Text(text.clone()),
-        Some(Value::Number(n)) => Cell::Id(*n),
+        Some(ColumnValue::Id(id)) if *id >= 0 => Cell::Id((*id).into()),
+        Some(ColumnValue::Text(text)) => Cell::Text(text.clone()),
+        Some(ColumnValue::Number(n)) => Cell::Id(*n),
         _ => Cell::Empty,
     }
 }
@@ -94,10 +94,10 @@ pub fn delta(versus: &Versus) -> String {
 }
 
 /// The lines of a screen as a table.
-pub fn shown(lines: &[Line], fields: &[Field]) -> Table {
-    let row = |line: &Line| {
+pub fn shown(lines: &[TopLine], fields: &[Field]) -> Table {
+    let row = |line: &TopLine| {
         let cell = |field: &Field| match field {
-            Field::Key(Key::Sym) if line.depth > 0 => Cell::Text(format!("  {}{}", line.forks, line.sym).into()),
+            Field::Key(ColumnKey::Sym) if line.depth > 0 => Cell::Text(format!("  {}{}", line.forks, line.sym).into()),
             field => field.cell(line),
         };
         fields.iter().map(cell).collect()
@@ -106,7 +106,7 @@ pub fn shown(lines: &[Line], fields: &[Field]) -> Table {
 }
 
 /// A whole top as a table, for text and CSV: shares, counts, then the keys.
-pub fn table(data: Data<'_>, top: &Top, keys: &[Key], children: bool, limit: usize) -> Table {
+pub fn table(data: Data<'_>, top: &Top, keys: &[ColumnKey], children: bool, limit: usize) -> Table {
     let mut fields = vec![Field::SelfTime, Field::Samples, Field::Period];
     if children {
         fields.insert(0, Field::Children);
@@ -117,7 +117,7 @@ pub fn table(data: Data<'_>, top: &Top, keys: &[Key], children: bool, limit: usi
     Table { columns: fields.iter().map(|f| f.column()).collect(), rows }
 }
 
-fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
+fn row_cell(data: Data<'_>, top: &Top, row: &TopRow, field: Field) -> Cell {
     let group = &top.groups[row.group as usize];
     let sym = top.symbol(data, row.label);
     match field {
@@ -126,17 +126,17 @@ fn row_cell(data: Data<'_>, top: &Top, row: &Row, field: Field) -> Cell {
         Field::Samples => Cell::Count(row.own.samples),
         Field::Period => Cell::Count(row.own.period),
         Field::Delta | Field::Old => Cell::Empty,
-        Field::Key(Key::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
-        Field::Key(Key::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
+        Field::Key(ColumnKey::Dso) => sym.map_or(Cell::Empty, |s| Cell::Text(s.dso_name.clone())),
+        Field::Key(ColumnKey::Sym) => sym.map_or(Cell::Empty, |s| Cell::Text(s.shared_name())),
         Field::Key(key) => group.get(key).map_or(Cell::Empty, |value| match value {
-            Value::Id(id) => Cell::Id((*id).into()),
-            Value::Text(text) => Cell::Text(text.clone()),
-            Value::Number(n) => Cell::Id(*n),
+            ColumnValue::Id(id) => Cell::Id((*id).into()),
+            ColumnValue::Text(text) => Cell::Text(text.clone()),
+            ColumnValue::Number(n) => Cell::Id(*n),
         }),
     }
 }
 
 /// A key's value in a row, in words.
-pub fn key_text(data: Data<'_>, top: &Top, row: &Row, key: Key) -> String {
+pub fn key_text(data: Data<'_>, top: &Top, row: &TopRow, key: ColumnKey) -> String {
     row_cell(data, top, row, Field::Key(key)).text()
 }

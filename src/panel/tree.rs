@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::profile::{Acc, SymId};
 use crate::query::chains::Tree;
-use crate::query::{Data, Key, Row, Top};
+use crate::query::{ColumnKey, Data, Top, TopRow};
 
 use super::text::clean;
 use super::unit::percent;
@@ -44,18 +44,18 @@ pub fn chain(data: Data<'_>, tree: &Tree, total: &Acc, limit: f64) -> String {
 }
 
 /// Rows as a tree whose levels are the keys.
-pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[Key], limit: f64) -> String {
+pub fn hierarchy(data: Data<'_>, top: &Top, keys: &[ColumnKey], limit: f64) -> String {
     let mut out = String::from("    Self  ");
     out.push_str(&keys.iter().map(|k| k.title()).collect::<Vec<_>>().join(" / "));
     out.push('\n');
-    let rows: Vec<&Row> = top.rows.iter().filter(|r| !r.own.is_zero()).collect();
+    let rows: Vec<&TopRow> = top.rows.iter().filter(|r| !r.own.is_zero()).collect();
     level(data, top, keys, &rows, 0, limit, &mut out);
     out
 }
 
-fn level(data: Data<'_>, top: &Top, keys: &[Key], rows: &[&Row], depth: usize, limit: f64, out: &mut String) {
+fn level(data: Data<'_>, top: &Top, keys: &[ColumnKey], rows: &[&TopRow], depth: usize, limit: f64, out: &mut String) {
     let Some((key, rest)) = keys.split_first() else { return };
-    let mut groups: BTreeMap<String, (Acc, Vec<&Row>)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, (Acc, Vec<&TopRow>)> = BTreeMap::new();
     for row in rows {
         let entry = groups.entry(super::top::key_text(data, top, row, *key)).or_default();
         entry.0 += row.own;

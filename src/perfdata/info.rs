@@ -120,7 +120,7 @@ mod tests {
     use crate::perfdata::EventDesc;
     use crate::perfdata::features::{Features, string};
 
-    fn words(list: &[u32]) -> Vec<u8> {
+    fn u32_bytes(list: &[u32]) -> Vec<u8> {
         list.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
@@ -129,46 +129,55 @@ mod tests {
     }
 
     fn list(strings: &[&str]) -> Vec<u8> {
-        [words(&[strings.len() as u32]), strings.iter().flat_map(|text| string(text)).collect()].concat()
+        [u32_bytes(&[strings.len() as u32]), strings.iter().flat_map(|text| string(text)).collect()].concat()
     }
 
     #[test]
     fn each_feature_in_words() {
-        let node = |number: u32, sizes: &[u64], cpus: &str| [words(&[number]), longs(sizes), string(cpus)].concat();
-        let cache = |numbers: &[u32], kind: &str| [words(numbers), string(kind), string("32K"), string("0-1")].concat();
+        let node = |number: u32, sizes: &[u64], cpus: &str| [u32_bytes(&[number]), longs(sizes), string(cpus)].concat();
+        let cache =
+            |numbers: &[u32], kind: &str| [u32_bytes(numbers), string(kind), string("32K"), string("0-1")].concat();
         let rows: &[(u8, Vec<u8>, &[&str])] = &[
             (3, string("node-7"), &["node-7"]),
             (6, string("x86_64"), &["x86_64"]),
             (8, string("A CPU"), &["A CPU"]),
             (9, string("Vendor,6,7,8"), &["Vendor,6,7,8"]),
-            (bit::NRCPUS, words(&[64, 60]), &["60 online, 64 available"]),
+            (bit::NRCPUS, u32_bytes(&[64, 60]), &["60 online, 64 available"]),
             (bit::TOTAL_MEM, longs(&[77]), &["77 KiB"]),
             (bit::CMDLINE, list(&["perf", "record", "-a"]), &["perf record -a"]),
-            (bit::EVENT_DESC, words(&[5]), &["5 events"]),
+            (bit::EVENT_DESC, u32_bytes(&[5]), &["5 events"]),
             (13, [list(&["0-3", "4-7"]), list(&["0,4", "1,5"])].concat(), &["cores 0-3 | 4-7; threads 0,4 | 1,5"]),
             (
                 14,
-                [words(&[2]), node(0, &[100, 40], "0-1"), node(1, &[200, 50], "2-3")].concat(),
+                [u32_bytes(&[2]), node(0, &[100, 40], "0-1"), node(1, &[200, 50], "2-3")].concat(),
                 &["node 0: 100 KiB, 40 KiB free, CPUs 0-1", "node 1: 200 KiB, 50 KiB free, CPUs 2-3"],
             ),
-            (16, [words(&[2, 4]), string("cpu"), words(&[1]), string("software")].concat(), &["cpu = 4, software = 1"]),
-            (17, [words(&[1]), string("a,b"), words(&[3, 2])].concat(), &["{a,b} from event 3 on, 2 members"]),
+            (
+                16,
+                [u32_bytes(&[2, 4]), string("cpu"), u32_bytes(&[1]), string("software")].concat(),
+                &["cpu = 4, software = 1"],
+            ),
+            (17, [u32_bytes(&[1]), string("a,b"), u32_bytes(&[3, 2])].concat(), &["{a,b} from event 3 on, 2 members"]),
             (
                 20,
-                [words(&[1, 2]), cache(&[1, 64, 128, 8], "Data"), cache(&[2, 32, 9, 4], "Unified")].concat(),
+                [u32_bytes(&[1, 2]), cache(&[1, 64, 128, 8], "Data"), cache(&[2, 32, 9, 4], "Unified")].concat(),
                 &["L1 Data 32K, lines of 64, 8 ways, CPUs 0-1", "L2 Unified 32K, lines of 32, 4 ways, CPUs 0-1"],
             ),
             (bit::SAMPLE_TIME, longs(&[2_000_000_003, 5_123_456_789]), &["2.000000003 to 5.123456789 s"]),
             (bit::CLOCKID, longs(&[4]), &["resolution 4 ns"]),
-            (bit::CLOCK_DATA, [words(&[1, 7]), longs(&[900, 30])].concat(), &["clock 7: 30 ns was 900 ns since 1970"]),
-            (27, words(&[1, 1, 3, 5, 0]), &["zstd, level 3, ratio 5"]),
-            (27, words(&[1, 2, 3, 5]), &["type 2, level 3, ratio 5"]),
+            (
+                bit::CLOCK_DATA,
+                [u32_bytes(&[1, 7]), longs(&[900, 30])].concat(),
+                &["clock 7: 30 ns was 900 ns since 1970"],
+            ),
+            (27, u32_bytes(&[1, 1, 3, 5, 0]), &["zstd, level 3, ratio 5"]),
+            (27, u32_bytes(&[1, 2, 3, 5]), &["type 2, level 3, ratio 5"]),
             (
                 28,
-                [words(&[2]), string("branches"), string("32"), string("max_precise"), string("3")].concat(),
+                [u32_bytes(&[2]), string("branches"), string("32"), string("max_precise"), string("3")].concat(),
                 &["branches = 32, max_precise = 3"],
             ),
-            (33, words(&[62]), &["ELF machine 62"]),
+            (33, u32_bytes(&[62]), &["ELF machine 62"]),
             (99, vec![0; 5], &["5 bytes"]),
         ];
         for (bit, bytes, want) in rows {
@@ -222,7 +231,7 @@ mod tests {
         let features = vec![
             (3, string("node-7")),
             (20, u32::MAX.to_le_bytes().repeat(4)),
-            (bit::CMDLINE, [words(&[u32::MAX]), [0; 4].repeat(MAX_ENTRIES as usize)].concat()),
+            (bit::CMDLINE, [u32_bytes(&[u32::MAX]), [0; 4].repeat(MAX_ENTRIES as usize)].concat()),
         ];
         let rec = Recording { features: Features { list: features }, ..Recording::default() };
         let told = lines(&rec);

@@ -9,7 +9,7 @@ use crate::record::kinds::misc;
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
 };
-use crate::session::{MapId, Places};
+use crate::session::{MapId, Mappings};
 
 use super::Frame;
 
@@ -41,7 +41,7 @@ impl Chain {
     /// The frames of a sample, root first. Without frame pointers a walk finds what else the register held: a word
     /// where no code is mapped called nothing, nor did those behind it. The place that was sampled is known from the
     /// registers, and of a process without any known mapping nothing can be said.
-    pub fn frames(&mut self, mut places: Places<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
+    pub fn frames(&mut self, mut places: Mappings<'_>, sample: &Sample<'_>, mode: u16) -> &[Frame] {
         self.words.clear();
         self.frames.clear();
         words_of(sample, mode, &mut self.words);
@@ -76,7 +76,7 @@ fn is_cut(chain: &[u8]) -> bool {
         return false;
     }
     let frames = |from: u64| {
-        let behind = crate::record::sample::words(chain).skip_while(move |word| from != 0 && *word != from);
+        let behind = crate::record::sample::u64s(chain).skip_while(move |word| from != 0 && *word != from);
         behind.filter(|word| *word < CONTEXT_MAX).count()
     };
     frames(0) == WALKED || frames(CONTEXT_USER) == WALKED
@@ -100,7 +100,7 @@ fn words_of(sample: &Sample<'_>, mode: u16, out: &mut Vec<Word>) {
     };
     out.push(Word { ip: sample.ip, context: own, caller: false });
     let (mut context, mut caller, mut first) = (own, false, true);
-    for ip in crate::record::sample::words(sample.chain) {
+    for ip in crate::record::sample::u64s(sample.chain) {
         if ip == CONTEXT_CUT {
             out.push(Word { ip: 0, context: ip, caller: false });
         } else if ip >= CONTEXT_MAX && (is_marker(ip) || context != CONTEXT_USER || !caller) {
@@ -136,7 +136,7 @@ pub fn fingerprint(sample: &Sample<'_>, space: u32, kernel: u32, mode: u16) -> (
     one.write_u64(u64::from(space) << 32 | u64::from(kernel));
     one.write_u16(mode);
     let mut two = 0x9e37_79b9_7f4a_7c15u64 ^ u64::from(space);
-    for word in std::iter::once(sample.ip).chain(crate::record::sample::words(sample.chain)) {
+    for word in std::iter::once(sample.ip).chain(crate::record::sample::u64s(sample.chain)) {
         one.write_u64(word);
         two = (two ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
         two ^= two >> 32;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::session::{Session, TaskId};
 
 use super::marks::{Kept, Marks};
-use super::memory::Memory;
+use super::stack_cache::StackCache;
 use super::{Chunk, Profile, Site, SiteId};
 
 impl Profile {
@@ -23,7 +23,7 @@ impl Profile {
 
     /// Renumbers stacks, sites and tasks to those that the kept samples still have.
     pub fn compact(&mut self, session: &mut Session) {
-        (self.memory, self.leaves) = (Memory::default(), Memory::default());
+        (self.memory, self.leaves) = (StackCache::default(), StackCache::default());
         self.last.clear();
         let sites = self.kept_sites();
         let nodes = self.kept_nodes(&sites);

@@ -9,8 +9,8 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
-use crate::symbols::Found;
-use crate::symbols::lines::{Line, Place};
+use crate::symbols::Symbolized;
+use crate::symbols::lines::{InlinedFrame, SourceLine};
 
 use super::Segments;
 use super::index::Index;
@@ -53,7 +53,7 @@ pub struct Sym {
     pub function: Option<Arc<str>>,
     /// Where it starts in the DSO; the address itself for an unknown one.
     pub start: u64,
-    pub state: State,
+    pub state: SymState,
     /// A small number for each distinct DSO name, for grouping.
     pub dso_label: u32,
 }
@@ -64,7 +64,7 @@ impl Sym {
     pub fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),
-            None if self.state == State::Sought => Cow::Owned(format!("{} …", self.dso_name)),
+            None if self.state == SymState::Sought => Cow::Owned(format!("{} …", self.dso_name)),
             None => Cow::Owned(format!("{:#018x}", self.start)),
         }
     }
@@ -87,7 +87,7 @@ impl Sym {
 
 /// How much is known of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum SymState {
     Sought,
     Known,
     /// Where the function starts and ends is known, and no name: it goes by its start.
@@ -95,7 +95,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl SymState {
     /// Where a name is from, in one word.
     pub fn word(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ pub struct Frames {
     /// The functions that were inlined where a frame is, outermost first; only frames that have some.
     inlined: FxHashMap<u32, Box<[u32]>>,
     /// The source line of each frame that is known.
-    lines: FxHashMap<u32, Line>,
+    lines: FxHashMap<u32, SourceLine>,
     /// Which frames were asked for their lines.
     lined: Vec<bool>,
     /// Frames before this one are to be named again.
@@ -218,24 +218,24 @@ impl Frames {
     pub fn wanted(&mut self, dsos: &Dsos) -> Vec<FrameId> {
         let from = std::mem::replace(&mut self.asked, self.list.len());
         let again = std::mem::take(&mut self.again);
-        let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != State::Sought;
+        let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != SymState::Sought;
         let renamed = |i: &usize| *i < again && self.list[*i].map != MapId::UNKNOWN;
         let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i) || renamed(i)).collect();
         for i in &open {
             if self.sym[*i] == NONE {
                 let (dso, at) = self.list[*i].place(dsos);
-                self.sym[*i] = self.nameless(dsos.get(dso), at, State::Sought).0;
+                self.sym[*i] = self.nameless(dsos.get(dso), at, SymState::Sought).0;
             }
         }
         open.into_iter().map(|i| FrameId(i as u32)).collect()
     }
 
     /// Gives a frame its function, or the certainty that there is none.
-    pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Found>) {
+    pub fn set(&mut self, frame: FrameId, dso: &Dso, at: u64, found: Option<Symbolized>) {
         let id = match found {
             Some(f) if f.is_symbol => self.named(dso, f.start, f.name),
-            Some(f) => self.known(dso, f.start, f.name, State::Bounded),
-            None => self.nameless(dso, at, State::Unknown),
+            Some(f) => self.known(dso, f.start, f.name, SymState::Bounded),
+            None => self.nameless(dso, at, SymState::Unknown),
         };
         self.give(frame, id);
     }
@@ -247,7 +247,7 @@ impl Frames {
 
     /// Gives a frame of a text its address, for want of a name.
     pub fn set_unknown(&mut self, frame: FrameId, dso: &Dso, ip: u64) {
-        let id = self.nameless(dso, ip, State::Unknown);
+        let id = self.nameless(dso, ip, SymState::Unknown);
         self.give(frame, id);
         self.asked = self.asked.max(frame.0 as usize + 1);
     }
@@ -274,10 +274,10 @@ impl Frames {
     }
 
     fn named(&mut self, dso: &Dso, start: u64, name: Arc<str>) -> SymId {
-        self.known(dso, start, name, State::Known)
+        self.known(dso, start, name, SymState::Known)
     }
 
-    fn known(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: State) -> SymId {
+    fn known(&mut self, dso: &Dso, start: u64, name: Arc<str>, state: SymState) -> SymId {
         let label = self.label(dso);
         let next = self.syms.len() as u32;
         let key = if self.by_name { 0 } else { start };
@@ -295,19 +295,19 @@ impl Frames {
         id
     }
 
-    fn nameless(&mut self, dso: &Dso, at: u64, state: State) -> SymId {
+    fn nameless(&mut self, dso: &Dso, at: u64, state: SymState) -> SymId {
         let label = self.label(dso);
         // Functions that have no names yet would be a row for each address.
-        let at = if state == State::Sought { 0 } else { at };
+        let at = if state == SymState::Sought { 0 } else { at };
         let next = self.syms.len() as u32;
-        let id = *self.nameless.entry((label, at, state == State::Sought)).or_insert(SymId(next));
+        let id = *self.nameless.entry((label, at, state == SymState::Sought)).or_insert(SymId(next));
         if id.0 == next {
             self.push(dso, label, at, None, state);
         }
         id
     }
 
-    fn push(&mut self, dso: &Dso, dso_label: u32, start: u64, function: Option<Arc<str>>, state: State) {
+    fn push(&mut self, dso: &Dso, dso_label: u32, start: u64, function: Option<Arc<str>>, state: SymState) {
         self.syms.push(Sym {
             dso: dso.id,
             kind: dso.kind,
@@ -353,7 +353,7 @@ impl Frames {
     }
 
     /// Where in the source a frame is, innermost.
-    pub fn line(&self, frame: FrameId) -> Option<&Line> {
+    pub fn line(&self, frame: FrameId) -> Option<&SourceLine> {
         self.lines.get(&frame.0)
     }
 
@@ -384,7 +384,7 @@ impl Frames {
     }
 
     /// Takes in the functions that a frame is in, innermost first; the last one is that of its symbol.
-    pub fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[Place]) {
+    pub fn set_places(&mut self, frame: FrameId, dso: &Dso, places: &[InlinedFrame]) {
         let Some((_, inlined)) = places.split_last() else { return };
         if let Some(line) = places.iter().find_map(|p| p.line.clone()) {
             self.lines.insert(frame.0, line);
@@ -398,7 +398,7 @@ impl Frames {
     }
 
     /// A symbol of its own, marked as perf does.
-    fn inlined_sym(&mut self, dso: &Dso, place: &Place) -> u32 {
+    fn inlined_sym(&mut self, dso: &Dso, place: &InlinedFrame) -> u32 {
         let name = place.function.as_deref().unwrap_or("[unknown]");
         self.named(dso, 0, format!("{name}{INLINED}").into()).0
     }
@@ -438,7 +438,7 @@ impl Frames {
         self.journal = Journal::after(&self.journal);
         self.inlines += 1;
         self.again = 0;
-        let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == State::Sought;
+        let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == SymState::Sought;
         self.asked = self.sym.iter().position(sought).unwrap_or(self.list.len());
     }
 

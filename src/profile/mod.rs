@@ -22,11 +22,11 @@ mod index;
 pub mod ledger;
 pub mod losses;
 mod marks;
-mod memory;
-mod pins;
 mod renames;
+mod retained_stacks;
 mod segments;
 pub mod sites;
+mod stack_cache;
 pub mod timeline;
 pub mod trie;
 
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use chain::{Chain, fingerprint};
-use memory::Memory;
+use stack_cache::StackCache;
 
 use crate::event::format::Format;
 use crate::record::Sample;
@@ -48,8 +48,8 @@ pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use index::Index;
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
-pub use pins::{Pin, Pins};
 pub use renames::{Birth, Had, Renamed};
+pub use retained_stacks::{RetainedStack, RetainedStacks};
 pub use segments::Segments;
 pub use sites::{Site, SiteId, Sites, TraceId};
 pub use timeline::Timeline;
@@ -77,10 +77,10 @@ pub struct Profile {
     pub losses: Losses,
     pub gaps: Gaps,
     /// Stacks that are held though no sample may have them.
-    pub pins: Pins,
-    memory: Memory<NodeId>,
+    pub pins: RetainedStacks,
+    memory: StackCache<NodeId>,
     /// The same of samples without a chain.
-    leaves: Memory<SiteId>,
+    leaves: StackCache<SiteId>,
     /// The last chain of each thread, root first, with the node of each step: the next one mostly begins alike.
     last: FxHashMap<i32, Vec<(Frame, NodeId)>>,
     chain: Chain,
@@ -165,7 +165,7 @@ impl Profile {
     }
 
     /// Holds a sample's stack for whoever counts it by itself; the sample is not added.
-    pub fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> Pin {
+    pub fn pin(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> RetainedStack {
         let node = self.stack(session, sample, mode);
         self.pins.hold(node)
     }

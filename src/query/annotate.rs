@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::profile::{Acc, NodeId, SymId};
 use crate::session::DsoId;
 use crate::symbols::code::{Flow, Listing};
-use crate::symbols::lines::Line;
+use crate::symbols::lines::SourceLine;
 
 use super::Data;
-use super::fold::Fold;
+use super::aggregate::Aggregate;
 
 /// A function by the names that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct AnnotatedFunction {
     pub function: Arc<str>,
     pub dso: Arc<str>,
 }
@@ -30,14 +30,14 @@ pub struct Hits {
 
 /// A line of an annotated function.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Row {
+pub enum ListingRow {
     /// Of the source, before the first instruction that was made of it.
-    Source { line: Line, text: Option<String>, percent: f64 },
+    Source { line: SourceLine, text: Option<String>, percent: f64 },
     /// An instruction, by its place in the listing, and its share of the function in percent.
     Code { index: usize, own: Acc, percent: f64 },
 }
 
-impl Row {
+impl ListingRow {
     pub fn percent(&self) -> f64 {
         match self {
             Self::Source { .. } => 0.0,
@@ -47,7 +47,7 @@ impl Row {
 }
 
 /// Where a function is: the DSO and an address in it. Of several with one name, the one with most samples.
-pub fn locate(data: Data<'_>, target: &Target, fold: Option<&Fold>) -> Option<(DsoId, u64)> {
+pub fn locate(data: Data<'_>, target: &AnnotatedFunction, fold: Option<&Aggregate>) -> Option<(DsoId, u64)> {
     let list = matching(data, target);
     let hits = fold.map(|fold| hits_of(data, fold, &list)).unwrap_or_default();
     let frames = &data.profile.frames;
@@ -57,7 +57,7 @@ pub fn locate(data: Data<'_>, target: &Target, fold: Option<&Fold>) -> Option<(D
 }
 
 /// Which symbols a target is.
-fn matching(data: Data<'_>, target: &Target) -> Vec<bool> {
+fn matching(data: Data<'_>, target: &AnnotatedFunction) -> Vec<bool> {
     let frames = &data.profile.frames;
     let is = |sym: u32| {
         let sym = frames.sym(SymId(sym));
@@ -67,11 +67,11 @@ fn matching(data: Data<'_>, target: &Target) -> Vec<bool> {
 }
 
 /// The samples of a function.
-pub fn hits(data: Data<'_>, fold: &Fold, target: &Target) -> Hits {
+pub fn hits(data: Data<'_>, fold: &Aggregate, target: &AnnotatedFunction) -> Hits {
     hits_of(data, fold, &matching(data, target))
 }
 
-fn hits_of(data: Data<'_>, fold: &Fold, syms: &[bool]) -> Hits {
+fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
     let profile = data.profile;
     let mut at: std::collections::BTreeMap<u64, Acc> = std::collections::BTreeMap::new();
     let mut own = Acc::default();
@@ -107,32 +107,32 @@ impl Hits {
 }
 
 /// A listing with its samples, source lines between the instructions where `sources` says so.
-pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<Row> {
+pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     let mut out = Vec::with_capacity(listing.instructions.len() * 2);
-    let mut last: Option<&Line> = None;
+    let mut last: Option<&SourceLine> = None;
     for (index, instruction) in listing.instructions.iter().enumerate() {
         if let Some(line) = instruction.line.as_ref().filter(|line| sources && last != Some(*line)) {
             let text = listing.source(line).map(str::to_owned);
-            out.push(Row::Source { line: line.clone(), text, percent: 0.0 });
+            out.push(ListingRow::Source { line: line.clone(), text, percent: 0.0 });
             last = Some(line);
         }
         let end = listing.instructions.get(index + 1).map_or(listing.end, |next| next.at);
         let own = hits.within(instruction.at..end.max(instruction.at + 1));
-        out.push(Row::Code { index, own, percent: own.percent_of(&hits.own) });
+        out.push(ListingRow::Code { index, own, percent: own.percent_of(&hits.own) });
     }
     out
 }
 
 /// The rows that are hot, hottest first: those with samples; of equal ones the first.
-pub fn hot(rows: &[Row]) -> Vec<usize> {
+pub fn hot(rows: &[ListingRow]) -> Vec<usize> {
     let mut list: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].percent() > 0.0).collect();
     list.sort_by(|a, b| rows[*b].percent().total_cmp(&rows[*a].percent()).then(a.cmp(b)));
     list
 }
 
 /// Rows of instructions by their place in the listing.
-pub fn row_of(rows: &[Row], index: usize) -> Option<usize> {
-    rows.iter().position(|row| matches!(row, Row::Code { index: own, .. } if *own == index))
+pub fn row_of(rows: &[ListingRow], index: usize) -> Option<usize> {
+    rows.iter().position(|row| matches!(row, ListingRow::Code { index: own, .. } if *own == index))
 }
 
 /// Where an instruction jumps to inside its function, as a place in the listing.

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::event::EventState;
-use crate::profile::frames::State;
+use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::session::{DsoKind, TimeMark};
 use crate::symbols::spaces::Walked;
 
 use super::annotate::Hits;
-use super::blocks::Flame;
-use super::column::{Key, Value};
+use super::column::{ColumnKey, ColumnValue};
+use super::compare::Versus;
 use super::cpus::CpuAnswer;
 use super::diff::Side;
+use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::Question;
+use super::task_choices::Whose;
 use super::top::Group;
-use super::versus::Versus;
-use super::whose::Whose;
 
 /// The fold mark of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Mark {
 
 /// One line of the top table: a row, or an entry of a row's unfolded call chain.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct TopLine {
     /// The same for the same line in later answers.
     pub id: u64,
     /// 0 for rows, from 1 on inside call chains.
@@ -51,17 +51,17 @@ pub struct Line {
     pub dso_path: Arc<str>,
     pub kind: DsoKind,
     /// What is known of the name.
-    pub state: State,
+    pub state: SymState,
     /// What it was in the baseline, for rows.
     pub versus: Option<Versus>,
 }
 
-impl Line {
+impl TopLine {
     /// The value of a column.
-    pub fn value(&self, key: Key) -> Option<Value> {
+    pub fn value(&self, key: ColumnKey) -> Option<ColumnValue> {
         match key {
-            Key::Dso => Some(Value::Text(self.dso.clone())),
-            Key::Sym => Some(Value::Text(self.sym.clone())),
+            ColumnKey::Dso => Some(ColumnValue::Text(self.dso.clone())),
+            ColumnKey::Sym => Some(ColumnValue::Text(self.sym.clone())),
             key => self.group.get(key).cloned(),
         }
     }
@@ -123,7 +123,7 @@ pub struct Cost {
 
 /// Bytes of the program's own memory that are for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct MemoryShare {
     pub name: &'static str,
     pub bytes: usize,
 }
@@ -136,7 +136,7 @@ pub struct Memory {
     /// All that is private.
     pub private: usize,
     /// What of it is told apart.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MemoryShare>,
 }
 
 const BETWEEN_LOOKS: usize = 24 << 20;
@@ -195,9 +195,9 @@ pub struct Answer {
     pub shown: Acc,
     /// Samples of the event that came since the view was frozen.
     pub newer: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<TopLine>,
     /// The call chains of the row that was asked for beside them.
-    pub beside: Vec<Line>,
+    pub beside: Vec<TopLine>,
     /// The tasks that were sampled most.
     pub tasks: Vec<Whose>,
     pub flame: Option<Arc<Flame>>,

@@ -5,11 +5,11 @@ use rustc_hash::FxHashMap;
 use crate::profile::{Acc, NodeId, SymId};
 
 use super::Data;
-use super::fold::Fold;
-use super::news::News;
+use super::aggregate::Aggregate;
+use super::changes::Changes;
+use super::live_rows::Tally;
 use super::question::Direction;
-use super::tally::Tally;
-use super::top::{LabelMode, Row, Top, path_bit};
+use super::top::{LabelMode, Top, TopRow, path_bit};
 
 /// A node of a call tree. Node 0 is the row itself.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +106,7 @@ type Edges = FxHashMap<(u32, u32), u32>;
 
 impl Tree {
     /// Builds the tree of a row.
-    pub fn build(data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Self {
+    pub fn build(data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Self {
         let (mut tree, mut edges, mut path) = (Self::default(), Edges::default(), Vec::new());
         let profile = data.profile;
         let sym = |n: NodeId| profile.frames.sym_of(profile.trie.frame(n)).0;
@@ -185,7 +185,7 @@ struct Followed {
 
 impl Trees {
     /// Follows what changed, for the trees that the last answer showed.
-    pub fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &News) {
+    pub fn follow(&mut self, data: Data<'_>, tally: &mut Tally, news: &Changes) {
         let inlines = data.profile.frames.inlines();
         if std::mem::replace(&mut self.inlines, inlines) != inlines {
             return self.list.clear();
@@ -212,7 +212,7 @@ impl Trees {
     }
 
     /// The tree of a row of a [`Tally`]; one that was not followed is built.
-    pub fn of(&mut self, data: Data<'_>, tally: &mut Tally, fold: &Fold, row: (u32, u32), reach: Reach) -> &Tree {
+    pub fn of(&mut self, data: Data<'_>, tally: &mut Tally, fold: &Aggregate, row: (u32, u32), reach: Reach) -> &Tree {
         let (group, label) = row;
         let one = self.list.entry((group, label, reach)).or_insert_with(|| {
             let mut one = Followed::default();

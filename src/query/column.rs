@@ -8,11 +8,11 @@ use crate::filter::equals;
 use crate::session::Task;
 
 use super::Data;
-use super::traced::Traced;
+use super::field_rows::Traced;
 
 /// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
+pub enum ColumnKey {
     Cpu,
     Comm,
     /// The comm of the process.
@@ -32,13 +32,13 @@ pub enum Key {
 
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Value {
+pub enum ColumnValue {
     Id(i32),
     Text(Arc<str>),
     Number(i64),
 }
 
-impl Value {
+impl ColumnValue {
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Id(id) => Cow::Owned(id.to_string()),
@@ -61,8 +61,8 @@ pub struct Sampled<'a> {
 }
 
 /// An entry.
-pub struct Entry {
-    pub key: Key,
+pub struct ColumnDef {
+    pub key: ColumnKey,
     /// Spellings that are taken, as perf's `--sort` has them (perf-report(1)); ours first.
     pub names: &'static [&'static str],
     pub title: &'static str,
@@ -75,23 +75,33 @@ pub struct Entry {
     /// Whether another run of the same programs has other values.
     pub of_this_run: bool,
     /// The value in a sample; none where it is of the function instead.
-    pub value: Option<fn(&Sampled<'_>, Key) -> Value>,
+    pub value: Option<fn(&Sampled<'_>, ColumnKey) -> ColumnValue>,
     /// The filter's field that asks for it, where there is one.
     pub field: Option<&'static str>,
 }
 
 /// A column whose value is a sample's.
 const fn of(
-    key: Key,
+    key: ColumnKey,
     names: &'static [&'static str],
     title: &'static str,
-    value: fn(&Sampled<'_>, Key) -> Value,
-) -> Entry {
+    value: fn(&Sampled<'_>, ColumnKey) -> ColumnValue,
+) -> ColumnDef {
     let field = Some(names[0]);
-    Entry { key, names, title, is_number: false, width: 0, words: "", of_this_run: false, value: Some(value), field }
+    ColumnDef {
+        key,
+        names,
+        title,
+        is_number: false,
+        width: 0,
+        words: "",
+        of_this_run: false,
+        value: Some(value),
+        field,
+    }
 }
 
-impl Entry {
+impl ColumnDef {
     const fn number(self, width: u16) -> Self {
         Self { is_number: true, width, ..self }
     }
@@ -113,43 +123,45 @@ impl Entry {
     }
 
     /// What a view of one value is called, and the filter that leaves it.
-    pub fn only(&self, value: &Value) -> Option<(String, String)> {
+    pub fn only(&self, value: &ColumnValue) -> Option<(String, String)> {
         let field = self.field?;
         let name = if self.key.traced().is_some() { field } else { self.names[0] };
         Some(match value {
-            Value::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
-            Value::Number(n) => (format!("{name} {n}"), format!("{field} == {n}")),
+            ColumnValue::Id(id) => (format!("{name} {id}"), format!("{field} == {id}")),
+            ColumnValue::Number(n) => (format!("{name} {n}"), format!("{field} == {n}")),
             // A function's or a file's own name says what it is.
-            Value::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
-            Value::Text(text) => (format!("{name} {text}"), equals(field, text)),
+            ColumnValue::Text(text) if self.value.is_none() => (text.to_string(), equals(field, text)),
+            ColumnValue::Text(text) => (format!("{name} {text}"), equals(field, text)),
         })
     }
 }
 
-fn nothing(_: &Sampled<'_>, _: Key) -> Value {
-    Value::Id(0)
+fn nothing(_: &Sampled<'_>, _: ColumnKey) -> ColumnValue {
+    ColumnValue::Id(0)
 }
 
 /// All of them, in the order in which they are offered.
-pub const ALL: &[Entry] = &[
-    of(Key::Host, &["host"], "Host", |of, _| Value::Text(of.data.session.host(of.task))).wide(12),
-    of(Key::Cpu, &["cpu"], "CPU", |of, _| Value::Id(of.cpu.into())).number(4),
-    of(Key::Comm, &["comm"], "Comm", |of, _| Value::Text(of.task.comm.clone())).wide(15),
-    of(Key::Program, &["program"], "Program", |of, _| Value::Text(of.task.program.clone())).wide(15),
-    of(Key::Pid, &["pid", "tgid"], "PID", |of, _| Value::Id(of.task.pid)).number(7).of_this_run(),
-    of(Key::Tid, &["tid"], "TID", |of, _| Value::Id(of.task.tid)).number(7).of_this_run(),
-    of(Key::Cgroup, &["cgroup"], "Cgroup", |of, _| Value::Text(of.data.session.cgroup(of.task))).wide(24),
-    of(Key::Trace, &["trace"], "Trace output", |of, _| Value::Text(of.data.trace(of.trace))).wide(40).without_field(),
-    of(Key::Dso, &["dso"], "DSO", nothing).wide(18).of_function("dso"),
-    of(Key::Sym, &["sym", "symbol"], "Symbol", nothing).of_function("stack"),
+pub const ALL: &[ColumnDef] = &[
+    of(ColumnKey::Host, &["host"], "Host", |of, _| ColumnValue::Text(of.data.session.host(of.task))).wide(12),
+    of(ColumnKey::Cpu, &["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4),
+    of(ColumnKey::Comm, &["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15),
+    of(ColumnKey::Program, &["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15),
+    of(ColumnKey::Pid, &["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run(),
+    of(ColumnKey::Tid, &["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run(),
+    of(ColumnKey::Cgroup, &["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24),
+    of(ColumnKey::Trace, &["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace)))
+        .wide(40)
+        .without_field(),
+    of(ColumnKey::Dso, &["dso"], "DSO", nothing).wide(18).of_function("dso"),
+    of(ColumnKey::Sym, &["sym", "symbol"], "Symbol", nothing).of_function("stack"),
 ];
 
 /// The columns of tracepoints' fields that were asked for: they live as long as the program, as all others do.
-static TRACED: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
 
 /// The column of a tracepoint's field: of one event, `event.field`, or of any.
-pub fn traced(name: &str) -> Key {
-    let known = |list: &[&'static Entry]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
+pub fn traced(name: &str) -> ColumnKey {
+    let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
     if let Some(key) = known(&TRACED.read().unwrap_or_else(PoisonError::into_inner)) {
         return key;
     }
@@ -159,25 +171,25 @@ pub fn traced(name: &str) -> Key {
     }
     let name: &'static str = Box::leak(name.into());
     let field = name.rsplit('.').next().unwrap_or(name);
-    let value = |of: &Sampled<'_>, key: Key| {
+    let value = |of: &Sampled<'_>, key: ColumnKey| {
         let value = of.values.zip(key.traced()).map(|((traced, number), name)| traced.value(number, name));
-        value.unwrap_or_else(|| Value::Text("".into()))
+        value.unwrap_or_else(|| ColumnValue::Text("".into()))
     };
     let names: &'static [&'static str] = Box::leak(Box::new([name]));
     let words: &'static str = Box::leak(format!("by {field}").into());
-    let entry = Entry {
+    let entry = ColumnDef {
         words,
         names,
         title: field,
         field: Some(field),
-        key: Key::Traced(name),
-        ..of(Key::Trace, &[""], "", value)
+        key: ColumnKey::Traced(name),
+        ..of(ColumnKey::Trace, &[""], "", value)
     };
     list.push(Box::leak(Box::new(entry.wide(20))));
-    Key::Traced(name)
+    ColumnKey::Traced(name)
 }
 
-impl Key {
+impl ColumnKey {
     /// The name of a tracepoint's field, where it is one.
     pub fn traced(self) -> Option<&'static str> {
         match self {
@@ -186,7 +198,7 @@ impl Key {
         }
     }
 
-    pub fn entry(self) -> &'static Entry {
+    pub fn entry(self) -> &'static ColumnDef {
         if let Self::Traced(name) = self {
             let list = TRACED.read().unwrap_or_else(PoisonError::into_inner);
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
@@ -221,36 +233,36 @@ impl Key {
 
 /// The part of a row's identity that is about its task and place: the values of the chosen keys, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Group(Vec<(Key, Value)>);
+pub struct Group(Vec<(ColumnKey, ColumnValue)>);
 
 impl Group {
     /// The values of some keys in a sample.
-    pub fn of(keys: &[Key], sampled: &Sampled<'_>) -> Self {
-        let one = |key: &Key| Some((*key, key.entry().value?(sampled, *key)));
-        let mut values: Vec<(Key, Value)> = keys.iter().filter_map(one).collect();
+    pub fn of(keys: &[ColumnKey], sampled: &Sampled<'_>) -> Self {
+        let one = |key: &ColumnKey| Some((*key, key.entry().value?(sampled, *key)));
+        let mut values: Vec<(ColumnKey, ColumnValue)> = keys.iter().filter_map(one).collect();
         values.sort_unstable_by_key(|(key, _)| *key);
         Self(values)
     }
 
     /// One of a number alone.
     #[cfg(test)]
-    pub fn staged(key: Key, id: i32) -> Self {
-        Self(vec![(key, Value::Id(id))])
+    pub fn staged(key: ColumnKey, id: i32) -> Self {
+        Self(vec![(key, ColumnValue::Id(id))])
     }
 
-    pub fn get(&self, key: Key) -> Option<&Value> {
+    pub fn get(&self, key: ColumnKey) -> Option<&ColumnValue> {
         self.0.iter().find(|(of, _)| *of == key).map(|(_, value)| value)
     }
 
-    pub fn id(&self, key: Key) -> Option<i32> {
+    pub fn id(&self, key: ColumnKey) -> Option<i32> {
         match self.get(key)? {
-            Value::Id(id) => Some(*id),
-            Value::Text(_) | Value::Number(_) => None,
+            ColumnValue::Id(id) => Some(*id),
+            ColumnValue::Text(_) | ColumnValue::Number(_) => None,
         }
     }
 
     /// Those of its keys that are fields of tracepoints.
-    pub fn traced(&self) -> impl Iterator<Item = Key> {
+    pub fn traced(&self) -> impl Iterator<Item = ColumnKey> {
         self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
     }
 
@@ -259,10 +271,10 @@ impl Group {
         self.0.iter().filter_map(|(key, _)| self.text(*key))
     }
 
-    pub fn text(&self, key: Key) -> Option<&Arc<str>> {
+    pub fn text(&self, key: ColumnKey) -> Option<&Arc<str>> {
         match self.get(key)? {
-            Value::Text(text) => Some(text),
-            Value::Id(_) | Value::Number(_) => None,
+            ColumnValue::Text(text) => Some(text),
+            ColumnValue::Id(_) | ColumnValue::Number(_) => None,
         }
     }
 }
@@ -273,19 +285,19 @@ mod tests {
 
     #[test]
     fn keys_in_perf_spelling() {
-        assert_eq!(Key::parse_list("comm, symbol,comm"), Ok(vec![Key::Comm, Key::Sym]));
-        assert_eq!(Key::parse_list("comm,nope"), Err("nope".to_owned()));
-        assert_eq!(Key::parse_list(""), Err(String::new()));
-        let field = Key::parse_list("sched_switch.next_comm").expect("a field")[0];
+        assert_eq!(ColumnKey::parse_list("comm, symbol,comm"), Ok(vec![ColumnKey::Comm, ColumnKey::Sym]));
+        assert_eq!(ColumnKey::parse_list("comm,nope"), Err("nope".to_owned()));
+        assert_eq!(ColumnKey::parse_list(""), Err(String::new()));
+        let field = ColumnKey::parse_list("sched_switch.next_comm").expect("a field")[0];
         assert_eq!(
             (field, field.name(), field.title()),
             (traced("sched_switch.next_comm"), "sched_switch.next_comm", "next_comm")
         );
         assert_eq!(
-            field.entry().only(&Value::Number(-7)).map(|(_, filter)| filter).as_deref(),
+            field.entry().only(&ColumnValue::Number(-7)).map(|(_, filter)| filter).as_deref(),
             Some("next_comm == -7")
         );
-        assert_eq!(Key::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
+        assert_eq!(ColumnKey::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
         let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
         let want = "host Host, cpu CPU, comm Comm, program Program, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
         assert_eq!(all.join(", "), want);

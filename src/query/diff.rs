@@ -31,7 +31,7 @@ impl Per {
     }
 
     /// What values are then.
-    pub fn words(self) -> &'static str {
+    pub fn unit_label(self) -> &'static str {
         match self {
             Self::Total => "percent of each side",
             Self::Second => "period a second",
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(Side { seconds: 0.5, ..side }.value(acc(6), Per::Second), 120.0);
         assert_eq!(Side { seconds: 0.0, ..side }.value(acc(6), Per::Second), 0.0);
         assert_eq!(pers.map(Per::word), ["total", "second", "nothing"]);
-        assert_eq!(pers.map(Per::words), ["percent of each side", "period a second", "period"]);
+        assert_eq!(pers.map(Per::unit_label), ["percent of each side", "period a second", "period"]);
     }
 
     proptest! {

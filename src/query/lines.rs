@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use crate::profile::frames::State;
+use crate::profile::frames::SymState;
 use crate::profile::{Acc, SymId};
 use crate::session::DsoKind;
 
 use super::Data;
-use super::answer::{Line, Mark};
+use super::answer::{Mark, TopLine};
 use super::chains::{Reach, Tree};
+use super::compare::{SideRow, TableSide, Versus};
 use super::diff::Per;
 use super::question::{ChainMode, Order, Question};
-use super::top::{Group, Row, Top};
-use super::versus::{Place, Table, Versus};
+use super::top::{Group, Top, TopRow};
 
 /// Rows beyond this are not sent to a screen; the table says how many there are.
 pub const MAX_ROWS: usize = 3_000;
@@ -24,8 +24,8 @@ const MAX_CHAIN: usize = 2_000;
 /// What a screen shows of a table: its lines, and the call chains of one of its rows apart from them.
 #[derive(Debug, Default)]
 pub struct Listed {
-    pub lines: Vec<Line>,
-    pub beside: Vec<Line>,
+    pub lines: Vec<TopLine>,
+    pub beside: Vec<TopLine>,
 }
 
 /// The lines of a table, call chains unfolded around what is in sight.
@@ -40,12 +40,12 @@ pub fn lines(data: Data<'_>, top: &Top, question: &Question, trees: &mut impl Un
     out.done()
 }
 
-/// The same beside a baseline: `rows` is what [`compare`](super::versus::compare) found.
+/// The same beside a baseline: `rows` is what [`compare`](super::compare::compare) found.
 pub fn compared(
     data: Data<'_>,
     top: &Top,
-    old: Table<'_>,
-    rows: &[(Place, Versus)],
+    old: TableSide<'_>,
+    rows: &[(SideRow, Versus)],
     question: &Question,
     trees: &mut impl Unfold,
 ) -> Listed {
@@ -53,18 +53,18 @@ pub fn compared(
     let limit = question.limit_percent;
     for (place, versus) in rows.iter().take(MAX_ROWS) {
         match place {
-            Place::New(i) => {
+            SideRow::New(i) => {
                 let row = &top.rows[*i as usize];
                 let was = if versus.per == Per::Total { versus.old } else { 0.0 };
                 if row.own.percent_of(&top.total).max(row.children.percent_of(&top.total)).max(was) >= limit {
                     out.row(row, Some(*versus));
                 }
             }
-            Place::Gone(i) => {
+            SideRow::Gone(i) => {
                 let none = Acc::default();
-                let row = Row { own: none, children: none, ..old.top.rows[*i as usize] };
+                let row = TopRow { own: none, children: none, ..old.top.rows[*i as usize] };
                 let line = row_line(old.data, old.top, &row, false);
-                out.out.push(Line { mark: Mark::Leaf, versus: Some(*versus), ..line });
+                out.out.push(TopLine { mark: Mark::Leaf, versus: Some(*versus), ..line });
             }
         }
     }
@@ -73,7 +73,7 @@ pub fn compared(
 
 /// Where the call chains of rows come from.
 pub trait Unfold {
-    fn tree(&mut self, data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Cow<'_, Tree>;
+    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree>;
 }
 
 /// Of tables that are made once: each is built.
@@ -81,7 +81,7 @@ pub trait Unfold {
 pub struct Anew;
 
 impl Unfold for Anew {
-    fn tree(&mut self, data: Data<'_>, top: &Top, row: &Row, reach: Reach) -> Cow<'_, Tree> {
+    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
         Cow::Owned(Tree::build(data, top, row, reach))
     }
 }
@@ -94,8 +94,8 @@ struct Lines<'a, U> {
     trees: &'a mut U,
     /// Rows above what is in sight are unfolded too, so that line numbers do not depend on it.
     sight_end: usize,
-    out: Vec<Line>,
-    beside: Vec<Line>,
+    out: Vec<TopLine>,
+    beside: Vec<TopLine>,
 }
 
 impl<'a, U: Unfold> Lines<'a, U> {
@@ -110,11 +110,11 @@ impl<'a, U: Unfold> Lines<'a, U> {
     }
 
     /// A row and, when it is open, its call chains.
-    fn row(&mut self, row: &Row, versus: Option<Versus>) {
+    fn row(&mut self, row: &TopRow, versus: Option<Versus>) {
         let question = self.question;
         let open = question.expand_all != question.toggled.contains(&row.id);
         let at = self.out.len();
-        self.out.push(Line { versus, ..row_line(self.data, self.top, row, open) });
+        self.out.push(TopLine { versus, ..row_line(self.data, self.top, row, open) });
         if question.beside == Some(row.id) {
             self.beside = self.chains(row);
         }
@@ -128,7 +128,7 @@ impl<'a, U: Unfold> Lines<'a, U> {
     }
 
     /// The call chains of a row.
-    fn chains(&mut self, row: &Row) -> Vec<Line> {
+    fn chains(&mut self, row: &TopRow) -> Vec<TopLine> {
         let question = self.question;
         let inclusive = question.top.children && question.top.order == Order::Children;
         let tree = self.trees.tree(self.data, self.top, row, Reach { direction: question.direction, inclusive });
@@ -148,11 +148,11 @@ impl<'a, U: Unfold> Lines<'a, U> {
     }
 }
 
-fn row_line(data: Data<'_>, top: &Top, row: &Row, open: bool) -> Line {
+fn row_line(data: Data<'_>, top: &Top, row: &TopRow, open: bool) -> TopLine {
     let sym = top.symbol(data, row.label);
     let dso = sym.map(|s| data.session.dsos.get(s.dso));
     let empty: Arc<str> = Arc::from("");
-    Line {
+    TopLine {
         id: row.id,
         depth: 0,
         forks: empty.clone(),
@@ -166,7 +166,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &Row, open: bool) -> Line {
         dso: sym.map_or_else(|| empty.clone(), |s| s.dso_name.clone()),
         dso_path: dso.map_or(empty, |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
-        state: sym.map_or(State::Unknown, |s| s.state),
+        state: sym.map_or(SymState::Unknown, |s| s.state),
         versus: None,
     }
 }
@@ -177,7 +177,7 @@ struct Builder<'a> {
     question: &'a Question,
     tree: &'a Tree,
     group: &'a Arc<Group>,
-    out: &'a mut Vec<Line>,
+    out: &'a mut Vec<TopLine>,
     left: usize,
     no_forks: Arc<str>,
 }
@@ -217,7 +217,7 @@ impl Builder<'_> {
             };
             let here =
                 if way.is_empty() && head.is_empty() { self.no_forks.clone() } else { format!("{way}{head}").into() };
-            self.out.push(Line {
+            self.out.push(TopLine {
                 id,
                 depth,
                 forks: here,

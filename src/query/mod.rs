@@ -1,54 +1,53 @@
 //! Questions to the profile and their answers.
 //!
 //! A question is answered in two linear passes: add up the weights of each site over the columns
-//! ([`fold`]), then add sites up into rows over the trie ([`top`]). The first is kept and brought
+//! ([`aggregate`]), then add sites up into rows over the trie ([`top`]). The first is kept and brought
 //! up to date as samples come; the second is done when an answer is wanted.
 
+pub mod aggregate;
 pub mod annotate;
 pub mod answer;
-pub mod blocks;
 pub mod chains;
+pub mod changes;
 pub mod collapse;
 pub mod column;
+pub mod compare;
 pub mod context;
 pub mod cpus;
 pub mod diff;
-pub mod find;
+pub mod field_rows;
+pub mod filter_eval;
 pub mod flame;
-pub mod fold;
-mod foremost;
 pub mod heat;
-pub mod heavy;
-pub mod judge;
+pub mod heaviest_chain;
+pub mod kept_rows;
 pub mod lines;
-pub mod named;
-pub mod news;
+pub mod live_rows;
 pub mod origins;
+pub mod parallel;
 pub mod question;
 pub mod range;
 mod row;
-pub mod rows;
-pub mod seen;
-pub mod share;
+pub mod search;
+pub mod shown_total;
+pub mod site_rows;
+pub mod stable_order;
 #[cfg(test)]
 pub mod staged;
-pub mod standing;
-pub mod steady;
-pub mod tally;
+pub mod symbol_stacks;
+pub mod task_choices;
 pub mod top;
-pub mod traced;
-pub mod versus;
-pub mod whose;
+mod top_n;
 
 use std::sync::Arc;
 
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
-pub use answer::{Answer, EventInfo, Line, Mark, Progress};
-pub use fold::Fold;
-pub use question::{Age, Baseline, ChainMode, Direction, Key, Order, Question, TopSpec};
-pub use top::{Keep, Row, Top};
+pub use aggregate::Aggregate;
+pub use answer::{Answer, EventInfo, Mark, Progress, TopLine};
+pub use question::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
+pub use top::{Keep, Top, TopRow};
 
 /// What every projection reads.
 #[derive(Clone, Copy, Debug)]

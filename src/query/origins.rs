@@ -145,7 +145,7 @@ impl Origins {
 mod tests {
     use super::*;
     use crate::query::staged::Staged;
-    use crate::query::{Key, TopSpec};
+    use crate::query::{ColumnKey, TopSpec};
 
     fn rows(stacks: &[&[&str]], origins: bool) -> Vec<(String, u64)> {
         let mut staged = Staged::default();
@@ -155,7 +155,7 @@ mod tests {
         let mut found = Origins::default();
         assert!(!found.update(staged.data()), "nothing was known before");
         let data = Data { origins: origins.then(|| found.nodes()), ..staged.data() };
-        let spec = TopSpec { keys: vec![Key::Sym], children: false, ..TopSpec::default() };
+        let spec = TopSpec { keys: vec![ColumnKey::Sym], children: false, ..TopSpec::default() };
         let top = crate::query::Top::build(data, &staged.fold(), &spec, crate::query::Keep::All { sorted: usize::MAX });
         let mut rows: Vec<(String, u64)> = top
             .rows

@@ -6,10 +6,10 @@ use hashbrown::HashSet;
 
 use crate::filter::Filter;
 
-use super::annotate::Target;
-use super::blocks::FlameSpec;
-pub use super::column::Key;
+use super::annotate::AnnotatedFunction;
+pub use super::column::ColumnKey;
 use super::diff::Per;
+use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 
 /// What rows are ordered by.
@@ -20,13 +20,13 @@ pub enum Order {
     Samples,
     /// The difference to the baseline.
     Delta,
-    By(Key),
+    By(ColumnKey),
 }
 
 /// The shape of a top table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopSpec {
-    pub keys: Vec<Key>,
+    pub keys: Vec<ColumnKey>,
     /// Whether rows count what their functions called, too.
     pub children: bool,
     pub order: Order,
@@ -38,7 +38,7 @@ pub struct TopSpec {
 impl Default for TopSpec {
     fn default() -> Self {
         Self {
-            keys: vec![Key::Comm, Key::Dso, Key::Sym],
+            keys: vec![ColumnKey::Comm, ColumnKey::Dso, ColumnKey::Sym],
             children: true,
             order: Order::SelfTime,
             reversed: false,
@@ -124,7 +124,7 @@ pub struct Question {
     /// The map of time, when that is what is looked at.
     pub heat: Option<HeatSpec>,
     /// The function whose instructions are looked at.
-    pub annotate: Option<Target>,
+    pub annotate: Option<AnnotatedFunction>,
 }
 
 impl Default for Question {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::profile::{Acc, Sym};
 
 pub use super::column::Group;
-use super::question::{Key, Order, TopSpec};
+use super::question::{ColumnKey, Order, TopSpec};
 
 /// One row. Ids are good for the table that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TopRow {
     /// The same for the same row in later answers.
     pub id: u64,
     pub group: u32,
@@ -29,17 +29,19 @@ pub(super) struct By<'a, S> {
 }
 
 impl<'a, S: Fn(u32) -> Option<&'a Sym>> By<'a, S> {
-    pub fn compare(&self, a: &Row, b: &Row) -> Ordering {
-        let group = |r: &Row| &*self.groups[r.group as usize];
-        let symbol = |r: &Row| (self.symbol)(r.label);
+    pub fn compare(&self, a: &TopRow, b: &TopRow) -> Ordering {
+        let group = |r: &TopRow| &*self.groups[r.group as usize];
+        let symbol = |r: &TopRow| (self.symbol)(r.label);
         let heavy = || b.own.period.cmp(&a.own.period);
         let by = match self.spec.order {
             Order::Children => b.children.period.cmp(&a.children.period).then_with(heavy),
             // The difference is known where both sides are.
             Order::SelfTime | Order::Delta => heavy().then_with(|| b.children.period.cmp(&a.children.period)),
             Order::Samples => b.own.samples.cmp(&a.own.samples).then_with(heavy),
-            Order::By(Key::Dso) => symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy),
-            Order::By(Key::Sym) => symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(heavy),
+            Order::By(ColumnKey::Dso) => {
+                symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy)
+            }
+            Order::By(ColumnKey::Sym) => symbol(a).map(Sym::name).cmp(&symbol(b).map(Sym::name)).then_with(heavy),
             Order::By(key) => group(a).get(key).cmp(&group(b).get(key)).then_with(heavy),
         };
         let by = if self.spec.reversed { by.reverse() } else { by };

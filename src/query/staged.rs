@@ -2,10 +2,10 @@
 
 use crate::profile::{Frame, NodeId, Profile, Site, SiteId};
 use crate::session::{Dso, DsoKind, MapId, Origin, Session};
-use crate::symbols::lines::Place;
+use crate::symbols::lines::InlinedFrame;
 
 use super::top::{Keep, Top};
-use super::{Data, Fold, TopSpec};
+use super::{Aggregate, Data, TopSpec};
 
 /// One second of the session's clock.
 pub const SECOND: u64 = 1_000_000_000;
@@ -63,15 +63,15 @@ impl Staged {
     /// What was inlined into a function of `app`, outermost first.
     pub fn inline(&mut self, function: &str, inlined: &[&str]) {
         let node = self.stack(&[function]);
-        let place = |name: &&str| Place { function: Some((*name).into()), line: None };
-        let places: Vec<Place> = inlined.iter().rev().chain([&function]).map(place).collect();
+        let place = |name: &&str| InlinedFrame { function: Some((*name).into()), line: None };
+        let places: Vec<InlinedFrame> = inlined.iter().rev().chain([&function]).map(place).collect();
         let dso = self.dso("app");
         self.profile.frames.set_places(self.profile.trie.frame(node), &dso, &places);
     }
 
     /// All samples of the first event.
-    pub fn fold(&self) -> Fold {
-        let mut fold = Fold::new(0, None, false);
+    pub fn fold(&self) -> Aggregate {
+        let mut fold = Aggregate::new(0, None, false);
         fold.update(self.data(), 0..u64::MAX);
         fold
     }

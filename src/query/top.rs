@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 use crate::profile::{Acc, Site, Sym, SymId};
 
 use super::Data;
+use super::aggregate::Aggregate;
 use super::column::Sampled;
-use super::fold::Fold;
-use super::question::{Key, TopSpec};
+use super::field_rows::{Lane, Traced, cpu_of, values_of};
+use super::question::{ColumnKey, TopSpec};
 use super::row::By;
-pub use super::row::{Group, Row};
-use super::rows;
-use super::traced::{Lane, Traced, cpu_of, values_of};
+pub use super::row::{Group, TopRow};
+use super::site_rows;
 
 /// What distinguishes rows of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub enum LabelMode {
 }
 
 impl LabelMode {
-    pub fn of(keys: &[Key]) -> Self {
-        if keys.contains(&Key::Sym) {
+    pub fn of(keys: &[ColumnKey]) -> Self {
+        if keys.contains(&ColumnKey::Sym) {
             Self::Sym
-        } else if keys.contains(&Key::Dso) {
+        } else if keys.contains(&ColumnKey::Dso) {
             Self::Dso
         } else {
             Self::None
@@ -48,7 +48,7 @@ impl LabelMode {
 /// All rows, sorted, and what call chains are made from.
 #[derive(Debug)]
 pub struct Top {
-    pub rows: Vec<Row>,
+    pub rows: Vec<TopRow>,
     /// How many rows there are, kept or not.
     pub n_rows: usize,
     pub groups: Vec<Arc<Group>>,
@@ -85,14 +85,14 @@ pub fn path_bit(label: u32) -> u64 {
 
 impl Top {
     /// Projects a fold into rows.
-    pub fn build(data: Data<'_>, fold: &Fold, spec: &TopSpec, keep: Keep) -> Self {
+    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Self {
         let mut top = Self::unsorted(data, fold, spec, &mut Grouping::new(&spec.keys, fold));
         top.sort(data, spec, keep);
         top
     }
 
     /// The same in no order, all rows, without ids.
-    pub(super) fn unsorted(data: Data<'_>, fold: &Fold, spec: &TopSpec, grouping: &mut Grouping) -> Self {
+    pub(super) fn unsorted(data: Data<'_>, fold: &Aggregate, spec: &TopSpec, grouping: &mut Grouping) -> Self {
         let mode = LabelMode::of(&spec.keys);
         let (ranges, sites) = group(data, fold, grouping);
         let labels = node_labels(data, mode);
@@ -114,7 +114,7 @@ impl Top {
         if spec.children {
             (top.path_bits, top.first) = paths(data, &labels);
         }
-        top.rows = rows::all(data, &top, &labels, spec.children);
+        top.rows = site_rows::all(data, &top, &labels, spec.children);
         top
     }
 
@@ -128,7 +128,7 @@ impl Top {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
         let by = By { spec, symbol: |label| self.symbol(data, label), groups: &self.groups };
-        let order = |a: &Row, b: &Row| by.compare(a, b);
+        let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
         // A screen shows the first rows of very many: those are picked before they are sorted.
         let first = match keep {
             Keep::First(n) | Keep::All { sorted: n } => n.min(rows.len()),
@@ -150,7 +150,7 @@ impl Top {
 /// What distinguishes rows of one function, found once for each task.
 #[derive(Debug)]
 pub(super) struct Grouping {
-    keys: Vec<Key>,
+    keys: Vec<ColumnKey>,
     groups: Vec<Arc<Group>>,
     ids: FxHashMap<Arc<Group>, u32>,
     of_task: FxHashMap<(Lane, u32, u32), u32>,
@@ -158,12 +158,12 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    pub(super) fn new(keys: &[Key], fold: &Fold) -> Self {
+    pub(super) fn new(keys: &[ColumnKey], fold: &Aggregate) -> Self {
         let (groups, ids, of_task) = (Vec::new(), FxHashMap::default(), FxHashMap::default());
         Self { keys: keys.to_vec(), groups, ids, of_task, traced: fold.traced().cloned() }
     }
 
-    pub(super) fn keys(&self) -> &[Key] {
+    pub(super) fn keys(&self) -> &[ColumnKey] {
         &self.keys
     }
 
@@ -173,7 +173,7 @@ impl Grouping {
 
     /// The group of a site's samples in a lane.
     pub(super) fn of(&mut self, data: Data<'_>, lane: Lane, site: Site) -> u32 {
-        let trace = if self.keys.contains(&Key::Trace) { site.trace.0 } else { 0 };
+        let trace = if self.keys.contains(&ColumnKey::Trace) { site.trace.0 } else { 0 };
         *self.of_task.entry((lane, site.task.0, trace)).or_insert_with(|| {
             let task = &data.session.tasks()[site.task.0 as usize];
             let values = self.traced.as_deref().map(|traced| (traced, values_of(lane)));
@@ -190,7 +190,7 @@ impl Grouping {
 type Grouped = (Vec<std::ops::Range<usize>>, Vec<(u32, Acc)>);
 
 /// Sorts the weighted sites by group.
-fn group(data: Data<'_>, fold: &Fold, grouping: &mut Grouping) -> Grouped {
+fn group(data: Data<'_>, fold: &Aggregate, grouping: &mut Grouping) -> Grouped {
     let weighted = fold.sites();
     let mut tagged: Vec<(u32, u32, Acc)> = Vec::with_capacity(weighted.len());
     for (lane, site, acc) in weighted {

@@ -2,8 +2,8 @@
 //!
 //! Pure: no input or output happens here, and no length in the bytes is believed.
 
-pub mod begun;
 pub mod kinds;
+pub mod open_spans;
 pub mod order;
 pub mod sample;
 pub mod types;

@@ -127,12 +127,12 @@ impl UserState<'_> {
 impl Sample<'_> {
     /// The words of the call chain.
     pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
-        words(self.chain)
+        u64s(self.chain)
     }
 }
 
 /// Eight-byte words of a byte string.
-pub fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+pub fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
 
@@ -228,7 +228,7 @@ impl Layout {
             let bytes = usize::try_from(n).ok().and_then(|n| n.checked_mul(8)).unwrap_or(usize::MAX);
             s.chain = c.take(bytes, "call chain")?;
             if !self.has(bit::IP) {
-                s.ip = words(s.chain).find(|word| *word < CONTEXT_MAX).unwrap_or_default();
+                s.ip = u64s(s.chain).find(|word| *word < CONTEXT_MAX).unwrap_or_default();
             }
         }
         if self.has(bit::RAW) {

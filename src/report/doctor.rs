@@ -9,14 +9,14 @@ use crate::source::live::error::refusal;
 
 /// How an item stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CheckState {
     Good,
     /// Works, with something missing.
     Limited,
     Bad,
 }
 
-impl State {
+impl CheckState {
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
@@ -28,20 +28,20 @@ impl State {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct Check {
     pub name: &'static str,
-    pub state: State,
+    pub state: CheckState,
     pub found: String,
     /// What changes it; empty when there is nothing to change.
     pub remedy: String,
 }
 
-fn item(name: &'static str, state: State, found: impl Into<String>, remedy: impl Into<String>) -> Item {
-    Item { name, state, found: found.into(), remedy: remedy.into() }
+fn item(name: &'static str, state: CheckState, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { name, state, found: found.into(), remedy: remedy.into() }
 }
 
 /// Examines the running system.
-pub fn examine() -> Vec<Item> {
+pub fn examine() -> Vec<Check> {
     let rights = Rights::read();
     let mut items = rights_items(&rights);
     items.push(capabilities(rights.caps, privilege::given_up()));
@@ -57,101 +57,104 @@ pub fn examine() -> Vec<Item> {
 }
 
 /// What follows from paranoia, capabilities and seccomp alone.
-pub fn rights_items(rights: &Rights) -> Vec<Item> {
+pub fn rights_items(rights: &Rights) -> Vec<Check> {
     let (reason, remedy) = refusal(rights);
     if rights.blocked.is_some() || rights.shut_out {
-        return vec![item("perf_event_open", State::Bad, reason, remedy)];
+        return vec![item("perf_event_open", CheckState::Bad, reason, remedy)];
     }
     let level = format!("kernel.perf_event_paranoid is {}", rights.paranoid);
     let by_right = if rights.has(CAP_SYS_ADMIN) { "root" } else { "CAP_PERFMON" };
-    let mut items = vec![item("perf_event_open", State::Good, "the system call is reachable", "")];
+    let mut items = vec![item("perf_event_open", CheckState::Good, "the system call is reachable", "")];
     items.push(match rights.system_wide() {
         true => item(
             "whole machine",
-            State::Good,
+            CheckState::Good,
             if rights.privileged() { format!("all CPUs and processes, as {by_right}") } else { level.clone() },
             "",
         ),
-        false => item("whole machine", State::Bad, reason.clone(), remedy.clone()),
+        false => item("whole machine", CheckState::Bad, reason.clone(), remedy.clone()),
     });
     items.push(match rights.kernel() {
-        true => item("kernel code", State::Good, "kernel functions can be sampled", ""),
+        true => item("kernel code", CheckState::Good, "kernel functions can be sampled", ""),
         false => {
-            item("kernel code", State::Limited, format!("{reason}: own processes, user code only"), remedy.clone())
+            item("kernel code", CheckState::Limited, format!("{reason}: own processes, user code only"), remedy.clone())
         }
     });
     items.push(match rights.privileged() || rights.paranoid < 0 {
-        true => item("tracepoint fields", State::Good, "readable", ""),
-        false => item("tracepoint fields", State::Bad, level, remedy),
+        true => item("tracepoint fields", CheckState::Good, "readable", ""),
+        false => item("tracepoint fields", CheckState::Bad, level, remedy),
     });
     items.push(item(
         "sampling rate",
-        State::Good,
+        CheckState::Good,
         format!("up to {} Hz (kernel.perf_event_max_sample_rate)", rights.max_sample_rate),
         "",
     ));
     items
 }
 
-fn hardware(there: bool) -> Item {
+fn hardware(there: bool) -> Check {
     match there {
-        true => {
-            item("hardware counters", State::Good, "the CPU's PMU is usable: cycles, instructions, cache misses", "")
-        }
+        true => item(
+            "hardware counters",
+            CheckState::Good,
+            "the CPU's PMU is usable: cycles, instructions, cache misses",
+            "",
+        ),
         false => item(
             "hardware counters",
-            State::Limited,
+            CheckState::Limited,
             "no CPU PMU (usual in virtual machines): cycles becomes cpu-clock, a timer; code with interrupts off is charged to where they are turned on again",
             "On a VM host, expose the PMU (KVM: -cpu host,pmu=on).",
         ),
     }
 }
 
-fn probes(root: &Path) -> Item {
+fn probes(root: &Path) -> Check {
     let has = |name: &str| root.join(name).is_dir();
     match (has("kprobe"), has("uprobe")) {
-        (true, true) => item("dynamic probes", State::Good, "kprobes and uprobes", ""),
+        (true, true) => item("dynamic probes", CheckState::Good, "kprobes and uprobes", ""),
         (false, true) => item(
             "dynamic probes",
-            State::Limited,
+            CheckState::Limited,
             "uprobes only: this kernel has no kprobes (CONFIG_KPROBES)",
             "Tracepoints and uprobes work; kprobes need another kernel.",
         ),
         (true, false) => {
-            item("dynamic probes", State::Limited, "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", "")
+            item("dynamic probes", CheckState::Limited, "kprobes only: this kernel has no uprobes (CONFIG_UPROBES)", "")
         }
-        (false, false) => item("dynamic probes", State::Bad, "this kernel has neither kprobes nor uprobes", ""),
+        (false, false) => item("dynamic probes", CheckState::Bad, "this kernel has neither kprobes nor uprobes", ""),
     }
 }
 
-fn tracefs(root: std::io::Result<()>) -> Item {
+fn tracefs(root: std::io::Result<()>) -> Check {
     match root {
-        Ok(()) => item("tracepoints", State::Good, "tracefs is readable", ""),
+        Ok(()) => item("tracepoints", CheckState::Good, "tracefs is readable", ""),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => item(
             "tracepoints",
-            State::Bad,
+            CheckState::Bad,
             "tracefs is readable by root only",
             "Run as root, or mount -o remount,gid=$(id -g) /sys/kernel/tracing",
         ),
         Err(_) => {
-            item("tracepoints", State::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")
+            item("tracepoints", CheckState::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")
         }
     }
 }
 
-fn kernel_names(rights: &Rights) -> Item {
+fn kernel_names(rights: &Rights) -> Check {
     match rights.kernel_names() {
-        true => item("kernel names", State::Good, "/proc/kallsyms shows addresses", ""),
+        true => item("kernel names", CheckState::Good, "/proc/kallsyms shows addresses", ""),
         false => {
             let (why, remedy) = privilege::names_hidden(rights);
-            item("kernel names", State::Bad, format!("{why}: kernel functions have no names"), remedy)
+            item("kernel names", CheckState::Bad, format!("{why}: kernel functions have no names"), remedy)
         }
     }
 }
 
 /// What the user's capabilities give, and whether the program's file lends more than it should. `lent` is what of
 /// that was given up.
-fn capabilities(caps: u64, lent: Option<u64>) -> Item {
+fn capabilities(caps: u64, lent: Option<u64>) -> Check {
     let words = |has: bool| {
         let list = privilege::WANTED.iter().filter(|one| (caps >> one.number & 1 == 1) == has);
         list.map(|one| format!("{} ({})", one.name, one.gives)).collect::<Vec<_>>().join(", ")
@@ -160,24 +163,26 @@ fn capabilities(caps: u64, lent: Option<u64>) -> Item {
     match lent {
         Some(1..) => item(
             "capabilities",
-            State::Limited,
+            CheckState::Limited,
             "the program's file lends more than sampling wants, by which any user could read any file: given up",
             format!("chmod u-s,g-s {PROGRAM}; {}", setcap()),
         ),
-        _ if lacks.is_empty() => item("capabilities", State::Good, has, ""),
-        _ if has.is_empty() => item("capabilities", State::Limited, format!("none of {lacks}"), setcap()),
-        _ => item("capabilities", State::Limited, format!("{has}; not {lacks}"), setcap()),
+        _ if lacks.is_empty() => item("capabilities", CheckState::Good, has, ""),
+        _ if has.is_empty() => item("capabilities", CheckState::Limited, format!("none of {lacks}"), setcap()),
+        _ => item("capabilities", CheckState::Limited, format!("{has}; not {lacks}"), setcap()),
     }
 }
 
-fn bpf(rights: &Rights) -> Item {
+fn bpf(rights: &Rights) -> Check {
     match rights.has(CAP_SYS_ADMIN) || rights.has(CAP_BPF) && rights.has(CAP_PERFMON) {
-        true => item("BPF", State::Good, "programs can be loaded", ""),
-        false => item("BPF", State::Limited, "no CAP_BPF and CAP_PERFMON", format!("Run as root, or {}", setcap())),
+        true => item("BPF", CheckState::Good, "programs can be loaded", ""),
+        false => {
+            item("BPF", CheckState::Limited, "no CAP_BPF and CAP_PERFMON", format!("Run as root, or {}", setcap()))
+        }
     }
 }
 
-fn memory(rights: &Rights) -> Item {
+fn memory(rights: &Rights) -> Check {
     let (need, lock) = (516, limits::memlock());
     let enough = rights.mlock_kb >= need || lock == u64::MAX || rights.privileged();
     let found = format!(
@@ -186,27 +191,27 @@ fn memory(rights: &Rights) -> Item {
         if lock == u64::MAX { ", no ulimit".to_owned() } else { format!(", ulimit -l {} KiB", lock / 1024) }
     );
     if enough {
-        item("ring buffers", State::Good, found, "")
+        item("ring buffers", CheckState::Good, found, "")
     } else {
-        item("ring buffers", State::Limited, found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
+        item("ring buffers", CheckState::Limited, found, format!("sysctl kernel.perf_event_mlock_kb={need}"))
     }
 }
 
-fn files() -> Item {
+fn files() -> Check {
     let (soft, _) = limits::raise_files();
     let cpus = crate::kernel::cpus::online().map_or(1, |c| c.len()) as u64;
     let events = soft.saturating_sub(32) / (2 * cpus);
-    let state = if events >= 64 { State::Good } else { State::Limited };
+    let state = if events >= 64 { CheckState::Good } else { CheckState::Limited };
     let remedy = if events >= 64 { "" } else { "ulimit -n 65536" };
     item("file descriptors", state, format!("{soft}: enough to follow {events} threads on {cpus} CPUs"), remedy)
 }
 
-fn debug_files(there: bool) -> Item {
+fn debug_files(there: bool) -> Check {
     match there {
-        true => item("debug files", State::Good, "/usr/lib/debug/.build-id is there", ""),
+        true => item("debug files", CheckState::Good, "/usr/lib/debug/.build-id is there", ""),
         false => item(
             "debug files",
-            State::Limited,
+            CheckState::Limited,
             "none installed: stripped programs show addresses, or exported functions only",
             "Install the -dbgsym or -debuginfo packages of what you profile.",
         ),
@@ -214,7 +219,7 @@ fn debug_files(there: bool) -> Item {
 }
 
 /// The findings as text.
-pub fn text(items: &[Item]) -> String {
+pub fn text(items: &[Check]) -> String {
     let mut out = String::new();
     for i in items {
         out.push_str(&format!("{:8} {:18} {}\n", i.state.word(), i.name, i.found));
@@ -248,7 +253,7 @@ mod tests {
         let shut_out = Rights { shut_out: true, ..rights(4, 1 << CAP_PERFMON) };
         for rights in [rights(2, 0), rights(4, 0), shut_out.clone(), rights(1, 0)] {
             for i in rights_items(&rights) {
-                assert_eq!(i.state == State::Good, i.remedy.is_empty(), "{i:?}");
+                assert_eq!(i.state == CheckState::Good, i.remedy.is_empty(), "{i:?}");
             }
         }
         let seccomp = Rights { blocked: Some(crate::kernel::sys::Errno::PERM), seccomp: 2, ..rights(2, 0) };
@@ -257,30 +262,32 @@ mod tests {
         assert!(refused.contains("only root") && refused.lines().count() == 2, "nothing else is said: {refused}");
         let level = text(&rights_items(&rights(4, 0)));
         assert!(!level.contains("only root") && level.contains("own processes, user code only"), "{level}");
-        assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == State::Good));
+        assert!(rights_items(&rights(2, 1 << CAP_PERFMON)).iter().all(|i| i.state == CheckState::Good));
     }
 
     #[test]
     fn capabilities_are_told_with_what_they_give() {
         let all = privilege::WANTED.iter().fold(0, |set, one| set | 1 << one.number);
-        assert_eq!(capabilities(u64::MAX, None).state, State::Good);
-        assert_eq!(capabilities(all, Some(0)).state, State::Good);
+        assert_eq!(capabilities(u64::MAX, None).state, CheckState::Good);
+        assert_eq!(capabilities(all, Some(0)).state, CheckState::Good);
         for one in privilege::WANTED {
             let without = capabilities(all & !(1 << one.number), None);
-            assert!(without.state == State::Limited && without.remedy.contains("cap_perfmon,cap_bpf,cap_syslog=ep"));
+            assert!(
+                without.state == CheckState::Limited && without.remedy.contains("cap_perfmon,cap_bpf,cap_syslog=ep")
+            );
             assert!(without.found.contains(&format!("not {} ({})", one.name, one.gives)), "{}", without.found);
         }
         let too_much = capabilities(all, Some(1 << limits::CAP_DAC_READ_SEARCH));
-        assert!(too_much.state == State::Limited && too_much.found.contains("any user could read any file"));
+        assert!(too_much.state == CheckState::Limited && too_much.found.contains("any user could read any file"));
     }
 
     #[test]
     fn missing_parts_are_named() {
-        assert_eq!(hardware(false).state, State::Limited);
+        assert_eq!(hardware(false).state, CheckState::Limited);
         for (kptr_restrict, paranoid, caps) in [(0, 2, 0), (1, 1, 0), (2, -1, u64::MAX)] {
             let names = kernel_names(&Rights { kptr_restrict, ..rights(paranoid, caps) });
             let cause = if kptr_restrict == 0 { "perf_event_paranoid is 2" } else { "kptr_restrict is" };
-            assert!(names.state == State::Bad && names.found.contains(cause), "{names:?}");
+            assert!(names.state == CheckState::Bad && names.found.contains(cause), "{names:?}");
             // No setting is asked for that is in force.
             let asked = format!("kptr_restrict={kptr_restrict}");
             assert!(!names.remedy.contains(&asked), "{names:?}");
@@ -289,6 +296,6 @@ mod tests {
             tracefs(Err(std::io::ErrorKind::NotFound.into())).remedy,
             "mount -t tracefs nodev /sys/kernel/tracing"
         );
-        assert_eq!(probes(Path::new("/nowhere")).state, State::Bad);
+        assert_eq!(probes(Path::new("/nowhere")).state, CheckState::Bad);
     }
 }

@@ -2,35 +2,35 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::query::{Data, Key, Top, column};
+use crate::query::{ColumnKey, Data, Top, column};
 
 /// One event's part of a report.
-pub fn event(data: Data<'_>, name: &str, lost: u64, top: &Top, keys: &[Key], limit: usize) -> Value {
+pub fn event(data: Data<'_>, name: &str, lost: u64, top: &Top, keys: &[ColumnKey], limit: usize) -> Value {
     let rows: Vec<Value> =
         top.rows.iter().take(limit).map(|row| Value::Object(row_object(data, top, row, keys))).collect();
     json!({ "name": name, "samples": top.total.samples, "period": top.total.period, "lost": lost, "rows": rows })
 }
 
-fn row_object(data: Data<'_>, top: &Top, row: &crate::query::Row, keys: &[Key]) -> Map<String, Value> {
+fn row_object(data: Data<'_>, top: &Top, row: &crate::query::TopRow, keys: &[ColumnKey]) -> Map<String, Value> {
     let group = &top.groups[row.group as usize];
     let sym = top.symbol(data, row.label);
     let mut out = Map::new();
     for key in keys {
         let value = match key {
-            Key::Dso => {
+            ColumnKey::Dso => {
                 out.insert("dso".into(), json!(sym.map(|s| &*s.dso_name)));
                 out.insert("dso_path".into(), json!(sym.map(|s| &*data.session.dsos.get(s.dso).path)));
                 continue;
             }
-            Key::Sym => {
+            ColumnKey::Sym => {
                 out.insert("sym".into(), json!(sym.map(|s| s.name())));
                 out.insert("sym_from".into(), json!(sym.map(|s| s.state.word())));
                 continue;
             }
             key => match group.get(*key) {
-                Some(column::Value::Id(id)) => json!(id),
-                Some(column::Value::Text(text)) => json!(**text),
-                Some(column::Value::Number(n)) => json!(n),
+                Some(column::ColumnValue::Id(id)) => json!(id),
+                Some(column::ColumnValue::Text(text)) => json!(**text),
+                Some(column::ColumnValue::Number(n)) => json!(n),
                 None => Value::Null,
             },
         };

@@ -1,6 +1,6 @@
 //! Answers without a terminal: tables as text, CSV and JSON, and what `doctor` finds.
 
-pub mod annotate;
+pub mod annotated;
 pub mod counters;
 pub mod doctor;
 pub mod json;

@@ -10,10 +10,10 @@ use crate::filter::Filter;
 use crate::kernel::attr::{Flag, SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
 use crate::panel::text::clean;
 use crate::perfdata::EventDesc;
-use crate::profile::frames::State;
+use crate::profile::frames::SymState;
 use crate::profile::{FrameId, SymId};
 use crate::query::Data;
-use crate::query::named::{Row, samples};
+use crate::query::symbol_stacks::{StackSample, samples};
 use crate::session::DsoKind;
 
 /// Which fields are printed; `None` leaves one to the event's default.
@@ -125,7 +125,7 @@ impl<'a> Printer<'a> {
         out.flush()
     }
 
-    fn one(&mut self, row: &Row, out: &mut String) {
+    fn one(&mut self, row: &StackSample, out: &mut String) {
         use std::fmt::Write;
         let shape = std::mem::take(&mut self.shapes[usize::from(row.event)]);
         let site = self.data.profile.sites.all()[row.site as usize];
@@ -257,7 +257,7 @@ fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String {
     out.push_str(&format!("{shown:16x}"));
     if shape.sym {
         out.push(' ');
-        match sym.function.as_ref().filter(|_| sym.state != State::Bounded) {
+        match sym.function.as_ref().filter(|_| sym.state != SymState::Bounded) {
             Some(name) => {
                 out.push_str(&clean(name));
                 if shape.offset {

@@ -6,9 +6,9 @@ mod host;
 pub mod layouts;
 pub mod log;
 pub mod machine;
+mod mappings;
 pub mod maps;
 pub mod marks;
-mod places;
 pub mod space;
 mod tasks;
 
@@ -21,15 +21,15 @@ use rustc_hash::FxHashMap;
 use crate::kernel::procfs;
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
-use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, words};
+use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
 pub use dso::{Dso, DsoId, DsoKind, Dsos};
 use host::{Host, Thread};
 use log::Fork;
 pub use log::{Side, SideLog};
+pub use mappings::Mappings;
 pub use maps::MapId;
 pub use marks::TimeMark;
-pub use places::Places;
 use space::Space;
 use tasks::Tasks;
 pub use tasks::{Task, TaskId};
@@ -426,9 +426,9 @@ impl Session {
     }
 
     /// Where addresses of a process and of its kernel lie now.
-    pub fn places(&self, pid: i32) -> Places<'_> {
+    pub fn places(&self, pid: i32) -> Mappings<'_> {
         let here = self.here();
-        Places::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
+        Mappings::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
     }
 
     /// The mapping that holds a user address of a process.
@@ -487,7 +487,7 @@ fn is_libc(path: &str) -> bool {
 
 /// The first user address of a raw call chain.
 fn user_address(chain: &[u8]) -> Option<u64> {
-    let mut words = words(chain).skip_while(|word| *word != CONTEXT_USER);
+    let mut words = u64s(chain).skip_while(|word| *word != CONTEXT_USER);
     words.nth(1).filter(|ip| *ip < CONTEXT_MAX)
 }
 

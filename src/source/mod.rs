@@ -12,7 +12,7 @@ use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
 use crate::session::{DsoKind, Origin};
 use crate::symbols::door::Namers;
-use crate::symbols::given::Given;
+use crate::symbols::shipped::Given;
 use crate::symbols::spaces::Walked;
 
 use crate::event::{CallGraph, Event};
@@ -53,7 +53,7 @@ pub struct Info {
     /// just `events`.
     pub inputs: Vec<(Vec<u16>, Vec<EventDesc>)>,
     /// The machines that its inputs are of, and which of them each input is; empty where all are of one.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<SourceHost>,
     pub host_of: Vec<u16>,
     /// Whether it comes while it is recorded, by a pipe.
     pub flows: bool,
@@ -63,7 +63,7 @@ pub struct Info {
 
 /// One of several machines whose records come together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
+pub struct SourceHost {
     /// As the user named it, or as it calls itself.
     pub name: Arc<str>,
     pub kernel: String,
@@ -327,7 +327,7 @@ pub struct Handover {
 
 /// What [`Source::next`] ended with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Progress {
     /// There may be more.
     More,
     /// That was all; why, in words.
@@ -410,7 +410,7 @@ pub trait Source: Send {
     fn info(&self) -> &Info;
 
     /// Waits for records, a tenth of a second at most, and adds them to the batch.
-    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError>;
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError>;
 
     /// What ends a wait in [`Source::next`] early, for controls that shall not wait for it.
     fn waker(&self) -> Waker {

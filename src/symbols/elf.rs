@@ -81,7 +81,12 @@ pub fn build_id(file: &Elf<'_>) -> Option<BuildId> {
 
 /// Functions of one of a file's symbol tables, their names left in the file; empty when it has none.
 /// `segments` are those of the program, when this is its debug file.
-pub fn functions(bytes: &Bytes, kind: Kind, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, ElfError> {
+pub fn functions(
+    bytes: &Bytes,
+    kind: SymbolSection,
+    segments: &Segments,
+    purse: &mut Purse,
+) -> Result<SymbolTable, ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
     let list = symbols.functions(&|addr| segments.to_offset(addr), purse)?;
@@ -91,14 +96,14 @@ pub fn functions(bytes: &Bytes, kind: Kind, segments: &Segments, purse: &mut Pur
 
 /// Which of a file's symbol tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SymbolSection {
     /// `.symtab`: all functions, unless the file was stripped.
     All,
     /// `.dynsym`: those that other files may call.
     Dynamic,
 }
 
-impl Kind {
+impl SymbolSection {
     fn section(self) -> &'static str {
         if self == Self::All { ".symtab" } else { ".dynsym" }
     }
@@ -111,7 +116,7 @@ impl Kind {
 /// A symbol table and its names, read as two whole sections: going through a library one symbol at a time is
 /// much slower, and looks for the end of a name wherever that is.
 struct Symbols<'d> {
-    kind: Kind,
+    kind: SymbolSection,
     entries: &'d [u8],
     names: &'d [u8],
     /// Where the names are in the file.
@@ -125,7 +130,7 @@ struct Symbols<'d> {
 }
 
 impl<'d> Symbols<'d> {
-    fn of(file: &Elf<'d>, bytes: &'d [u8], kind: Kind) -> Self {
+    fn of(file: &Elf<'d>, bytes: &'d [u8], kind: SymbolSection) -> Self {
         let place = |name: &str| file.section_by_name(name).and_then(|s| s.file_range());
         let part = |(at, len): (u64, u64)| {
             let at = usize::try_from(at).ok()?;
@@ -251,10 +256,10 @@ impl Order {
 /// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
 pub fn kernel(bytes: &Bytes, purse: &mut Purse) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
-    let symbols = Symbols::of(&file, bytes, Kind::All);
+    let symbols = Symbols::of(&file, bytes, SymbolSection::All);
     let list = symbols.functions(&Some, purse)?;
     let passing = (list.len() * (size_of::<(u64, u32)>() + size_of::<Raw<'_>>())) as u64;
-    purse.take(Kind::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
+    purse.take(SymbolSection::All.section(), (list.len() * size_of::<Raw<'_>>()) as u64)?;
     let raw: Vec<Raw<'_>> = list.into_iter().map(|(_, i)| symbols.raw(i)).collect();
     if raw.is_empty() {
         return Err(ElfError::NoSymbols);
@@ -264,7 +269,7 @@ pub fn kernel(bytes: &Bytes, purse: &mut Purse) -> Result<(SymbolTable, Option<u
     let start = |name: &[u8]| raw.iter().find(|s| named(s, name)).map(|s| s.start);
     let text =
         start(b"_text").or_else(|| start(b"_stext")).or_else(|| file.section_by_name(".text").map(|s| s.address()));
-    SymbolTable::charge_names(&raw, Kind::All.names(), purse)?;
+    SymbolTable::charge_names(&raw, SymbolSection::All.names(), purse)?;
     let table = SymbolTable::build(raw);
     purse.give_back(passing);
     Ok((table, text, build_id(&file)))
@@ -287,7 +292,7 @@ const SHN_UNDEF: u16 = 0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::image::Image;
+    use crate::symbols::debug_image::Image;
 
     fn map(path: &str) -> Bytes {
         Bytes::of(&std::fs::File::open(path).expect("open")).expect("map")
@@ -296,7 +301,8 @@ mod tests {
     #[test]
     fn our_own_functions_are_found_at_their_offsets() {
         let image = Image::of(map("/proc/self/exe")).expect("elf");
-        let table = functions(&image.bytes, Kind::All, &image.segments, &mut Purse::new(1 << 28)).expect("symbols");
+        let table =
+            functions(&image.bytes, SymbolSection::All, &image.segments, &mut Purse::new(1 << 28)).expect("symbols");
         assert!(table.len() > 100);
         let names: Vec<String> =
             table.iter().map(|s| super::super::demangle::demangle(s.name, Default::default())).collect();

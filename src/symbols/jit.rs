@@ -12,11 +12,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::find_file::FileSearch;
+use super::jit_functions::Told;
 use super::jitdump;
-use super::places::Places;
 use super::resolver::Options;
 use super::table::Symbol;
-use super::told::Told;
 use crate::kernel::identity::Identity;
 use crate::session::Dso;
 
@@ -163,7 +163,7 @@ impl Jit {
     /// `true` when all files are read.
     fn visit(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<bool, String> {
         for (path, dump) in std::mem::take(&mut self.wanted) {
-            match Places::new(dso, options).and_then(|places| places.jit(&path, dump)) {
+            match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {
                     self.user = self.user.or(file.metadata().map(|meta| meta.uid()).ok());
                     self.files.push(Growing { file, upto: 0, dump });

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::jit::{Read, Slice};
-use super::told::{MAX_NAME, Told};
+use super::jit_functions::{MAX_NAME, Told};
 
 /// "JiTD" as a little-endian machine writes it.
 const MAGIC: u32 = 0x4a69_5444;

@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use self_cell::self_cell;
 
 use super::bytes::Bytes;
-use super::cost;
+use super::debug_image::Image;
 use super::demangle::{Form, demangle};
 use super::door::Namers;
+use super::dwarf_cost;
 use super::elf::{self, Segments};
-use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
 use super::shares::Shares;
 use crate::kernel::{own_memory, procfs};
@@ -25,13 +25,13 @@ use crate::session::{Dso, DsoId, DsoKind};
 
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Line {
+pub struct SourceLine {
     pub file: Arc<str>,
     /// 0 when it belongs to no line.
     pub line: u32,
 }
 
-impl Line {
+impl SourceLine {
     /// `name.c:12`, without the directory.
     pub fn short(&self) -> String {
         format!("{}:{}", self.file.rsplit('/').next().unwrap_or(&self.file), self.line)
@@ -40,9 +40,9 @@ impl Line {
 
 /// One of the functions that an address is in: inlined into the next one, or the one that was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InlinedFrame {
     pub function: Option<Arc<str>>,
-    pub line: Option<Line>,
+    pub line: Option<SourceLine>,
 }
 
 /// Lookups between two looks at the memory in use.
@@ -153,7 +153,7 @@ impl OneFile {
         let Some(sections) = Sections::new(&image, purse)? else { return Ok((None, image.user)) };
         for shared in [false, true] {
             if let Some(mut dwarf) = sections.dwarf(shared) {
-                cost::charge(&mut dwarf, purse)?;
+                dwarf_cost::charge(&mut dwarf, purse)?;
             }
         }
         let parsed = Parsed::try_new(sections, Sections::context).ok();
@@ -162,7 +162,7 @@ impl OneFile {
     }
 
     /// The functions at an address as linked, innermost first.
-    fn places(&mut self, address: u64, options: &Options) -> Vec<Place> {
+    fn places(&mut self, address: u64, options: &Options) -> Vec<InlinedFrame> {
         let files = &mut self.files;
         self.parsed.with_dependent(|_, context| {
             let mut out = Vec::new();
@@ -180,9 +180,9 @@ impl OneFile {
                             fresh
                         }
                     };
-                    Some(Line { file, line: at.line.unwrap_or(0) })
+                    Some(SourceLine { file, line: at.line.unwrap_or(0) })
                 });
-                out.push(Place { function, line });
+                out.push(InlinedFrame { function, line });
                 if out.len() == MAX_DEPTH {
                     break;
                 }
@@ -246,7 +246,7 @@ impl Lines {
     }
 
     /// The functions that an address of a DSO is in, innermost first; empty when nothing tells.
-    pub fn places(&mut self, dso: &Dso, at: u64) -> Vec<Place> {
+    pub fn places(&mut self, dso: &Dso, at: u64) -> Vec<InlinedFrame> {
         if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
             return Vec::new();
         }
@@ -332,11 +332,12 @@ mod tests {
         let start = outer as fn(u64) -> u64 as usize as u64;
         assert_eq!(outer(2), 7);
         let map = session.user_map(pid, start);
-        let found: Vec<Vec<Place>> = (0..24)
+        let found: Vec<Vec<InlinedFrame>> = (0..24)
             .map(|i| lines.places(session.dsos.of_map(map), session.dsos.map_of(map).to_dso(start + i)))
             .collect();
-        let here =
-            |place: &Place| place.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/lines.rs") && l.line > 0);
+        let here = |place: &InlinedFrame| {
+            place.line.as_ref().is_some_and(|l| l.file.ends_with("symbols/lines.rs") && l.line > 0)
+        };
         assert!(found.iter().any(|places| places.iter().any(here)), "{found:?}");
     }
 }

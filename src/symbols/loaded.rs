@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::bounds::Bounds;
 use super::demangle::{Form, demangle};
-use super::resolver::Found;
+use super::resolver::Symbolized;
 use super::table::SymbolTable;
 
 /// Bytes of a readable name beside its letters: its place in the map, which may be half empty, and its count.
@@ -15,7 +15,7 @@ const ENTRY: usize = 80;
 
 /// A file's tables, asked one after the other.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedFiles {
     tables: Vec<SymbolTable>,
     names: FxHashMap<u64, Arc<str>>,
     /// Bytes of these.
@@ -26,12 +26,12 @@ pub struct Loaded {
     pub moved: u64,
 }
 
-impl Loaded {
+impl LoadedFiles {
     pub fn new(tables: Vec<SymbolTable>) -> Self {
         Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, moved: 0 }
     }
 
-    pub fn find(&mut self, addr: u64, form: Form) -> Option<Found> {
+    pub fn find(&mut self, addr: u64, form: Form) -> Option<Symbolized> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
@@ -40,10 +40,10 @@ impl Loaded {
             name
         };
         let name = self.names.entry(symbol.start).or_insert_with(fresh).clone();
-        Some(Found { start: symbol.start, end: symbol.end, name, is_symbol: true })
+        Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true })
     }
 
-    fn bounded(&mut self, addr: u64) -> Option<Found> {
+    fn bounded(&mut self, addr: u64) -> Option<Symbolized> {
         let (Range { start, end }, linked) = self.bounds.as_mut()?.find(addr)?;
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
@@ -52,7 +52,7 @@ impl Loaded {
             name
         };
         let name = self.names.entry(start).or_insert_with(fresh).clone();
-        Some(Found { start, end, name, is_symbol: false })
+        Some(Symbolized { start, end, name, is_symbol: false })
     }
 
     /// Has names made readable anew.

@@ -7,16 +7,16 @@ use rustc_hash::FxHashMap;
 
 use super::bounds::Bounds;
 use super::bytes::Bytes;
+use super::debug_image::{Functions, Image};
 use super::demangle::{Form, demangle};
 use super::door::Namers;
-use super::given::{self, Given};
-use super::image::{Functions, Image};
 use super::jits::{Jits, Visit};
 use super::kallsyms::Kallsyms;
-use super::loaded::Loaded;
+use super::loaded::LoadedFiles;
 use super::shares::Shares;
+use super::shipped::{self, Given};
 use super::table::{Symbol, SymbolTable};
-use super::{door, elf, places};
+use super::{door, elf, find_file};
 use crate::kernel::limits::Rights;
 use crate::kernel::privilege;
 use crate::perfdata::unpack::Purse;
@@ -25,7 +25,7 @@ use crate::session::{Dso, DsoId, DsoKind};
 
 /// A function that holds an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Symbolized {
     pub start: u64,
     pub end: u64,
     /// As shown: demangled, unless that was switched off.
@@ -34,7 +34,7 @@ pub struct Found {
     pub is_symbol: bool,
 }
 
-impl Found {
+impl Symbolized {
     /// A DSO that is one function.
     fn whole(dso: &Dso) -> Self {
         Self { start: 0, end: u64::MAX, name: dso.path.clone(), is_symbol: true }
@@ -150,10 +150,10 @@ enum Holder {
 pub struct Resolver {
     options: Options,
     /// The kernel of each host.
-    kernels: FxHashMap<u16, Loaded>,
+    kernels: FxHashMap<u16, LoadedFiles>,
     /// What each DSO's file was found to be; `None` for one without names.
     keys: FxHashMap<DsoId, Option<Key>>,
-    files: FxHashMap<Key, Loaded>,
+    files: FxHashMap<Key, LoadedFiles>,
     jits: Jits,
     /// Who holds how much of the budget.
     shares: Shares<Holder>,
@@ -182,14 +182,14 @@ impl Resolver {
 
     /// Bytes of memory that names hold.
     pub fn memory(&self) -> usize {
-        self.shares.total() + self.kernels.values().map(Loaded::memory).sum::<usize>()
+        self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()
     }
 
     /// Has names made readable in another way from now on.
     pub fn set_form(&mut self, form: Form) {
         if self.options.form != form {
             self.options.form = form;
-            self.kernels.values_mut().for_each(Loaded::forget_shown);
+            self.kernels.values_mut().for_each(LoadedFiles::forget_shown);
             for (key, loaded) in &mut self.files {
                 loaded.forget_shown();
                 self.shares.update(Holder::File(*key), loaded.memory());
@@ -210,7 +210,7 @@ impl Resolver {
     }
 
     /// The function at an address of a DSO (as [`crate::session::maps::Map::to_dso`] gives it).
-    pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+    pub fn resolve(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module => {
@@ -218,16 +218,16 @@ impl Resolver {
                 // Modules are not moved together with the kernel's own text.
                 let moved = if dso.kind == DsoKind::Kernel { kernel.moved } else { 0 };
                 let found = kernel.find(addr.wrapping_sub(moved), form)?;
-                Some(Found { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
+                Some(Symbolized { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
             }
             // The record that told of it has its name; the symbol has its bounds.
             DsoKind::Bpf => {
                 let known = self.kernel(dso).find(addr, form).filter(|found| found.name == dso.path);
-                Some(known.unwrap_or_else(|| Found::whole(dso)))
+                Some(known.unwrap_or_else(|| Symbolized::whole(dso)))
             }
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
-            DsoKind::Cut => Some(Found::whole(dso)),
+            DsoKind::Cut => Some(Symbolized::whole(dso)),
             DsoKind::Unknown | DsoKind::Guest => None,
         }
     }
@@ -261,12 +261,12 @@ impl Resolver {
         std::mem::take(&mut self.identified)
     }
 
-    fn kernel(&mut self, dso: &Dso) -> &mut Loaded {
+    fn kernel(&mut self, dso: &Dso) -> &mut LoadedFiles {
         if !self.kernels.contains_key(&dso.host) {
             let loaded = self.load_kernel(dso);
             self.kernels.insert(dso.host, loaded);
         }
-        self.kernels.entry(dso.host).or_insert_with(|| Loaded::new(Vec::new()))
+        self.kernels.entry(dso.host).or_insert_with(|| LoadedFiles::new(Vec::new()))
     }
 
     /// Whether more is there of a process's JIT that was not read yet: its functions may be named later.
@@ -286,7 +286,7 @@ impl Resolver {
         }
     }
 
-    fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+    fn jitted(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let holder = Holder::Jit(dso.id);
         self.shares.ask(holder);
         self.jits.follow(dso, self.options.live, self.shares.most() / 2);
@@ -296,7 +296,7 @@ impl Resolver {
             self.visited(visit);
         }
         let Symbol { start, end, name } = self.jits.find(dso.id, addr)?;
-        Some(Found { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
+        Some(Symbolized { start, end, name: demangle(name, self.options.form).into(), is_symbol: true })
     }
 
     /// Takes note of what a visit to a JIT's files brought.
@@ -306,7 +306,7 @@ impl Resolver {
         self.make_room();
     }
 
-    fn in_file(&mut self, dso: &Dso, addr: u64) -> Option<Found> {
+    fn in_file(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         let (key, loaded) = self.file(dso)?;
         let before = loaded.memory();
@@ -319,7 +319,7 @@ impl Resolver {
         found
     }
 
-    fn file(&mut self, dso: &Dso) -> Option<(Key, &mut Loaded)> {
+    fn file(&mut self, dso: &Dso) -> Option<(Key, &mut LoadedFiles)> {
         let known = self.keys.get(&dso.id).copied();
         let key = match known {
             Some(key) => key?,
@@ -366,9 +366,9 @@ impl Resolver {
         Purse::new(self.shares.most())
     }
 
-    fn load_kernel(&mut self, dso: &Dso) -> Loaded {
+    fn load_kernel(&mut self, dso: &Dso) -> LoadedFiles {
         if let Some((table, text)) =
-            self.options.given(dso).and_then(|given| given.table(given::KERNEL, &mut self.purse()))
+            self.options.given(dso).and_then(|given| given.table(shipped::KERNEL, &mut self.purse()))
         {
             return moved(table, text, dso);
         }
@@ -383,7 +383,7 @@ impl Resolver {
                 Err(e) => self.problems.push((dso.id, format!("{}: {e}", path.display()))),
             }
         }
-        let cached = || places::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
+        let cached = || find_file::in_cache(&self.options.caches, dso.build_id.as_ref()?, "kallsyms");
         let path = self.options.kallsyms.clone().filter(|_| !is_stranger).or_else(cached);
         match path.map(|path| Kallsyms::read(&path)) {
             Some(Ok(kernel)) if kernel.restricted => {
@@ -397,22 +397,22 @@ impl Resolver {
                     }
                 };
                 self.problems.push((dso.id, why));
-                Loaded::new(Vec::new())
+                LoadedFiles::new(Vec::new())
             }
             Some(Ok(kernel)) => moved(kernel.table, kernel.text, dso),
             Some(Err(e)) => {
                 self.problems.push((dso.id, format!("the kernel's symbols cannot be read: {e}")));
-                Loaded::new(Vec::new())
+                LoadedFiles::new(Vec::new())
             }
-            None => Loaded::new(Vec::new()),
+            None => LoadedFiles::new(Vec::new()),
         }
     }
 
-    fn load_file(&mut self, dso: &Dso) -> Result<(Key, Loaded, u32, String), String> {
+    fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, String), String> {
         let mut purse = self.purse();
         if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path, &mut purse)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
-            return Ok((key, Loaded::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
+            return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the machine that was recorded".to_owned()));
         }
         let image = Image::open(dso, &self.options)?;
         let key = image.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, image.user));
@@ -435,19 +435,19 @@ impl Resolver {
                 (Vec::new(), "none, only where functions start (it is stripped)".to_owned())
             }
         };
-        let mut loaded = Loaded::new(tables);
+        let mut loaded = LoadedFiles::new(tables);
         loaded.bounds = bounds;
         Ok((key, loaded, image.user, from))
     }
 }
 
 /// A kernel's table with the distance between where its text was then and in the table.
-fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> Loaded {
+fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
     let moved = match (dso.text, text) {
         (Some(then), Some(here)) => then.wrapping_sub(here),
         _ => 0,
     };
-    let mut loaded = Loaded::new(vec![table]);
+    let mut loaded = LoadedFiles::new(vec![table]);
     loaded.moved = moved;
     loaded
 }

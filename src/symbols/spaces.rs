@@ -103,7 +103,7 @@ impl Store for Walker {
 /// What a process has mapped.
 #[derive(Debug)]
 struct Process {
-    maps: Vec<procfs::Mapping>,
+    maps: Vec<procfs::ProcMapping>,
     mappings: Vec<Mapping>,
     files: Vec<Id>,
     read: Instant,

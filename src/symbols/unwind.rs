@@ -14,8 +14,8 @@ use object::{Object, ObjectSection};
 use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
+use super::debug_image::Image;
 use super::elf::{self, Segments};
-use super::image::Image;
 use super::resolver::{MAX_FILES, Options};
 use super::shares::Shares;
 use crate::perfdata::unpack::{self, Purse};
@@ -203,13 +203,13 @@ impl Copied<'_> {
 }
 
 /// Unwinds the stacks of a session. One thread owns it.
-pub struct Stacks {
+pub struct UnwindSpace {
     options: Options,
     x86_64: Machine<UnwinderX86_64<Section>>,
     aarch64: Machine<UnwinderAarch64<Section>>,
 }
 
-impl std::fmt::Debug for Stacks {
+impl std::fmt::Debug for UnwindSpace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Stacks of {} files", self.x86_64.files.len() + self.aarch64.files.len())
     }
@@ -231,7 +231,7 @@ mod arm {
     pub const PC: u32 = 32;
 }
 
-impl Stacks {
+impl UnwindSpace {
     pub fn new(options: Options) -> Self {
         Self { x86_64: Machine::new(&options), aarch64: Machine::new(&options), options }
     }

@@ -4,7 +4,7 @@
 use crate::ui::app::App;
 
 /// A command.
-pub struct Row {
+pub struct Command {
     /// As typed after `:`.
     pub name: &'static str,
     /// Keys; those of a chord are separated by a space.
@@ -34,14 +34,14 @@ pub struct Argument {
     pub noun: &'static str,
     /// What stands before it in the prompt.
     pub label: &'static str,
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     /// Whether nothing is an argument, too: it takes away what is there.
     pub optional: bool,
 }
 
 /// What an argument may be: how it is checked while it is typed, and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     Text,
     /// A filter of the view.
     Filter,
@@ -63,10 +63,10 @@ pub enum Kind {
 impl Argument {
     /// One that is never asked for.
     pub const fn named(noun: &'static str) -> Self {
-        Self::of(noun, noun, Kind::Text)
+        Self::of(noun, noun, ArgumentKind::Text)
     }
 
-    pub const fn of(noun: &'static str, label: &'static str, kind: Kind) -> Self {
+    pub const fn of(noun: &'static str, label: &'static str, kind: ArgumentKind) -> Self {
         Self { noun, label, kind, optional: false }
     }
 
@@ -76,13 +76,13 @@ impl Argument {
     }
 }
 
-impl Row {
+impl Command {
     /// The command, with what was typed as its argument.
-    pub fn command(&'static self, argument: Option<String>) -> Command {
-        Command { row: self, argument }
+    pub fn command(&'static self, argument: Option<String>) -> Invocation {
+        Invocation { row: self, argument }
     }
 
-    pub fn with(&'static self, argument: impl Into<String>) -> Command {
+    pub fn with(&'static self, argument: impl Into<String>) -> Invocation {
         self.command(Some(argument.into()))
     }
 
@@ -91,34 +91,34 @@ impl Row {
         self.argument.as_ref().map_or("", |argument| argument.noun)
     }
 
-    pub fn is(&self, other: &Row) -> bool {
+    pub fn is(&self, other: &Command) -> bool {
         self.name == other.name
     }
 }
 
-impl std::fmt::Debug for Row {
+impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-/// A command that is to be run: its row, and its argument where there is one.
+/// A command that is to be run, and its argument where there is one.
 #[derive(Clone, Debug)]
-pub struct Command {
-    pub row: &'static Row,
+pub struct Invocation {
+    pub row: &'static Command,
     pub argument: Option<String>,
 }
 
-impl PartialEq for Command {
+impl PartialEq for Invocation {
     fn eq(&self, other: &Self) -> bool {
         self.row.is(other.row) && self.argument == other.argument
     }
 }
 
-impl Eq for Command {}
+impl Eq for Invocation {}
 
-impl From<&'static Row> for Command {
-    fn from(row: &'static Row) -> Self {
+impl From<&'static Command> for Invocation {
+    fn from(row: &'static Command) -> Self {
         row.command(None)
     }
 }
@@ -126,7 +126,7 @@ impl From<&'static Row> for Command {
 /// Commands under one heading of the help.
 pub struct Group {
     pub title: &'static str,
-    pub rows: &'static [&'static Row],
+    pub rows: &'static [&'static Command],
 }
 
 /// Lists the commands of a group: `NAME "name" ["keys"] "what it does" (argument) => act;`, with `of table` before the
@@ -135,7 +135,7 @@ macro_rules! commands {
     ($list:ident $group:literal {
         $($id:ident $name:literal [$($key:literal),*] $doc:literal $(($argument:expr))? $(of $table:ident)? => $act:expr;)*
     }) => {
-        $(pub static $id: $crate::ui::command::Row = $crate::ui::command::Row {
+        $(pub static $id: $crate::ui::command::Command = $crate::ui::command::Command {
             name: $name,
             keys: &[$($key),*],
             group: $group,

@@ -6,8 +6,8 @@ use crate::filter::capture::Subject;
 use crate::filter::{Expect, FIELDS, Field, Known, TraceField, complete::operators, expected};
 use crate::panel::unit::percent;
 use crate::query::column;
-use crate::query::whose::Whose;
-use crate::query::{Answer, Key};
+use crate::query::task_choices::Whose;
+use crate::query::{Answer, ColumnKey};
 
 /// How many completions are offered.
 const MAX: usize = 12;
@@ -54,12 +54,12 @@ pub fn capture(text: &str, subject: &Subject, traced: &[TraceField]) -> (Vec<(St
 pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
     let mut weights: BTreeMap<(String, String), f64> = BTreeMap::new();
     for Whose { group, percent, .. } in &answer.tasks {
-        let comm = group.text(Key::Comm).map(|text| &**text).unwrap_or_default().to_owned();
-        if let Some(pid) = group.id(Key::Pid).filter(|pid| *pid > 0) {
+        let comm = group.text(ColumnKey::Comm).map(|text| &**text).unwrap_or_default().to_owned();
+        if let Some(pid) = group.id(ColumnKey::Pid).filter(|pid| *pid > 0) {
             *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
         }
         if let Some(cgroup) =
-            group.text(Key::Cgroup).map(|text| &**text).map(|g| g.trim_matches('/')).filter(|g| !g.is_empty())
+            group.text(ColumnKey::Cgroup).map(|text| &**text).map(|g| g.trim_matches('/')).filter(|g| !g.is_empty())
         {
             *weights.entry((format!("cgroup {cgroup}"), String::new())).or_default() += percent;
         }

@@ -7,14 +7,14 @@ use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::CpuFacts;
 use crate::event::plain;
-use crate::filter::{Fault, Filter, Known, TraceField};
+use crate::filter::{Diagnostic, Filter, Known, TraceField};
 use crate::query::Answer;
 use crate::query::cpus::CpuAnswer;
 use crate::session::Origin;
 use crate::source::Info;
 
-use crate::ui::behind::Behind;
 use crate::ui::keymap::Keymap;
+use crate::ui::lag::Behind;
 
 /// Filters by the names that they were saved under.
 pub type SavedFilters = std::collections::BTreeMap<String, String>;
@@ -71,7 +71,7 @@ impl Context {
     }
 
     /// A filter as typed.
-    pub fn parse(&self, text: &str) -> Result<Filter, Fault> {
+    pub fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {
         Filter::parse_with(text, Known::These(&self.fields))
     }
 

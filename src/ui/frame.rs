@@ -83,7 +83,7 @@ impl Tab {
 
 /// The frame of the screens.
 #[derive(Debug)]
-pub struct Frame {
+pub struct Surroundings {
     pub tab: Tab,
     pub popups: Vec<Popup>,
     pub prompt: Option<Prompt>,
@@ -105,7 +105,7 @@ pub struct Frame {
     pub theme_before: Option<String>,
 }
 
-impl Frame {
+impl Surroundings {
     /// The frame at the start.
     pub fn new(theme: String, tour: bool) -> Self {
         Self {

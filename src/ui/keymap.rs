@@ -1,8 +1,8 @@
 //! Which keys mean what: the table of commands, and over it what the user has bound.
 
-use crate::lang::Fault;
+use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
-use crate::ui::command::{Command, Row};
+use crate::ui::command::{Command, Invocation};
 use crate::ui::commands;
 use crate::ui::frame::Tab;
 use crate::ui::keys;
@@ -46,7 +46,7 @@ const FACTS: &[Fact] = &[
 struct Binding {
     layer: Option<&'static str>,
     keys: String,
-    run: Option<Command>,
+    run: Option<Invocation>,
     /// Facts by their place in [`FACTS`], and whether each must hold.
     when: Vec<(usize, bool)>,
 }
@@ -60,7 +60,7 @@ impl Binding {
 /// What a key means, given the keys of an unfinished chord before it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup {
-    Run(Command),
+    Run(Invocation),
     /// More keys may follow.
     Prefix,
     Nothing,
@@ -130,9 +130,9 @@ impl Keymap {
     }
 
     /// The keys of a row of the table: the user's first. Those that mean something else by now are left out.
-    pub fn keys_of(&self, row: &Row) -> Vec<&str> {
+    pub fn keys_of(&self, row: &Command) -> Vec<&str> {
         let layer = commands::layer(row);
-        let is_bare = |run: &Command| run.row.is(row) && run.argument.is_none();
+        let is_bare = |run: &Invocation| run.row.is(row) && run.argument.is_none();
         let mine = self.own.iter().filter(|own| own.run.as_ref().is_some_and(is_bare));
         let gone =
             |keys: &str| self.own.iter().any(|own| own.layer == layer && own.keys == keys && own.when.is_empty());
@@ -141,7 +141,7 @@ impl Keymap {
     }
 
     /// The first key of a command.
-    pub fn key_of(&self, row: &Row) -> Option<&str> {
+    pub fn key_of(&self, row: &Command) -> Option<&str> {
         self.keys_of(row).first().copied()
     }
 
@@ -150,7 +150,7 @@ impl Keymap {
         let rest = |keys: &str| keys.strip_prefix(begun)?.strip_prefix(' ').map(str::to_owned);
         let mut out: Vec<(String, String)> = Vec::new();
         for own in self.own.iter().rev().filter(|own| (own.layer.is_none() || own.layer == group) && own.holds(facts)) {
-            if let (Some(key), Some(Command { row, argument })) = (rest(&own.keys), &own.run) {
+            if let (Some(key), Some(Invocation { row, argument })) = (rest(&own.keys), &own.run) {
                 let words = argument.as_ref().map_or(row.doc.to_owned(), |arg| format!("{} {arg}", row.name));
                 out.push((key, words));
             }
@@ -169,7 +169,7 @@ impl Keymap {
     pub fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
         self.own.iter().map(|own| {
             let layer = layers().find(|(_, group)| *group == own.layer).map_or("all", |(name, _)| name);
-            let run = own.run.as_ref().map_or_else(String::new, |Command { row, argument }| match argument {
+            let run = own.run.as_ref().map_or_else(String::new, |Invocation { row, argument }| match argument {
                 Some(argument) => format!("{} {argument}", row.name),
                 None => row.name.to_owned(),
             });
@@ -192,7 +192,7 @@ const LEXICON: Lexicon = Lexicon {
 };
 
 /// `live && !frozen`.
-fn conditions(text: &str) -> Result<Vec<(usize, bool)>, Fault> {
+fn conditions(text: &str) -> Result<Vec<(usize, bool)>, Diagnostic> {
     let mut cursor = Cursor::new(text, &LEXICON)?;
     let mut list = Vec::new();
     while cursor.peek().is_some() || !list.is_empty() {

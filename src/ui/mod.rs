@@ -2,17 +2,17 @@
 //! answers and panels; nothing of the kernel.
 
 pub mod app;
-pub mod behind;
 pub mod command;
 pub mod commands;
 pub mod complete;
 pub mod context;
 pub mod draw;
+pub mod footer_keys;
 pub mod frame;
 pub mod frame_pacer;
-pub mod hints;
 pub mod keymap;
 pub mod keys;
+pub mod lag;
 pub mod notice;
 pub mod paint;
 pub mod popup;
@@ -29,4 +29,4 @@ pub mod view;
 pub mod widget;
 
 pub use app::{App, Effect, Start};
-pub use command::Command;
+pub use command::Invocation;

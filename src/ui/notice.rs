@@ -4,8 +4,8 @@ use crate::cpu::findings::Finding;
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::unit::percent;
-use crate::profile::frames::State;
-use crate::query::Line;
+use crate::profile::frames::SymState;
+use crate::query::TopLine;
 use crate::session::{DsoKind, Origin};
 use crate::ui::frame::Tab;
 use crate::ui::scene::Scene;
@@ -57,7 +57,7 @@ impl Scene<'_> {
         }
         let rows = || self.context.answer.lines.iter().filter(|line| is_unnamed(line));
         let share: f64 = rows().map(|line| line.own_percent).sum();
-        let mut paths: hashbrown::HashMap<&str, (f64, &Line)> = hashbrown::HashMap::new();
+        let mut paths: hashbrown::HashMap<&str, (f64, &TopLine)> = hashbrown::HashMap::new();
         for line in rows() {
             paths.entry(&line.dso_path).or_insert((0.0, line)).0 += line.own_percent;
         }
@@ -68,12 +68,12 @@ impl Scene<'_> {
     }
 
     /// Why a row has no name.
-    pub fn why_unnamed(self, line: &Line) -> String {
+    pub fn why_unnamed(self, line: &TopLine) -> String {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
             kind if kind.is_kernel() => "the kernel, whose symbols are not to be seen".to_owned(),
             DsoKind::Anon => format!("{}: compiled while it runs, and no map says from what", line.dso),
-            _ if line.state == State::Bounded => format!("{}: stripped", line.dso),
+            _ if line.state == SymState::Bounded => format!("{}: stripped", line.dso),
             _ => why.map_or_else(|| format!("{}: no symbols", line.dso), |why| format!("{}: {why}", line.dso)),
         }
     }
@@ -111,6 +111,6 @@ impl Scene<'_> {
     }
 }
 
-pub fn is_unnamed(line: &Line) -> bool {
-    line.depth == 0 && matches!(line.state, State::Bounded | State::Unknown) && !line.sym.is_empty()
+pub fn is_unnamed(line: &TopLine) -> bool {
+    line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
 }

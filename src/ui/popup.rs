@@ -7,7 +7,7 @@ use tui_input::Input;
 use crate::panel::top::Field;
 use crate::query::column;
 
-use crate::ui::command::{Command, Row};
+use crate::ui::command::{Command, Invocation};
 use crate::ui::commands;
 use crate::ui::view::annotate::state::Annotated;
 
@@ -55,20 +55,20 @@ pub fn has_words(text: &str, typed: &str) -> bool {
 
 /// Something that the palette finds: a command, or a thing of the session and what is done with it.
 #[derive(Clone, Debug)]
-pub enum Entry {
-    Command(&'static Row),
+pub enum PaletteEntry {
+    Command(&'static Command),
     Thing {
         /// function, task, event.
         kind: &'static str,
         name: String,
         about: String,
-        command: Command,
+        command: Invocation,
     },
     /// An event, by its number.
     Event(usize, String),
 }
 
-impl Entry {
+impl PaletteEntry {
     pub fn name(&self) -> &str {
         match self {
             Self::Command(row) => row.name,
@@ -90,38 +90,38 @@ impl Entry {
 pub struct Palette {
     pub input: Input,
     pub cursor: usize,
-    things: Vec<Entry>,
+    things: Vec<PaletteEntry>,
 }
 
 impl Palette {
     /// A palette that finds these beside the commands.
-    pub fn over(things: Vec<Entry>) -> Self {
+    pub fn over(things: Vec<PaletteEntry>) -> Self {
         Self { things, ..Self::default() }
     }
 
     /// What matches what is typed, best first; commands come before things that match as well.
-    pub fn matches(&self) -> Vec<Entry> {
+    pub fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
-        let commands = commands::rows().map(Entry::Command);
+        let commands = commands::rows().map(PaletteEntry::Command);
         if typed.is_empty() {
             return commands.collect();
         }
         let word = typed.split_whitespace().next().unwrap_or_default();
         if let Some(exact) = commands::find(word).filter(|row| row.argument.is_some() && typed != word) {
-            return vec![Entry::Command(exact)];
+            return vec![PaletteEntry::Command(exact)];
         }
         let fuzzy = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
         // What a command does is told by whole words: letters strewn over a sentence mean nothing.
         let words = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring);
         let mut matcher = Matcher::new(Config::DEFAULT);
         let mut buffer = Vec::new();
-        let mut scored: Vec<(u32, usize, Entry)> = commands
+        let mut scored: Vec<(u32, usize, PaletteEntry)> = commands
             .chain(self.things.iter().cloned())
             .enumerate()
             .filter_map(|(i, entry)| {
                 let mut score =
                     |pattern: &Pattern, text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
-                let is_command = matches!(entry, Entry::Command(_));
+                let is_command = matches!(entry, PaletteEntry::Command(_));
                 let exact = if entry.name() == word { 1000 } else { 0 };
                 let by_name = score(&fuzzy, entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
                 let whole = format!("{} {}", entry.name(), entry.about());
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn the_palette_finds_by_name_and_by_meaning() {
         let things = vec![
-            Entry::Thing {
+            PaletteEntry::Thing {
                 kind: "function",
                 name: "estimation_timer".into(),
                 about: String::new(),
                 command: (&commands::general::SEARCH).into(),
             },
-            Entry::Event(3, "sched:sched_switch".into()),
+            PaletteEntry::Event(3, "sched:sched_switch".into()),
         ];
         let find = |text: &str| {
             let palette = Palette { input: Input::new(text.into()), ..Palette::over(things.clone()) };

@@ -12,7 +12,7 @@ use crate::filter::capture::{self, Subject};
 use crate::filter::program::Offsets;
 use crate::filter::{Filter, Known, TraceField};
 
-use crate::ui::command::{Argument, Kind, Row};
+use crate::ui::command::{Argument, ArgumentKind, Command};
 use crate::ui::complete;
 use crate::ui::context::Context;
 use crate::ui::view::events::state as events;
@@ -21,7 +21,7 @@ use crate::ui::view::events::state as events;
 #[derive(Clone, Debug)]
 pub struct Prompt {
     /// The command that takes it, and what it may be.
-    pub row: &'static Row,
+    pub row: &'static Command,
     pub argument: &'static Argument,
     pub input: Input,
     /// Completions for what is typed: (text, what it is).
@@ -44,7 +44,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    pub fn new(row: &'static Row, argument: &'static Argument, text: String, context: &Context) -> Self {
+    pub fn new(row: &'static Command, argument: &'static Argument, text: String, context: &Context) -> Self {
         let mut prompt = Self {
             row,
             argument,
@@ -64,7 +64,7 @@ impl Prompt {
     }
 
     /// A prompt for a filter that cuts at the source.
-    pub fn about(row: &'static Row, text: String, subject: Subject, context: &Context) -> Option<Self> {
+    pub fn about(row: &'static Command, text: String, subject: Subject, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, text, context);
         prompt.traced = Arc::new(subject.fields());
         prompt.subject = Some(Arc::new(subject));
@@ -74,7 +74,7 @@ impl Prompt {
 
     /// Says why nothing can be asked for. The line is there all the same, so that what is typed before that is read are
     /// no keys of the screen.
-    pub fn refused(row: &'static Row, why: String, context: &Context) -> Option<Self> {
+    pub fn refused(row: &'static Command, why: String, context: &Context) -> Option<Self> {
         let mut prompt = Self::new(row, row.argument.as_ref()?, String::new(), context);
         prompt.refused = Some(why);
         prompt.refresh(context);
@@ -85,7 +85,7 @@ impl Prompt {
         self.refused.as_deref()
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ArgumentKind {
         self.argument.kind
     }
 
@@ -152,11 +152,11 @@ impl Prompt {
         }
         let text = self.input.value();
         self.fault = match self.kind() {
-            Kind::Filter if !text.trim().is_empty() => {
+            ArgumentKind::Filter if !text.trim().is_empty() => {
                 let known = Known::These(&context.fields);
                 Filter::parse_with(text, known).err().map(|f| (f.line(), f.at, f.len.max(1)))
             }
-            Kind::Capture if !text.trim().is_empty() => {
+            ArgumentKind::Capture if !text.trim().is_empty() => {
                 let place = |subject: &Arc<Subject>| capture::place(text, subject, Offsets::system());
                 match self.subject.as_ref().map(place) {
                     Some(Ok(placed)) => {
@@ -167,26 +167,28 @@ impl Prompt {
                     None => None,
                 }
             }
-            Kind::Modifiers => {
+            ArgumentKind::Modifiers => {
                 Event::cpu_clock().set_modifiers(text.trim()).err().map(|f| (f.line(), f.at, f.len.max(1)))
             }
-            Kind::Rate if !text.trim().is_empty() => events::rate(text.trim()).err().map(|why| (why, 0, text.len())),
-            Kind::Pattern => crate::query::find::pattern(text).err().map(|e| (e, 0, text.len())),
+            ArgumentKind::Rate if !text.trim().is_empty() => {
+                events::rate(text.trim()).err().map(|why| (why, 0, text.len()))
+            }
+            ArgumentKind::Pattern => crate::query::search::pattern(text).err().map(|e| (e, 0, text.len())),
             _ => None,
         };
         (self.options, self.from) = match (self.kind(), &self.subject) {
-            (Kind::Saved, _) => {
+            (ArgumentKind::Saved, _) => {
                 let typed = text.trim_start();
                 let known = context.saved.iter().filter(|(name, _)| name.starts_with(typed));
                 (known.map(|(name, filter)| (name.clone(), filter.clone())).collect(), 0)
             }
-            (Kind::Target, _) => (complete::targets(text, &context.answer), 0),
-            (Kind::Theme, _) => {
+            (ArgumentKind::Target, _) => (complete::targets(text, &context.answer), 0),
+            (ArgumentKind::Theme, _) => {
                 let known = context.themes.iter().filter(|name| name.contains(text.trim()));
                 (known.map(|name| (name.clone(), String::new())).collect(), 0)
             }
-            (Kind::Filter, _) => complete::filter(text, &context.answer, &context.fields),
-            (Kind::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
+            (ArgumentKind::Filter, _) => complete::filter(text, &context.answer, &context.fields),
+            (ArgumentKind::Capture, Some(subject)) => complete::capture(text, subject, &self.traced),
             _ => (Vec::new(), 0),
         };
     }

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use crate::session::Origin;
 use crate::ui::context::Context;
 use crate::ui::draw::layout::MIN;
-use crate::ui::frame::Frame;
+use crate::ui::frame::Surroundings;
 use crate::ui::keymap::Facts;
 use crate::ui::selection::Selection;
 
@@ -14,7 +14,7 @@ use crate::ui::selection::Selection;
 pub struct Scene<'a> {
     pub context: &'a Context,
     pub selection: &'a Selection,
-    pub frame: &'a Frame,
+    pub frame: &'a Surroundings,
 }
 
 impl Scene<'_> {

@@ -8,7 +8,7 @@ use crate::event::plain;
 use crate::ingest::offcpu::NAME as OFF_CPU;
 use crate::panel::top::Field;
 use crate::query::diff::Per;
-use crate::query::{Age, Baseline, ChainMode, Direction, Key, Order, Question, TopSpec};
+use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::Form;
@@ -60,7 +60,7 @@ fn usual_age(info: &Info) -> Age {
 
 /// How the table's rows are told apart, ordered and unfolded.
 #[derive(Debug)]
-pub struct Rows {
+pub struct RowChoice {
     pub columns: Vec<Field>,
     /// Whether somebody said by which keys rows are told apart.
     pub sorted: bool,
@@ -92,7 +92,7 @@ pub struct Selection {
     pub order_before: Option<(Order, bool)>,
     /// Whether the flame graph shows time off the CPUs beside the time on them.
     pub off_cpu: bool,
-    pub rows: Rows,
+    pub rows: RowChoice,
     /// How names are made readable, and whether inlined functions are frames.
     pub form: Form,
     pub inlined: bool,
@@ -125,7 +125,7 @@ impl Selection {
             per: Per::Total,
             order_before: None,
             off_cpu: false,
-            rows: Rows {
+            rows: RowChoice {
                 columns,
                 sorted: start.sorted,
                 order: Order::SelfTime,
@@ -149,7 +149,7 @@ impl Selection {
     /// The question of every screen; what its view asks beside that is added by the view. `asked` is the one before.
     pub fn question(&self, context: &Context, tab: Tab, asked: &Question) -> Question {
         let key = |field: &Field| if let Field::Key(key) = field { Some(*key) } else { None };
-        let keys: Vec<Key> = self.rows.columns.iter().filter_map(key).collect();
+        let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
         Question {
             generation: asked.generation,
             event: self.event,

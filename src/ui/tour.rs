@@ -1,30 +1,30 @@
 //! A short tour through an incident: what is to be seen, and the key that goes on.
 
-use crate::ui::command::Row;
+use crate::ui::command::Command;
 use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
 use crate::ui::view::{cpus, time, top};
 
 /// A step: what it says, and the command that it waits for.
-pub struct Step {
+pub struct TourStep {
     pub text: &'static str,
     /// The command whose key is shown.
-    pub row: &'static Row,
+    pub row: &'static Command,
     also: Also,
 }
 
 /// What ends a step beside its command.
 enum Also {
     /// These commands as well.
-    Rows(&'static [&'static Row]),
+    Rows(&'static [&'static Command]),
     /// Its command only where it has led to a screen.
     On(Tab),
     /// Nothing, not even its command.
     Never,
 }
 
-impl Step {
-    fn is_done(&self, row: &Row, tab: Tab) -> bool {
+impl TourStep {
+    fn is_done(&self, row: &Command, tab: Tab) -> bool {
         match self.also {
             Also::Rows(others) => self.row.is(row) || others.iter().any(|other| other.is(row)),
             Also::On(screen) => self.row.is(row) && tab == screen,
@@ -33,73 +33,73 @@ impl Step {
     }
 }
 
-impl std::fmt::Debug for Step {
+impl std::fmt::Debug for TourStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.row.name)
     }
 }
 
 /// The tour of the demo's incident.
-pub static STEPS: &[Step] = &[
-    Step {
+pub static STEPS: &[TourStep] = &[
+    TourStep {
         text: "A machine with 34 CPUs, as it was sampled during an incident: somebody says that CPU 32 is slow. After \
                some seconds the third line names the anomaly. Its key goes there:",
         row: &program::FINDING,
         // Before the first findings nothing is there to go to.
         also: Also::On(Tab::Cpus),
     },
-    Step {
+    TourStep {
         text: "The CPUs, anomalies first, with their softirqs. CPU 32 spends its time in TIMER; its peers do not. \
                The functions behind that cell:",
         row: &cpus::commands::ENTER,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "Only the TIMER softirqs of CPU 32 count now, on every screen; ⌫ takes it back. The hottest function is \
                under the cursor. Unfold it:",
         row: &top::commands::TOGGLE,
         also: Also::Rows(&[&top::commands::EXPAND, &top::commands::EXPAND_ALL]),
     },
-    Step {
+    TourStep {
         text: "run_timer_softirq → call_timer_fn → estimation_timer, and _find_next_bit below it: IPVS sums up its \
                statistics, all of them in one timer, on one CPU. The same as a picture:",
         row: &program::FLAME,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "As wide as their share, callees below callers; the letter tells kernel, softirq, user. Enter would zoom. And \
                when did it happen?",
         row: &program::TIME,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "A column is a second, its rows the time inside it: blocks that come again are bursts. What changed between \
                two of them? Go to a burst with ← and →, and select its column:",
         row: &time::commands::COLUMNS,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "→ would take more columns in. This time is what another one is compared with:",
         row: &time::commands::BASELINE,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "Now to another burst with ← and →, and select that, too:",
         row: &time::commands::COLUMNS,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "Only that time, on every screen, against the first one:",
         row: &time::commands::ENTER,
         also: Also::Rows(&[]),
     },
-    Step {
+    TourStep {
         text: "What changed most comes first: Δ in points of share, Old what it was; ~ marks what may be chance. Nothing \
                is lost by looking: one key undoes every step, on every screen:",
         row: &general::UNDO,
         also: Also::Rows(&[&program::TOP]),
     },
-    Step {
+    TourStep {
         text: "That is all it takes. ? explains each screen, : finds every command, f filters, the past too; S saves a \
                perf.data file as the proof. On a machine of yours: sudo perfprof-tui. This leaves the tour:",
         row: &general::STOP,
@@ -114,7 +114,7 @@ pub struct Tour {
 }
 
 impl Tour {
-    pub fn step(self) -> Option<&'static Step> {
+    pub fn step(self) -> Option<&'static TourStep> {
         STEPS.get(self.at)
     }
 
@@ -124,7 +124,7 @@ impl Tour {
     }
 
     /// A command was run, and led to this screen.
-    pub fn ran(&mut self, row: &Row, tab: Tab) {
+    pub fn ran(&mut self, row: &Command, tab: Tab) {
         if self.step().is_some_and(|step| step.is_done(row, tab)) {
             self.at += 1;
         }

@@ -7,10 +7,12 @@ use rustc_hash::FxHashMap;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
-use super::kit::bound::{Num, Text};
 use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::field::{Num, Text};
 use super::kit::rowids::id;
-use super::kit::{Bound, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::kit::{
+    Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "blktrace",
@@ -77,7 +79,7 @@ struct BlkTrace {
     depth: BTreeMap<i64, i64>,
     depths: Grid<i64>,
     latencies: Grid<u32>,
-    slowest: Slowest<(Request, i64, i64, u64)>,
+    slowest: TopN<(Request, i64, i64, u64)>,
 }
 
 impl BlkTrace {
@@ -96,11 +98,11 @@ impl BlkTrace {
             depth: BTreeMap::new(),
             depths: Grid::of_greatest(),
             latencies: Grid::default(),
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
         })
     }
 
-    fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
@@ -247,10 +249,10 @@ fn device(text: &str) -> Result<(u32, u32), String> {
 }
 
 impl Unit for BlkTrace {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let filter = self.device.map(|(major, minor)| format!("dev == {}", u64::from(major) << 20 | u64::from(minor)));
         let want = |(i, (event, _)): (usize, &(&str, &str))| {
-            let want = Want::new(*event).only(filter.clone());
+            let want = EventRequest::new(*event).only(filter.clone());
             if i < ISSUE { want.optional() } else { want }
         };
         STAGES.iter().enumerate().map(want).collect()
@@ -269,7 +271,7 @@ impl Unit for BlkTrace {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let (dev, sector) = (fields.dev.get(hit.raw), fields.sector.get(hit.raw));
         if sector == -1 {

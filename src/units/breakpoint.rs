@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "breakpoint",
@@ -35,7 +35,7 @@ const MAX_VALUES: usize = 4096;
 struct Breakpoint {
     selected: Vec<Selected>,
     chosen: Chosen,
-    hits: FxHashMap<(usize, i32, Pin), u64>,
+    hits: FxHashMap<(usize, i32, RetainedStack), u64>,
     values: BTreeMap<(usize, u64), (u64, u64)>,
     /// The time of the last reading of each process: hits come in batches.
     read: FxHashMap<(i32, u64), u64>,
@@ -69,15 +69,15 @@ impl Breakpoint {
 }
 
 impl Unit for Breakpoint {
-    fn wants(&self) -> Vec<Want> {
-        self.selected.iter().map(|one| Want { rate: Some(Rate::Period(1)), ..one.want(true) }).collect()
+    fn event_requests(&self) -> Vec<EventRequest> {
+        self.selected.iter().map(|one| EventRequest { rate: Some(Rate::Period(1)), ..one.want(true) }).collect()
     }
 
     fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }
@@ -107,7 +107,7 @@ impl Unit for Breakpoint {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut list: Vec<(&(usize, i32, Pin), &u64)> = self.hits.iter().collect();
+        let mut list: Vec<(&(usize, i32, RetainedStack), &u64)> = self.hits.iter().collect();
         list.sort_by_key(|(key, n)| (std::cmp::Reverse(**n), **key));
         let mut rows = Rows::new(vec![
             right("hits", "Hits", 10),
@@ -116,7 +116,7 @@ impl Unit for Breakpoint {
             left("task", "Task", 22),
             left("stack", "Where", 0),
         ]);
-        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
+        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
         for ((role, tid, pin), n) in list {
             *by_comm.entry((at.comm(*tid), *pin)).or_default() += n;
             let cells = vec![

@@ -5,7 +5,7 @@ use crate::panel::{Align, Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{left, named, right, text};
 use super::kit::counts::Counts;
 use super::kit::select::{self, Selected};
-use super::kit::{Counted, Cx, Event, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Context, Counted, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "stat",
@@ -83,7 +83,7 @@ impl EventStat {
 }
 
 impl Unit for EventStat {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(false).counted()).collect()
     }
 
@@ -92,7 +92,7 @@ impl Unit for EventStat {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
         let weight = if self.tracepoint[hit.role] { 1 } else { hit.period.max(1) };
         self.counts.hit(hit, weight);
     }
@@ -117,7 +117,7 @@ impl Unit for EventStat {
             let own = format!("{role} ");
             let rows = all.rows.iter().filter_map(|row| {
                 let label = row.label.strip_prefix(&own)?.to_owned();
-                Some(crate::panel::heatmap::Row { label, cells: row.cells.clone() })
+                Some(crate::panel::heatmap::HeatRow { label, cells: row.cells.clone() })
             });
             map = crate::panel::heatmap::Heatmap { rows: rows.collect(), ..all };
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::panel::{Body, Cell, Panel, Rows};
 
-use super::kit::bound::Num;
 use super::kit::columns::{by_weight, left, right, text};
-use super::kit::{Cx, Event, Hit, Lost, Moment, Spec, Unit, Want};
+use super::kit::field::Num;
+use super::kit::{Context, Event, EventRequest, Lost, Moment, Sample, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "forks",
@@ -30,8 +30,8 @@ struct Forks {
 }
 
 impl Unit for Forks {
-    fn wants(&self) -> Vec<Want> {
-        vec![Want::new("sched:sched_process_fork")]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest::new("sched:sched_process_fork")]
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
@@ -39,7 +39,7 @@ impl Unit for Forks {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let entry = self.counts.entry(hit.tid).or_default();
         *entry = (entry.0 + 1, self.child.as_ref().map_or(0, |child| child.tid(hit.raw)));

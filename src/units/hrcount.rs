@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::panel::heatmap::{Heatmap, Row};
+use crate::panel::heatmap::{HeatRow, Heatmap};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{left, right, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Cx, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+use super::kit::{Context, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
 pub const SPEC: Spec = Spec {
     name: "hrcount",
@@ -89,11 +89,11 @@ impl HrCount {
 }
 
 impl Unit for HrCount {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(false)).collect()
     }
 
-    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
         let slots = self.slots.entry((hit.role, hit.cpu)).or_default();
         slots.turn(hit.time / self.period, self.period);
         slots.count += 1;
@@ -135,7 +135,7 @@ impl Unit for HrCount {
                     *cell = *count as f32;
                 }
             }
-            strip.push(Row { label: format!("{name} CPU {cpu}"), cells: line });
+            strip.push(HeatRow { label: format!("{name} CPU {cpu}"), cells: line });
         }
         let start = at.after(from * self.period);
         let map = Heatmap { measure: Measure::Count, start, step: self.period, rows: strip };

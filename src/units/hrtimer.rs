@@ -9,12 +9,12 @@ use rustc_hash::FxHashMap;
 use crate::event::Rate;
 use crate::filter::expr::{self, Expr, Scope, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, named, right, text, time};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Cx, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Unit, Want};
+use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, TopN, Unit};
 use crate::panel::Align;
 
 pub const SPEC: Spec = Spec {
@@ -50,8 +50,8 @@ struct HrTimer {
     last: FxHashMap<u32, u64>,
     counts: FxHashMap<u32, Vec<u64>>,
     windows: u64,
-    held: FxHashMap<(i32, Pin), Held>,
-    longest: Slowest<(u32, i32, u64, Vec<u64>, Pin)>,
+    held: FxHashMap<(i32, RetainedStack), Held>,
+    longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
     map: Grid<u32>,
 }
 
@@ -116,12 +116,12 @@ impl HrTimer {
             counts: FxHashMap::default(),
             windows: 0,
             held: FxHashMap::default(),
-            longest: Slowest::new(settings.number("keep", 20)? as usize),
+            longest: TopN::new(settings.number("keep", 20)? as usize),
             map: Grid::default(),
         })
     }
 
-    fn fires(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn fires(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let counts = self.counts.entry(hit.cpu).or_default();
         let counts = std::mem::replace(counts, vec![0; self.selected.len()]);
         let Some(before) = self.last.insert(hit.cpu, hit.time) else { return };
@@ -158,13 +158,14 @@ fn short(selected: &Selected) -> &str {
 }
 
 impl Unit for HrTimer {
-    fn wants(&self) -> Vec<Want> {
-        let mut wants = vec![Want { rate: Some(self.rate), ..Want::new("cpu-clock") }.with_stack(self.stack)];
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut wants =
+            vec![EventRequest { rate: Some(self.rate), ..EventRequest::new("cpu-clock") }.with_stack(self.stack)];
         wants.extend(self.selected.iter().map(|selected| selected.want(false)));
         wants
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if hit.role == 0 {
             return self.fires(hit, cx);
         }
@@ -188,7 +189,7 @@ impl Unit for HrTimer {
         let mut columns = vec![right("windows", "Windows", 9), right("longest_ns", "Longest", 9)];
         columns.extend(self.event_columns());
         columns.extend([left("task", "Task", 24), left("stack", "Where", 0)]);
-        let mut list: Vec<(&(i32, Pin), &Held)> = self.held.iter().collect();
+        let mut list: Vec<(&(i32, RetainedStack), &Held)> = self.held.iter().collect();
         list.sort_by_key(|(key, held)| (std::cmp::Reverse((held.times, held.longest)), **key));
         let mut rows = Rows::new(columns);
         for ((tid, pin), held) in &list {
@@ -199,7 +200,7 @@ impl Unit for HrTimer {
         }
         let total: u64 = list.iter().map(|(_, held)| held.times).sum();
         let note = format!("the condition held in {total} of {} windows", self.windows);
-        let stacks: BTreeMap<(Arc<str>, Pin), u64> =
+        let stacks: BTreeMap<(Arc<str>, RetainedStack), u64> =
             list.iter().fold(BTreeMap::new(), |mut all, ((tid, pin), held)| {
                 *all.entry((at.comm(*tid), *pin)).or_default() += held.times;
                 all

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
-use super::kit::alloc::{self, Reader, Seen};
+use super::kit::alloc::{self, AllocEvent, AllocReader};
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
-use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
 pub const SPEC: Spec = Spec {
     name: "kmemleak",
@@ -41,7 +41,7 @@ const MAX_BLOCKS: usize = 8_000_000;
 struct Block {
     bytes: u64,
     time: u64,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,17 +58,17 @@ struct Row {
 
 #[derive(Debug)]
 struct KmemLeak {
-    reader: Reader,
+    reader: AllocReader,
     age: u64,
     blocks: FxHashMap<(i32, u64), Block>,
-    rows: FxHashMap<Pin, Row>,
+    rows: FxHashMap<RetainedStack, Row>,
     unknown_frees: u64,
     replaced: u64,
     over: u64,
     /// Up to when records were lost.
     unsure: u64,
     has_baseline: bool,
-    course: Grid<Pin>,
+    course: Grid<RetainedStack>,
     total: Grid<u8>,
     bytes: u64,
 }
@@ -76,7 +76,7 @@ struct KmemLeak {
 impl KmemLeak {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::new(settings)?,
+            reader: AllocReader::new(settings)?,
             age: settings.time("age")?.unwrap_or(0),
             blocks: FxHashMap::default(),
             rows: FxHashMap::default(),
@@ -101,7 +101,7 @@ impl KmemLeak {
 
     /// What a stack's bytes grow by in an eighth of the time: the mean of all eighths but the two in which they grew
     /// most.
-    fn growth(&self, pin: &Pin, bytes: u64, now: u64) -> f64 {
+    fn growth(&self, pin: &RetainedStack, bytes: u64, now: u64) -> f64 {
         let course = self.course.row(pin).unwrap_or_default();
         let columns = self.course.columns_until(now).max(course.len());
         // A column in which nothing was allocated says nothing of what is there.
@@ -114,8 +114,8 @@ impl KmemLeak {
     }
 
     /// By stack: bytes and objects that are old enough, the age of the oldest.
-    fn survivors(&self, now: u64) -> FxHashMap<Pin, (u64, u64, u64)> {
-        let mut out: FxHashMap<Pin, (u64, u64, u64)> = FxHashMap::default();
+    fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, (u64, u64, u64)> {
+        let mut out: FxHashMap<RetainedStack, (u64, u64, u64)> = FxHashMap::default();
         for block in self.blocks.values() {
             let age = now.saturating_sub(block.time);
             if age >= self.age {
@@ -126,7 +126,7 @@ impl KmemLeak {
         out
     }
 
-    fn table(&self, at: &Moment<'_>, survivors: &FxHashMap<Pin, (u64, u64, u64)>) -> Panel {
+    fn table(&self, at: &Moment<'_>, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
         let total: u64 = survivors.values().map(|(bytes, ..)| bytes).sum();
         let mut columns = vec![
             right("bytes", "Survives", 9),
@@ -141,12 +141,13 @@ impl KmemLeak {
             columns.push(right("since_baseline", "Δ baseline", 11));
         }
         columns.extend([left("course", "Course", 24), left("comm", "Comm", 16), left("stack", "Allocated in", 0)]);
-        let delta = |pin: &Pin| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
+        let delta = |pin: &RetainedStack| self.rows.get(pin).map_or(0, |row| row.bytes.saturating_sub(row.baseline));
         let eighth = (self.course.columns_until(at.now) as u64 * self.course.step()) as f64 / 8e9;
-        let grows = |pin: &Pin| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
+        let grows =
+            |pin: &RetainedStack| self.rows.get(pin).map_or(0.0, |row| self.growth(pin, row.bytes, at.now) / eighth);
         let mut list: Vec<_> = survivors.iter().map(|(pin, of)| (pin, of, grows(pin))).collect();
         list.sort_by(|a, b| {
-            let by = |(pin, (bytes, ..), growth): &(&Pin, &(u64, u64, u64), f64)| {
+            let by = |(pin, (bytes, ..), growth): &(&RetainedStack, &(u64, u64, u64), f64)| {
                 let first = if self.has_baseline { delta(pin) } else { *growth as u64 };
                 (std::cmp::Reverse((first, *bytes)), **pin)
             };
@@ -178,7 +179,7 @@ impl KmemLeak {
             ]);
             rows.push(u64::from(pin.0), cells);
         }
-        let mut note = self.reader.words();
+        let mut note = self.reader.source_label();
         if self.unsure > 0 {
             let (mut n, mut unsure) = (0u64, 0u64);
             for block in self.blocks.values().filter(|block| block.time < self.unsure) {
@@ -195,7 +196,7 @@ impl KmemLeak {
         Panel::new("Survivors", Body::Table(rows.limited(MOST_ROWS))).noted(note)
     }
 
-    fn totals(&self, survivors: &FxHashMap<Pin, (u64, u64, u64)>) -> Panel {
+    fn totals(&self, survivors: &FxHashMap<RetainedStack, (u64, u64, u64)>) -> Panel {
         let sum = |of: fn(&Row) -> u64| self.rows.values().map(of).sum::<u64>();
         let mut rows =
             Rows::new(vec![left("what", "What", 28), right("objects", "Objects", 14), right("bytes", "Bytes", 12)]);
@@ -213,7 +214,7 @@ impl KmemLeak {
 }
 
 impl Unit for KmemLeak {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.reader.wants(true)
     }
 
@@ -221,10 +222,10 @@ impl Unit for KmemLeak {
         self.reader.bind(event)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             match seen {
-                Seen::Alloc { at, bytes, tid, stack } => {
+                AllocEvent::Alloc { at, bytes, tid, stack } => {
                     cx.comm(tid);
                     if self.blocks.len() >= MAX_BLOCKS {
                         self.over += 1;
@@ -243,7 +244,7 @@ impl Unit for KmemLeak {
                     self.course.add(&stack, hit.time, now as f64);
                     self.total.add(&0, hit.time, self.bytes as f64);
                 }
-                Seen::Free { at, .. } => match self.blocks.remove(&at) {
+                AllocEvent::Free { at, .. } => match self.blocks.remove(&at) {
                     Some(block) => self.gone(block),
                     None => self.unknown_frees += 1,
                 },
@@ -262,7 +263,7 @@ impl Unit for KmemLeak {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let survivors = self.survivors(at.now);
-        let chosen = at.selected(0).map(|row| Pin(row as u32)).filter(|pin| survivors.contains_key(pin));
+        let chosen = at.selected(0).map(|row| RetainedStack(row as u32)).filter(|pin| survivors.contains_key(pin));
         let mut ages = Stats::default();
         for block in self.blocks.values().filter(|block| chosen.is_none_or(|pin| pin == block.stack)) {
             ages.add(at.now.saturating_sub(block.time));

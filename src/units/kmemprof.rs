@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
-use super::kit::alloc::{self, Reader, Seen};
+use super::kit::alloc::{self, AllocEvent, AllocReader};
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
-use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
 pub const SPEC: Spec = Spec {
     name: "kmemprof",
@@ -44,10 +44,10 @@ struct Row {
 
 #[derive(Debug)]
 struct KmemProf {
-    reader: Reader,
-    blocks: FxHashMap<(i32, u64), (u64, u64, Pin)>,
-    allocs: FxHashMap<Pin, Row>,
-    frees: FxHashMap<Pin, (u64, u64, i32)>,
+    reader: AllocReader,
+    blocks: FxHashMap<(i32, u64), (u64, u64, RetainedStack)>,
+    allocs: FxHashMap<RetainedStack, Row>,
+    frees: FxHashMap<RetainedStack, (u64, u64, i32)>,
     sizes: Stats,
     course: Grid<&'static str>,
     over: u64,
@@ -56,7 +56,7 @@ struct KmemProf {
 impl KmemProf {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::new(settings)?,
+            reader: AllocReader::new(settings)?,
             blocks: FxHashMap::default(),
             allocs: FxHashMap::default(),
             frees: FxHashMap::default(),
@@ -80,7 +80,7 @@ impl KmemProf {
             left("comm", "Comm", 16),
             left("stack", "Allocated in", 0),
         ]);
-        let mut list: Vec<(&Pin, &Row)> = self.allocs.iter().filter(|(_, row)| row.allocs > 0).collect();
+        let mut list: Vec<(&RetainedStack, &Row)> = self.allocs.iter().filter(|(_, row)| row.allocs > 0).collect();
         list.sort_by_key(|(pin, row)| (std::cmp::Reverse(row.bytes), **pin));
         for (pin, row) in list {
             let net = row.bytes as i64 - row.freed_bytes as i64;
@@ -101,7 +101,7 @@ impl KmemProf {
                 ],
             );
         }
-        Panel::new("Allocations", Body::Table(rows.limited(MOST_ROWS))).noted(self.reader.words())
+        Panel::new("Allocations", Body::Table(rows.limited(MOST_ROWS))).noted(self.reader.source_label())
     }
 
     fn free_panel(&self, at: &Moment<'_>) -> Panel {
@@ -113,7 +113,7 @@ impl KmemProf {
             left("comm", "Comm", 16),
             left("stack", "Freed in", 0),
         ]);
-        let mut list: Vec<(&Pin, &(u64, u64, i32))> = self.frees.iter().collect();
+        let mut list: Vec<(&RetainedStack, &(u64, u64, i32))> = self.frees.iter().collect();
         list.sort_by_key(|(pin, (bytes, n, _))| (std::cmp::Reverse((*bytes, *n)), **pin));
         for (pin, (bytes, n, tid)) in list {
             let cells = vec![
@@ -130,7 +130,7 @@ impl KmemProf {
 }
 
 impl Unit for KmemProf {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.reader.wants(true)
     }
 
@@ -138,11 +138,11 @@ impl Unit for KmemProf {
         self.reader.bind(event)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         for seen in self.reader.read(hit, cx).into_iter().flatten() {
             cx.comm(hit.tid);
             match seen {
-                Seen::Alloc { at, bytes, tid, stack } => {
+                AllocEvent::Alloc { at, bytes, tid, stack } => {
                     let row = self.allocs.entry(stack).or_default();
                     (row.allocs, row.bytes, row.tid) = (row.allocs + 1, row.bytes + bytes, tid);
                     self.sizes.add(bytes);
@@ -153,7 +153,7 @@ impl Unit for KmemProf {
                         self.over += 1;
                     }
                 }
-                Seen::Free { at, stack } => {
+                AllocEvent::Free { at, stack } => {
                     let entry = self.frees.entry(stack).or_default();
                     (entry.1, entry.2) = (entry.1 + 1, hit.tid);
                     if let Some((bytes, since, from)) = self.blocks.remove(&at) {
@@ -179,12 +179,12 @@ impl Unit for KmemProf {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let graph = |list: Vec<(Pin, i32, u64, u64)>| {
+        let graph = |list: Vec<(RetainedStack, i32, u64, u64)>| {
             let stacks = list.into_iter().map(|(pin, tid, bytes, n)| at.stack(at.comm(tid), pin, bytes, n)).collect();
             Body::Flame(Arc::new(Stacks::new(Measure::Bytes, stacks)))
         };
         let allocs = self.allocs.iter().map(|(pin, row)| (*pin, row.tid, row.bytes, row.allocs)).collect();
-        let chosen = at.selected(0).and_then(|row| self.allocs.get(&Pin(row as u32)));
+        let chosen = at.selected(0).and_then(|row| self.allocs.get(&RetainedStack(row as u32)));
         let mut lives = Stats::default();
         match chosen {
             Some(row) => lives.merge(&row.lives),

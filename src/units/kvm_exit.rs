@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
-use super::kit::bound::Num;
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
+use super::kit::field::Num;
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 /// What a unit of KVM says where it saw nothing at all.
@@ -53,7 +53,7 @@ struct KvmExit {
     open: Begun<i32, (), ((u64, u64), bool)>,
     rows: FxHashMap<(i32, (u64, u64)), Row>,
     course: Grid<(u64, u64)>,
-    slowest: Slowest<(i32, (u64, u64), u64)>,
+    slowest: TopN<(i32, (u64, u64), u64)>,
 }
 
 impl KvmExit {
@@ -70,7 +70,7 @@ impl KvmExit {
             open: Begun::one_by_one(),
             rows: FxHashMap::default(),
             course: Grid::default(),
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
         })
     }
 
@@ -97,8 +97,8 @@ impl KvmExit {
 }
 
 impl Unit for KvmExit {
-    fn wants(&self) -> Vec<Want> {
-        vec![Want::new("kvm:kvm_exit"), Want::new("kvm:kvm_entry")]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest::new("kvm:kvm_exit"), EventRequest::new("kvm:kvm_entry")]
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
@@ -113,7 +113,7 @@ impl Unit for KvmExit {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }

@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
-use super::kit::bound::Num;
 use super::kit::columns::{MOST_ROWS, left, right, text};
+use super::kit::field::Num;
 use super::kit::rowids::id;
-use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 use super::kvm_exit::NO_GUEST;
 
 pub const SPEC: Spec = Spec {
@@ -91,9 +91,10 @@ fn level_of(role: u32) -> u8 {
 }
 
 impl Unit for KvmMmu {
-    fn wants(&self) -> Vec<Want> {
-        let mut wants = vec![Want::new("kvmmmu:kvm_mmu_get_page"), Want::new("kvmmmu:kvm_mmu_prepare_zap_page")];
-        wants.extend(self.spte.then(|| Want::new("kvmmmu:kvm_mmu_set_spte").optional()));
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let mut wants =
+            vec![EventRequest::new("kvmmmu:kvm_mmu_get_page"), EventRequest::new("kvmmmu:kvm_mmu_prepare_zap_page")];
+        wants.extend(self.spte.then(|| EventRequest::new("kvmmmu:kvm_mmu_set_spte").optional()));
         wants
     }
 
@@ -109,7 +110,7 @@ impl Unit for KvmMmu {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
         let Some(fields) = &self.fields[hit.role] else { return };
         let number = |num: &Option<Num>| num.as_ref().map_or(0, |num| num.get(hit.raw) as u64);
         let (generation, gfn, role) =

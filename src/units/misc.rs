@@ -6,7 +6,7 @@ use crate::panel::{Body, Cell, Panel, Rows};
 use crate::record::Record;
 
 use super::kit::columns::{left, right, text};
-use super::kit::{Cx, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Context, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "misc",
@@ -50,13 +50,13 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Unit for Misc {
-    fn wants(&self) -> Vec<Want> {
-        vec![Want { text_poke: true, ..Want::new("dummy|~") }.counted()]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest { text_poke: true, ..EventRequest::new("dummy|~") }.counted()]
     }
 
-    fn record(&mut self, _hit: &Hit<'_>, _cx: &mut Cx<'_>) {}
+    fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
 
-    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
         if time == 0 {
             return;
         }

@@ -9,12 +9,14 @@ use crate::event::format::Format;
 use crate::event::print::call;
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
 use super::kit::columns::{MOST_ROWS, left, right, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Bound, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::kit::{
+    Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "multi-trace",
@@ -100,7 +102,7 @@ struct MultiTrace {
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
     recent: VecDeque<Seen>,
-    slowest: Slowest<Slow>,
+    slowest: TopN<Slow>,
     map: Grid<u32>,
 }
 
@@ -141,7 +143,7 @@ impl MultiTrace {
             rows: FxHashMap::default(),
             unpaired: BTreeMap::new(),
             recent: VecDeque::new(),
-            slowest: Slowest::new(settings.number("keep", 20)?.min(1000) as usize),
+            slowest: TopN::new(settings.number("keep", 20)?.min(1000) as usize),
             map: Grid::of_greatest(),
         })
     }
@@ -151,7 +153,7 @@ impl MultiTrace {
         before + 1 == step || self.cycle && step == 0 && before + 1 == self.steps
     }
 
-    fn pair(&mut self, first: Seen, seen: &Seen, key: &Key, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn pair(&mut self, first: Seen, seen: &Seen, key: &Key, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let ns = seen.time.saturating_sub(first.time);
         let than = self.events.get(&hit.event).and_then(|event| event.than.as_ref());
         let above = than.is_some_and(|than| than.holds(hit, cx.names, Some(ns)));
@@ -193,7 +195,7 @@ impl MultiTrace {
         self.events.get(&event).map_or_else(|| "?".into(), |event| event.name.clone())
     }
 
-    fn words(&self, seen: &Seen) -> String {
+    fn event_text(&self, seen: &Seen) -> String {
         match self.events.get(&seen.event).and_then(|event| event.format.as_ref()) {
             Some(format) => call::text(format, &seen.raw).unwrap_or_else(|| format.text(&seen.raw)),
             None => String::new(),
@@ -277,7 +279,7 @@ impl MultiTrace {
                     Cell::Id(seen.cpu.into()),
                     text(at.task(seen.tid)),
                     text(self.name(seen.event)),
-                    text(self.words(seen)),
+                    text(self.event_text(seen)),
                 ],
             );
         }
@@ -291,7 +293,7 @@ impl MultiTrace {
 }
 
 impl Unit for MultiTrace {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.roles.iter().map(|role| role.selected.want(false)).collect()
     }
 
@@ -307,7 +309,7 @@ impl Unit for MultiTrace {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let seen = Seen { time: hit.time, cpu: hit.cpu, tid: hit.tid, event: hit.event, raw: hit.raw.into() };
         let (step, begins, ends) = {

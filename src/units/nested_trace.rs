@@ -6,11 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::{Expr, Value};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
 use super::kit::columns::{left, right, share, text};
 use super::kit::select::{self, Selected};
-use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::kit::{
+    Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "nested-trace",
@@ -73,7 +75,7 @@ struct Nested {
     nodes: Vec<Node>,
     index: FxHashMap<(usize, Arc<str>), usize>,
     broken: u64,
-    slowest: Slowest<(usize, u64, u32, i32)>,
+    slowest: TopN<(usize, u64, u32, i32)>,
 }
 
 impl Nested {
@@ -97,7 +99,7 @@ impl Nested {
             nodes: vec![Node::default()],
             index: FxHashMap::default(),
             broken: 0,
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
         })
     }
 
@@ -129,7 +131,7 @@ impl Nested {
         at
     }
 
-    fn enter(&mut self, pair: usize, key: i128, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn enter(&mut self, pair: usize, key: i128, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let label = self.events.get(&(2 * pair, hit.event)).and_then(|event| event.label.as_ref()).map(|label| {
             label.with(hit, cx.names, None, |value| match value {
                 Value::Int(n) => n.to_string(),
@@ -146,7 +148,7 @@ impl Nested {
         self.broken += self.open.begin(key, pair, hit.time, Frame { node, inside: 0 }) as u64;
     }
 
-    fn leave(&mut self, pair: usize, key: i128, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn leave(&mut self, pair: usize, key: i128, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some((begin, missed)) = self.open.end(&key, &pair) else { return };
         self.broken += missed as u64;
         let (frame, ns) = (&begin.with, begin.took(hit.time));
@@ -209,7 +211,7 @@ impl Nested {
 }
 
 impl Unit for Nested {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.pairs.iter().flatten().map(|selected| selected.want(false)).collect()
     }
 
@@ -228,7 +230,7 @@ impl Unit for Nested {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         let Some(bindings) = self.events.get(&(hit.role, hit.event)) else { return };
         let Some(key) = bindings.key.with(hit, cx.names, None, |value| value.int()) else { return };

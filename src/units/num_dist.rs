@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::filter::expr::{Expr, Value};
-use crate::panel::series::{Line, Series};
+use crate::panel::series::{Series, SeriesLine};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency};
+use super::kit::{
+    Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "num-dist",
@@ -53,7 +55,7 @@ struct NumDist {
     /// (second, values) of all events.
     seconds: VecDeque<(u64, Stats)>,
     no_value: u64,
-    greatest: Slowest<(u16, u64, i32)>,
+    greatest: TopN<(u16, u64, i32)>,
 }
 
 impl NumDist {
@@ -70,13 +72,13 @@ impl NumDist {
             selected,
             num,
             key: settings.get("key").map(str::to_owned),
-            than: settings.get("than").map(super::kit::bound::than).transpose()?,
+            than: settings.get("than").map(super::kit::field::than).transpose()?,
             events: BTreeMap::new(),
             rows: BTreeMap::new(),
             all: BTreeMap::new(),
             seconds: VecDeque::new(),
             no_value: 0,
-            greatest: Slowest::new(settings.number("keep", 20)? as usize),
+            greatest: TopN::new(settings.number("keep", 20)? as usize),
         })
     }
 
@@ -107,7 +109,7 @@ impl NumDist {
     }
 
     fn course(&self, at: &Moment<'_>) -> Panel {
-        let line = |label: &str, share: f64| Line {
+        let line = |label: &str, share: f64| SeriesLine {
             label: label.to_owned(),
             values: self
                 .seconds
@@ -123,7 +125,7 @@ impl NumDist {
 }
 
 impl Unit for NumDist {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(false)).collect()
     }
 
@@ -141,7 +143,7 @@ impl Unit for NumDist {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some(numbers) = self.events.get(&hit.event) else { return };
         cx.comm(hit.tid);
         let Some(value) = numbers.num.count(hit, cx.names) else {

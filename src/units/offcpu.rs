@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 use crate::event::Rate;
 use crate::panel::stacks::Stack;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
-use crate::query::named::Name;
+use crate::profile::RetainedStack;
+use crate::query::symbol_stacks::Name;
 use crate::record::Record;
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 use crate::session::DsoKind;
 
 use super::kit::columns::{MOST_ROWS, by_weight, left, right, share, text, time};
 use super::kit::rowids::id;
-use super::kit::sched::{self, Reader, Seen, state};
-use super::kit::{Chosen, Cx, Event, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want};
+use super::kit::sched::{self, SchedEvent, SchedReader, state};
+use super::kit::{Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "offcpu",
@@ -41,13 +41,13 @@ Blocked   Share  of it D  Times     Mean      Max  Who     Woken by…
 
 #[derive(Clone, Copy, Debug)]
 struct Away {
-    stack: Pin,
+    stack: RetainedStack,
     uninterruptible: bool,
 }
 
-type Place = (i32, Pin, i32, Pin);
+type Place = (i32, RetainedStack, i32, RetainedStack);
 /// The same with names for tasks.
-type Named = (Arc<str>, Pin, Arc<str>, Pin);
+type Named = (Arc<str>, RetainedStack, Arc<str>, RetainedStack);
 
 /// Who is blocked, and where, by names; a waker likewise.
 type SiteName = (Arc<str>, Arc<str>);
@@ -65,7 +65,7 @@ const NAMED: usize = 2;
 
 impl Site {
     /// Its wakers by name, the largest first, with their shares where there are several.
-    fn words(&self) -> String {
+    fn wakers_text(&self) -> String {
         let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
         self.wakers.iter().for_each(|((waker, _), stats)| *by_name.entry(waker).or_default() += stats.sum);
         let list = by_weight(by_name, |ns| *ns);
@@ -82,13 +82,13 @@ impl Site {
 
 #[derive(Debug)]
 struct OffCpu {
-    reader: Reader,
+    reader: SchedReader,
     chosen: Chosen,
     hz: u64,
     away: Begun<i32, (), Away>,
     /// By task, its stack, its waker and that one's stack.
     blocked: FxHashMap<Place, (Stats, u64)>,
-    hot: FxHashMap<(i32, Pin), u64>,
+    hot: FxHashMap<(i32, RetainedStack), u64>,
     since: u64,
 }
 
@@ -99,7 +99,7 @@ const MAX_PLACES: usize = 1 << 17;
 impl OffCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::default(),
+            reader: SchedReader::default(),
             chosen: Chosen::of(settings)?,
             hz: settings.hertz("frequency", 99)?.clamp(1, 10_000),
             away: Begun::one_by_one(),
@@ -109,14 +109,14 @@ impl OffCpu {
         })
     }
 
-    fn woken(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn woken(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some(begin) = self.away.take(&tid) else { return };
         let away = begin.with;
         cx.comm(hit.tid);
         let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
         let mut key = (tid, away.stack, hit.tid, hit.stack);
         if self.blocked.len() >= MAX_PLACES && !self.blocked.contains_key(&key) {
-            key = (tid, away.stack, 0, Pin::NONE);
+            key = (tid, away.stack, 0, RetainedStack::NONE);
         }
         let entry = self.blocked.entry(key).or_default();
         entry.0.add(ns);
@@ -126,8 +126,8 @@ impl OffCpu {
 
     /// Call sites by who is blocked and the functions, with their wakers; the longest blocked first.
     fn sites(&self, at: &Moment<'_>) -> Vec<(u64, SiteName, Site)> {
-        let mut lines: FxHashMap<Pin, Arc<str>> = FxHashMap::default();
-        let mut line = |pin: Pin| lines.entry(pin).or_insert_with(|| at.line(pin)).clone();
+        let mut lines: FxHashMap<RetainedStack, Arc<str>> = FxHashMap::default();
+        let mut line = |pin: RetainedStack| lines.entry(pin).or_insert_with(|| at.line(pin)).clone();
         let mut all: BTreeMap<SiteName, Site> = BTreeMap::new();
         for ((tid, stack, waker, by), (stats, uninterruptible)) in &self.blocked {
             let site = all.entry((at.comm(*tid), line(*stack))).or_default();
@@ -165,7 +165,7 @@ impl OffCpu {
                     time(stats.mean() as u64),
                     time(stats.max),
                     text(comm.clone()),
-                    text(site.words()),
+                    text(site.wakers_text()),
                     text(stack.clone()),
                 ],
             );
@@ -243,10 +243,10 @@ impl OffCpu {
 }
 
 impl Unit for OffCpu {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants = sched::wants(true);
-        let clock = Want::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
-        wants.push(Want { rate: Some(Rate::Frequency(self.hz)), ..clock });
+        let clock = EventRequest::new("cpu-clock|cycles|task-clock").with_stack(true).optional();
+        wants.push(EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock });
         wants
     }
 
@@ -254,7 +254,7 @@ impl Unit for OffCpu {
         if event.role == CLOCK { Ok(()) } else { self.reader.bind(event.role, event.format) }
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if hit.role == CLOCK {
             if hit.tid != 0 && self.chosen.has(hit.tid, cx) {
                 let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
@@ -263,7 +263,7 @@ impl Unit for OffCpu {
             return;
         }
         match self.reader.read(hit, cx.names) {
-            Some(Seen::Switch(switch)) => {
+            Some(SchedEvent::Switch(switch)) => {
                 // What runs is not blocked, whether its wake-up was seen or not.
                 self.away.take(&switch.next);
                 let bits = switch.prev_state;
@@ -273,12 +273,12 @@ impl Unit for OffCpu {
                     self.away.begin(switch.prev, (), hit.time, Away { stack: hit.stack, uninterruptible });
                 }
             }
-            Some(Seen::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => self.woken(wakeup.tid, hit, cx),
             None => {}
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         if let Record::Fork(task) = record {
             self.chosen.follow(task.ptid, task.tid);
         }

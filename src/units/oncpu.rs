@@ -7,8 +7,10 @@ use rustc_hash::FxHashMap;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
-use super::kit::sched::{self, Reader, Seen, Switch};
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+use super::kit::sched::{self, SchedEvent, SchedReader, Switch};
+use super::kit::{
+    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "oncpu",
@@ -38,7 +40,7 @@ struct Row {
 
 #[derive(Debug)]
 struct OnCpu {
-    reader: Reader,
+    reader: SchedReader,
     chosen: Chosen,
     current: BTreeMap<u32, (i32, u64)>,
     last_cpu: FxHashMap<i32, u32>,
@@ -54,7 +56,7 @@ struct OnCpu {
 impl OnCpu {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::default(),
+            reader: SchedReader::default(),
             chosen: Chosen::of(settings)?,
             current: BTreeMap::new(),
             last_cpu: FxHashMap::default(),
@@ -77,7 +79,7 @@ impl OnCpu {
         self.tasks.spread(&tid, from, until);
     }
 
-    fn switch(&mut self, switch: Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if self.since == 0 {
             self.since = hit.time;
         }
@@ -214,23 +216,23 @@ impl OnCpu {
 }
 
 impl Unit for OnCpu {
-    fn wants(&self) -> Vec<Want> {
-        vec![Want::new(sched::SWITCH)]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest::new(sched::SWITCH)]
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
-        if let Some(Seen::Switch(switch)) = self.reader.read(hit, cx.names) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
+        if let Some(SchedEvent::Switch(switch)) = self.reader.read(hit, cx.names) {
             self.switch(switch, hit, cx);
         }
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
-            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
 

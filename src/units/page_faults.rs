@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "page-faults",
@@ -44,7 +44,7 @@ type Region = (u64, u64, Arc<str>);
 #[derive(Debug)]
 struct PageFaults {
     chosen: Chosen,
-    stacks: FxHashMap<(i32, Pin), [u64; 2]>,
+    stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,
     mappings: FxHashMap<(i32, Arc<str>), [u64; 2]>,
     areas: FxHashMap<(i32, u64), [u64; 2]>,
     regions: FxHashMap<i32, (u64, Vec<Region>)>,
@@ -65,7 +65,7 @@ impl PageFaults {
         })
     }
 
-    fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Cx<'_>) -> Arc<str> {
+    fn mapping(&mut self, pid: i32, address: u64, time: u64, cx: &Context<'_>) -> Arc<str> {
         let find = |list: &[Region]| {
             let at = list.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
             list.get(at).filter(|(_, end, _)| address < *end).map(|(.., name)| name.clone())
@@ -151,8 +151,10 @@ impl PageFaults {
 }
 
 impl Unit for PageFaults {
-    fn wants(&self) -> Vec<Want> {
-        let want = |event: &str| Want { rate: Some(Rate::Period(1)), ..Want::new(event) }.with_stack(true).optional();
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let want = |event: &str| {
+            EventRequest { rate: Some(Rate::Period(1)), ..EventRequest::new(event) }.with_stack(true).optional()
+        };
         vec![want("minor-faults|page-faults|faults"), want("major-faults")]
     }
 
@@ -160,7 +162,7 @@ impl Unit for PageFaults {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }
@@ -179,7 +181,7 @@ impl Unit for PageFaults {
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
         if let Record::Mmap(map) = record {
             let (_, list) = self.regions.entry(map.pid).or_insert((time, Vec::new()));
             let name: Arc<str> = String::from_utf8_lossy(map.name).into();
@@ -196,7 +198,7 @@ impl Unit for PageFaults {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
+        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
         for ((tid, pin), n) in &self.stacks {
             *by_comm.entry((at.comm(*tid), *pin)).or_default() += n[0] + n[1];
         }

@@ -4,7 +4,7 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{named, right, text};
 use super::kit::counts::Counts;
-use super::kit::{Counted, Cx, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Context, Counted, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
 use crate::panel::Align;
 
 pub const SPEC: Spec = Spec {
@@ -112,8 +112,8 @@ impl PercpuStat {
 }
 
 impl Unit for PercpuStat {
-    fn wants(&self) -> Vec<Want> {
-        self.metrics.iter().map(|(event, _)| Want::new(*event).counted().optional()).collect()
+    fn event_requests(&self) -> Vec<EventRequest> {
+        self.metrics.iter().map(|(event, _)| EventRequest::new(*event).counted().optional()).collect()
     }
 
     fn bind(&mut self, event: &super::kit::Event<'_>) -> Result<(), String> {
@@ -121,7 +121,7 @@ impl Unit for PercpuStat {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
         self.counts.hit(hit, hit.period.max(1));
     }
 

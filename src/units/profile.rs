@@ -8,11 +8,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::event::Rate;
 use crate::lang::quantity;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "profile",
@@ -34,7 +34,7 @@ $ perfprof-tui profile --percent 50 --batch --duration 3
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     tid: i32,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Profile {
     percent: Option<f64>,
     /// The second of each CPU that is not over, with its samples.
     second: FxHashMap<u32, (u64, Vec<Taken>)>,
-    counts: FxHashMap<(i32, Pin), u64>,
+    counts: FxHashMap<(i32, RetainedStack), u64>,
     busy: Grid<u32>,
     total: u64,
     left_out: u64,
@@ -85,16 +85,16 @@ impl Profile {
 }
 
 impl Unit for Profile {
-    fn wants(&self) -> Vec<Want> {
-        let clock = Want::new("cpu-clock|cycles|task-clock|~cycles").with_stack(true);
-        vec![Want { rate: Some(Rate::Frequency(self.hz)), ..clock }]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let clock = EventRequest::new("cpu-clock|cycles|task-clock|~cycles").with_stack(true);
+        vec![EventRequest { rate: Some(Rate::Frequency(self.hz)), ..clock }]
     }
 
     fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }
@@ -132,8 +132,8 @@ impl Unit for Profile {
             }
         }
         let mut functions: BTreeMap<(Arc<str>, Arc<str>), (u64, u64)> = BTreeMap::new();
-        let mut by_comm: BTreeMap<(Arc<str>, Pin), u64> = BTreeMap::new();
-        let mut frames: FxHashMap<Pin, Vec<crate::query::named::Name>> = FxHashMap::default();
+        let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), u64> = BTreeMap::new();
+        let mut frames: FxHashMap<RetainedStack, Vec<crate::query::symbol_stacks::Name>> = FxHashMap::default();
         for ((tid, pin), n) in &self.counts {
             let names = frames.entry(*pin).or_insert_with(|| at.frames(*pin));
             let mut seen = FxHashSet::default();

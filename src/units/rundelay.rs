@@ -8,9 +8,9 @@ use crate::filter::expr::Expr;
 use crate::panel::{Body, Measure, Panel, Rows};
 
 use super::kit::columns::{MOST_ROWS, left, right, task, text, time};
-use super::kit::sched::{self, Reader, Seen, state};
+use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{
-    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency,
+    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
 pub const SPEC: Spec = Spec {
@@ -44,7 +44,7 @@ enum Why {
 impl Why {
     const ALL: [Self; 3] = [Self::Wakeup, Self::Preempted, Self::Yielded];
 
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Wakeup => "wake-up",
             Self::Preempted => "preempted",
@@ -108,7 +108,7 @@ struct Slow {
 
 #[derive(Debug)]
 struct RunDelay {
-    reader: Reader,
+    reader: SchedReader,
     chosen: Chosen,
     than: Option<(Expr, Option<Bound>)>,
     per_cpu: bool,
@@ -121,7 +121,7 @@ struct RunDelay {
     rows: FxHashMap<i32, Row>,
     meanwhile: FxHashMap<(i32, i32), u64>,
     map: Grid<u32>,
-    slowest: Slowest<Slow>,
+    slowest: TopN<Slow>,
     /// Switches that nothing told.
     missed: u64,
 }
@@ -129,7 +129,7 @@ struct RunDelay {
 impl RunDelay {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::default(),
+            reader: SchedReader::default(),
             chosen: Chosen::of(settings)?,
             than: settings.than()?.map(|expr| (expr, None)),
             per_cpu: settings.has("per-cpu"),
@@ -140,7 +140,7 @@ impl RunDelay {
             rows: FxHashMap::default(),
             meanwhile: FxHashMap::default(),
             map: Grid::default(),
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
             missed: 0,
         })
     }
@@ -156,12 +156,12 @@ impl RunDelay {
 
     /// Who leaves had not come by any record: it waited until its CPU was free, and from when anybody else ran there is
     /// not known.
-    fn mend(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn mend(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some((current, since)) = self.on(hit.cpu).filter(|(current, _)| *current != tid) else { return };
         self.missed += 1;
         let came = self.waiting.remove(&tid).filter(|_| current == 0 && tid != 0).map(|wait| {
             let time = wait.since.max(since);
-            self.end(tid, wait, &Hit { time, raw: &[], ..*hit }, cx);
+            self.end(tid, wait, &Sample { time, raw: &[], ..*hit }, cx);
             time
         });
         if let Some(cpu) = self.cpus.get_mut(hit.cpu as usize) {
@@ -169,7 +169,7 @@ impl RunDelay {
         }
     }
 
-    fn switch(&mut self, switch: sched::Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn switch(&mut self, switch: sched::Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.mend(switch.prev, hit, cx);
         let at = hit.cpu as usize;
         if self.cpus.len() <= at {
@@ -202,12 +202,12 @@ impl RunDelay {
     }
 
     /// A wait has ended.
-    fn end(&mut self, tid: i32, wait: Wait, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn end(&mut self, tid: i32, wait: Wait, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(tid, cx) {
             return;
         }
         let ns = hit.time.saturating_sub(wait.since);
-        let own = Hit { tid, ..*hit };
+        let own = Sample { tid, ..*hit };
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
         let above = bound.is_some_and(|than| than.holds(&own, cx.names, Some(ns)));
         let key = if self.per_cpu { hit.cpu as i32 } else { tid };
@@ -276,7 +276,7 @@ impl RunDelay {
             let mut stats = Stats::default();
             self.rows.values().for_each(|row| stats.merge(&row.by[why as usize]));
             whole.merge(&stats);
-            let mut cells = vec![text(why.words())];
+            let mut cells = vec![text(why.label())];
             cells.extend(latency::cells(&stats, self.than.is_some()));
             rows.push(why as u64, cells);
         }
@@ -328,7 +328,7 @@ impl RunDelay {
                     crate::panel::Cell::Id(slow.tid.into()),
                     crate::panel::Cell::Id(slow.cpu.into()),
                     time(ns),
-                    text(slow.why.words()),
+                    text(slow.why.label()),
                     runner,
                     ran,
                 ],
@@ -339,9 +339,9 @@ impl RunDelay {
 }
 
 impl Unit for RunDelay {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants = sched::wants(false);
-        wants.push(Want::new("syscalls:sys_enter_sched_yield").optional());
+        wants.push(EventRequest::new("syscalls:sys_enter_sched_yield").optional());
         wants
     }
 
@@ -356,28 +356,28 @@ impl Unit for RunDelay {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if hit.role == YIELD {
             self.yielding.insert(hit.tid);
             return;
         }
         match self.reader.read(hit, cx.names) {
-            Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
+            Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
             // Who is woken while it still has its CPU does not wait.
-            Some(Seen::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
+            Some(SchedEvent::Wakeup(wakeup)) if !self.runs_on(wakeup.cpu, wakeup.tid) => {
                 self.waiting.entry(wakeup.tid).or_insert(Wait { since: hit.time, why: Why::Wakeup });
             }
             _ => {}
         }
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = sched::Switch::untold(self.on(cpu).map(|(tid, _)| tid), tid) {
-            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
 
-    fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &crate::record::Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
             crate::record::Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),
             crate::record::Record::Exit(task) => drop(self.waiting.remove(&task.tid)),

@@ -7,13 +7,14 @@ use rustc_hash::FxHashMap;
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::record::Record;
-use crate::record::begun::Begun;
+use crate::record::open_spans::Begun;
 
-use super::kit::bound::Num;
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text};
+use super::kit::field::Num;
 use super::kit::rowids::id;
 use super::kit::{
-    Bound, Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, errno, latency,
+    Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, errno,
+    latency,
 };
 
 pub const SPEC: Spec = Spec {
@@ -53,7 +54,7 @@ struct Syscalls {
     open: Begun<i32, i64, ()>,
     rows: FxHashMap<(i32, i64), Row>,
     threads: FxHashMap<i32, Stats>,
-    slowest: Slowest<(i32, i64, u64, i64)>,
+    slowest: TopN<(i32, i64, u64, i64)>,
     course: Grid<i64>,
 }
 
@@ -68,12 +69,12 @@ impl Syscalls {
             open: Begun::one_by_one(),
             rows: FxHashMap::default(),
             threads: FxHashMap::default(),
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
             course: Grid::default(),
         })
     }
 
-    fn exited(&mut self, hit: &Hit<'_>, number: i64, result: i64, cx: &mut Cx<'_>) {
+    fn exited(&mut self, hit: &Sample<'_>, number: i64, result: i64, cx: &mut Context<'_>) {
         // A signal's handler returns by rt_sigreturn, whose exit has the number -1.
         let entered = match number {
             -1 => self.open.take(&hit.tid),
@@ -236,8 +237,8 @@ pub fn name(number: i64) -> String {
 }
 
 impl Unit for Syscalls {
-    fn wants(&self) -> Vec<Want> {
-        vec![Want::new("raw_syscalls:sys_enter"), Want::new("raw_syscalls:sys_exit")]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        vec![EventRequest::new("raw_syscalls:sys_enter"), EventRequest::new("raw_syscalls:sys_exit")]
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
@@ -253,7 +254,7 @@ impl Unit for Syscalls {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }
@@ -268,7 +269,7 @@ impl Unit for Syscalls {
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         match record {
             Record::Exit(task) => drop(self.open.take(&task.tid)),
             Record::Fork(task) => self.chosen.follow(task.ptid, task.tid),

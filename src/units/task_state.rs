@@ -7,13 +7,14 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::Expr;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, task, text, time};
-use super::kit::sched::{self, Reader, Seen, Switch, state};
+use super::kit::sched::{self, SchedEvent, SchedReader, Switch, state};
 use super::kit::{
-    Bound, Chosen, Cx, Event, Hit, Lost, Moment, Settings, Slowest, Spec, Stats, Unit, Want, latency, rowids,
+    Bound, Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
+    rowids,
 };
 
 pub const SPEC: Spec = Spec {
@@ -37,7 +38,7 @@ spinner  27693  R       0 ns  2.05 s   500 ms  24.5 %  1.55 s  75.5 %",
 
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
+pub enum ThreadState {
     Running,
     Runnable,
     Interruptible,
@@ -49,7 +50,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl ThreadState {
     const ALL: [Self; 9] = [
         Self::Running,
         Self::Runnable,
@@ -89,33 +90,33 @@ impl State {
 
 #[derive(Clone, Copy, Debug)]
 struct Now {
-    state: State,
+    state: ThreadState,
     since: u64,
     /// Where it left the CPU.
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Debug, Default)]
 struct Row {
     /// Time in each state in this interval, without what is under way.
     spent: [u64; 9],
-    periods: BTreeMap<State, Stats>,
+    periods: BTreeMap<ThreadState, Stats>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     tid: i32,
-    state: State,
+    state: ThreadState,
     end: u64,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Debug)]
 struct TaskState {
-    reader: Reader,
+    reader: SchedReader,
     chosen: Chosen,
     stack: bool,
-    only: Vec<State>,
+    only: Vec<ThreadState>,
     than: Option<(Expr, Option<Bound>)>,
     tasks: FxHashMap<i32, Now>,
     rows: FxHashMap<i32, Row>,
@@ -127,17 +128,17 @@ struct TaskState {
     current: FxHashMap<u32, (i32, u64)>,
     /// Switches from idle that were not recorded.
     missed: u64,
-    blocked: FxHashMap<(i32, State, Pin), Stats>,
-    slowest: Slowest<Slow>,
+    blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
+    slowest: TopN<Slow>,
 }
 
 impl TaskState {
     fn new(settings: &Settings) -> Result<Self, String> {
         let mut only = Vec::new();
-        only.extend(settings.has("interruptible").then_some(State::Interruptible));
-        only.extend(settings.has("uninterruptible").then_some(State::Uninterruptible));
+        only.extend(settings.has("interruptible").then_some(ThreadState::Interruptible));
+        only.extend(settings.has("uninterruptible").then_some(ThreadState::Uninterruptible));
         Ok(Self {
-            reader: Reader::default(),
+            reader: SchedReader::default(),
             chosen: Chosen::of(settings)?,
             stack: settings.has("stack"),
             only,
@@ -150,16 +151,23 @@ impl TaskState {
             current: FxHashMap::default(),
             missed: 0,
             blocked: FxHashMap::default(),
-            slowest: Slowest::new(settings.number("keep", 20)? as usize),
+            slowest: TopN::new(settings.number("keep", 20)? as usize),
         })
     }
 
-    fn shows(&self, state: State) -> bool {
+    fn shows(&self, state: ThreadState) -> bool {
         self.only.is_empty() || self.only.contains(&state)
     }
 
     /// A task goes from one state to another, or ends.
-    fn turn(&mut self, tid: i32, to: Option<State>, stack: Pin, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn turn(
+        &mut self,
+        tid: i32,
+        to: Option<ThreadState>,
+        stack: RetainedStack,
+        hit: &Sample<'_>,
+        cx: &mut Context<'_>,
+    ) {
         if tid == 0 || !self.chosen.has(tid, cx) {
             return;
         }
@@ -169,8 +177,11 @@ impl TaskState {
         };
         let first = before.is_none();
         // Until its first record, a task was in the state that this record ends.
-        let before =
-            before.unwrap_or(Now { state: self.first_state(tid, to, hit), since: self.began, stack: Pin::NONE });
+        let before = before.unwrap_or(Now {
+            state: self.first_state(tid, to, hit),
+            since: self.began,
+            stack: RetainedStack::NONE,
+        });
         let ns = hit.time.saturating_sub(before.since);
         let row = self.rows.entry(tid).or_default();
         row.spent[before.state as usize] += hit.time.saturating_sub(before.since.max(self.since));
@@ -178,30 +189,30 @@ impl TaskState {
             return;
         }
         let bound = self.than.as_ref().and_then(|(_, bound)| bound.as_ref());
-        let above = bound.is_some_and(|than| than.holds(&Hit { tid, ..*hit }, cx.names, Some(ns)));
+        let above = bound.is_some_and(|than| than.holds(&Sample { tid, ..*hit }, cx.names, Some(ns)));
         let stats = row.periods.entry(before.state).or_default();
         stats.add(ns);
         stats.than += u64::from(above);
         if before.state.sleeps() {
             self.blocked.entry((tid, before.state, before.stack)).or_default().add(ns);
         }
-        if before.state != State::Running && (self.than.is_none() || above) && self.slowest.takes(ns) {
+        if before.state != ThreadState::Running && (self.than.is_none() || above) && self.slowest.takes(ns) {
             self.slowest.add(ns, Slow { tid, state: before.state, end: hit.time, stack: before.stack });
         }
     }
 
-    fn first_state(&self, tid: i32, to: Option<State>, hit: &Hit<'_>) -> State {
+    fn first_state(&self, tid: i32, to: Option<ThreadState>, hit: &Sample<'_>) -> ThreadState {
         match to {
             // It is switched to, and nobody woke it since we look: it waited all the time. Where a record of its own tells
             // that it came, its wake-up may have been passed over, too.
-            Some(State::Running) if hit.role == 0 => State::Runnable,
+            Some(ThreadState::Running) if hit.role == 0 => ThreadState::Runnable,
             // It leaves the CPU.
-            _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => State::Running,
-            _ => State::Unknown,
+            _ if hit.role == 0 && self.seen_cpus.get(&hit.cpu) == Some(&tid) => ThreadState::Running,
+            _ => ThreadState::Unknown,
         }
     }
 
-    fn switch(&mut self, switch: Switch, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn switch(&mut self, switch: Switch, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.seen_cpus.entry(hit.cpu).or_insert(switch.prev);
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
@@ -209,18 +220,18 @@ impl TaskState {
         let before = self.current.insert(hit.cpu, (switch.next, hit.time));
         let now = self.tasks.get(&switch.prev).copied();
         if let (Some((0, idle_since)), Some(now)) = (before, now)
-            && now.state == State::Runnable
+            && now.state == ThreadState::Runnable
         {
             // Guests were seen that do not record every switch from idle. The CPU was free: it ran since it could.
             self.missed += 1;
-            let at = Hit { time: now.since.max(idle_since), ..*hit };
-            self.turn(switch.prev, Some(State::Running), Pin::NONE, &at, cx);
+            let at = Sample { time: now.since.max(idle_since), ..*hit };
+            self.turn(switch.prev, Some(ThreadState::Running), RetainedStack::NONE, &at, cx);
         }
-        self.turn(switch.prev, State::of(switch.prev_state), hit.stack, hit, cx);
-        self.turn(switch.next, Some(State::Running), Pin::NONE, hit, cx);
+        self.turn(switch.prev, ThreadState::of(switch.prev_state), hit.stack, hit, cx);
+        self.turn(switch.next, Some(ThreadState::Running), RetainedStack::NONE, hit, cx);
     }
 
-    fn wakeup(&mut self, tid: i32, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn wakeup(&mut self, tid: i32, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if self.began == 0 {
             (self.began, self.since) = (hit.time, self.since.max(hit.time));
         }
@@ -230,11 +241,11 @@ impl TaskState {
         }
         if hit.role == 2 && !self.tasks.contains_key(&tid) && self.chosen.has(tid, cx) {
             // It begins here.
-            self.tasks.insert(tid, Now { state: State::Runnable, since: hit.time, stack: Pin::NONE });
+            self.tasks.insert(tid, Now { state: ThreadState::Runnable, since: hit.time, stack: RetainedStack::NONE });
             self.rows.entry(tid).or_default();
             return;
         }
-        self.turn(tid, Some(State::Runnable), Pin::NONE, hit, cx);
+        self.turn(tid, Some(ThreadState::Runnable), RetainedStack::NONE, hit, cx);
     }
 
     /// Time of a thread in each state, up to now.
@@ -247,7 +258,7 @@ impl TaskState {
     }
 
     fn by_task(&self, at: &Moment<'_>) -> Panel {
-        let states: Vec<State> = State::ALL.into_iter().filter(|state| self.shows(*state)).collect();
+        let states: Vec<ThreadState> = ThreadState::ALL.into_iter().filter(|state| self.shows(*state)).collect();
         let mut columns = task().to_vec();
         columns.extend([left("state", "Now", 4), right("so_far_ns", "So far", 8), right("total_ns", "Known", 8)]);
         const NAMES: [(&str, &str); 9] = [
@@ -269,7 +280,7 @@ impl TaskState {
             self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now))).collect();
         let weight = |spent: &[u64; 9]| -> u64 {
             let chosen = if self.only.is_empty() {
-                &[State::Running, State::Runnable, State::Uninterruptible][..]
+                &[ThreadState::Running, ThreadState::Runnable, ThreadState::Uninterruptible][..]
             } else {
                 &self.only
             };
@@ -306,7 +317,7 @@ impl TaskState {
         let mut columns = task().to_vec();
         columns.push(left("state", "St", 3));
         columns.extend(latency::columns(self.than.is_some()));
-        let mut list: Vec<(i32, State, &Stats)> = Vec::new();
+        let mut list: Vec<(i32, ThreadState, &Stats)> = Vec::new();
         for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
             list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
         }
@@ -343,8 +354,8 @@ impl TaskState {
     }
 
     /// Sleep by where it began; what is under way included.
-    fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, State, Pin, u64, u64)> {
-        let mut sums: FxHashMap<(i32, State, Pin), (u64, u64)> =
+    fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
+        let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
         for (tid, now) in self.tasks.iter().filter(|(_, now)| now.state.sleeps() && self.shows(now.state)) {
             let entry = sums.entry((*tid, now.state, now.stack)).or_default();
@@ -357,7 +368,7 @@ impl TaskState {
 
     fn stacks(&self, at: &Moment<'_>) -> Vec<Panel> {
         let list = self.asleep(at);
-        let mut by_place: BTreeMap<(Arc<str>, State, Pin), (u64, u64)> = BTreeMap::new();
+        let mut by_place: BTreeMap<(Arc<str>, ThreadState, RetainedStack), (u64, u64)> = BTreeMap::new();
         for (tid, state, pin, ns, n) in &list {
             let entry = by_place.entry((at.comm(*tid), *state, *pin)).or_default();
             *entry = (entry.0 + ns, entry.1 + n);
@@ -387,7 +398,7 @@ impl TaskState {
 }
 
 impl Unit for TaskState {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants = sched::wants(false);
         wants[0].stack = self.stack;
         wants
@@ -400,21 +411,21 @@ impl Unit for TaskState {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
-            Some(Seen::Switch(switch)) => self.switch(switch, hit, cx),
-            Some(Seen::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
+            Some(SchedEvent::Switch(switch)) => self.switch(switch, hit, cx),
+            Some(SchedEvent::Wakeup(wakeup)) => self.wakeup(wakeup.tid, hit, cx),
             None => {}
         }
     }
 
-    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Cx<'_>) {
+    fn came(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = Switch::untold(self.current.get(&cpu).map(|(tid, _)| *tid), tid) {
-            self.switch(switch, &Hit::came(cpu, tid, time), cx);
+            self.switch(switch, &Sample::came(cpu, tid, time), cx);
         }
     }
 
-    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {
+    fn side(&mut self, record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {
         if let Record::Fork(task) = record {
             self.chosen.follow(task.ptid, task.tid);
         }

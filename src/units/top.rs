@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::expr::Value;
 use crate::panel::{Align, Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, named, right, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Bound, Cx, Event, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "top",
@@ -97,7 +97,7 @@ struct Top {
     rows: FxHashMap<Key, Row>,
     total: u64,
     ever: FxHashMap<Key, u64>,
-    stacks: FxHashMap<(Key, i32, Pin), u64>,
+    stacks: FxHashMap<(Key, i32, RetainedStack), u64>,
 }
 
 impl Top {
@@ -171,7 +171,7 @@ impl Top {
 }
 
 impl Unit for Top {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }
 
@@ -192,7 +192,7 @@ impl Unit for Top {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         let Some(bindings) = self.bindings.get(&hit.event) else { return };
         cx.comm(hit.tid);
         let mut key = match &bindings.key {
@@ -202,7 +202,7 @@ impl Unit for Top {
         if self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
             key = Key::Others;
         }
-        if hit.stack != Pin::NONE {
+        if hit.stack != RetainedStack::NONE {
             *self.stacks.entry((key.clone(), hit.tid, hit.stack)).or_default() += 1;
         }
         let by_task = matches!(self.key.as_str(), "tid" | "pid" | "common_pid");

@@ -8,11 +8,11 @@ use rustc_hash::FxHashMap;
 use crate::event::format::Format;
 use crate::event::print::call;
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
 use super::kit::select::{self, Selected};
-use super::kit::{Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "trace",
@@ -46,7 +46,7 @@ struct Line {
     ip: u64,
     addr: u64,
     raw: Box<[u8]>,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Trace {
     lines: VecDeque<Line>,
     counts: BTreeMap<u16, u64>,
     rates: Grid<u16>,
-    stacks: FxHashMap<(i32, Pin), u64>,
+    stacks: FxHashMap<(i32, RetainedStack), u64>,
     number: u64,
 }
 
@@ -82,7 +82,7 @@ impl Trace {
         self.events.get(&event).map_or_else(|| "?".into(), |(name, _)| name.clone())
     }
 
-    fn words(&self, line: &Line) -> String {
+    fn event_text(&self, line: &Line) -> String {
         match self.events.get(&line.event) {
             Some((_, Some(format))) => call::text(format, &line.raw).unwrap_or_else(|| format.text(&line.raw)),
             _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
@@ -110,7 +110,7 @@ impl Trace {
                     text(at.comm(line.tid)),
                     Cell::Id(line.tid.into()),
                     text(self.name(line.event)),
-                    text(self.words(line)),
+                    text(self.event_text(line)),
                 ],
             );
         }
@@ -159,7 +159,7 @@ impl Trace {
 }
 
 impl Unit for Trace {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }
 
@@ -169,7 +169,7 @@ impl Unit for Trace {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         // While it lives.
         cx.comm(hit.tid);
         if self.lines.len() >= self.keep {
@@ -189,7 +189,7 @@ impl Unit for Trace {
         self.number += 1;
         *self.counts.entry(hit.event).or_default() += 1;
         self.rates.add(&hit.event, hit.time, 1.0);
-        if hit.stack != Pin::NONE {
+        if hit.stack != RetainedStack::NONE {
             *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
         }
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::event::format::Format;
 use crate::event::probe::{as_name, elf::Elf};
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Unit, Want};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
 
 pub const SPEC: Spec = Spec {
     name: "usdt",
@@ -40,7 +40,7 @@ struct Line {
     tid: i32,
     role: usize,
     raw: Box<[u8]>,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 #[derive(Debug)]
@@ -112,9 +112,11 @@ impl UsdtUnit {
 }
 
 impl Unit for UsdtUnit {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let want = |(name, probe, _): &(String, String, String)| {
-            Want { probe: Some(probe.clone()), ..Want::new(name.clone()) }.with_stack(self.stack).optional()
+            EventRequest { probe: Some(probe.clone()), ..EventRequest::new(name.clone()) }
+                .with_stack(self.stack)
+                .optional()
         };
         self.probes.iter().map(want).collect()
     }
@@ -127,7 +129,7 @@ impl Unit for UsdtUnit {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         if !self.chosen.has(hit.tid, cx) {
             return;
         }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::panel::{Body, Cell, Measure, Panel, Rows, Stacks};
-use crate::profile::Pin;
-use crate::record::begun::Begun;
+use crate::profile::RetainedStack;
+use crate::record::open_spans::Begun;
 
-use super::kit::bound::Num;
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
+use super::kit::field::Num;
 use super::kit::rowids::id;
-use super::kit::sched::{self, Reader, Seen};
-use super::kit::{Chosen, Cx, Event, Grid, Hit, Lost, Moment, Settings, Spec, Stats, Unit, Want, latency};
+use super::kit::sched::{self, SchedEvent, SchedReader};
+use super::kit::{
+    Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
+};
 
 pub const SPEC: Spec = Spec {
     name: "wakeups",
@@ -40,13 +42,13 @@ const NMI: i64 = 0x40;
 const MAX_PAIRS: usize = 1 << 17;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Context {
+enum WakeContext {
     Task,
     Softirq,
     Irq,
 }
 
-impl Context {
+impl WakeContext {
     fn of(flags: i64) -> Self {
         match flags {
             flags if flags & (HARDIRQ | NMI) != 0 => Self::Irq,
@@ -55,7 +57,7 @@ impl Context {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Task => "task",
             Self::Softirq => "softirq",
@@ -66,13 +68,13 @@ impl Context {
 
 #[derive(Debug)]
 struct Wakeups {
-    reader: Reader,
+    reader: SchedReader,
     flags: [Option<Num>; 3],
     chosen: Chosen,
     stack: bool,
-    pairs: FxHashMap<(i32, i32, Context), Stats>,
-    waking: Begun<i32, (), (i32, i32, Context)>,
-    stacks: FxHashMap<(i32, i32, Pin), u64>,
+    pairs: FxHashMap<(i32, i32, WakeContext), Stats>,
+    waking: Begun<i32, (), (i32, i32, WakeContext)>,
+    stacks: FxHashMap<(i32, i32, RetainedStack), u64>,
     course: Grid<i32>,
     total: u64,
 }
@@ -80,7 +82,7 @@ struct Wakeups {
 impl Wakeups {
     fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
-            reader: Reader::default(),
+            reader: SchedReader::default(),
             flags: [const { None }; 3],
             chosen: Chosen::of(settings)?,
             stack: settings.has("stack"),
@@ -104,7 +106,7 @@ impl Wakeups {
             right("p99_ns", "p99", 8),
             right("max_ns", "Max", 8),
         ]);
-        let mut list: Vec<(&(i32, i32, Context), &Stats)> = self.pairs.iter().collect();
+        let mut list: Vec<(&(i32, i32, WakeContext), &Stats)> = self.pairs.iter().collect();
         // Wake-ups count when they are seen; until the task runs there is no time.
         list.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.n + stats.than), **key));
         for (key, stats) in list {
@@ -113,7 +115,7 @@ impl Wakeups {
                 id(key),
                 vec![
                     text(at.task(key.0)),
-                    text(key.2.words()),
+                    text(key.2.label()),
                     text(at.task(key.1)),
                     Cell::Count(n),
                     Cell::Number(n as f64 / at.seconds()),
@@ -148,7 +150,7 @@ impl Wakeups {
 }
 
 impl Unit for Wakeups {
-    fn wants(&self) -> Vec<Want> {
+    fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants = sched::wants(self.stack);
         wants[0].stack = false;
         wants
@@ -159,16 +161,16 @@ impl Unit for Wakeups {
         self.reader.bind(event.role, event.format)
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
-            Some(Seen::Wakeup(wakeup)) => {
+            Some(SchedEvent::Wakeup(wakeup)) => {
                 let ours = self.chosen.has(wakeup.tid, cx) || self.chosen.has(hit.tid, cx);
                 if !ours {
                     return;
                 }
                 cx.comm(hit.tid);
                 let flags = self.flags[hit.role].as_ref().map_or(0, |flags| flags.get(hit.raw));
-                let key = (hit.tid, wakeup.tid, Context::of(flags));
+                let key = (hit.tid, wakeup.tid, WakeContext::of(flags));
                 if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
                     return;
                 }
@@ -177,11 +179,11 @@ impl Unit for Wakeups {
                 self.waking.begin(wakeup.tid, (), hit.time, key);
                 self.course.add(&hit.tid, hit.time, 1.0);
                 self.total += 1;
-                if hit.stack != Pin::NONE {
+                if hit.stack != RetainedStack::NONE {
                     *self.stacks.entry((hit.tid, wakeup.tid, hit.stack)).or_default() += 1;
                 }
             }
-            Some(Seen::Switch(switch)) => {
+            Some(SchedEvent::Switch(switch)) => {
                 if let Some(waking) = self.waking.take(&switch.next)
                     && let Some(stats) = self.pairs.get_mut(&waking.with).filter(|stats| stats.than > 0)
                 {
@@ -216,10 +218,10 @@ impl Unit for Wakeups {
             ),
         ];
         if self.stack {
-            let one = |((waker, woken, pin), n): (&(i32, i32, Pin), &u64)| {
+            let one = |((waker, woken, pin), n): (&(i32, i32, RetainedStack), &u64)| {
                 let mut stack = at.stack(at.comm(*waker), *pin, *n, *n);
                 let name = format!("→ {}", at.comm(*woken)).into();
-                stack.frames.push(crate::query::named::Name {
+                stack.frames.push(crate::query::symbol_stacks::Name {
                     text: name,
                     kind: crate::session::DsoKind::Unknown,
                     dso: "".into(),

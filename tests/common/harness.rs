@@ -6,15 +6,15 @@ use super::data;
 use perfprof_tui::cpu::sampler::{Cpus, Slow};
 use perfprof_tui::engine::Request;
 use perfprof_tui::engine::Wants;
-use perfprof_tui::engine::offline::{self, Loaded};
+use perfprof_tui::engine::offline::{self, Offline};
 use perfprof_tui::engine::view::View;
-use perfprof_tui::event::catalogue::{Entry, Sort};
+use perfprof_tui::event::catalogue::{CatalogueEvent, Sort};
 use perfprof_tui::event::{EventState, Rate, Run};
-use perfprof_tui::query::annotate::{self, Target};
+use perfprof_tui::query::annotate::{self, AnnotatedFunction};
 use perfprof_tui::query::answer::EventInfo;
-use perfprof_tui::query::answer::{Memory, Meter, Part};
+use perfprof_tui::query::answer::{Memory, MemoryShare, Meter};
 use perfprof_tui::query::cpus::{CpuAnswer, CpuCounts};
-use perfprof_tui::query::{Answer, Fold, Question};
+use perfprof_tui::query::{Aggregate, Answer, Question};
 use perfprof_tui::session::machine::{Stat, Topology};
 use perfprof_tui::session::{Origin, TimeMark, marks};
 use perfprof_tui::source::{Info, recording};
@@ -27,7 +27,7 @@ use perfprof_tui::ui::theme::{Depth, Theme};
 
 /// Engine and interface in one thread: questions are answered at once.
 pub struct Harness {
-    loaded: Loaded,
+    loaded: Offline,
     view: View,
     pub app: App,
     pub size: (u16, u16),
@@ -40,7 +40,7 @@ pub struct Harness {
 }
 
 /// A recording and what its source says of itself.
-fn load(file: &str, kallsyms: &str) -> (Loaded, Info) {
+fn load(file: &str, kallsyms: &str) -> (Offline, Info) {
     let mut source = recording::open(&[data(file)]).expect("open");
     let info = source.info().clone();
     let root = super::symfs();
@@ -86,9 +86,9 @@ impl Harness {
             let sort = [Sort::Hardware, Sort::Software, Sort::Tracepoint].into_iter().find(|s| s.word() == word)?;
             let group = if sort == Sort::Tracepoint { name.split(':').next()? } else { "" };
             let about = if sort == Sort::Tracepoint { String::new() } else { about.trim_matches('"').to_owned() };
-            Some(Entry { name: name.to_owned(), sort, group: group.to_owned(), about, missing: "" })
+            Some(CatalogueEvent { name: name.to_owned(), sort, group: group.to_owned(), about, missing: "" })
         };
-        let mut list: Vec<Entry> = text.lines().filter_map(entry).collect();
+        let mut list: Vec<CatalogueEvent> = text.lines().filter_map(entry).collect();
         list.sort_by(|a, b| (a.sort, &a.name).cmp(&(b.sort, &b.name)));
         self.metered = true;
         self.app.context.info.origin = Origin::Live;
@@ -126,7 +126,7 @@ impl Harness {
     }
 
     /// Takes a function of a corpus recording apart.
-    fn list(&mut self, target: &Target, at: Option<u64>) {
+    fn list(&mut self, target: &AnnotatedFunction, at: Option<u64>) {
         let data = self.loaded.data();
         let (dso, start) = annotate::locate(data, target, None).expect("a function with samples");
         let root = super::symfs();
@@ -155,7 +155,7 @@ impl Harness {
             ..counts.answer(data, question.cpu)
         };
         let total = |event| {
-            let mut all = Fold::new(event, None, false);
+            let mut all = Aggregate::new(event, None, false);
             all.update(data, 0..u64::MAX);
             all.total()
         };
@@ -301,7 +301,7 @@ const KEPT: &str = "prev_state & 2 && prev_prio < 130";
 /// What a live session has in hand.
 fn memory() -> Memory {
     let parts = [("samples", 6 << 20), ("stacks", 21 << 20), ("names", 3 << 20), ("tables of functions", 9 << 20)];
-    let parts = parts.into_iter().map(|(name, bytes)| Part { name, bytes }).collect();
+    let parts = parts.into_iter().map(|(name, bytes)| MemoryShare { name, bytes }).collect();
     Memory { bound: Some(256 << 20), private: 48 << 20, parts }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use perfprof_tui::event::format::Format;
 use perfprof_tui::panel::{Cell, Panel, Rows};
-use perfprof_tui::profile::{Frame, NodeId, Pin, Profile};
+use perfprof_tui::profile::{Frame, NodeId, Profile, RetainedStack};
 use perfprof_tui::record::Record;
 use perfprof_tui::session::{DsoKind, MapId, Origin, Session};
-use perfprof_tui::units::kit::{Cx, Event, Hit, Look, Lost, Moment, Names, Settings, Spec, Unit};
+use perfprof_tui::units::kit::{Context, Event, Look, Lost, Moment, Sample, Settings, Spec, ThreadNames, Unit};
 
 /// A value of a field.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Stage {
     pub unit: Box<dyn Unit>,
     pub session: Session,
     pub profile: Profile,
-    pub names: Names,
+    pub names: ThreadNames,
     formats: Vec<Option<Arc<Format>>>,
     pub look: Look,
     pub now: u64,
@@ -45,12 +45,12 @@ impl Stage {
 
     pub fn with(spec: &Spec, settings: Settings) -> Self {
         let unit = (spec.make)(&settings).unwrap_or_else(|why| panic!("{}: {why}", spec.name));
-        let formats = vec![None; unit.wants().len()];
+        let formats = vec![None; unit.event_requests().len()];
         Self {
             unit,
             session: Session::new(Origin::Recorded),
             profile: Profile::default(),
-            names: Names::default(),
+            names: ThreadNames::default(),
             formats,
             look: Look { rows: 100, ..Look::default() },
             now: START,
@@ -87,8 +87,8 @@ impl Stage {
     }
 
     /// A hit as all of them begin: on CPU 0, of thread 1, at a time after the start.
-    pub fn hit(&self, role: usize, after: u64) -> Hit<'static> {
-        Hit {
+    pub fn hit(&self, role: usize, after: u64) -> Sample<'static> {
+        Sample {
             role,
             event: role as u16,
             time: START + after,
@@ -102,12 +102,12 @@ impl Stage {
             data_src: 0,
             user: false,
             raw: &[],
-            stack: Pin::NONE,
+            stack: RetainedStack::NONE,
         }
     }
 
     /// Gives the unit a hit with values of its fields.
-    pub fn give(&mut self, hit: Hit<'_>, values: &[Value<'_>]) {
+    pub fn give(&mut self, hit: Sample<'_>, values: &[Value<'_>]) {
         if hit.role >= self.formats.len() {
             // The unit does not want it.
             return;
@@ -124,20 +124,20 @@ impl Stage {
             }
         }
         self.now = self.now.max(hit.time);
-        let mut cx = Cx { session: &self.session, names: &mut self.names, points: Some(&mut self.points) };
-        self.unit.record(&Hit { raw: &raw, ..hit }, &mut cx);
+        let mut cx = Context { session: &self.session, names: &mut self.names, points: Some(&mut self.points) };
+        self.unit.record(&Sample { raw: &raw, ..hit }, &mut cx);
     }
 
     /// Gives it a record of another kind.
     pub fn side(&mut self, record: &Record<'_>, after: u64) {
-        let mut cx = Cx { session: &self.session, names: &mut self.names, points: None };
+        let mut cx = Context { session: &self.session, names: &mut self.names, points: None };
         self.unit.side(record, START + after, &mut cx);
     }
 
     /// A record of its own says that a thread came to a CPU.
     pub fn come(&mut self, after: u64, cpu: u32, tid: i32) {
         self.now = self.now.max(START + after);
-        let mut cx = Cx { session: &self.session, names: &mut self.names, points: None };
+        let mut cx = Context { session: &self.session, names: &mut self.names, points: None };
         self.unit.came(cpu, tid, START + after, &mut cx);
     }
 
@@ -150,7 +150,7 @@ impl Stage {
     }
 
     /// A stack of functions, root first.
-    pub fn stack(&mut self, functions: &[&str]) -> Pin {
+    pub fn stack(&mut self, functions: &[&str]) -> RetainedStack {
         let dso = self.session.dsos.named("/usr/bin/app", DsoKind::File);
         let mut node = NodeId::ROOT;
         for function in functions {

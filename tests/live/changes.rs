@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{self, Nature, absent, allowed, has, skipped};
 use perfprof_tui::engine::{Engine, Notice, Options, Request, Wants};
-use perfprof_tui::event::spec::{Places, Rate};
+use perfprof_tui::event::spec::{LookupPaths, Rate};
 use perfprof_tui::event::{CallGraph, Event, parse};
 use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::limits::Rights;
@@ -15,7 +15,7 @@ use perfprof_tui::kernel::sys::RealSys;
 use perfprof_tui::query::answer::EventInfo;
 use perfprof_tui::query::{Answer, Question};
 use perfprof_tui::source::live::attr::Exclude;
-use perfprof_tui::source::live::{Config, LiveSource, Target};
+use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
 use perfprof_tui::source::{Change, Control, Run};
 use perfprof_tui::symbols::resolver;
 
@@ -105,7 +105,7 @@ fn engine(events: Vec<Event>, target: Target) -> Engine {
 }
 
 fn engine_with(events: Vec<Event>, target: Target, force: bool) -> Engine {
-    let config = Config {
+    let config = LiveConfig {
         events,
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::Fp,
@@ -182,7 +182,7 @@ fn tracepoint(test: &str, name: &str) -> Option<Vec<Event>> {
     if !allowed(test) {
         return None;
     }
-    let events = parse(name, &Places::system());
+    let events = parse(name, &LookupPaths::system());
     if events.is_err() {
         skipped(test, "this kernel has no system call tracepoints");
     }
@@ -342,7 +342,7 @@ fn probes_of_functions_and_static_ones_hit_and_go() {
     if !has(NAME, Nature::Uprobes) {
         return;
     }
-    let places = Places::system();
+    let places = LookupPaths::system();
     let Ok(root) = places.tracefs else { return skipped(NAME, "there is no tracefs") };
     if !root.join("uprobe_events").exists() {
         return skipped(NAME, "its probes cannot be seen");
@@ -512,7 +512,7 @@ fn stacks_turn_to_dwarf_while_it_runs() {
         return;
     }
     let mut child = run_program("spin-nofp", 15_000);
-    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
     let answer = wait(&engine, "said", |a| a.broken.is_some());
@@ -540,7 +540,7 @@ fn stacks_turn_to_tables_while_it_runs() {
         return;
     }
     let mut child = run_program("spin-nofp", 15_000);
-    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
     control(&engine, Control::Frequency(999)).expect("faster");
     let caller = |a: &Answer| a.lines.iter().find(|line| &*line.sym == "work_loop").map(|l| l.children.samples);
@@ -570,7 +570,7 @@ fn a_jits_functions_are_named_while_it_runs() {
         return;
     }
     let mut child = run_program("jitmap", 8000);
-    let events = parse("cpu-clock", &Places::system()).expect("parses");
+    let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
     let engine = engine(events, Target::Processes(vec![child.id() as i32]));
     let has = |a: &Answer, name: &str| a.lines.iter().any(|line| line.sym.contains(name));
     wait(&engine, "names", |a| has(a, "[stub] IC load; megamorphic") && has(a, "fib /app/server.js"));
@@ -623,7 +623,7 @@ fn what_is_made_of_filtered_events_says_so() {
 fn what_has_ended_has_its_name() {
     const NAME: &str = "what_has_ended_has_its_name";
     let Some(mut events) = tracepoint(NAME, "sched:sched_switch") else { return };
-    events.extend(parse("cpu-clock", &Places::system()).expect("parses"));
+    events.extend(parse("cpu-clock", &LookupPaths::system()).expect("parses"));
     let engine = engine(events, Target::System);
     control(&engine, Control::Frequency(4999)).expect("faster");
     for _ in 0..300 {

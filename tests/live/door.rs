@@ -12,10 +12,10 @@ use perfprof_tui::kernel::identity::Identity;
 use perfprof_tui::perfdata::unpack::Purse;
 use perfprof_tui::session::{Dso, Origin, Session};
 use perfprof_tui::symbols::code::{self, Listing};
+use perfprof_tui::symbols::debug_image::Image;
 use perfprof_tui::symbols::door::{Door, Namers, Purpose};
-use perfprof_tui::symbols::image::Image;
+use perfprof_tui::symbols::find_file::FileSearch;
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::places::Places;
 use perfprof_tui::symbols::{Options, Resolver};
 
 const NOBODY: u32 = 65_534;
@@ -237,7 +237,7 @@ fn a_process_that_hides_has_its_own_user() {
     }
     let (secret, options) = (stage.secret("secret", 0o600), Options::live());
     let dso = mapped(running.pid(), &sleep);
-    let mut places = Places::new(&dso, &options).expect("places");
+    let mut places = FileSearch::new(&dso, &options).expect("places");
     let said = places.source(&secret, &Namers::default()).expect_err("closed").to_string();
     assert!(said.contains("may not be read by user 65534"), "{said}");
 }
@@ -277,7 +277,7 @@ fn no_link_leads_out_of_a_process_root() {
     let dso = session.dsos.all().iter().find(|dso| dso.path.ends_with("/sleep")).expect("mapped").clone();
     let options = Options::live();
     let open = |path: &str| {
-        Places::new(&dso, &options).expect("places").source(Path::new(path), &Namers::default()).map(|_| ())
+        FileSearch::new(&dso, &options).expect("places").source(Path::new(path), &Namers::default()).map(|_| ())
     };
     open("/inner.c").expect("its own");
     open(outer.to_str().expect("utf8")).expect_err("of another root");

@@ -35,7 +35,7 @@ fn ahead(file: &Path, dir: &Path) -> PathBuf {
     copy
 }
 
-fn load(files: &[PathBuf]) -> offline::Loaded {
+fn load(files: &[PathBuf]) -> offline::Offline {
     let mut source = recording::open(files).expect("opens");
     let symbols = Options { live: false, kallsyms: None, ..Options::live() };
     offline::load(&mut *source, symbols, Wants::default()).expect("loads")
@@ -92,7 +92,7 @@ fn clocks_are_made_one() {
         let loaded = load(files);
         let at = loaded.event_names.iter().position(|name| name == "off-cpu").expect("off-cpu");
         let data = loaded.data();
-        let mut fold = perfprof_tui::query::Fold::new(at, None, false);
+        let mut fold = perfprof_tui::query::Aggregate::new(at, None, false);
         fold.update(data, 0..u64::MAX);
         fold.total()
     };

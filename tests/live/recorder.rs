@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::common::{allowed, program, run, skipped};
 use perfprof_tui::engine::{Engine, Options, Wants};
 use perfprof_tui::event::parse;
-use perfprof_tui::event::spec::{Places, Rate};
+use perfprof_tui::event::spec::{LookupPaths, Rate};
 use perfprof_tui::kernel::limits::Rights;
 use perfprof_tui::kernel::sys::RealSys;
 use perfprof_tui::query::Answer;
 use perfprof_tui::source::live::attr::Exclude;
-use perfprof_tui::source::live::{Config, LiveSource, Target};
+use perfprof_tui::source::live::{LiveConfig, LiveSource, Target};
 use perfprof_tui::symbols::resolver;
 
 /// A system call that nothing makes by the thousand but these tests.
@@ -28,7 +28,7 @@ fn may(test: &str) -> bool {
     if !allowed(test) {
         return false;
     }
-    let known = parse(HIT, &Places::system()).is_ok();
+    let known = parse(HIT, &LookupPaths::system()).is_ok();
     if !known {
         skipped(test, "this kernel has no syscall tracepoints");
     }
@@ -55,8 +55,8 @@ fn the_last_seconds_are_kept_whole() {
         return;
     }
     const KEEP: u64 = 1_000_000_000;
-    let config = Config {
-        events: parse(HIT, &Places::system()).expect("known"),
+    let config = LiveConfig {
+        events: parse(HIT, &LookupPaths::system()).expect("known"),
         rate: Rate::Frequency(99),
         chains: perfprof_tui::event::CallGraph::None,
         cgroups: false,
@@ -123,7 +123,15 @@ impl Service {
     fn start(dir: &Path, more: &[&str]) -> Self {
         let start = Instant::now();
         let mut child = program()
-            .args(["record", "--trigger", "syscalls:sys_enter_getpriority > 1k", "--trigger-span", "20s,1s", "-F", "99"])
+            .args([
+                "record",
+                "--trigger",
+                "syscalls:sys_enter_getpriority > 1k",
+                "--trigger-span",
+                "20s,1s",
+                "-F",
+                "99",
+            ])
             .arg("--trigger-dir")
             .arg(dir)
             .args(more)

@@ -3,9 +3,9 @@
 use std::fs;
 
 use crate::common::{Nature, has, skipped};
+use perfprof_tui::event::filter_error::kernel_message;
 use perfprof_tui::event::probe::Spec;
 use perfprof_tui::event::probe::kernel::KernelFunctions;
-use perfprof_tui::event::referee::words;
 use perfprof_tui::event::tracepoint;
 use perfprof_tui::kernel::btf::Btf;
 
@@ -49,8 +49,8 @@ fn the_kernel_says_what_it_does_not_like() {
     if fs::File::options().append(true).open(root.join("trace_marker")).is_err() {
         return skipped(NAME, "no right to write to tracefs");
     }
-    let said = words(&root, "sched", "sched_switch", "prev_pid == nobody");
+    let said = kernel_message(&root, "sched", "sched_switch", "prev_pid == nobody");
     assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == nobody") && w.contains('^')), "{said:?}");
-    assert_eq!(words(&root, "sched", "sched_switch", "prev_pid == 1"), None);
+    assert_eq!(kernel_message(&root, "sched", "sched_switch", "prev_pid == 1"), None);
     assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
 }

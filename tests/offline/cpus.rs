@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::data;
 use crate::common::harness::Harness;
-use perfprof_tui::cpu::softirq::{Pairs, Seen, What, Which};
+use perfprof_tui::cpu::softirq::{Pairs, SoftirqRecord, What, Which};
 use perfprof_tui::engine::Wants;
 use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
@@ -134,7 +134,7 @@ fn the_vector_that_takes_most_time_is_named_while_it_is_measured() {
     let mut pairs = Pairs::default();
     pairs.begin(0);
     for (second, (vector, ms)) in (0..20).flat_map(|second| [(second, (1, 40)), (second, (8, 400))]) {
-        let seen = |which| Seen { which, number: vector, name: None };
+        let seen = |which| SoftirqRecord { which, number: vector, name: None };
         let at = second * 1_000_000_000 + u64::from(vector) * 50_000_000;
         pairs.add(32, at, seen(Which::Entry));
         pairs.add(32, at + ms * 1_000_000, seen(Which::Exit));

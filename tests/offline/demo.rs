@@ -9,8 +9,8 @@ use crate::common::{data, program, run};
 use perfprof_tui::perfdata::read::Recording;
 use perfprof_tui::perfdata::stream::StreamWriter;
 use perfprof_tui::record::kinds::{split, types};
-use perfprof_tui::symbols::given::{KERNEL, Packed};
 use perfprof_tui::symbols::kallsyms::Kallsyms;
+use perfprof_tui::symbols::shipped::{KERNEL, Packed};
 
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);

@@ -18,9 +18,9 @@ use perfprof_tui::record::kinds::{BuildId, FileId, Mmap};
 use perfprof_tui::record::sample::UserState;
 use perfprof_tui::session::{Dso, DsoId, Origin, Session};
 use perfprof_tui::symbols::code;
-use perfprof_tui::symbols::image::Image;
+use perfprof_tui::symbols::debug_image::Image;
 use perfprof_tui::symbols::lines::Lines;
-use perfprof_tui::symbols::unwind::Stacks;
+use perfprof_tui::symbols::unwind::UnwindSpace;
 use perfprof_tui::symbols::{Options, Resolver};
 
 /// A DSO for a file, as a recording without build ids has it.
@@ -324,7 +324,7 @@ fn exercise(bytes: &[u8]) -> bool {
     std::fs::write(&path, bytes).expect("write");
     let (dso, options) = (dso(&path), recorded());
     let (mut resolver, mut lines) = (Resolver::new(options.clone()), Lines::new(options.clone()));
-    let mut stacks = Stacks::new(options.clone());
+    let mut stacks = UnwindSpace::new(options.clone());
     let registers: Vec<u8> = (0..24u64).flat_map(|i| (0x1000 + 8 * i).to_le_bytes()).collect();
     let mut found = false;
     for at in (0..bytes.len() as u64).step_by(bytes.len() / 64 + 1) {

@@ -7,7 +7,7 @@ use perfprof_tui::perfdata::features::{Features, Section, event_desc, string};
 use perfprof_tui::perfdata::read::Recording;
 use perfprof_tui::perfdata::write::Writer;
 use perfprof_tui::record::kinds::encode;
-use perfprof_tui::source::{Batch, Step, recording};
+use perfprof_tui::source::{Batch, Progress, recording};
 use proptest::prelude::*;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_recording_of_nothing_is_whole() {
     writer.finish(vec![(3, string("host")), event_desc(&events)]).expect("finish");
     let mut source = recording::open(&[path]).expect("opens");
     let mut batch = Batch::default();
-    while !matches!(source.next(&mut batch).expect("reads"), Step::End(_)) {}
+    while !matches!(source.next(&mut batch).expect("reads"), Progress::End(_)) {}
     assert!(batch.notes.is_empty(), "{:?}", batch.notes);
 }
 
@@ -62,7 +62,7 @@ proptest! {
             let step = source.next(&mut batch).expect("reads");
             prop_assert!(batch.notes.is_empty(), "{:?}", batch.notes);
             got.append(&mut batch.bytes);
-            if matches!(step, Step::End(_)) {
+            if matches!(step, Progress::End(_)) {
                 break;
             }
         }

@@ -6,10 +6,10 @@ use crate::common::data;
 use perfprof_tui::engine::{Wants, offline};
 use perfprof_tui::export::perfdata;
 use perfprof_tui::record::kinds::{split, types};
-use perfprof_tui::source::{Batch, Step, recording};
+use perfprof_tui::source::{Batch, Progress, recording};
 use perfprof_tui::symbols::resolver::Options;
 
-fn load(file: &Path, addresses: bool) -> offline::Loaded {
+fn load(file: &Path, addresses: bool) -> offline::Offline {
     let mut source = recording::open(&[file.to_owned()]).expect("opens");
     let symbols = Options { live: false, kallsyms: None, ..Options::live() };
     offline::load(&mut *source, symbols, Wants { addresses, ..Wants::default() }).expect("loads")
@@ -33,7 +33,7 @@ fn samples(file: &Path, times: std::ops::Range<u64>) -> Vec<(u64, i32, u64, Vec<
                 found.extend(Some(one).filter(|one| times.contains(&one.0)));
             }
         }
-        if matches!(step, Step::End(_)) {
+        if matches!(step, Progress::End(_)) {
             break;
         }
     }
@@ -46,7 +46,7 @@ fn a_snapshot_has_the_addresses_of_each_process() {
     // Many short processes of the same few programs, at random addresses, started by fork and exec.
     let file = data("forker-g.data");
     let (shared, apart) = (load(&file, false), load(&file, true));
-    let counts = |loaded: &offline::Loaded| {
+    let counts = |loaded: &offline::Offline| {
         let profile = &loaded.ingest.core().profile;
         (profile.len(), profile.frames.len(), profile.trie.len())
     };

@@ -12,7 +12,7 @@ use perfprof_tui::query::Answer;
 use perfprof_tui::query::heat::{By, Heat, SECOND};
 use perfprof_tui::record::kinds::{split, types};
 use perfprof_tui::session::TimeMark;
-use perfprof_tui::source::{Batch, Step, recording};
+use perfprof_tui::source::{Batch, Progress, recording};
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::frame::Tab;
 use perfprof_tui::ui::run::render;
@@ -281,7 +281,7 @@ fn a_snapshot_says_how_many_samples_it_has() {
             rest = after;
         }
         batch.clear();
-        if matches!(step, Step::End(_)) {
+        if matches!(step, Progress::End(_)) {
             break;
         }
     }

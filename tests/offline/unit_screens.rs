@@ -8,7 +8,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, Mous
 use perfprof_tui::engine::{UnitAnswer, UnitRequest};
 use perfprof_tui::panel::top::Field;
 use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
-use perfprof_tui::query::{Answer, Key};
+use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
 use perfprof_tui::ui::app::{App, Effect, Start};
@@ -18,7 +18,8 @@ use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::units::registry::UNITS;
 
 fn app(width: u16, height: u16) -> App {
-    let start = Start { columns: vec![Field::SelfTime, Field::Key(Key::Sym)], children: false, ..Start::default() };
+    let start =
+        Start { columns: vec![Field::SelfTime, Field::Key(ColumnKey::Sym)], children: false, ..Start::default() };
     let mut info = Info::new(Origin::Recorded);
     info.host = "host".into();
     let mut app = App::new(info, start);

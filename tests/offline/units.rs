@@ -7,7 +7,7 @@ use crate::common::scenes::{MS, US, counted, scene, sched, switch, wake};
 use crate::common::stage::{START, Stage, cell, number, rows};
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Panel};
-use perfprof_tui::units::kit::Hit;
+use perfprof_tui::units::kit::Sample;
 use perfprof_tui::units::registry::UNITS;
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
@@ -261,11 +261,11 @@ fn a_call_site_is_one_row_whoever_wakes_it() {
     for waker in 0..100i32 {
         let wakes = stage.stack(&["worker", &format!("complete_{waker}")]);
         let at = 2 * waker as u64 * MS;
-        let hit = Hit { tid: 20, stack: blocks, ..stage.hit(0, at) };
+        let hit = Sample { tid: 20, stack: blocks, ..stage.hit(0, at) };
         stage.give(hit, &[T("victim"), N(20), N(1), T("swapper"), N(0)]);
         let by = if waker < 50 { 10 } else { 300 + waker };
         stage.call(by, if waker < 50 { "hog" } else { "other" });
-        let hit = Hit { tid: by, stack: wakes, ..stage.hit(1, at + MS) };
+        let hit = Sample { tid: by, stack: wakes, ..stage.hit(1, at + MS) };
         stage.give(hit, &[T("victim"), N(20), N(0)]);
     }
     let panels = stage.panels();
@@ -388,7 +388,7 @@ fn what_grows_stands_before_what_is_large() {
     let (cache, bursts) = (stage.stack(&["probe", "fill_cache"]), stage.stack(&["probe", "take_job"]));
     let wrapped = stage.stack(&["main", "load", "operator new(unsigned long)", "malloc"]);
     let mut give = |stack, at: i64, ms: u64, bytes: i64| {
-        let hit = perfprof_tui::units::kit::Hit { stack, ..stage.hit(0, ms * MS) };
+        let hit = perfprof_tui::units::kit::Sample { stack, ..stage.hit(0, ms * MS) };
         stage.give(hit, &[common::stage::Value::N(at), common::stage::Value::N(bytes)]);
     };
     // In the first two eighths of four seconds.

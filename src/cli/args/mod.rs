@@ -8,7 +8,7 @@ mod machine;
 pub mod names;
 mod recorder;
 mod sampling;
-pub mod units;
+pub mod unit_args;
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -67,7 +67,7 @@ pub enum Command {
     /// Play a real incident, recorded once, with a short tour: no rights are needed
     Demo(Demo),
     /// Print the effective configuration, or check it
-    Config(Config),
+    Config(ConfigArgs),
     /// Print the completions of a shell
     Completions(Completions),
     /// Print a manual page, or write them all
@@ -76,7 +76,7 @@ pub enum Command {
 
 /// All that can be typed, units included.
 pub fn whole() -> clap::Command {
-    units::add(<Args as clap::CommandFactory>::command())
+    unit_args::add(<Args as clap::CommandFactory>::command())
 }
 
 /// The live screen's arguments as they are without any, but for the configured ones.
@@ -120,7 +120,7 @@ pub struct Man {
 
 /// Options of `config`.
 #[derive(Debug, ClapArgs)]
-pub struct Config {
+pub struct ConfigArgs {
     /// Only say what is wrong with it
     #[arg(long)]
     pub check: bool,
@@ -301,7 +301,7 @@ pub struct Recording {
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "files")]
     pub input: Option<PathBuf>,
     #[command(flatten)]
-    pub names: Names,
+    pub names: NameArgs,
     /// Options of `record` on other machines.
     #[arg(skip)]
     pub there: Vec<String>,
@@ -309,7 +309,7 @@ pub struct Recording {
 
 /// Where the names of a recording come from.
 #[derive(Clone, Debug, Default, ClapArgs)]
-pub struct Names {
+pub struct NameArgs {
     /// A directory with the recorded machine's files under their paths
     #[arg(long, value_name = "DIR")]
     pub symfs: Option<PathBuf>,
@@ -331,15 +331,15 @@ pub struct Names {
     pub no_bounds: bool,
 }
 
-impl From<Names> for Recording {
-    fn from(names: Names) -> Self {
+impl From<NameArgs> for Recording {
+    fn from(names: NameArgs) -> Self {
         Self { files: Vec::new(), input: None, names, there: Vec::new() }
     }
 }
 
 impl Recording {
     /// Some files.
-    pub fn from_files(files: Vec<PathBuf>, names: Names) -> Self {
+    pub fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
         Self { files, input: None, names, there: Vec::new() }
     }
 }
@@ -377,7 +377,7 @@ pub struct Diff {
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
     #[command(flatten)]
-    pub names: Names,
+    pub names: NameArgs,
     #[command(flatten)]
     pub which: Which,
     #[arg(long, value_enum, default_value = "text")]
@@ -523,7 +523,7 @@ pub struct Script {
 
 /// Formats of `export`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Target {
+pub enum ExportFormat {
     /// Folded stacks, for FlameGraph and its kin
     Folded,
     /// A flame graph for browsers
@@ -548,7 +548,7 @@ pub struct Export {
     #[command(flatten)]
     pub which: Which,
     #[arg(long, value_enum)]
-    pub to: Target,
+    pub to: ExportFormat,
     /// The file to write; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub output: PathBuf,

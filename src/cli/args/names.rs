@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{Names, Recording, Which};
+use super::{NameArgs, Recording, Which};
 
 /// How a function is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -25,7 +25,7 @@ pub struct Annotate {
     #[arg(short = 's', value_name = "SYMBOL")]
     pub symbol: Option<String>,
     #[command(flatten)]
-    pub names: Names,
+    pub names: NameArgs,
     #[command(flatten)]
     pub which: Which,
     /// Do not show source lines

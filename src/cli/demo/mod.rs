@@ -12,7 +12,7 @@ use crate::record::sample::Layout;
 use crate::source::recording;
 
 use super::args;
-use super::input::Opened;
+use super::open::Opened;
 
 /// A stream of 34 CPUs for eleven seconds, zstd; `tests/offline/demo.rs` makes it.
 const INCIDENT: &[u8] = include_bytes!("incident.zst");

@@ -1,7 +1,7 @@
 //! CPUs by hand, and which of them are anomalies.
 
 use super::*;
-use crate::cpu::softirq::{Pairs, Seen, Which};
+use crate::cpu::softirq::{Pairs, SoftirqRecord, Which};
 
 fn host(soft: &[f32]) -> HostView {
     let row = |(cpu, soft): (u32, &f32)| CpuRow { cpu, online: true, soft_window: *soft, ..CpuRow::default() };
@@ -86,11 +86,11 @@ fn missing_ticks_and_samples_and_its_own_past() {
         busy: None,
         ..CpuAnswer::default()
     };
-    let kinds = |view: &HostView, n| -> Vec<Kind> {
+    let kinds = |view: &HostView, n| -> Vec<FindingKind> {
         findings(facts(view, Some(&answer(n)))).into_iter().map(|f| f.kind).collect()
     };
-    assert_eq!(kinds(&view, 5000), [Kind::MissingTicks]);
-    assert_eq!(kinds(&view, 1000), [Kind::MissingSamples], "what was counted is more than what ran");
+    assert_eq!(kinds(&view, 5000), [FindingKind::MissingTicks]);
+    assert_eq!(kinds(&view, 1000), [FindingKind::MissingSamples], "what was counted is more than what ran");
     let few = answer(1000);
     let but_for_us = Facts { own: 45.0, ..facts(&view, Some(&few)) };
     assert!(findings(but_for_us).is_empty(), "1000 samples are more than half of 5 % of the time");
@@ -173,7 +173,7 @@ fn missing_ticks_from_their_points_on() {
     assert_eq!((known[0].text.as_str(), known[0].share), ("CPU 0: 10 % of its ticks are missing", 10.0));
     // Known, it stays until it is below six tenths of that; of another kind or CPU nothing is known.
     assert_eq!([of(3, 6.0, &known).len(), of(3, 5.9, &known).len()], [1, 0]);
-    let others = [Finding { cpu: 1, ..known[0].clone() }, Finding { kind: Kind::Soft, ..known[0].clone() }];
+    let others = [Finding { cpu: 1, ..known[0].clone() }, Finding { kind: FindingKind::Soft, ..known[0].clone() }];
     assert!(of(3, 6.0, &others).is_empty());
 }
 
@@ -208,7 +208,10 @@ fn the_worst_is_first_and_ties_are_broken() {
     (view.rows[3].missing_window, view.rows[3].history) = (40.0, vec![Past::default(); 3]);
     let ran = sampled(&[0, 0, 0, 500]);
     let order: Vec<_> = findings(facts(&view, Some(&ran))).into_iter().map(|f| (f.cpu, f.kind)).collect();
-    assert_eq!(order, [(5, Kind::Soft), (1, Kind::Soft), (3, Kind::Soft), (3, Kind::MissingTicks)]);
+    assert_eq!(
+        order,
+        [(5, FindingKind::Soft), (1, FindingKind::Soft), (3, FindingKind::Soft), (3, FindingKind::MissingTicks)]
+    );
 }
 
 /// User code in so many of a thousand samples of each CPU; the others came while it idled.
@@ -229,7 +232,7 @@ fn timed(list: &[(u32, u32, u64)]) -> Times {
     for second in 0..30 {
         for (nth, (cpu, vector, ms)) in (0..).zip(list) {
             let at = second * 1_000_000_000 + nth * 1_000_000;
-            let seen = |which| Seen { which, number: *vector, name: None };
+            let seen = |which| SoftirqRecord { which, number: *vector, name: None };
             pairs.add(*cpu, at, seen(Which::Entry));
             pairs.add(*cpu, at + ms * 1_000_000, seen(Which::Exit));
         }
@@ -247,7 +250,7 @@ fn ticks_of_idle_cpus_are_not_missed() {
         (view.rows[1].history, view.rows[1].missing_window) = (vec![past; 12], 28.0);
         let samples = sampled(&[0, user]);
         let found = findings(Facts { times, ..facts(&view, Some(&samples)) });
-        found.into_iter().filter(|f| f.kind == Kind::MissingTicks).count()
+        found.into_iter().filter(|f| f.kind == FindingKind::MissingTicks).count()
     };
     assert_eq!([of(0, None, 0.0), of(99, None, 0.0), of(100, None, 0.0)], [0, 0, 1], "from ten points on");
     // Half of 72 % was counted as work: 36 % of the time.
@@ -287,7 +290,7 @@ fn where_the_time_is_measured_it_names_the_vector() {
 
 #[test]
 fn text_without_keys_speaks_of_none() {
-    for kind in [Kind::Soft, Kind::MissingTicks, Kind::MissingSamples] {
+    for kind in [FindingKind::Soft, FindingKind::MissingTicks, FindingKind::MissingSamples] {
         for timed in [false, true] {
             let found = Finding { cpu: 7, kind, share: 9.0, vector: None, function: None, text: String::new() };
             let advice = found.advice(timed);

@@ -165,7 +165,7 @@ fn a_peak_is_of_a_tenth_and_no_shorter() {
 }
 
 fn matrix(cpus: &[u32], rows: &[(&str, &[u64])]) -> Matrix {
-    let row = |(label, counts): &(&str, &[u64])| Row {
+    let row = |(label, counts): &(&str, &[u64])| MatrixRow {
         label: label.as_bytes().to_vec(),
         about: b"chip eth0".to_vec(),
         counts: counts.to_vec(),
@@ -234,7 +234,7 @@ fn counters_become_rates() {
 
 #[test]
 fn what_is_special_about_a_cpu() {
-    let places = vec![Place::default(), Place { core: Some(7), ..Place::default() }];
+    let places = vec![CpuPlace::default(), CpuPlace { core: Some(7), ..CpuPlace::default() }];
     let topology =
         Topology { offline: vec![0, 2], isolated: vec![1], nohz_full: vec![2], places, ..Topology::default() };
     let mut cpus = Cpus::new(100, Topology::default());

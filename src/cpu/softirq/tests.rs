@@ -1,11 +1,11 @@
 //! Tracepoints by hand, and the times that they make.
 
 use super::*;
-use crate::record::begun::DEPTH;
+use crate::record::open_spans::DEPTH;
 use proptest::prelude::*;
 
-fn seen(which: Which, number: u32) -> Seen<'static> {
-    Seen { which, number, name: None }
+fn seen(which: Which, number: u32) -> SoftirqRecord<'static> {
+    SoftirqRecord { which, number, name: None }
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn pairs_on_each_cpu() {
     pairs.add(0, 2500, seen(Which::Raise, 1));
     pairs.add(0, 3000, seen(Which::Entry, 1));
     pairs.add(1, 3100, seen(Which::Entry, 1));
-    pairs.add(0, 3200, Seen { which: Which::IrqEntry, number: 9, name: Some(b"eth0\0junk") });
+    pairs.add(0, 3200, SoftirqRecord { which: Which::IrqEntry, number: 9, name: Some(b"eth0\0junk") });
     pairs.add(0, 3300, seen(Which::IrqExit, 9));
     pairs.add(0, 5000, seen(Which::Exit, 1));
     pairs.add(1, 11_000, seen(Which::Exit, 1));
@@ -121,8 +121,8 @@ fn what_a_recording_says_is_bounded() {
     }
     assert_eq!(pairs.irqs.iter().count(), 1, "so deep is nothing");
     for line in 0..MAX_LINES as u32 + 9 {
-        pairs.add(1, 200, Seen { which: Which::IrqEntry, number: line, name: Some(b"a") });
-        pairs.add(1, 200, Seen { which: Which::IrqExit, number: line, name: Some(b"a") });
+        pairs.add(1, 200, SoftirqRecord { which: Which::IrqEntry, number: line, name: Some(b"a") });
+        pairs.add(1, 200, SoftirqRecord { which: Which::IrqExit, number: line, name: Some(b"a") });
     }
     assert_eq!(pairs.times.devices.len(), MAX_LINES);
 }
@@ -186,7 +186,7 @@ fn shares_of_late_forget_what_was_before() {
     let mut pairs = Pairs::default();
     pairs.begin(0);
     let mut run = |second: u64, vector: u32, ms: u64| {
-        let seen = |which| Seen { which, number: vector, name: None };
+        let seen = |which| SoftirqRecord { which, number: vector, name: None };
         pairs.add(1, second * SECOND + 1, seen(Which::Entry));
         pairs.add(1, second * SECOND + 1 + ms * 1_000_000, seen(Which::Exit));
         pairs.until(second * SECOND + SECOND / 2);

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::cpu::sampler::NetRates;
-use crate::cpu::softirq::{Pairs, Seen, Which};
+use crate::cpu::softirq::{Pairs, SoftirqRecord, Which};
 use crate::filter::Filter;
-use crate::session::machine::topology::Place;
+use crate::session::machine::topology::CpuPlace;
 
 #[test]
 fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
@@ -50,14 +50,14 @@ fn host() -> HostView {
         net: Some(NetRates { processed: 1.0, dropped: 2.0, squeezed: 3.0, rps: 4.0 }),
         mhz: Some(2400),
         throttled: Some(12_345),
-        place: Place { node: Some(0), package: Some(2), core: Some(5), siblings: "1,9".into() },
+        place: CpuPlace { node: Some(0), package: Some(2), core: Some(5), siblings: "1,9".into() },
         isolated: true,
         ..CpuRow::default()
     };
     let offline = CpuRow {
         cpu: 2,
         nohz_full: true,
-        place: Place { siblings: "2".into(), ..Place::default() },
+        place: CpuPlace { siblings: "2".into(), ..CpuPlace::default() },
         throttled: Some(0),
         ..CpuRow::default()
     };
@@ -96,7 +96,7 @@ fn times() -> Times {
         (8500, Which::IrqExit, 30),
     ] {
         let name = (number == 24).then_some(&b"eth0-rx"[..]);
-        pairs.add(1, time, Seen { which, number, name });
+        pairs.add(1, time, SoftirqRecord { which, number, name });
     }
     pairs.until(10_000);
     pairs.snapshot()

@@ -13,9 +13,9 @@ pub enum Expr {
     /// The record itself, whose fields are named next.
     Record,
     Index(Box<Self>, Box<Self>),
-    Cast(Kind, Box<Self>),
+    Cast(IntType, Box<Self>),
     /// What a pointer to numbers of a kind leads to.
-    Pointer(Kind, Box<Self>),
+    Pointer(IntType, Box<Self>),
     Unary(char, Box<Self>),
     Binary(&'static str, Box<Self>, Box<Self>),
     Choice(Box<Self>, Box<Self>, Box<Self>),
@@ -29,12 +29,12 @@ pub enum Expr {
 
 /// A type of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct IntType {
     pub size: usize,
     pub signed: bool,
 }
 
-impl Kind {
+impl IntType {
     pub const INT: Self = Self { size: 4, signed: true };
     pub const LONG: Self = Self { size: 8, signed: true };
     pub const ULONG: Self = Self { size: 8, signed: false };
@@ -59,17 +59,17 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
     pub bits: i64,
-    pub kind: Kind,
+    pub kind: IntType,
 }
 
 impl Number {
-    pub fn new(bits: i64, kind: Kind) -> Self {
+    pub fn new(bits: i64, kind: IntType) -> Self {
         let bytes = bits.to_le_bytes();
         Self { bits: number(&bytes[..kind.size.clamp(1, 8)], kind.signed, false), kind }
     }
 
     fn truth(holds: bool) -> Self {
-        Self::new(holds.into(), Kind::INT)
+        Self::new(holds.into(), IntType::INT)
     }
 }
 
@@ -88,7 +88,7 @@ impl Value<'_> {
     pub fn number(&self) -> Option<Number> {
         Some(match self {
             Self::Number(n) => *n,
-            Self::Bytes(b) => Number::new(number(&b[..b.len().min(8)], false, false), Kind::ULONG),
+            Self::Bytes(b) => Number::new(number(&b[..b.len().min(8)], false, false), IntType::ULONG),
             Self::Text(_) => Number::truth(false),
             Self::Unknown => return None,
         })
@@ -102,7 +102,7 @@ impl Expr {
     }
 
     /// A number that the source has as such.
-    pub fn literal(bits: i64, kind: Kind) -> Self {
+    pub fn literal(bits: i64, kind: IntType) -> Self {
         Self::Number(Number::new(bits, kind))
     }
 }
@@ -123,7 +123,7 @@ impl<'a> Context<'_, 'a> {
             Expr::Field(name) => self.field(name)?,
             Expr::Length(name) => {
                 let len = format.field(name)?.bytes(self.raw, format.big)?.len();
-                Value::Number(Number::new(len as i64, Kind::INT))
+                Value::Number(Number::new(len as i64, IntType::INT))
             }
             Expr::Bitmask(name) => Value::Text(bitmask(format.field(name)?.bytes(self.raw, format.big)?, format.big)),
             Expr::Pointer(_, inner) => self.eval(inner)?,
@@ -132,7 +132,7 @@ impl<'a> Context<'_, 'a> {
                 Value::Number(n) => Value::Number(Number::new(n.bits, *kind)),
                 other => other,
             },
-            Expr::Unary('*', inner) => return self.index(inner, &Expr::literal(0, Kind::INT)),
+            Expr::Unary('*', inner) => return self.index(inner, &Expr::literal(0, IntType::INT)),
             Expr::Unary(op, inner) => {
                 self.eval(inner)?.number().map_or(Value::Unknown, |n| Value::Number(unary(*op, n)))
             }
@@ -179,7 +179,7 @@ impl<'a> Context<'_, 'a> {
         let field = self.format.field(name)?;
         Some(match field.shape {
             Shape::Number => {
-                let kind = Kind { size: field.size, signed: field.signed };
+                let kind = IntType { size: field.size, signed: field.signed };
                 Value::Number(Number::new(field.number(self.raw, self.format.big)?, kind))
             }
             _ => Value::Bytes(field.bytes(self.raw, self.format.big)?),
@@ -197,7 +197,7 @@ impl<'a> Context<'_, 'a> {
                     Shape::Text => 1,
                     Shape::Number => return None,
                 };
-                (Kind { size, signed: field.signed }, field.bytes(self.raw, self.format.big)?)
+                (IntType { size, signed: field.signed }, field.bytes(self.raw, self.format.big)?)
             }
             Expr::Pointer(kind, inner) => match self.eval(inner)? {
                 Value::Bytes(bytes) => (*kind, bytes),

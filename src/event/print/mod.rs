@@ -11,7 +11,7 @@ use std::str::Chars;
 use std::sync::Arc;
 
 use super::format::{Format, Strings, text};
-use expr::{Expr, Kind, Number, Value};
+use expr::{Expr, IntType, Number, Value};
 use parse::Parser;
 
 /// A parsed `print fmt`; empty when it uses what is not understood.
@@ -136,7 +136,7 @@ fn pad(out: &mut String, body: &str, width: usize, left: bool, zero: bool) {
 
 fn convert(value: &Value<'_>, how: &Conversion, precision: Option<usize>, strings: &Strings) -> String {
     let bits = value.number().map_or(0, |n| n.bits);
-    let of = |signed| Number::new(bits, Kind { size: how.size, signed }).bits;
+    let of = |signed| Number::new(bits, IntType { size: how.size, signed }).bits;
     let wide = of(false) as u64;
     match how.letter {
         'd' | 'i' if how.plus && of(true) >= 0 => format!("+{}", of(true)),

@@ -1,6 +1,6 @@
 //! Reads C expressions as `print fmt` has them.
 
-use super::expr::{Expr, Kind};
+use super::expr::{Expr, IntType};
 
 /// Nested deeper, an expression is not followed.
 const MAX_DEPTH: usize = 64;
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         if self.rest.starts_with('\'') {
             let c = self.rest.chars().nth(1)?;
             self.rest = self.rest.get(1 + c.len_utf8()..)?.strip_prefix('\'')?;
-            return Some(Expr::literal(c as i64, Kind::INT));
+            return Some(Expr::literal(c as i64, IntType::INT));
         }
         if self.eat("(") {
             if let Some((kind, pointed)) = self.cast() {
@@ -211,17 +211,17 @@ impl<'a> Parser<'a> {
         let (unsigned, wide) = (suffix.contains('u'), suffix.contains('l'));
         let may = unsigned || bare.starts_with('0');
         let kind = match value {
-            _ if !wide && !unsigned && i32::try_from(value).is_ok() => Kind::INT,
-            _ if !wide && may && u32::try_from(value).is_ok() => Kind { size: 4, signed: false },
-            _ if !unsigned && i64::try_from(value).is_ok() => Kind::LONG,
-            _ => Kind::ULONG,
+            _ if !wide && !unsigned && i32::try_from(value).is_ok() => IntType::INT,
+            _ if !wide && may && u32::try_from(value).is_ok() => IntType { size: 4, signed: false },
+            _ if !unsigned && i64::try_from(value).is_ok() => IntType::LONG,
+            _ => IntType::ULONG,
         };
         Some(Expr::literal(value as i64, kind))
     }
 
     /// A type in parentheses, its opening one eaten; of a pointer to numbers, what it points to as well. Nothing is
     /// eaten when it is none.
-    fn cast(&mut self) -> Option<(Kind, Option<Kind>)> {
+    fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
         let end = self.rest.find(')')?;
         let found = type_of(&self.rest[..end])?;
         self.rest = &self.rest[end + 1..];
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
                 let end = self.rest.find(')')?;
                 let (kind, _) = type_of(&self.rest[..end])?;
                 self.rest = &self.rest[end..];
-                Expr::literal(kind.size as i64, Kind::ULONG)
+                Expr::literal(kind.size as i64, IntType::ULONG)
             }
             "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => Expr::Length(self.word()?.to_owned()),
             "__print_symbolic" | "__print_symbolic_u64" => {
@@ -332,7 +332,7 @@ const TYPE_WORDS: &[&str] = &[
 ];
 
 /// A type by its name; of a pointer to numbers, what it points to as well. `None` for what is none.
-fn type_of(text: &str) -> Option<(Kind, Option<Kind>)> {
+fn type_of(text: &str) -> Option<(IntType, Option<IntType>)> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c == '*').filter(|w| !w.is_empty()).collect();
     let first = *words.first()?;
     let stars = text.matches('*').count();
@@ -357,11 +357,11 @@ fn type_of(text: &str) -> Option<(Kind, Option<Kind>)> {
     };
     let unsigned = ["unsigned", "bool", "size_t", "dev_t", "gfp_t", "uid_t", "gid_t", "sector_t", "blkcnt_t", "uint"];
     let unsigned = has(&unsigned) || has(&["ulong", "ushort", "uintptr_t", "enum"]);
-    let kind = Kind { size, signed: fixed.map_or(!unsigned, |(_, signed)| signed) };
+    let kind = IntType { size, signed: fixed.map_or(!unsigned, |(_, signed)| signed) };
     Some(match stars {
         0 => (kind, None),
-        1 if !is_named(first) && !has(&["void"]) => (Kind::ULONG, Some(kind)),
-        _ => (Kind::ULONG, None),
+        1 if !is_named(first) && !has(&["void"]) => (IntType::ULONG, Some(kind)),
+        _ => (IntType::ULONG, None),
     })
 }
 

@@ -6,7 +6,7 @@ use super::dwarf::DebugInfo;
 
 /// A line of a function that has code of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct ProbeLine {
     /// Counted from the line that the function begins at, as perf probe has it.
     pub relative: u64,
     /// In its file.
@@ -18,7 +18,7 @@ pub struct Line {
 
 impl DebugInfo {
     /// The lines of a function, in order; of each the first instruction that begins a statement.
-    pub fn lines(&self, function: &str) -> Option<Vec<Line>> {
+    pub fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
         let low = match entry.attr_value(constants::DW_AT_low_pc)? {
             gimli::AttributeValue::Addr(address) => address,
@@ -31,7 +31,7 @@ impl DebugInfo {
         let first = entry.attr_value(constants::DW_AT_decl_line).and_then(|v| v.udata_value()).unwrap_or(1);
         let program = unit.line_program.clone()?;
         let mut rows = program.rows();
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<ProbeLine> = Vec::new();
         while let Ok(Some((header, row))) = rows.next_row() {
             let inside = (low..high).contains(&row.address()) && row.is_stmt() && !row.end_sequence();
             let Some(number) = row.line().map(std::num::NonZero::get).filter(|n| inside && *n >= first) else {
@@ -42,7 +42,7 @@ impl DebugInfo {
             }
             let name = row.file(header).and_then(|file| self.dwarf.attr_string(&unit, file.path_name()).ok());
             let file = name.map(|name| String::from_utf8_lossy(&name).into_owned()).unwrap_or_default();
-            lines.push(Line { relative: number - first, number, file, address: row.address() });
+            lines.push(ProbeLine { relative: number - first, number, file, address: row.address() });
         }
         lines.sort_by_key(|line| line.number);
         Some(lines)

@@ -12,13 +12,13 @@ pub mod usdt;
 
 use std::path::{Path, PathBuf};
 
-use crate::lang::{Fault, quantity};
+use crate::lang::{Diagnostic, quantity};
 use args::Parameters;
 use dwarf::DebugInfo;
 
 /// Where a probe is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ProbePoint {
     /// A kernel function; the offset is in bytes of its code.
     Kernel { function: String, offset: u64 },
     /// A place in a file, by its offset there, with the counter that switches a static probe on.
@@ -30,7 +30,7 @@ pub enum Place {
 pub struct Probe {
     pub group: String,
     pub name: String,
-    pub place: Place,
+    pub place: ProbePoint,
     /// Whether it hits when the function returns.
     pub on_return: bool,
     /// As the kernel reads them: `size=%dx:u64`.
@@ -46,8 +46,8 @@ impl Probe {
     /// The file below tracefs that it is written to.
     pub fn file(&self) -> &'static str {
         match self.place {
-            Place::Kernel { .. } => tracefs::KERNEL,
-            Place::File { .. } => tracefs::USER,
+            ProbePoint::Kernel { .. } => tracefs::KERNEL,
+            ProbePoint::File { .. } => tracefs::USER,
         }
     }
 
@@ -55,9 +55,9 @@ impl Probe {
     pub fn line(&self) -> String {
         let letter = if self.on_return { 'r' } else { 'p' };
         let place = match &self.place {
-            Place::Kernel { function, offset: 0 } => function.clone(),
-            Place::Kernel { function, offset } => format!("{function}+{offset}"),
-            Place::File { path, offset, semaphore } => {
+            ProbePoint::Kernel { function, offset: 0 } => function.clone(),
+            ProbePoint::Kernel { function, offset } => format!("{function}+{offset}"),
+            ProbePoint::File { path, offset, semaphore } => {
                 let counter = semaphore.map(|at| format!("({at:#x})")).unwrap_or_default();
                 format!("{}:{offset:#x}{counter}", path.display())
             }
@@ -136,11 +136,11 @@ pub fn as_name(text: &str) -> String {
 }
 
 impl Spec {
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
         let mut words = text.split_whitespace();
         let place = words.next().unwrap_or_default();
         let fault = |piece: &str, message: &str| {
-            Fault::new(text, text.find(piece).unwrap_or(0), piece.len().max(1), message.to_owned())
+            Diagnostic::new(text, text.find(piece).unwrap_or(0), piece.len().max(1), message.to_owned())
         };
         if place.is_empty() {
             return Err(fault("", "name a function, such as malloc or malloc%return"));
@@ -201,7 +201,7 @@ impl Spec {
         Ok(Probe {
             group: self.group.clone().unwrap_or_else(|| group.to_owned()),
             name: self.name_or_made(),
-            place: Place::Kernel { function: self.function.clone(), offset: self.offset },
+            place: ProbePoint::Kernel { function: self.function.clone(), offset: self.offset },
             on_return: self.on_return,
             args: args::resolve_all(self, parameters)?,
         })
@@ -235,7 +235,7 @@ impl Spec {
         Ok(Probe {
             group: self.group.clone().unwrap_or_else(|| group.to_owned()),
             name: self.name_or_made(),
-            place: Place::File { path, offset: at, semaphore: None },
+            place: ProbePoint::File { path, offset: at, semaphore: None },
             on_return: self.on_return,
             args: args::resolve_all(self, parameters)?,
         })
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(kernel("tcp_sendmsg"), "p:perfprof/tcp_sendmsg tcp_sendmsg");
         assert_eq!(kernel("do_x%return $retval"), "r:perfprof/do_x__return do_x ret=$retval");
         assert_eq!(kernel("n=do_x+8 %ax"), "p:perfprof/n do_x+8 ax=%ax");
-        let place = Place::File { path: "/bin/x".into(), offset: 0x1000, semaphore: Some(0x20) };
+        let place = ProbePoint::File { path: "/bin/x".into(), offset: 0x1000, semaphore: Some(0x20) };
         let probe = Probe { group: "g".into(), name: "n".into(), place, on_return: false, args: vec!["a=%di".into()] };
         assert_eq!(
             (probe.line(), probe.event(), probe.file()),

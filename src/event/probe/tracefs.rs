@@ -120,16 +120,16 @@ fn last_error(root: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Place;
+    use super::super::ProbePoint;
     use super::*;
 
     #[test]
     fn what_is_there_is_listed_and_what_is_missing_is_said() {
         let dir = tempfile::tempdir().expect("dir");
-        let place = Place::File { path: "/bin/x".into(), offset: 16, semaphore: None };
+        let place = ProbePoint::File { path: "/bin/x".into(), offset: 16, semaphore: None };
         let probe = Probe { group: "g".into(), name: "n".into(), place, on_return: false, args: Vec::new() };
         assert!(add(dir.path(), &probe).expect_err("no file").contains("CONFIG_UPROBES"));
-        let kernel = Probe { place: Place::Kernel { function: "f".into(), offset: 0 }, ..probe.clone() };
+        let kernel = Probe { place: ProbePoint::Kernel { function: "f".into(), offset: 0 }, ..probe.clone() };
         assert!(add(dir.path(), &kernel).expect_err("no file").contains("CONFIG_KPROBES"));
         fs::write(dir.path().join(USER), "p:old/one /bin/y:0x0000000000000010 a=%di:u64\n").expect("written");
         add(dir.path(), &probe).expect("added");

@@ -1,7 +1,7 @@
 //! Static probes that programs bring along: their notes (the `.note.stapsdt` section of systemtap's
 //! sdt.h), and their operands in the kernel's language.
 
-use super::{Place, Probe, as_name};
+use super::{Probe, ProbePoint, as_name};
 
 /// A static probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Usdt {
         Probe {
             group: group.to_owned(),
             name: as_name(&self.name),
-            place: Place::File { path: path.to_owned(), offset: self.offset, semaphore: self.semaphore },
+            place: ProbePoint::File { path: path.to_owned(), offset: self.offset, semaphore: self.semaphore },
             on_return: false,
             args: args.collect(),
         }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use globset::GlobMatcher;
 use regex::Regex;
 
-use super::Fault;
+use super::Diagnostic;
 
 pub use parse::parse;
 
@@ -130,12 +130,12 @@ pub struct Expr {
     pub text: String,
     pub root: Node,
     /// Names that it reads.
-    pub names: Vec<Named>,
+    pub names: Vec<NamedField>,
 }
 
 /// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedField {
     pub word: String,
     /// Where it stands in the text.
     pub at: usize,
@@ -156,11 +156,11 @@ impl Expr {
     }
 
     /// A fault at a name that means nothing here; `known` are those that do.
-    pub fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Fault {
-        let Named { word, at, .. } = &self.names[name];
+    pub fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
+        let NamedField { word, at, .. } = &self.names[name];
         let known: Vec<&str> = known.into_iter().collect();
         let message = format!("{word} is no field here; there are {}", known.join(", "));
-        Fault::new(&self.text, *at, word.len(), message).offer(known)
+        Diagnostic::new(&self.text, *at, word.len(), message).offer(known)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::Number;
 
 use super::super::parse::{glob, regex};
-use super::{CALLS, Expr, Fault, Named, Node, Op};
+use super::{CALLS, Diagnostic, Expr, NamedField, Node, Op};
 
 /// A text longer than anybody types is refused.
 const MAX_LENGTH: usize = 4096;
@@ -33,9 +33,9 @@ const OPS: &[(&str, Op)] = &[
 ];
 
 /// Parses an expression.
-pub fn parse(text: &str) -> Result<Expr, Fault> {
+pub fn parse(text: &str) -> Result<Expr, Diagnostic> {
     if text.len() > MAX_LENGTH {
-        return Err(Fault::new(text, 0, 1, format!("an expression has at most {MAX_LENGTH} bytes")));
+        return Err(Diagnostic::new(text, 0, 1, format!("an expression has at most {MAX_LENGTH} bytes")));
     }
     let mut names = Names(Vec::new());
     let root = lang::parse(&mut names, text)?;
@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Expr, Fault> {
 }
 
 /// The names that an expression reads.
-struct Names(Vec<Named>);
+struct Names(Vec<NamedField>);
 
 impl<'t> Grammar<'t> for Names {
     type Node = Node;
@@ -72,7 +72,7 @@ impl<'t> Grammar<'t> for Names {
     const PREFIX: &'static [&'static str] = &["!", "-", "~"];
     const OPERAND: &'static str = "a number or a field";
 
-    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         let test = lang::operators(self, 0, cursor)?;
         if !cursor.eat("?") {
             return Ok(test);
@@ -82,7 +82,7 @@ impl<'t> Grammar<'t> for Names {
         Ok(Node::Choice(Box::new(test), Box::new(yes), Box::new(lang::nested(self, cursor)?)))
     }
 
-    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         match first.token {
             Token::Number(Number::Int(n)) => Ok(Node::Int(n)),
             Token::Number(Number::Float(n)) => Ok(Node::Float(n)),
@@ -93,7 +93,7 @@ impl<'t> Grammar<'t> for Names {
         }
     }
 
-    fn prefix(&mut self, op: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Fault> {
+    fn prefix(&mut self, op: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Diagnostic> {
         let inner = Box::new(inner);
         Ok(match op.token {
             Token::Mark("!") => Node::Not(inner),
@@ -102,7 +102,13 @@ impl<'t> Grammar<'t> for Names {
         })
     }
 
-    fn infix(&mut self, op: &'static str, left: Node, level: usize, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn infix(
+        &mut self,
+        op: &'static str,
+        left: Node,
+        level: usize,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<Node, Diagnostic> {
         let left = Box::new(left);
         match op {
             "in" => return list(left, cursor),
@@ -121,7 +127,7 @@ impl<'t> Grammar<'t> for Names {
             _ => {}
         }
         let compares_words = matches!(op, "==" | "!=") && is_at_words(cursor);
-        let right = if compares_words { self.words(cursor) } else { lang::right(self, level, cursor)? };
+        let right = if compares_words { self.name_or_text(cursor) } else { lang::right(self, level, cursor)? };
         let op = OPS.iter().find(|row| row.0 == op).map_or(Op::Or, |row| row.1);
         Ok(Node::Binary(op, left, Box::new(right)))
     }
@@ -154,7 +160,7 @@ fn together<'t>(cursor: &mut Cursor<'t>) -> (&'t str, usize, usize) {
 }
 
 /// `1-5,7` or `(a, b)`.
-fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Fault> {
+fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Diagnostic> {
     let closed = cursor.eat("(");
     let (mut ranges, mut texts) = (Vec::new(), Vec::new());
     loop {
@@ -190,7 +196,7 @@ fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Fault> {
 
 impl Names {
     /// A text; one word alone may be a field.
-    fn words(&mut self, cursor: &mut Cursor<'_>) -> Node {
+    fn name_or_text(&mut self, cursor: &mut Cursor<'_>) -> Node {
         match together(cursor) {
             (word, at, 1) => Node::Name(self.name(word, at, true)),
             (text, ..) => Node::Text(text.to_owned()),
@@ -199,12 +205,12 @@ impl Names {
 
     fn name(&mut self, word: &str, at: usize, loose: bool) -> usize {
         self.0.iter().position(|known| known.word == word && known.loose == loose).unwrap_or_else(|| {
-            self.0.push(Named { word: word.to_owned(), at, loose });
+            self.0.push(NamedField { word: word.to_owned(), at, loose });
             self.0.len() - 1
         })
     }
 
-    fn call<'t>(&mut self, word: &str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Fault> {
+    fn call<'t>(&mut self, word: &str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
         let Some((name, call, n)) = CALLS.iter().find(|(name, ..)| *name == word) else {
             let fault = cursor.fault_at(place, format!("there is no function {word}"));
             return Err(fault.offer(CALLS.iter().map(|(name, ..)| *name)));

@@ -103,7 +103,7 @@ impl Why {
     }
 
     /// What it says of a stack.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
             Self::LastFrame => "to the last frame pointer",

@@ -35,9 +35,9 @@ pub fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
     let maps = make_maps(&file, data("maps")?)?;
     // Functions that are called back stand behind the program.
     let (program, text) = (section("perf_event")?, section(".text")?);
-    let mut code = words(data("perf_event")?);
+    let mut code = u64s(data("perf_event")?);
     let text_at = code.len();
-    code.extend(words(data(".text")?));
+    code.extend(u64s(data(".text")?));
     for (section, base) in [(&program, 0), (&text, text_at)] {
         for (offset, relocation) in section.relocations() {
             let RelocationTarget::Symbol(index) = relocation.target() else { return Err(odd("symbol")) };
@@ -64,7 +64,7 @@ pub fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
     Ok(Linked { program, maps })
 }
 
-fn words(bytes: &[u8]) -> Vec<u64> {
+fn u64s(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 

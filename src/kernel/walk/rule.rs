@@ -99,8 +99,8 @@ impl Rule {
                 }
                 let saved = saved.packed()?;
                 let (kind, saved) = match (cfa, own) {
-                    (Cfa::Sp(n), Caller::OnTop) if words(n)? >= 1 << 16 => {
-                        let (above, low) = (words(n)? >> 16, words(n)? as u16);
+                    (Cfa::Sp(n), Caller::OnTop) if whole_words(n)? >= 1 << 16 => {
+                        let (above, low) = (whole_words(n)? >> 16, whole_words(n)? as u16);
                         let kind = u8::try_from(above).ok().filter(|above| *above <= WIDE)? + 15;
                         return Some(u32::from(kind) | u32::from(saved) << 8 | u32::from(low) << 16);
                     }
@@ -180,7 +180,7 @@ fn far(cfa: Cfa, saved: Saved, caller: Caller) -> Option<(u32, u8)> {
         Cfa::Fp(n) => (kind + 1, n),
         _ => return None,
     };
-    let above = u8::try_from(words(n.checked_add(at)?)?).ok()?;
+    let above = u8::try_from(whole_words(n.checked_add(at)?)?).ok()?;
     Saved::At(at).packed().is_none().then_some((u32::from(FAR) + kind, above))
 }
 
@@ -189,12 +189,12 @@ impl Cfa {
         let above = |part: u8, lower: u16| (part < 16).then(|| u16::from(part) << 12 | lower & 0xfff);
         match (self, caller) {
             (Self::Sp(n), Caller::In(register)) | (Self::Register(register, n), _) => {
-                above(register, u16::try_from(words(n)?).ok().filter(|n| *n < 1 << 12)?)
+                above(register, u16::try_from(whole_words(n)?).ok().filter(|n| *n < 1 << 12)?)
             }
-            (Self::Sp(n) | Self::Fp(n), _) => u16::try_from(words(n)?).ok(),
+            (Self::Sp(n) | Self::Fp(n), _) => u16::try_from(whole_words(n)?).ok(),
             (Self::AtSp(n, m) | Self::AtFp(n, m), _) => {
-                let n = words(n).filter(|n| (-(1 << 11)..1 << 11).contains(n))?;
-                above(u8::try_from(words(m)?).ok()?, n as u16)
+                let n = whole_words(n).filter(|n| (-(1 << 11)..1 << 11).contains(n))?;
+                above(u8::try_from(whole_words(m)?).ok()?, n as u16)
             }
         }
     }
@@ -205,13 +205,13 @@ impl Saved {
         match self {
             Self::Same => Some(0),
             Self::AtItself => Some(1),
-            Self::At(n) => i8::try_from(words(n)?).ok().filter(|n| *n < 0).map(|n| n as u8),
+            Self::At(n) => i8::try_from(whole_words(n)?).ok().filter(|n| *n < 0).map(|n| n as u8),
         }
     }
 }
 
 /// Bytes in words; `None` of what is no whole number of them.
-fn words(bytes: i64) -> Option<i64> {
+fn whole_words(bytes: i64) -> Option<i64> {
     (bytes % WORD == 0).then_some(bytes / WORD)
 }
 

@@ -8,8 +8,8 @@ fn frame(ip: u64) -> Frame {
     Frame { map: MapId::UNKNOWN, caller: false, ip }
 }
 
-fn found(start: u64, name: &str) -> Option<Found> {
-    Some(Found { start, end: start + 16, name: name.into(), is_symbol: true })
+fn found(start: u64, name: &str) -> Option<Symbolized> {
+    Some(Symbolized { start, end: start + 16, name: name.into(), is_symbol: true })
 }
 
 fn ids(list: impl IntoIterator<Item = FrameId>) -> Vec<u32> {
@@ -58,7 +58,7 @@ fn a_name_is_sought_once_and_then_known_or_not() {
     s.frames.intern(frame(0x40));
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [3]);
     let sym = s.frames.sym(s.frames.sym_of(FrameId(0)));
-    assert_eq!((sym.start, &*sym.dso_name, sym.state, &*sym.shared_name()), (0x8, "app", State::Known, "main"));
+    assert_eq!((sym.start, &*sym.dso_name, sym.state, &*sym.shared_name()), (0x8, "app", SymState::Known, "main"));
     assert_eq!((s.frames.len(), s.frames.is_empty(), Frames::default().is_empty()), (4, false, true));
     assert_eq!(s.frames.maps().count(), 4);
 }
@@ -103,7 +103,7 @@ fn symbols_are_ordered_by_file_name_and_start() {
     assert_eq!((a.compare(&again), again.compare(&a)), (Less, Greater));
     assert_eq!((low.compare(&high), high.compare(&low), low.compare(&a)), (Less, Greater, Less));
     // What is sought is called by its file.
-    let sought = Sym { state: State::Sought, ..high.clone() };
+    let sought = Sym { state: SymState::Sought, ..high.clone() };
     assert_eq!((&*sought.name(), sought.compare(&low), sought.compare(&a)), ("app …", Greater, Greater));
 }
 
@@ -149,8 +149,8 @@ fn told(s: &Stage) -> u64 {
     s.frames.inlines() + s.frames.names()
 }
 
-fn place(function: &str, number: u32) -> Place {
-    Place { function: Some(function.into()), line: Some(Line { file: "a.c".into(), line: number }) }
+fn place(function: &str, number: u32) -> InlinedFrame {
+    InlinedFrame { function: Some(function.into()), line: Some(SourceLine { file: "a.c".into(), line: number }) }
 }
 
 #[test]

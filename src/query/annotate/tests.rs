@@ -4,14 +4,14 @@ use super::*;
 use crate::profile::{Frame, Site};
 use crate::query::staged::Staged;
 use crate::session::MapId;
-use crate::symbols::Found;
+use crate::symbols::Symbolized;
 use crate::symbols::code::Instruction;
 
 /// A sample at an address of a function.
 fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64), ip: u64, weight: u64) {
     let frame = staged.profile.frames.intern(Frame { map, caller: false, ip });
     let dso = staged.session.dsos.of_map(map).clone();
-    let found = Found { start, end: start + 0x50, name: name.into(), is_symbol: true };
+    let found = Symbolized { start, end: start + 0x50, name: name.into(), is_symbol: true };
     staged.profile.frames.set(frame, &dso, ip, Some(found));
     let stack = staged.profile.trie.child(NodeId::ROOT, frame);
     let site = Site { task: staged.session.task(pid, pid), stack, trace: Default::default() };
@@ -19,12 +19,12 @@ fn sample(staged: &mut Staged, pid: i32, map: MapId, (name, start): (&str, u64),
     staged.profile.push(1, site, weight, 0, 0);
 }
 
-fn target(function: &str, dso: &str) -> Target {
-    Target { function: function.into(), dso: dso.into() }
+fn target(function: &str, dso: &str) -> AnnotatedFunction {
+    AnnotatedFunction { function: function.into(), dso: dso.into() }
 }
 
 fn listing() -> Listing {
-    let line = |n| Some(Line { file: "a.c".into(), line: n });
+    let line = |n| Some(SourceLine { file: "a.c".into(), line: n });
     let one = |at, line, flow| Instruction { at, line, flow, ..Instruction::default() };
     Listing {
         start: 0x10,
@@ -48,8 +48,8 @@ fn samples_fall_on_instructions_and_sources_stand_between() {
     let shown: Vec<String> = rows
         .iter()
         .map(|row| match row {
-            Row::Source { text, .. } => text.clone().unwrap_or_default(),
-            Row::Code { index, percent, .. } => format!("{index} {percent}"),
+            ListingRow::Source { text, .. } => text.clone().unwrap_or_default(),
+            ListingRow::Code { index, percent, .. } => format!("{index} {percent}"),
         })
         .collect();
     assert_eq!(shown, ["int f()", "0 0", "  loop", "1 60", "2 0", "int f()", "3 40"]);
@@ -123,7 +123,7 @@ fn the_last_instruction_has_its_samples_whatever_the_end_is() {
     };
     for end in [0, 0x16, 0x17, 0x30] {
         let rows = rows(&Listing { end, ..listing() }, &hits, false);
-        assert_eq!(rows.iter().map(Row::percent).collect::<Vec<_>>(), [0.0, 0.0, 0.0, 25.0], "{end:#x}");
+        assert_eq!(rows.iter().map(ListingRow::percent).collect::<Vec<_>>(), [0.0, 0.0, 0.0, 25.0], "{end:#x}");
         assert_eq!((row_of(&rows, 3), row_of(&rows, 4)), (Some(3), None));
     }
 }

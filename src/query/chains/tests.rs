@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::heavy::Heavy;
+use crate::query::heaviest_chain::Heavy;
 use crate::query::staged::Staged;
 use crate::query::top::LabelMode;
-use crate::query::{Key, TopSpec};
+use crate::query::{ColumnKey, TopSpec};
 
 /// Names from the row on, and the weight that comes that way.
 type Paths = BTreeMap<Vec<String>, Acc>;
@@ -39,7 +39,7 @@ fn paths(staged: &Staged, tree: &Tree) -> Paths {
 }
 
 /// What a row of tables is told apart by: nothing of a sample without frames.
-fn label(top: &Top, staged: &Staged, row: &Row) -> Option<String> {
+fn label(top: &Top, staged: &Staged, row: &TopRow) -> Option<String> {
     let sym = top.symbol(staged.data(), row.label);
     match top.mode {
         LabelMode::Sym => sym.map(|sym| sym.name().into_owned()),
@@ -66,11 +66,11 @@ proptest! {
             staged.sample(1, *pid, &stack.iter().map(|i| NAMES[*i]).collect::<Vec<_>>(), *weight);
         });
         staged.inline("b", &["x", "y"]);
-        let keys = vec![Key::Pid, [Key::Sym, Key::Dso, Key::Tid][key]];
+        let keys = vec![ColumnKey::Pid, [ColumnKey::Sym, ColumnKey::Dso, ColumnKey::Tid][key]];
         let top = staged.top(&TopSpec { keys, children, ..TopSpec::default() });
         let direction = if callers { Direction::Callers } else { Direction::Callees };
         for row in &top.rows {
-            let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(Key::Pid));
+            let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(ColumnKey::Pid));
             let mut want = Paths::from([(Vec::new(), Acc::default())]);
             for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
                 let is = |i: &usize| {

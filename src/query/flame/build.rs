@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, FrameId, NodeId, Segments, SymId, Trie};
 use crate::query::Data;
+use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
 use crate::query::diff::Per;
-use crate::query::fold::Fold;
-use crate::query::named::{Name, name};
+use crate::query::symbol_stacks::{Name, name};
 use crate::session::{DsoKind, Task};
 
 use super::weights::Weights;
@@ -53,7 +53,7 @@ impl Namer {
 
     /// Walks all stacks of a fold into the tree; what ends in each node comes back. Goes on with another profile
     /// where it is called again.
-    pub(super) fn add(&mut self, data: Data<'_>, fold: &Fold, trie: &mut Trie) -> Weights {
+    pub(super) fn add(&mut self, data: Data<'_>, fold: &Aggregate, trie: &mut Trie) -> Weights {
         self.of_sym.clear();
         let weights = fold.by_site();
         let sites = data.profile.sites.all();

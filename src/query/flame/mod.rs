@@ -8,13 +8,14 @@ use crate::profile::{Acc, NodeId, SiteId, Trie};
 use crate::session::DsoKind;
 
 use super::Data;
+use super::aggregate::Aggregate;
+use super::changes::{Change, Changes};
 use super::context::{IRQ, SOFTIRQ, is_system_vector};
 use super::diff::{Per, Side};
-use super::fold::Fold;
-use super::named::Name;
-use super::news::{Change, News};
+use super::symbol_stacks::Name;
 
 mod build;
+pub mod layout;
 pub mod leaves;
 mod weights;
 
@@ -45,7 +46,7 @@ pub enum Edit {
 
 impl Edit {
     /// As a command, for the list of edits.
-    pub fn words(&self) -> String {
+    pub fn as_command(&self) -> String {
         match self {
             Self::Focus(name) => format!("focus {name}"),
             Self::MergeFunction(name) => format!("merge {name}"),
@@ -177,15 +178,15 @@ fn scale(new: &Side, old: &Side, per: Per) -> (u64, u64) {
 
 /// One side of a tree: its samples, and how they compare.
 #[derive(Clone, Copy)]
-pub struct Stacks<'a> {
+pub struct FlameStacks<'a> {
     pub data: Data<'a>,
-    pub fold: &'a Fold,
+    pub fold: &'a Aggregate,
     pub side: Side,
 }
 
 impl FlameTree {
     /// Builds the tree of a fold's samples.
-    pub fn build(data: Data<'_>, fold: &Fold, edits: &[Edit]) -> Self {
+    pub fn build(data: Data<'_>, fold: &Aggregate, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let own = namer.add(data, fold, &mut trie);
         Self::whole(namer, trie, own, None)
@@ -197,7 +198,7 @@ impl FlameTree {
     }
 
     /// Builds one tree of two folds: frames of the same name under the same caller are one node.
-    pub fn compare(new: Stacks<'_>, old: Stacks<'_>, per: Per, edits: &[Edit]) -> Self {
+    pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: Per, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
         let now = namer.add(new.data, new.fold, &mut trie);
         let then = namer.add(old.data, old.fold, &mut trie);
@@ -234,7 +235,7 @@ impl FlameTree {
     }
 
     /// Follows what changed in the fold that it was built of.
-    pub fn follow(&mut self, data: Data<'_>, news: &News) {
+    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
         let profile = data.profile;
         let mut path = Vec::new();
         for change in news.changes() {

@@ -22,7 +22,7 @@ fn edits_as_commands() {
         Edit::ByDso,
     ];
     let words = ["focus f", "merge g", "merge-dso lib", "recursion", "chains", "by-dso"];
-    assert_eq!(edits.map(|edit| edit.words()), words);
+    assert_eq!(edits.map(|edit| edit.as_command()), words);
 }
 
 #[test]
@@ -91,14 +91,14 @@ fn weights_of_both_sides() {
 #[test]
 fn a_tree_says_what_it_is_compared_with() {
     let staged = Staged::default();
-    let fold = Fold::new(0, None, false);
+    let fold = Aggregate::new(0, None, false);
     let empty = FlameTree::build(staged.data(), &fold, &[]);
     assert_eq!(
         (empty.is_empty(), empty.len(), empty.per(), empty.seconds(), empty.scale()),
         (true, 1, None, (0.0, 0.0), (1, 0))
     );
     let side = |period, seconds| Side { total: Acc { samples: 1, period }, seconds };
-    let stacks = |side| Stacks { data: staged.data(), fold: &fold, side };
+    let stacks = |side| FlameStacks { data: staged.data(), fold: &fold, side };
     let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), Per::Total, &[]);
     assert_eq!((both.per(), both.seconds(), both.scale()), (Some(Per::Total), (3.0, 2.0), (9, 7)));
     let stack = [name("t", DsoKind::Unknown, "")];
@@ -126,7 +126,7 @@ const STACKS: [&[&str]; 10] = [
 
 /// Samples of stacks; a function is inlined in all calls of `d`.
 fn staged(samples: &[One]) -> Staged {
-    use crate::symbols::lines::Place;
+    use crate::symbols::lines::InlinedFrame;
     let mut staged = Staged::default();
     for (comm, stack, weight) in samples {
         let pid = *comm as i32 + 1;
@@ -137,13 +137,13 @@ fn staged(samples: &[One]) -> Staged {
     let node = staged.stack(&["lib:d"]);
     let frame = staged.profile.trie.frame(node);
     let dso = staged.session.dsos.all().iter().find(|dso| &*dso.short == "lib").expect("lib").clone();
-    let place = |name: &str| Place { function: Some(name.into()), line: None };
+    let place = |name: &str| InlinedFrame { function: Some(name.into()), line: None };
     staged.profile.frames.set_places(frame, &dso, &[place("e"), place("d")]);
     staged
 }
 
-fn folded(data: Data<'_>) -> Fold {
-    let mut fold = Fold::new(0, None, false);
+fn folded(data: Data<'_>) -> Aggregate {
+    let mut fold = Aggregate::new(0, None, false);
     fold.update(data, 0..u64::MAX);
     fold
 }
@@ -227,9 +227,9 @@ proptest! {
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));
         let (new_fold, old_fold) = (folded(now.data()), folded(then.data()));
-        let side = |fold: &Fold, seconds| Side { total: fold.total(), seconds };
-        let stacks = Stacks { data: now.data(), fold: &new_fold, side: side(&new_fold, 2.0) };
-        let before = Stacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
+        let side = |fold: &Aggregate, seconds| Side { total: fold.total(), seconds };
+        let stacks = FlameStacks { data: now.data(), fold: &new_fold, side: side(&new_fold, 2.0) };
+        let before = FlameStacks { data: then.data(), fold: &old_fold, side: side(&old_fold, 3.0) };
         for (tree, old) in [
             (FlameTree::build(now.data(), &new_fold, &edits), &[][..]),
             (FlameTree::compare(stacks, before, Per::Second, &edits), &old[..]),

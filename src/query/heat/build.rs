@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::profile::Chunk;
-use crate::query::judge::{Judge, Verdict};
-use crate::query::share::shared;
-use crate::query::{Data, Fold};
+use crate::query::filter_eval::{Judge, Verdict};
+use crate::query::parallel::shared;
+use crate::query::{Aggregate, Data};
 
-use super::lanes::{Leaves, Rows, half_octave, lanes};
+use super::lanes::{LaneKind, Leaves, half_octave, lanes};
 use super::{By, Heat, HeatSpec, Lane, MAX_COLUMNS, MAX_ROWS, row_at};
 
 /// Samples that are worth a thread.
@@ -18,7 +18,7 @@ const EACH: usize = 1 << 18;
 pub struct Work<'a> {
     pub data: Data<'a>,
     pub event: usize,
-    pub fold: &'a Fold,
+    pub fold: &'a Aggregate,
     pub lit: Option<&'a Judge>,
     /// Absolute position after the last sample.
     pub end: u64,
@@ -52,7 +52,7 @@ pub fn build(work: Work<'_>, spec: &HeatSpec, before: &[Lane], leaves: &mut Leav
 /// One pass over the columns.
 struct Pass<'a> {
     work: Work<'a>,
-    rows: &'a Rows,
+    rows: &'a LaneKind,
     n_rows: usize,
     length: u64,
     /// When the map begins and how long it is, in nanoseconds of the session's clock.
@@ -63,7 +63,7 @@ struct Pass<'a> {
 type Cells = (Vec<u32>, Vec<u32>);
 
 impl<'a> Pass<'a> {
-    fn new(work: Work<'a>, heat: &Heat, rows: &'a Rows) -> Self {
+    fn new(work: Work<'a>, heat: &Heat, rows: &'a LaneKind) -> Self {
         let begin = work.data.start.saturating_add(heat.column_time(0));
         let span = (heat.columns as u64).saturating_mul(heat.length);
         Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span }
@@ -120,19 +120,19 @@ impl<'a> Pass<'a> {
 
     fn row(&self, chunk: &Chunk, i: usize, after: u64) -> Option<usize> {
         match self.rows {
-            Rows::Offset => Some(row_at(after % self.length, self.n_rows, self.length)),
-            Rows::Site(rows) => Some(usize::from(rows[chunk.site[i] as usize])),
-            Rows::Cpu(rows) => Some(usize::from(rows[usize::from(chunk.cpu[i])])),
-            Rows::Weight { lowest, highest } => {
+            LaneKind::Offset => Some(row_at(after % self.length, self.n_rows, self.length)),
+            LaneKind::Site(rows) => Some(usize::from(rows[chunk.site[i] as usize])),
+            LaneKind::Cpu(rows) => Some(usize::from(rows[usize::from(chunk.cpu[i])])),
+            LaneKind::Weight { lowest, highest } => {
                 Some((highest - half_octave(chunk.weight[i]).clamp(*lowest, *highest)) as usize)
             }
-            Rows::None => None,
+            LaneKind::None => None,
         }
     }
 }
 
 /// Where samples were lost.
-fn losses(heat: &mut Heat, data: Data<'_>, rows: &Rows) {
+fn losses(heat: &mut Heat, data: Data<'_>, rows: &LaneKind) {
     heat.lost = vec![0; heat.columns];
     let begin = data.start.saturating_add(heat.column_time(0));
     for loss in data.profile.losses.all() {
@@ -144,8 +144,8 @@ fn losses(heat: &mut Heat, data: Data<'_>, rows: &Rows) {
         let column = column as usize;
         heat.lost[column] = heat.lost[column].saturating_add(loss.samples);
         let row = match (rows, loss.cpu) {
-            (Rows::Offset, _) => row_at(after % heat.length, heat.rows, heat.length),
-            (Rows::Cpu(rows), Some(cpu)) => usize::from(rows[usize::from(cpu)]),
+            (LaneKind::Offset, _) => row_at(after % heat.length, heat.rows, heat.length),
+            (LaneKind::Cpu(rows), Some(cpu)) => usize::from(rows[usize::from(cpu)]),
             _ => continue,
         };
         heat.lost_cells.push(column * heat.rows + row);

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::filter::equals;
 use crate::profile::{NodeId, SiteId, SymId};
-use crate::query::{Data, Fold};
+use crate::query::{Aggregate, Data};
 
 use super::{By, HeatSpec};
 
@@ -20,7 +20,7 @@ pub struct Lane {
 
 /// What tells a sample's row.
 #[derive(Debug)]
-pub enum Rows {
+pub enum LaneKind {
     /// Its offset inside a column.
     Offset,
     /// Its site.
@@ -59,13 +59,13 @@ pub fn least_of(half: u32) -> u64 {
 pub fn lanes(
     data: Data<'_>,
     event: usize,
-    fold: &Fold,
+    fold: &Aggregate,
     spec: &HeatSpec,
     before: &[Lane],
     leaves: &mut Leaves,
-) -> (Vec<Lane>, Rows) {
+) -> (Vec<Lane>, LaneKind) {
     match spec.by {
-        By::Offset => (Vec::new(), Rows::Offset),
+        By::Offset => (Vec::new(), LaneKind::Offset),
         By::Cpu => by_cpu(data, spec.rows),
         By::Latency => by_weight(data, event, spec.rows),
         By::Process => by_process(data, fold, spec, before),
@@ -73,7 +73,7 @@ pub fn lanes(
     }
 }
 
-fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, Rows) {
+fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, LaneKind) {
     let mut seen = vec![false; 1 << 16];
     for (chunk, range) in data.profile.between(data.profile.first(), u64::MAX) {
         chunk.cpu[range].iter().for_each(|cpu| seen[usize::from(*cpu)] = true);
@@ -90,12 +90,12 @@ fn by_cpu(data: Data<'_>, room: usize) -> (Vec<Lane>, Rows) {
         let expression = Some(format!("cpu in {name}"));
         lanes.push(Lane { label: format!("CPU {name}").into(), expression });
     }
-    (lanes, Rows::Cpu(lane_of))
+    (lanes, LaneKind::Cpu(lane_of))
 }
 
-fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, Rows) {
+fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, LaneKind) {
     if !data.profile.has_durations(event as u16) {
-        return (Vec::new(), Rows::None);
+        return (Vec::new(), LaneKind::None);
     }
     let (mut low, mut high) = (u64::MAX, 0);
     for (chunk, range) in data.profile.between(data.profile.first(), u64::MAX) {
@@ -110,13 +110,13 @@ fn by_weight(data: Data<'_>, event: usize, room: usize) -> (Vec<Lane>, Rows) {
         // The last row is of what is shorter, too.
         let from = if half == lowest { 0 } else { least_of(half) };
         let clause = format!("period >= {from} && period < {}", least_of(half + 1));
-        Lane { label: words(least_of(half)).into(), expression: Some(clause) }
+        Lane { label: two_digits(least_of(half)).into(), expression: Some(clause) }
     };
-    ((lowest..=highest).rev().map(lane).collect(), Rows::Weight { lowest, highest })
+    ((lowest..=highest).rev().map(lane).collect(), LaneKind::Weight { lowest, highest })
 }
 
 /// `1.4 ms`, two digits: a half octave is no more exact.
-fn words(ns: u64) -> String {
+fn two_digits(ns: u64) -> String {
     let units = ["ns", "µs", "ms", "s"];
     let unit = (ns.max(1).ilog10() as usize / 3).min(units.len() - 1);
     let value = ns as f64 / 1000f64.powi(unit as i32);
@@ -162,7 +162,13 @@ impl Leaves {
     }
 }
 
-fn by_leaf(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane], leaves: &mut Leaves) -> (Vec<Lane>, Rows) {
+fn by_leaf(
+    data: Data<'_>,
+    fold: &Aggregate,
+    spec: &HeatSpec,
+    before: &[Lane],
+    leaves: &mut Leaves,
+) -> (Vec<Lane>, LaneKind) {
     leaves.update(data, spec.by);
     let mut totals = vec![0; leaves.lanes.len()];
     for (at, weight) in leaves.of_site.iter().zip(fold.by_site().iter()) {
@@ -174,10 +180,10 @@ fn by_leaf(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane], leaves
     // Those without samples have a row all the same; nothing is counted there.
     let mut rows = vec![0; totals.len()];
     some.iter().zip(row_of).for_each(|(at, row)| rows[*at] = row);
-    (lanes, Rows::Site(leaves.of_site.iter().map(|at| rows[*at as usize]).collect()))
+    (lanes, LaneKind::Site(leaves.of_site.iter().map(|at| rows[*at as usize]).collect()))
 }
 
-fn by_process(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, Rows) {
+fn by_process(data: Data<'_>, fold: &Aggregate, spec: &HeatSpec, before: &[Lane]) -> (Vec<Lane>, LaneKind) {
     let weights = fold.by_site();
     let mut of_site = vec![None; data.profile.sites.len()];
     let mut of_task = vec![UNMET; data.session.tasks().len()];
@@ -197,7 +203,7 @@ fn by_process(data: Data<'_>, fold: &Fold, spec: &HeatSpec, before: &[Lane]) -> 
     }
     let (lanes, row_of) = choose(groups, spec.rows, before);
     let row = |at: &Option<u32>| at.map_or(0, |at| row_of[at as usize]);
-    (lanes, Rows::Site(of_site.iter().map(row).collect()))
+    (lanes, LaneKind::Site(of_site.iter().map(row).collect()))
 }
 
 fn process(data: Data<'_>, pid: i32, comm: &Arc<str>) -> Lane {
@@ -273,7 +279,7 @@ mod tests {
             (2_000_000_000, "2.0 s"),
             (5_000_000_000_000, "5000 s"),
         ] {
-            assert_eq!(words(ns), want);
+            assert_eq!(two_digits(ns), want);
         }
         assert_eq!((least_of(126), least_of(128), least_of(u32::MAX - 1)), (1 << 63, 1 << 63, 1 << 63));
     }

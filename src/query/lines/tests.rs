@@ -2,29 +2,29 @@
 
 use super::*;
 use crate::profile::{Frame, NodeId, Site};
+use crate::query::compare::compare;
 use crate::query::diff::Side;
 use crate::query::staged::Staged;
-use crate::query::versus::compare;
-use crate::query::{Direction, Key, TopSpec};
+use crate::query::{ColumnKey, Direction, TopSpec};
 use crate::session::MapId;
 
 fn question(order: Order, direction: Direction) -> Question {
-    let top = TopSpec { keys: vec![Key::Sym], children: true, order, reversed: false, origins: false };
+    let top = TopSpec { keys: vec![ColumnKey::Sym], children: true, order, reversed: false, origins: false };
     Question { top, direction, ..Question::default() }
 }
 
-fn table(staged: &Staged, question: &Question) -> Vec<Line> {
+fn table(staged: &Staged, question: &Question) -> Vec<TopLine> {
     lines(staged.data(), &staged.top(&question.top), question, &mut Anew).lines
 }
 
 /// A line as (fold mark at its depth, name, own and children percent).
-fn text(lines: &[Line]) -> Vec<String> {
+fn text(lines: &[TopLine]) -> Vec<String> {
     let mark = |mark| match mark {
         Mark::Leaf => '.',
         Mark::Closed => '>',
         Mark::Open => 'v',
     };
-    let one = |l: &Line| {
+    let one = |l: &TopLine| {
         let indent = "  ".repeat(usize::from(l.depth));
         format!("{indent}{} {} {:.0} {:.0}", mark(l.mark), l.sym, l.own_percent, l.children_percent)
     };
@@ -32,7 +32,7 @@ fn text(lines: &[Line]) -> Vec<String> {
 }
 
 /// Has one more line folded the other way.
-fn toggle(question: &mut Question, lines: &[Line], depth: u16, sym: &str) {
+fn toggle(question: &mut Question, lines: &[TopLine], depth: u16, sym: &str) {
     let line = lines.iter().find(|l| l.depth == depth && *l.sym == *sym).expect("line");
     question.toggled.insert(line.id);
 }
@@ -72,7 +72,7 @@ fn lines_unfold_one_by_one() {
     assert_eq!(beside, ["  > f 0 90", "  . k 0 10"], "those of a row that is folded, too");
     let line = listed.lines.iter().find(|line| &*line.sym == "h").expect("a row");
     assert_eq!((&*line.dso, &*line.dso_path, line.kind), ("lib", "/usr/lib/lib", DsoKind::File));
-    assert_eq!((line.own, line.children, line.group.id(Key::Pid)), (Acc::default(), Acc::one(30), None));
+    assert_eq!((line.own, line.children, line.group.id(ColumnKey::Pid)), (Acc::default(), Acc::one(30), None));
 }
 
 #[test]
@@ -216,13 +216,13 @@ fn a_name_that_is_sought_says_so() {
     let mut q = question(Order::Children, Direction::Callees);
     q.expand_all = true;
     let lines = table(&staged, &q);
-    let shown: Vec<_> = lines.iter().map(|l| (l.depth, &*l.sym, &*l.dso, l.state == State::Sought)).collect();
+    let shown: Vec<_> = lines.iter().map(|l| (l.depth, &*l.sym, &*l.dso, l.state == SymState::Sought)).collect();
     let known = (0, "a", "app", false);
     let name = "[unknown] …";
     assert!(shown.contains(&known) && shown.contains(&(0, name, "[unknown]", true)), "{shown:?}");
     assert!(shown.contains(&(1, name, "[unknown]", true)) && shown.contains(&(0, "", "", false)), "{shown:?}");
     q.direction = Direction::Callers;
-    assert!(table(&staged, &q).iter().any(|l| (l.depth, &*l.sym, l.state == State::Sought) == (1, "a", false)));
+    assert!(table(&staged, &q).iter().any(|l| (l.depth, &*l.sym, l.state == SymState::Sought) == (1, "a", false)));
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn what_is_gone_has_a_line_without_weight() {
         (q.limit_percent, q.expand_all) = (limit_percent, true);
         let (old, new) = (then.top(&q.top), now.top(&q.top));
         let side = |top: &Top| Side { total: top.total, seconds: 2.0 };
-        let old = Table { data: then.data(), top: &old, side: side(&old) };
-        let table = Table { data: now.data(), top: &new, side: side(&new) };
+        let old = TableSide { data: then.data(), top: &old, side: side(&old) };
+        let table = TableSide { data: now.data(), top: &new, side: side(&new) };
         let rows = compare(table, old, &q.top, per);
         let lines = compared(now.data(), &new, old, &rows, &q, &mut Anew).lines;
-        let versus = |l: &Line| l.versus.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
+        let versus = |l: &TopLine| l.versus.map_or(String::new(), |v| format!(" {:.0} {:.0}", v.old, v.new));
         let text = text(&lines).into_iter().zip(&lines).map(|(text, l)| text + &versus(l));
         text.collect::<Vec<_>>()
     };

@@ -12,15 +12,16 @@ use crate::query::staged::Staged;
 /// (group, function) to (own, children), as periods.
 type Sums = BTreeMap<(Option<i32>, String), (u64, u64)>;
 
-fn built(staged: &Staged, keys: &[Key], children: bool) -> Top {
+fn built(staged: &Staged, keys: &[ColumnKey], children: bool) -> Top {
     staged.top(&TopSpec { keys: keys.to_vec(), children, ..TopSpec::default() })
 }
 
-fn sums(staged: &Staged, keys: &[Key], children: bool) -> Sums {
+fn sums(staged: &Staged, keys: &[ColumnKey], children: bool) -> Sums {
     let top = built(staged, keys, children);
-    let name = |row: &Row| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| sym.name().into_owned());
-    let one =
-        |row: &Row| ((top.groups[row.group as usize].id(Key::Pid), name(row)), (row.own.period, row.children.period));
+    let name = |row: &TopRow| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| sym.name().into_owned());
+    let one = |row: &TopRow| {
+        ((top.groups[row.group as usize].id(ColumnKey::Pid), name(row)), (row.own.period, row.children.period))
+    };
     assert_eq!(top.n_rows, top.rows.len());
     top.rows.iter().map(one).collect()
 }
@@ -33,9 +34,9 @@ fn recursion_counts_once() {
     staged.sample(3, 1, &["f", "main", "main"], 1);
     let row = |name: &str, own, children| ((None, name.to_owned()), (own, children));
     let all = Sums::from([row("main", 1, 16), row("f", 15, 16), row("g", 0, 10)]);
-    assert_eq!(sums(&staged, &[Key::Sym], true), all);
+    assert_eq!(sums(&staged, &[ColumnKey::Sym], true), all);
     let own = Sums::from([row("main", 1, 1), row("f", 15, 15)]);
-    assert_eq!(sums(&staged, &[Key::Sym], false), own);
+    assert_eq!(sums(&staged, &[ColumnKey::Sym], false), own);
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn a_deep_stack_has_each_function_once() {
     let stack: Vec<&str> = names.iter().chain(&names[50..60]).map(String::as_str).collect();
     staged.sample(1, 1, &stack, 10);
     let want = names.iter().map(|name| ((None, name.clone()), (if name == "f059" { 10 } else { 0 }, 10)));
-    assert_eq!(sums(&staged, &[Key::Sym], true), want.collect());
+    assert_eq!(sums(&staged, &[ColumnKey::Sym], true), want.collect());
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn a_sample_without_frames_is_a_row() {
     staged.sample(1, 1, &[], 10);
     staged.sample(2, 1, &["main"], 5);
     let row = |name: &str, weight| ((None, name.to_owned()), (weight, weight));
-    assert_eq!(sums(&staged, &[Key::Sym], true), Sums::from([row("", 10), row("main", 5)]));
+    assert_eq!(sums(&staged, &[ColumnKey::Sym], true), Sums::from([row("", 10), row("main", 5)]));
 }
 
 #[test]
@@ -77,27 +78,27 @@ fn rows_come_in_the_order_that_is_asked_for() {
         staged.sample(1, pid, stack, weight);
     }
     let fold = staged.fold();
-    let order = |keys: &[Key], order, reversed, keep| {
+    let order = |keys: &[ColumnKey], order, reversed, keep| {
         let spec = TopSpec { keys: keys.to_vec(), children: true, order, reversed, origins: false };
         let top = Top::build(staged.data(), &fold, &spec, keep);
-        let name = |row: &Row| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
+        let name = |row: &TopRow| top.symbol(staged.data(), row.label).map(|sym| sym.name().into_owned());
         let rows: Vec<String> = top.rows.iter().filter_map(name).collect();
         (rows.join(" "), top.n_rows)
     };
     let all = Keep::All { sorted: usize::MAX };
-    let sym = [Key::Sym];
+    let sym = [ColumnKey::Sym];
     assert_eq!(order(&sym, Order::SelfTime, false, all).0, "y c b d a");
     assert_eq!(order(&sym, Order::Children, false, all).0, "a y c b d");
     assert_eq!(order(&sym, Order::Samples, false, all).0, "c y b d a");
     assert_eq!(order(&sym, Order::SelfTime, true, all).0, "a b d c y");
-    assert_eq!(order(&sym, Order::By(Key::Sym), false, all).0, "a b c d y");
-    assert_eq!(order(&sym, Order::By(Key::Dso), false, all).0, "c b d a y");
+    assert_eq!(order(&sym, Order::By(ColumnKey::Sym), false, all).0, "a b c d y");
+    assert_eq!(order(&sym, Order::By(ColumnKey::Dso), false, all).0, "c b d a y");
     assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(2)), ("y c".to_owned(), 5));
     assert_eq!(order(&sym, Order::SelfTime, false, Keep::First(9)), ("y c b d a".to_owned(), 5));
     let some = order(&sym, Order::SelfTime, false, Keep::All { sorted: 2 }).0;
     assert!(some.starts_with("y c ") && some.len() == "y c b d a".len(), "{some}");
-    let tasks = [Key::Pid, Key::Sym];
-    assert_eq!(order(&tasks, Order::By(Key::Pid), false, all).0, "b y c a y a d");
+    let tasks = [ColumnKey::Pid, ColumnKey::Sym];
+    assert_eq!(order(&tasks, Order::By(ColumnKey::Pid), false, all).0, "b y c a y a d");
     assert_eq!(order(&tasks, Order::SelfTime, false, all).0, "y c b d a a y");
 }
 
@@ -108,7 +109,7 @@ fn rows_keep_their_identity_from_answer_to_answer() {
     staged.sample(1, 2, &["a"], 3);
     staged.sample(1, 1, &["lib:a"], 1);
     let ids = |staged: &Staged| -> Vec<u64> {
-        built(staged, &[Key::Pid, Key::Dso, Key::Sym], true).rows.iter().map(|row| row.id).collect()
+        built(staged, &[ColumnKey::Pid, ColumnKey::Dso, ColumnKey::Sym], true).rows.iter().map(|row| row.id).collect()
     };
     let before = ids(&staged);
     assert_eq!(before.iter().collect::<BTreeSet<_>>().len(), 3);
@@ -142,14 +143,14 @@ proptest! {
             let on_path: BTreeSet<String> = names.iter().map(label).chain([leaf]).collect();
             on_path.into_iter().for_each(|name| want.entry((group, name)).or_default().1 += weight);
         }
-        let mut keys = vec![if by_file { Key::Dso } else { Key::Sym }];
-        keys.extend(by_task.then_some(Key::Pid));
+        let mut keys = vec![if by_file { ColumnKey::Dso } else { ColumnKey::Sym }];
+        keys.extend(by_task.then_some(ColumnKey::Pid));
         let top = built(&staged, &keys, true);
-        let name = |row: &Row| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| {
+        let name = |row: &TopRow| top.symbol(staged.data(), row.label).map_or(String::new(), |sym| {
             if by_file { sym.dso_name.to_string() } else { sym.name().into_owned() }
         });
         let got = top.rows.iter().map(|row| {
-            ((top.groups[row.group as usize].id(Key::Pid), name(row)), (row.own.period, row.children.period))
+            ((top.groups[row.group as usize].id(ColumnKey::Pid), name(row)), (row.own.period, row.children.period))
         });
         prop_assert_eq!(got.collect::<BTreeMap<_, _>>(), want);
         prop_assert_eq!(top.total.period, samples.iter().map(|(_, _, weight)| weight).sum::<u64>());

@@ -6,4 +6,4 @@ pub mod topology;
 
 pub use disks::{block_device, block_devices};
 pub use proc::{Matrix, Pressure, Softnet, Stat, Ticks};
-pub use topology::{Place, Topology};
+pub use topology::{CpuPlace, Topology};

@@ -49,7 +49,7 @@ impl Stat {
         (self.running, self.blocked) = (0, 0);
         for line in lines(text) {
             if let Some(rest) = line.strip_prefix(b"cpu") {
-                let mut words = words(rest);
+                let mut words = split_words(rest);
                 // The first line, which has no number, is the sum of the others.
                 if rest.first().is_some_and(u8::is_ascii_digit)
                     && let Some(cpu) = words.next().and_then(number)
@@ -59,9 +59,9 @@ impl Stat {
                     self.cpus.push((cpu as u32, ticks));
                 }
             } else if let Some(rest) = line.strip_prefix(b"procs_running") {
-                self.running = words(rest).next().and_then(number).unwrap_or(0);
+                self.running = split_words(rest).next().and_then(number).unwrap_or(0);
             } else if let Some(rest) = line.strip_prefix(b"procs_blocked") {
-                self.blocked = words(rest).next().and_then(number).unwrap_or(0);
+                self.blocked = split_words(rest).next().and_then(number).unwrap_or(0);
             }
         }
     }
@@ -72,12 +72,12 @@ impl Stat {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
     pub cpus: Vec<u32>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
 }
 
 /// A line of a [`Matrix`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct MatrixRow {
     /// `TIMER`, `24`, `LOC`.
     pub label: Vec<u8>,
     /// What stands behind the counts: chip, trigger, devices.
@@ -91,12 +91,12 @@ impl Matrix {
         let mut lines = lines(text);
         self.cpus.clear();
         let head = lines.next().unwrap_or_default();
-        self.cpus.extend(words(head).filter_map(|w| number(w.strip_prefix(b"CPU")?).map(|n| n as u32)));
+        self.cpus.extend(split_words(head).filter_map(|w| number(w.strip_prefix(b"CPU")?).map(|n| n as u32)));
         let mut n = 0;
         for line in lines {
             let Some(colon) = memchr::memchr(b':', line) else { continue };
             if self.rows.len() == n {
-                self.rows.push(Row::default());
+                self.rows.push(MatrixRow::default());
             }
             self.rows[n].parse(line[..colon].trim_ascii(), &line[colon + 1..], self.cpus.len());
             n += 1;
@@ -105,7 +105,7 @@ impl Matrix {
     }
 }
 
-impl Row {
+impl MatrixRow {
     fn parse(&mut self, label: &[u8], mut rest: &[u8], n: usize) {
         self.counts.clear();
         while self.counts.len() < n {
@@ -153,7 +153,7 @@ pub fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Sof
     for line in lines(text) {
         let mut fields = [0u64; 13];
         let mut n = 0;
-        for (slot, word) in fields.iter_mut().zip(words(line)) {
+        for (slot, word) in fields.iter_mut().zip(split_words(line)) {
             *slot = hex(word).unwrap_or(0);
             n += 1;
         }
@@ -171,7 +171,7 @@ pub fn drops(text: &[u8]) -> (u64, u64) {
     let mut sum = (0u64, 0u64);
     for line in lines(text) {
         let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let mut columns = words(&line[colon + 1..]).map(|word| number(word).unwrap_or(0));
+        let mut columns = split_words(&line[colon + 1..]).map(|word| number(word).unwrap_or(0));
         sum.0 = sum.0.saturating_add(columns.nth(3).unwrap_or(0));
         sum.1 = sum.1.saturating_add(columns.nth(7).unwrap_or(0));
     }
@@ -217,7 +217,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty())
 }
 
@@ -274,7 +274,7 @@ mod tests {
         );
         assert_eq!(matrix.cpus, [0, 3]);
         let row = |i: usize| {
-            let row: &Row = &matrix.rows[i];
+            let row: &MatrixRow = &matrix.rows[i];
             (std::str::from_utf8(&row.label).expect("text"), row.counts.clone(), row.about.clone())
         };
         assert_eq!(row(0), ("0", vec![44, 1], b"IO-APIC   2-edge      timer".to_vec()));

@@ -7,7 +7,7 @@ use crate::kernel::cpus::{format_list, parse_list};
 
 /// Where a CPU is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuPlace {
     pub node: Option<u32>,
     pub package: Option<u32>,
     pub core: Option<u32>,
@@ -23,7 +23,7 @@ pub struct Topology {
     pub isolated: Vec<u32>,
     pub nohz_full: Vec<u32>,
     /// By the number of the CPU.
-    pub places: Vec<Place>,
+    pub places: Vec<CpuPlace>,
 }
 
 impl Topology {
@@ -37,7 +37,7 @@ impl Topology {
         let (online, present) = (list("online"), list("present"));
         let offline = present.iter().filter(|cpu| !online.contains(cpu)).copied().collect();
         let last = online.iter().chain(&present).max().map_or(0, |cpu| *cpu as usize + 1);
-        let mut places: Vec<Place> = (0..last).map(|cpu| place(&dir.join(format!("cpu{cpu}/topology")))).collect();
+        let mut places: Vec<CpuPlace> = (0..last).map(|cpu| place(&dir.join(format!("cpu{cpu}/topology")))).collect();
         for (node, cpus) in nodes(&sys.join("devices/system/node")) {
             for cpu in cpus {
                 if let Some(place) = places.get_mut(cpu as usize) {
@@ -48,16 +48,16 @@ impl Topology {
         Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
     }
 
-    pub fn place(&self, cpu: u32) -> Place {
+    pub fn place(&self, cpu: u32) -> CpuPlace {
         self.places.get(cpu as usize).cloned().unwrap_or_default()
     }
 }
 
-fn place(dir: &Path) -> Place {
+fn place(dir: &Path) -> CpuPlace {
     let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
     let number = |name: &str| text(name).trim().parse().ok();
     let siblings = parse_list(&text("thread_siblings_list")).unwrap_or_default();
-    Place {
+    CpuPlace {
         node: None,
         package: number("physical_package_id"),
         core: number("core_id"),
@@ -102,10 +102,10 @@ mod tests {
         let topology = Topology::read(dir.path());
         assert_eq!((topology.online.as_slice(), topology.offline.as_slice()), (&[0, 1, 3][..], &[2][..]));
         assert_eq!((topology.isolated.as_slice(), topology.nohz_full.is_empty()), (&[3][..], true));
-        let one = Place { node: Some(2), package: Some(1), core: Some(7), siblings: "1,3".into() };
-        assert_eq!((topology.place(1), topology.place(0)), (one, Place::default()));
+        let one = CpuPlace { node: Some(2), package: Some(1), core: Some(7), siblings: "1,3".into() };
+        assert_eq!((topology.place(1), topology.place(0)), (one, CpuPlace::default()));
         assert_eq!((topology.places.len(), topology.place(3).node), (4, Some(2)));
-        assert_eq!(topology.place(99), Place::default());
+        assert_eq!(topology.place(99), CpuPlace::default());
         assert_eq!(Topology::read(Path::new("/nowhere")), Topology::default());
     }
 }

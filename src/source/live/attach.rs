@@ -13,9 +13,9 @@ use crate::source::{Counts, CpuCount, EventState, FreshId, Handover, Run};
 
 use super::attr::{self, Common, Have};
 use super::error::OpenError;
-use super::slot::Slot;
-use super::strings::{Place, Strings};
-use super::walks::Walks;
+use super::event_slot::Slot;
+use super::stack_walks::Walks;
+use super::strings::{OpenedEvent, Strings};
 
 /// A CPU's ring and the event that owns it.
 #[derive(Debug)]
@@ -259,7 +259,7 @@ impl Attachment {
         let (event, ring) = (&self.slots[i].event, self.rings.get(&cpu));
         let Some(ring) = ring.filter(|_| event.tracepoint.is_some() && !event.no_samples) else { return };
         let writer = attr::walked(&self.common);
-        let place = Place { cpu, id, attr, owner: &ring.owner, writer: &writer };
+        let place = OpenedEvent { cpu, id, attr, owner: &ring.owner, writer: &writer };
         self.notes.extend(self.strings.open(&*self.sys, event, &place));
     }
 

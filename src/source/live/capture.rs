@@ -4,15 +4,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::event::spec::{Capture, Places};
-use crate::event::{Event, referee};
+use crate::event::spec::{Capture, LookupPaths};
+use crate::event::{Event, filter_error};
 use crate::kernel::bpf::LoadError;
 use crate::kernel::privilege::setcap;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::walk::Program as Walk;
 
 use super::error::OpenError;
-use super::slot::Slot;
+use super::event_slot::Slot;
 
 fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str) -> OpenError {
     OpenError::new(format!("the filter {} of {}", filter.text, event.name), "set", reason, remedy)
@@ -43,8 +43,9 @@ pub fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenEr
         Err(Errno::INVAL) => "the kernel does not understand it".to_owned(),
         Err(errno) => format!("the kernel says {errno}"),
     };
-    let root = Places::system().tracefs.ok();
-    let said = root.zip(event.tracepoint.as_ref()).and_then(|(root, (s, n))| referee::words(&root, s, n, text));
+    let root = LookupPaths::system().tracefs.ok();
+    let said =
+        root.zip(event.tracepoint.as_ref()).and_then(|(root, (s, n))| filter_error::kernel_message(&root, s, n, text));
     Err(fail(event, filter, reason, said.as_deref().unwrap_or_default()))
 }
 

@@ -1,15 +1,15 @@
 //! Changes while it runs: events come and go, and each change opens what is new before it closes what was.
 
-use crate::event::spec::Places;
+use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::source::{Batch, Change, Control, Rate, Run};
 
 use super::attach::ByCpu;
-use super::slot::Slot;
+use super::event_slot::Slot;
 use super::target::Target;
-use super::{LiveSource, OpenError, attr, desc, walks};
+use super::{LiveSource, OpenError, attr, desc, stack_walks};
 
 /// Events that a session may have, running or not.
 const MAX_EVENTS: usize = 4096;
@@ -55,7 +55,7 @@ impl LiveSource {
 
     /// Measures more events. One that was measured before goes on in its place.
     fn add(&mut self, names: &str) -> Result<String, String> {
-        let events = parse(names, &Places::system()).map_err(|fault| fault.line())?;
+        let events = parse(names, &LookupPaths::system()).map_err(|fault| fault.line())?;
         self.add_events(events)
     }
 
@@ -159,7 +159,7 @@ impl LiveSource {
         Ok(Done::Open(match change {
             Change::Filter(text) => {
                 let before = slot.event.filter.take();
-                capture::set(&mut slot.event, text.as_deref(), &Places::system()).map_err(|fault| fault.line())?;
+                capture::set(&mut slot.event, text.as_deref(), &LookupPaths::system()).map_err(|fault| fault.line())?;
                 let (words, stored) = slot.filter_words(before.as_ref());
                 if stored {
                     return Ok(Done::Already(words));
@@ -244,7 +244,7 @@ impl LiveSource {
         }
         let common = self.attachment.common;
         let tasks = target.is_tasks();
-        let words = match target.words() {
+        let words = match target.label() {
             all if all.is_empty() => "the whole machine".to_owned(),
             some => some,
         };
@@ -288,10 +288,10 @@ impl LiveSource {
         let (way, walks, note) = if before.0 == CallGraph::Tables && way == CallGraph::Auto {
             (before.0, None, None)
         } else {
-            walks::wanted(way, self.tables).map_err(|error| line(&error))?
+            stack_walks::wanted(way, self.tables).map_err(|error| line(&error))?
         };
         if before.0 == way {
-            return Err(format!("call chains are taken by {} already", way.words()));
+            return Err(format!("call chains are taken by {} already", way.spelling()));
         }
         if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
             return Err(

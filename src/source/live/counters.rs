@@ -16,7 +16,7 @@ use super::target::Target;
 
 /// What is counted.
 #[derive(Debug)]
-pub struct Config {
+pub struct CountConfig {
     pub events: Vec<Event>,
     pub target: Target,
     /// For the whole machine and cgroups.
@@ -29,7 +29,7 @@ pub struct Config {
 
 /// Where something was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CountedOn {
     Cpu(u32),
     Thread(i32),
 }
@@ -38,14 +38,14 @@ pub enum Place {
 struct Open {
     fd: OwnedFd,
     event: usize,
-    place: Place,
+    place: CountedOn,
 }
 
 /// Open counters.
 pub struct Counters {
     sys: Box<dyn Sys>,
     rights: Rights,
-    config: Config,
+    config: CountConfig,
     open: Vec<Open>,
     /// Why an event is not counted.
     pub refused: Vec<Option<String>>,
@@ -60,7 +60,7 @@ const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RU
 impl Counters {
     /// Opens all; an event that this machine cannot count is left out and said so in
     /// [`Self::refused`], as `perf stat` does. The error is one that all events share.
-    pub fn open(config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
+    pub fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
         let n = config.events.len();
         let mut counters =
@@ -88,7 +88,7 @@ impl Counters {
     }
 
     /// (pid, CPU, cgroup, place) of everything that is counted alone.
-    fn places(&mut self, groups: &[OwnedFd]) -> Vec<(i32, i32, Option<usize>, Place)> {
+    fn places(&mut self, groups: &[OwnedFd]) -> Vec<(i32, i32, Option<usize>, CountedOn)> {
         let cpus = self.config.cpus.iter();
         if self.config.target.is_tasks() {
             let tasks = self.config.target.tasks();
@@ -97,11 +97,11 @@ impl Counters {
                 (tid, String::from_utf8_lossy(&name).into_owned())
             };
             self.comms = tasks.iter().map(|tid| comm(*tid)).collect();
-            return tasks.into_iter().map(|tid| (tid, -1, None, Place::Thread(tid))).collect();
+            return tasks.into_iter().map(|tid| (tid, -1, None, CountedOn::Thread(tid))).collect();
         }
         match groups.len() {
-            0 => cpus.map(|cpu| (-1, *cpu as i32, None, Place::Cpu(*cpu))).collect(),
-            n => cpus.flat_map(|cpu| (0..n).map(|g| (-1, *cpu as i32, Some(g), Place::Cpu(*cpu)))).collect(),
+            0 => cpus.map(|cpu| (-1, *cpu as i32, None, CountedOn::Cpu(*cpu))).collect(),
+            n => cpus.flat_map(|cpu| (0..n).map(|g| (-1, *cpu as i32, Some(g), CountedOn::Cpu(*cpu)))).collect(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Counters {
         event: usize,
         (pid, cpu): (i32, i32),
         cgroup: Option<&OwnedFd>,
-        place: Place,
+        place: CountedOn,
         leaders: &mut BTreeMap<u32, usize>,
     ) -> Result<(), OpenError> {
         let group = self.config.events[event].group;
@@ -179,8 +179,8 @@ impl Counters {
     }
 
     /// What each event counted at each place so far.
-    pub fn read(&self) -> BTreeMap<(usize, Place), Counts> {
-        let mut counts: BTreeMap<(usize, Place), Counts> = BTreeMap::new();
+    pub fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
+        let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {
             let read = self.sys.counts(open.fd.as_fd(), FORMAT).unwrap_or_default();
             counts.entry((open.event, open.place)).or_default().add(&read);
@@ -195,9 +195,9 @@ mod tests {
     use crate::kernel::attr::TYPE_HARDWARE;
     use crate::kernel::fake::FakeSys;
 
-    fn config(events: Vec<Event>) -> Config {
+    fn config(events: Vec<Event>) -> CountConfig {
         let exclude = Exclude::default();
-        Config { events, target: Target::System, cpus: vec![0, 3], exclude, inherit: true, on_exec: false }
+        CountConfig { events, target: Target::System, cpus: vec![0, 3], exclude, inherit: true, on_exec: false }
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             counters.refused[0].is_none() && counters.refused[1].as_ref().is_some_and(|w| w.contains("cannot count"))
         );
         let places: Vec<_> = counters.read().into_keys().collect();
-        assert_eq!(places, [(0, Place::Cpu(0)), (0, Place::Cpu(3))]);
+        assert_eq!(places, [(0, CountedOn::Cpu(0)), (0, CountedOn::Cpu(3))]);
         assert!(open(vec![Event::cpu_clock()], true).is_err());
     }
 }

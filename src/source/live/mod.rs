@@ -5,17 +5,17 @@ pub mod attach;
 pub mod attr;
 mod capture;
 mod control;
-pub mod cost;
 pub mod counters;
 pub mod error;
-pub mod flood;
+mod event_slot;
 pub mod kernel_maps;
+pub mod overhead;
 pub mod probes;
-mod share;
-mod slot;
+mod shared_events;
+mod stack_walks;
 mod strings;
 pub mod target;
-mod walks;
+pub mod throttle;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
@@ -35,14 +35,14 @@ use crate::record::SampleId;
 use crate::record::kinds::encode_cgroup;
 use crate::session::Origin;
 
-use super::{Batch, Changed, Control, Handover, Info, Source, SourceError, Step, Waker};
+use super::{Batch, Changed, Control, Handover, Info, Progress, Source, SourceError, Waker};
 use attach::{Attachment, CpuRing, Who};
 use attr::{Common, Exclude, Rate};
 pub use error::OpenError;
-use slot::Slot;
+use event_slot::Slot;
+use stack_walks::Walks;
+pub use stack_walks::tables_of;
 pub use target::Target;
-use walks::Walks;
-pub use walks::tables_of;
 
 /// How long records may lie in a ring: one tick of the screen.
 const TICK_NS: u64 = 100_000_000;
@@ -62,7 +62,7 @@ const FIRST_TICKS_NS: [u64; 4] = [15_000_000, 25_000_000, 40_000_000, 60_000_000
 
 /// What to measure.
 #[derive(Debug)]
-pub struct Config {
+pub struct LiveConfig {
     pub events: Vec<Event>,
     pub rate: Rate,
     pub chains: CallGraph,
@@ -115,18 +115,18 @@ pub struct LiveSource {
     /// Whether what followed tasks start is followed, too.
     inherit: bool,
     tables: usize,
-    flood: flood::Guard,
+    flood: throttle::Guard,
     probes: probes::Probes,
     stopping: Option<String>,
 }
 
 impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
-    pub fn start(mut config: Config, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
+    pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
         let target = config.target;
         let (chains, walks, note) = match config.events.iter().any(attr::may_be_walked) {
-            true => walks::wanted(config.chains, config.tables)?,
+            true => stack_walks::wanted(config.chains, config.tables)?,
             false => (config.chains.without_tables(), None, None),
         };
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
@@ -176,7 +176,7 @@ impl LiveSource {
             handovers: Vec::new(),
             inherit: config.inherit,
             tables: config.tables,
-            flood: flood::Guard::new(config.force),
+            flood: throttle::Guard::new(config.force),
             probes: probes::Probes::default(),
             stopping: None,
         };
@@ -244,7 +244,7 @@ impl LiveSource {
             self.open_cpu(cpu, &whos)?;
         }
         if self.attachment.rings.is_empty() {
-            return Err(OpenError::new(self.target.words(), "sampled", "it has ended", ""));
+            return Err(OpenError::new(self.target.label(), "sampled", "it has ended", ""));
         }
         Ok(())
     }
@@ -457,7 +457,7 @@ impl LiveSource {
             return Some(format!("the command {}", spawn::describe(status).0));
         }
         if self.ticks.is_multiple_of(5) && self.held.is_none() && self.child.is_none() && self.target.is_gone() {
-            return Some(format!("{} has ended", self.target.words()));
+            return Some(format!("{} has ended", self.target.label()));
         }
         None
     }
@@ -468,7 +468,7 @@ impl Source for LiveSource {
         &self.info
     }
 
-    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         self.begin(batch)?;
         if self.stopping.is_none() {
             self.wait();
@@ -484,9 +484,9 @@ impl Source for LiveSource {
             batch.cpu_counts.append(&mut self.attachment.cpu_counts());
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
-            return Ok(Step::End(why));
+            return Ok(Progress::End(why));
         }
-        Ok(Step::More)
+        Ok(Progress::More)
     }
 
     fn waker(&self) -> Waker {
@@ -548,7 +548,7 @@ fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, start: u64) 
         start,
         n_cpus: a.rings.len(),
         cpus: chosen.as_deref().map(cpus::format_list).unwrap_or_default(),
-        target: target.words(),
+        target: target.label(),
         notes: Vec::new(),
         ..Info::new(Origin::Live)
     }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::event::probe::{self, tracefs};
-use crate::event::spec::Places;
+use crate::event::spec::LookupPaths;
 
 /// How the groups of sessions are called, before the process id.
 const GROUP: &str = "perfprof_";
@@ -24,7 +24,7 @@ fn own_group() -> String {
 impl Probes {
     /// Makes a probe; the name of its event.
     pub fn add(&mut self, text: &str) -> Result<String, String> {
-        let root = Places::system().tracefs?;
+        let root = LookupPaths::system().tracefs?;
         let probe = probe::parse(text, &own_group())?;
         let known = tracefs::list(&root).map_err(|error| error.to_string())?;
         if known.iter().any(|k| k.event() == probe.event()) {
@@ -50,7 +50,7 @@ impl Probes {
 
 /// Probes of sessions that have ended without taking them away.
 pub fn left_over() -> Vec<tracefs::Known> {
-    let Ok(root) = Places::system().tracefs else { return Vec::new() };
+    let Ok(root) = LookupPaths::system().tracefs else { return Vec::new() };
     let mut known = tracefs::list(&root).unwrap_or_default();
     known.retain(is_left_over);
     known

@@ -39,7 +39,7 @@ pub struct Strings {
 
 impl Strings {
     /// Has the strings of an event's samples on a CPU read. What comes back says why they cannot be, once.
-    pub fn open(&mut self, sys: &dyn Sys, event: &Event, at: &Place<'_>) -> Option<String> {
+    pub fn open(&mut self, sys: &dyn Sys, event: &Event, at: &OpenedEvent<'_>) -> Option<String> {
         let number = event.attr.config;
         let fields = self.fields.entry(number).or_insert_with(|| fields_of(event)).clone()?;
         self.joints.learn(at.id, number, &fields, at.attr);
@@ -52,7 +52,7 @@ impl Strings {
         Some(format!("strings that system calls are given are not read: {reason}. {remedy}").trim_end().to_owned())
     }
 
-    fn try_open(&mut self, sys: &dyn Sys, number: u64, fields: &Fields, at: &Place<'_>) -> Result<(), LoadError> {
+    fn try_open(&mut self, sys: &dyn Sys, number: u64, fields: &Fields, at: &OpenedEvent<'_>) -> Result<(), LoadError> {
         let outlets = match &mut self.outlets {
             Some(outlets) => outlets,
             none => none.insert(Outlets::new()?),
@@ -87,7 +87,7 @@ impl Strings {
 }
 
 /// Where and how an event was opened, and by what programs write there.
-pub struct Place<'a> {
+pub struct OpenedEvent<'a> {
     pub cpu: u32,
     pub id: u64,
     pub attr: &'a Attr,

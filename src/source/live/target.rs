@@ -178,7 +178,7 @@ impl Target {
     }
 
     /// For the header.
-    pub fn words(&self) -> String {
+    pub fn label(&self) -> String {
         let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::System => String::new(),

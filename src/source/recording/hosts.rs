@@ -5,13 +5,13 @@ use crate::kernel::attr::Flag;
 use crate::perfdata::EventDesc;
 use crate::perfdata::bytes::Bytes;
 use crate::perfdata::features::bit;
-use crate::source::Host;
+use crate::source::SourceHost;
 
 use super::input::Input;
 
 /// The machines of inputs whose names are known, and which each input is of; both empty where all are of one.
-pub fn of(inputs: &[Input], named: &[String]) -> (Vec<Host>, Vec<u16>) {
-    let mut hosts: Vec<Host> = Vec::new();
+pub fn of(inputs: &[Input], named: &[String]) -> (Vec<SourceHost>, Vec<u16>) {
+    let mut hosts: Vec<SourceHost> = Vec::new();
     let mut host_of = Vec::new();
     for (input, name) in inputs.iter().zip(named) {
         let name = if name.is_empty() { "unnamed" } else { name };
@@ -27,11 +27,11 @@ pub fn of(inputs: &[Input], named: &[String]) -> (Vec<Host>, Vec<u16>) {
     if hosts.len() > 1 { (hosts, host_of) } else { (Vec::new(), Vec::new()) }
 }
 
-fn describe(input: &Input, name: &str, first: &Input) -> Host {
+fn describe(input: &Input, name: &str, first: &Input) -> SourceHost {
     let rec = &input.rec;
     let ids = rec.features.build_ids(rec.big);
     let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
-    Host {
+    SourceHost {
         name: name.into(),
         kernel: rec.features.text(bit::OSRELEASE, rec.big).unwrap_or_default(),
         kernel_id: ids.iter().find(is_kernel).map(|(_, id, _)| *id),
@@ -52,7 +52,7 @@ fn ahead(input: &Input) -> Option<i64> {
 }
 
 /// What the user should know of machines whose clocks cannot be compared.
-pub fn note(hosts: &[Host]) -> Option<String> {
+pub fn note(hosts: &[SourceHost]) -> Option<String> {
     let names: Vec<&str> = hosts.iter().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
         format!(
@@ -78,7 +78,7 @@ mod tests {
     use crate::kernel::attr::Attr;
     use crate::perfdata::features::string;
     use crate::perfdata::read::Recording;
-    use crate::source::recording::reader::Reader;
+    use crate::source::recording::reader::ByteSource;
 
     /// An input whose machine's wall clock showed `wall` at `at`.
     fn input(clock: Option<(u64, u64)>) -> Input {
@@ -88,7 +88,7 @@ mod tests {
             rec.features.set(bit::CLOCK_DATA, data.concat());
         }
         rec.features.set(bit::OSRELEASE, string("6.1"));
-        Input::new(rec, Reader::Stream { stream: Box::new(std::io::empty()), at: 0, failed: None })
+        Input::new(rec, ByteSource::Stream { stream: Box::new(std::io::empty()), at: 0, failed: None })
     }
 
     /// The first machine's clock is 900 behind the wall, the second's 200: its times are 700 less for the same moment.

@@ -13,9 +13,9 @@ use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, Recording, decode_attr, number
 use crate::perfdata::swap::Swapper;
 use crate::perfdata::{EventDesc, features};
 use crate::record::kinds::{BuildId, HEADER, Header, types};
-use crate::symbols::given::Given;
+use crate::symbols::shipped::Given;
 
-use super::reader::{Filled, PIECE, Reader};
+use super::reader::{ByteSource, Filled, PIECE};
 
 /// Compressed data is unpacked in steps of so many bytes, whatever a record of it becomes in the end.
 const STEP: usize = 1 << 20;
@@ -51,7 +51,7 @@ pub struct Input {
     pub rec: Recording,
     /// Tables of functions that come with the records.
     pub given: Arc<Given>,
-    reader: Reader,
+    reader: ByteSource,
     /// Bytes that were read and not stepped over yet.
     carry: Vec<u8>,
     /// Bytes to be thrown away before the next record.
@@ -77,7 +77,7 @@ pub struct Input {
 }
 
 impl Input {
-    pub fn new(rec: Recording, reader: Reader) -> Self {
+    pub fn new(rec: Recording, reader: ByteSource) -> Self {
         let mut input = Self {
             rec,
             given: Arc::default(),
@@ -110,13 +110,13 @@ impl Input {
     }
 
     /// What it waits for when it is read next; `None` where something is here already.
-    pub fn waits_for(&self) -> Option<&Reader> {
+    pub fn waits_for(&self) -> Option<&ByteSource> {
         (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
     /// Whether its bytes come as somebody writes them.
     pub fn flows(&self) -> bool {
-        matches!(self.reader, Reader::Pipe { .. })
+        matches!(self.reader, ByteSource::Pipe { .. })
     }
 
     /// Bytes behind us, and in all (0 when unknown).
@@ -204,7 +204,7 @@ impl Input {
                 return self.end(beside);
             }
             self.stuck = true;
-            if matches!(self.reader, Reader::Pipe { .. }) {
+            if matches!(self.reader, ByteSource::Pipe { .. }) {
                 return Found::NotYet;
             }
         }
@@ -349,7 +349,7 @@ impl Input {
         self.carry.drain(..n as usize);
         self.skip -= n;
         if self.skip > 0
-            && let Reader::File { at, end, .. } = &mut self.reader
+            && let ByteSource::File { at, end, .. } = &mut self.reader
         {
             let jump = self.skip.min(*end - *at);
             *at += jump;

@@ -2,9 +2,9 @@
 
 mod hosts;
 pub mod input;
+mod merge;
 pub mod open;
 pub mod reader;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::record::kinds::BuildId;
 use crate::session::Origin;
 use crate::session::marks::{self, TimeMark};
 use crate::symbols::door::Namers;
-use crate::symbols::given::Given;
+use crate::symbols::shipped::Given;
 
-use super::{Batch, Control, Info, Source, SourceError, Step};
+use super::{Batch, Control, Info, Progress, Source, SourceError};
 use input::{Beside, Found, Input};
 
-use turns::Turns;
+use merge::Turns;
 
 pub use open::{open, open_as};
 
@@ -161,18 +161,18 @@ impl Source for RecordingSource {
         (0..self.info.hosts.len().max(1)).map(|host| self.inputs[first_of(host)].given.clone()).collect()
     }
 
-    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Step::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
+            return Ok(Progress::End(format!("stopped {} bytes into {}", self.progress().0, self.name)));
         }
         if self.turns.all_done() {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Step::End(format!("end of {}", self.name)));
+            return Ok(Progress::End(format!("end of {}", self.name)));
         }
         let next = self.turns.next(&self.info, &self.inputs);
         batch.quiet = if self.inputs.len() > 1 { self.turns.quiet(&self.inputs) } else { Vec::new() };
-        let Some(i) = next else { return Ok(Step::More) };
+        let Some(i) = next else { return Ok(Progress::More) };
         batch.input = i as u16;
         match self.inputs[i].next(&mut batch.bytes, &mut self.beside) {
             Found::Records => self.turns.brought(i),
@@ -186,6 +186,6 @@ impl Source for RecordingSource {
         batch.build_ids.extend(self.late_ids.remove(&i).into_iter().flatten());
         batch.build_ids.append(&mut self.beside.build_ids);
         batch.progress = Some(self.progress());
-        Ok(Step::More)
+        Ok(Progress::More)
     }
 }

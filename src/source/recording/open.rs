@@ -15,7 +15,7 @@ use crate::symbols::door::{self, Door, Namers, Purpose};
 
 use super::RecordingSource;
 use super::input::{Beside, Input};
-use super::reader::{Filled, PIECE, Reader, read_some};
+use super::reader::{ByteSource, Filled, PIECE, read_some};
 
 /// As much of a file's beginning as is needed to know what it is.
 const HEAD: usize = 64 << 10;
@@ -105,7 +105,7 @@ fn from_open(file: File, path: &Path, authors: &mut Namers) -> Result<Kind, Read
 
 fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
     let mut head = Vec::with_capacity(HEAD);
-    let mut reader = Reader::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
+    let mut reader = ByteSource::File { file: file.try_clone()?, at: 0, end: HEAD as u64 };
     reader.fill(&mut head)?;
     if head.is_empty() {
         return Err(ReadError::Empty);
@@ -116,7 +116,7 @@ fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
     if is_stream(&head) {
         let end = file.metadata()?.len();
         let rec = Recording::open(&file)?;
-        return Ok(Kind::Records(vec![stream(rec, Reader::File { file, at: PIPE_HEADER, end })?]));
+        return Ok(Kind::Records(vec![stream(rec, ByteSource::File { file, at: PIPE_HEADER, end })?]));
     }
     let mut file = file;
     file.seek(SeekFrom::Start(0))?;
@@ -127,7 +127,7 @@ fn from_file(file: File, path: &Path) -> Result<Kind, ReadError> {
 /// A pipe's first bytes say what it is; if it is a recording that needs seeking, it is kept in an
 /// unnamed temporary file.
 fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
-    let mut reader = Reader::Pipe { pipe, ahead: Vec::new(), at: 0 };
+    let mut reader = ByteSource::Pipe { pipe, ahead: Vec::new(), at: 0 };
     let mut head = Vec::new();
     loop {
         let filled = reader.fill(&mut head)?;
@@ -136,7 +136,7 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
             break;
         }
     }
-    let Reader::Pipe { pipe, .. } = reader else { return Err(ReadError::Empty) };
+    let ByteSource::Pipe { pipe, .. } = reader else { return Err(ReadError::Empty) };
     if head.is_empty() {
         return Err(ReadError::Empty);
     }
@@ -144,7 +144,7 @@ fn from_pipe(pipe: File, path: &Path) -> Result<Kind, ReadError> {
         let big = crate::perfdata::swap::is_foreign(&head[..8]);
         let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
         let ahead = head.split_off(PIPE_HEADER as usize);
-        return Ok(Kind::Records(vec![stream(rec, Reader::Pipe { pipe, ahead, at: PIPE_HEADER })?]));
+        return Ok(Kind::Records(vec![stream(rec, ByteSource::Pipe { pipe, ahead, at: PIPE_HEADER })?]));
     }
     let sniff = head.clone();
     from_bytes(Box::new(Cursor::new(head).chain(pipe)), sniff, 0, path)
@@ -173,7 +173,7 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, path: &Path
         let big = crate::perfdata::swap::is_foreign(&inner[..8]);
         let rec = Recording { data: PIPE_HEADER..u64::MAX, big, ..Recording::default() };
         let rest = inner.split_off(PIPE_HEADER as usize);
-        let reader = Reader::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER, failed };
+        let reader = ByteSource::Stream { stream: Box::new(Cursor::new(rest).chain(plain)), at: PIPE_HEADER, failed };
         return Ok(Kind::Records(vec![stream(rec, reader)?]));
     }
     let sniff = inner.clone();
@@ -208,11 +208,11 @@ fn spool(mut bytes: Box<dyn Read + Send>) -> Result<File, ReadError> {
 
 fn records(file: File) -> Result<Input, ReadError> {
     let rec = Recording::open(&file)?;
-    let reader = Reader::File { file, at: rec.data.start, end: rec.data.end };
+    let reader = ByteSource::File { file, at: rec.data.start, end: rec.data.end };
     Ok(Input::new(rec, reader))
 }
 
-fn stream(rec: Recording, reader: Reader) -> Result<Input, ReadError> {
+fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
     let mut input = Input::new(rec, reader);
     let mut beside = Beside::default();
     input.head(&mut beside)?;
@@ -253,7 +253,7 @@ fn directory(path: &Path, authors: &mut Namers) -> Result<Vec<Input>, ReadError>
         let end = file.metadata()?.len();
         let rec =
             Recording { events: head.rec.events.clone(), data: 0..end, big: head.rec.big, ..Recording::default() };
-        inputs.push(Input::new(rec, Reader::File { file, at: 0, end }));
+        inputs.push(Input::new(rec, ByteSource::File { file, at: 0, end }));
     }
     inputs.insert(0, head);
     Ok(inputs)

@@ -13,7 +13,7 @@ pub const PIECE: usize = 1 << 20;
 const WAIT_NS: i64 = 100_000_000;
 
 /// Where bytes come from.
-pub enum Reader {
+pub enum ByteSource {
     /// A part of a file.
     File { file: File, at: u64, end: u64 },
     /// Bytes in order, until their end or until `failed`.
@@ -22,7 +22,7 @@ pub enum Reader {
     Pipe { pipe: File, ahead: Vec<u8>, at: u64 },
 }
 
-/// What a call of [`Reader::fill`] brought.
+/// What a call of [`ByteSource::fill`] brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
     Some,
@@ -31,7 +31,7 @@ pub enum Filled {
     End,
 }
 
-impl Reader {
+impl ByteSource {
     /// Appends up to [`PIECE`] bytes to `out`.
     pub fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<Filled> {
         match self {
@@ -109,7 +109,7 @@ pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usiz
 
 /// Which of some readers have something, or have ended; `None` stands for one that has. Where none has, they are
 /// waited for together.
-pub fn wait(readers: &[Option<&Reader>]) -> io::Result<Vec<bool>> {
+pub fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();
     let mut fds: Vec<PollFd<'_>> = pipes.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();
     let patience = if fds.len() < readers.len() { 0 } else { WAIT_NS };

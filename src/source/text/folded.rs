@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
-use super::Names;
+use super::TextNames;
 
 /// Marks at the end of a frame (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
 const MARKS: &[(&[u8], &str, DsoKind)] = &[
@@ -30,7 +30,7 @@ pub fn split(line: &[u8]) -> Option<(&[u8], u64)> {
 }
 
 /// Takes in a line; `false` when it is none.
-pub fn line(text: &[u8], names: &mut Names, batch: &mut Batch) -> bool {
+pub fn line(text: &[u8], names: &mut TextNames, batch: &mut Batch) -> bool {
     let Some((stack, period)) = split(text) else { return false };
     let (time, stack) = timestamp(stack);
     let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
@@ -46,7 +46,7 @@ pub fn line(text: &[u8], names: &mut Names, batch: &mut Batch) -> bool {
 
 /// The frames of `;root;…;leaf`. Lines stand in order in most files, so that a stack begins as the
 /// one before it did; what is the same is not looked up again.
-fn frames(text: &[u8], names: &mut Names, batch: &mut Batch) {
+fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     let mut last = std::mem::take(&mut names.last);
     let same = last.text.iter().zip(text).take_while(|(a, b)| a == b).count();
     // A name counts as the same when it ends there too.

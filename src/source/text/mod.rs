@@ -14,7 +14,7 @@ use crate::perfdata::read::ReadError;
 use crate::session::Origin;
 use crate::symbols::door::Namers;
 
-use super::{Batch, Control, Info, NamedFrame, NamedSample, Source, SourceError, Step};
+use super::{Batch, Control, Info, NamedFrame, NamedSample, Progress, Source, SourceError};
 
 /// Which text it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +54,11 @@ fn is_script<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
         match script::line(line) {
             _ if line[0] == b'\t' && script::frame(line).is_some() => return true,
             _ if line[0] == b'\t' => {}
-            script::Line::Record => return true,
-            script::Line::Sample(header) if header.time > 0 && !header.event.is_empty() && header.tid >= 0 => {
+            script::ScriptLine::Record => return true,
+            script::ScriptLine::Sample(header) if header.time > 0 && !header.event.is_empty() && header.tid >= 0 => {
                 return true;
             }
-            script::Line::Sample(header) if !header.is_bare => good += 1,
+            script::ScriptLine::Sample(header) if !header.is_bare => good += 1,
             _ => {}
         }
     }
@@ -79,20 +79,20 @@ pub struct TextSource {
     first_bad: Option<u64>,
     /// Whether frames have proved that a line of so few fields is a sample here.
     is_bare: bool,
-    names: Names,
+    names: TextNames,
     stopped: bool,
 }
 
 /// Names that were met, each told once.
 #[derive(Default)]
-pub struct Names {
+pub struct TextNames {
     frames: HashMap<Box<[u8]>, u32>,
     comms: HashMap<Box<[u8]>, Arc<str>>,
     events: HashMap<Box<[u8]>, u16>,
     last: folded::Last,
 }
 
-impl Names {
+impl TextNames {
     /// The id of a frame; a new one is described by `describe` and put into the batch.
     pub fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
         if let Some(id) = self.frames.get(key) {
@@ -153,7 +153,7 @@ impl TextSource {
             bad: 0,
             first_bad: None,
             is_bare: false,
-            names: Names::default(),
+            names: TextNames::default(),
             stopped: false,
         };
         if format == Format::Folded {
@@ -237,21 +237,21 @@ impl TextSource {
         if !is_behind_tab {
             match script::line(line) {
                 // Tabs may have become blanks on the way.
-                script::Line::Sample(header) if takes_frames && header.is_frame_alone() => {}
+                script::ScriptLine::Sample(header) if takes_frames && header.is_frame_alone() => {}
                 // `  file.c:12` may end where a comm does.
-                script::Line::Sample(header) if after == After::Frame && header.is_comm_alone() => return after,
-                script::Line::Sample(header) => {
+                script::ScriptLine::Sample(header) if after == After::Frame && header.is_comm_alone() => return after,
+                script::ScriptLine::Sample(header) => {
                     self.close(open.take(), batch);
                     let after = if header.frame.is_some() { After::Frame } else { After::Nothing };
                     let sample = script::sample(&header, &mut self.names, batch);
                     *open = Some(Open::new(sample, header.is_bare.then_some(self.number)));
                     return after;
                 }
-                script::Line::Record => {
+                script::ScriptLine::Record => {
                     self.close(open.take(), batch);
                     return After::Record;
                 }
-                script::Line::Other => {}
+                script::ScriptLine::Other => {}
             }
         }
         if is_behind_tab && after == After::Record {
@@ -304,7 +304,7 @@ impl Open {
     }
 
     /// Takes the next frame; a caller where no code is ends the stack, as it does in a recording.
-    fn take(&mut self, frame: &script::Frame<'_>, names: &mut Names, batch: &mut Batch) {
+    fn take(&mut self, frame: &script::ScriptFrame<'_>, names: &mut TextNames, batch: &mut Batch) {
         if self.broken {
             return;
         }
@@ -342,10 +342,10 @@ impl Source for TextSource {
         }
     }
 
-    fn next(&mut self, batch: &mut Batch) -> Result<Step, SourceError> {
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
             batch.complete_until = Some(u64::MAX);
-            return Ok(Step::End(format!("stopped at line {} of {}", self.number, self.name)));
+            return Ok(Progress::End(format!("stopped at line {} of {}", self.number, self.name)));
         }
         let more = match self.format {
             Format::Folded => self.folded(batch),
@@ -357,7 +357,7 @@ impl Source for TextSource {
         });
         batch.progress = Some((self.done, self.size));
         if more {
-            return Ok(Step::More);
+            return Ok(Progress::More);
         }
         if let Some(line) = self.first_bad {
             batch.unread = self.bad;
@@ -366,7 +366,7 @@ impl Source for TextSource {
                 .push(format!("{} lines are not understood and were left out, the first is line {line}", self.bad));
         }
         batch.complete_until = Some(u64::MAX);
-        Ok(Step::End(format!("end of {}", self.name)))
+        Ok(Progress::End(format!("end of {}", self.name)))
     }
 }
 
@@ -389,7 +389,7 @@ mod tests {
                 let frames = ids.iter().rev().map(|f| names[*f as usize].clone()).collect();
                 out.push((s.comm.to_string(), s.event, s.period, s.time, frames));
             }
-            if matches!(step, Step::End(_)) {
+            if matches!(step, Progress::End(_)) {
                 return out;
             }
         }

@@ -4,7 +4,7 @@
 use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
-use super::Names;
+use super::TextNames;
 
 /// The parts of a sample's first line.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Header<'a> {
 
 /// What a line is, but for those behind a tab.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum ScriptLine<'a> {
     Sample(Header<'a>),
     /// A record of another kind (`--show-task-events` and its like); what follows behind tabs is its.
     Record,
@@ -61,7 +61,7 @@ pub fn without_instruction(line: &[u8]) -> &[u8] {
 }
 
 /// Words of a line with their places.
-fn words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+fn split_words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at + line[at..].iter().position(|b| *b != b' ' && *b != b'\t')?;
@@ -89,12 +89,12 @@ pub fn seconds(bytes: &[u8]) -> Option<u64> {
 
 /// Reads a line that begins without a tab: `[comm] [pid[/tid]] [cpu] [misc] [time:] [period] [event:] [frame]`. A comm
 /// may hold anything, so the line is anchored at its time, or where it has none at the numbers of its task.
-pub fn line(line: &[u8]) -> Line<'_> {
+pub fn line(line: &[u8]) -> ScriptLine<'_> {
     if memchr::memmem::find(line, b"PERF_RECORD_").is_some_and(|at| at == 0 || line[at - 1] == b' ') {
-        return Line::Record;
+        return ScriptLine::Record;
     }
-    let list: Vec<(usize, &[u8])> = words(line).take(40).collect();
-    timed(line, &list).or_else(|| untimed(line, &list)).map_or(Line::Other, Line::Sample)
+    let list: Vec<(usize, &[u8])> = split_words(line).take(40).collect();
+    timed(line, &list).or_else(|| untimed(line, &list)).map_or(ScriptLine::Other, ScriptLine::Sample)
 }
 
 /// The time in a word.
@@ -275,7 +275,7 @@ fn is_frame(text: &[u8]) -> bool {
 }
 
 /// The sample that a first line begins.
-pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> NamedSample {
+pub fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
     if let Some(frame) = header.frame.and_then(frame) {
         let id = frame.id(names, batch);
@@ -299,13 +299,13 @@ pub fn sample(header: &Header<'_>, names: &mut Names, batch: &mut Batch) -> Name
 const NAMELESS: &[u8] = b"samples";
 
 /// A sample of which nothing is known but the frames that follow.
-pub fn anonymous(names: &mut Names, batch: &mut Batch) -> NamedSample {
+pub fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     sample(&BARE, names, batch)
 }
 
 /// A frame's line, `ip [sym[+0xoff]] [(dso)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct ScriptFrame<'a> {
     /// The whole of it.
     text: &'a [u8],
     ip: u64,
@@ -318,7 +318,7 @@ const UNKNOWN: &[u8] = b"[unknown]";
 const BROKEN: &str = "[broken]";
 
 /// Reads a frame's line; `None` when it is none.
-pub fn frame(line: &[u8]) -> Option<Frame<'_>> {
+pub fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
     let ip = u64::from_str_radix(std::str::from_utf8(&text[..end]).ok()?, 16).ok()?;
@@ -333,10 +333,10 @@ pub fn frame(line: &[u8]) -> Option<Frame<'_>> {
         Some(at) if name[at + 3..].iter().all(u8::is_ascii_hexdigit) => &name[..at],
         _ => name,
     };
-    Some(Frame { text, ip, name, dso })
+    Some(ScriptFrame { text, ip, name, dso })
 }
 
-impl Frame<'_> {
+impl ScriptFrame<'_> {
     pub fn is_user(&self) -> bool {
         self.ip < KERNEL
     }
@@ -347,7 +347,7 @@ impl Frame<'_> {
     }
 
     /// Takes it in.
-    pub fn id(&self, names: &mut Names, batch: &mut Batch) -> u32 {
+    pub fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
         let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
         if self.name == UNKNOWN {
             // Unknown addresses are told apart, as perf does.
@@ -362,7 +362,7 @@ impl Frame<'_> {
 }
 
 /// What stands for all that is behind the last code of a broken stack.
-pub fn broken(names: &mut Names, batch: &mut Batch) -> u32 {
+pub fn broken(names: &mut TextNames, batch: &mut Batch) -> u32 {
     let named = NamedFrame { name: BROKEN.into(), dso: BROKEN.into(), kind: DsoKind::Cut, ip: None };
     names.frame(BROKEN.as_bytes(), batch, || named)
 }
@@ -412,7 +412,7 @@ mod tests {
 
     fn header(text: &[u8]) -> Option<Header<'_>> {
         match line(text) {
-            Line::Sample(header) if !header.is_bare => Some(header),
+            ScriptLine::Sample(header) if !header.is_bare => Some(header),
             _ => None,
         }
     }
@@ -497,18 +497,18 @@ mod tests {
             assert_eq!(got, (comm.as_bytes(), tid, time, period, event.as_bytes(), frame), "{text}");
         }
         for bare in ["ls ", "ls 15242 ", "ls 15242     200000 ", "mine: "] {
-            assert!(matches!(line(bare.as_bytes()), Line::Sample(Header { is_bare: true, .. })), "{bare}");
+            assert!(matches!(line(bare.as_bytes()), ScriptLine::Sample(Header { is_bare: true, .. })), "{bare}");
         }
         for record in ["sh  0 [000]  0.000000: PERF_RECORD_COMM: sh:2/2", "0 0 PERF_RECORD_FINISHED_ROUND"] {
-            assert_eq!(line(record.as_bytes()), Line::Record);
+            assert_eq!(line(record.as_bytes()), ScriptLine::Record);
         }
-        assert_eq!(line(b"  cpu-features.c:251"), Line::Other);
+        assert_eq!(line(b"  cpu-features.c:251"), ScriptLine::Other);
     }
 
     #[test]
     fn frames_of_few_fields() {
         let mut batch = Batch::default();
-        let mut names = Names::default();
+        let mut names = TextNames::default();
         for text in ["\t 153e0 update", "\tffffffff81b9764c f(int)+0xc", "\t 153e0", "\t 1 f(int)", "\t 2 g (inlined)"]
         {
             frame(text.as_bytes()).expect(text).id(&mut names, &mut batch);
@@ -527,7 +527,7 @@ mod tests {
     #[test]
     fn a_deleted_file_keeps_its_parentheses() {
         let mut batch = Batch::default();
-        let mut names = Names::default();
+        let mut names = TextNames::default();
         let known = frame(b"\t 12 f(int)+0x3 (/tmp/a (deleted))").expect("a frame");
         assert_eq!(known.id(&mut names, &mut batch), 0);
         assert_eq!((&*batch.names[0].name, &*batch.names[0].dso), ("f(int)", "/tmp/a (deleted)"));

@@ -9,8 +9,8 @@ use crate::kernel::procfs;
 use crate::perfdata::unpack::Purse;
 use crate::session::{Dso, DsoKind};
 use crate::symbols::bytes::Bytes;
+use crate::symbols::debug_image::Image;
 use crate::symbols::elf::{self, Elf, Segments};
-use crate::symbols::image::Image;
 use crate::symbols::{Options, door};
 
 /// Some code, and the address that it was linked for.

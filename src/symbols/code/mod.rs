@@ -9,9 +9,9 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::door::{Namers, Purpose};
-use super::lines::{Line, Lines};
-use super::places::Places;
-use super::{Found, Options, Resolver};
+use super::find_file::FileSearch;
+use super::lines::{Lines, SourceLine};
+use super::{Options, Resolver, Symbolized};
 use crate::session::Dso;
 
 /// What a machine's instructions are decoded by.
@@ -45,7 +45,7 @@ pub struct Instruction {
     pub flow: Flow,
     /// The function that a call leads to.
     pub callee: Option<Arc<str>>,
-    pub line: Option<Line>,
+    pub line: Option<SourceLine>,
 }
 
 /// An annotated function.
@@ -77,7 +77,7 @@ pub fn list(
     lines: &mut Lines,
     options: &Options,
 ) -> Result<Listing, String> {
-    let Some(Found { start, end, name, .. }) = resolver.resolve(dso, at) else {
+    let Some(Symbolized { start, end, name, .. }) = resolver.resolve(dso, at) else {
         return Err("no function is known at that address".to_owned());
     };
     let mut notes = Vec::new();
@@ -124,7 +124,7 @@ fn sources(
     options: &Options,
     namers: &Namers,
 ) -> Vec<(Arc<str>, Vec<String>)> {
-    let Ok(mut places) = Places::new(dso, options) else { return Vec::new() };
+    let Ok(mut places) = FileSearch::new(dso, options) else { return Vec::new() };
     let mut names: Vec<Arc<str>> =
         instructions.iter().filter_map(|i| i.line.as_ref()).map(|l| l.file.clone()).collect();
     names.sort_unstable();
@@ -144,7 +144,7 @@ fn sources(
 
 impl Listing {
     /// The text of a source line.
-    pub fn source(&self, line: &Line) -> Option<&str> {
+    pub fn source(&self, line: &SourceLine) -> Option<&str> {
         let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;
         self.sources[at].1.get((line.line as usize).checked_sub(1)?).map(String::as_str)
     }

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Span};
 use crate::symbols::bytes::Bytes;
-use crate::symbols::{door, elf, rows};
+use crate::symbols::{door, elf, unwind_rows};
 
 use super::Store;
 
@@ -80,7 +80,7 @@ pub struct Files {
 
 impl Files {
     /// The table of a mapping's file; `None` where it is none of a file, or of one that is not opened.
-    pub fn of(&mut self, pid: i32, map: &procfs::Mapping, store: &mut impl Store) -> Option<Id> {
+    pub fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
             return Some(self.known.get(&None).copied().unwrap_or_else(|| {
@@ -108,7 +108,7 @@ impl Files {
         if self.known.len() >= PATHS {
             self.known.clear();
         }
-        let digest = rows::contents(bytes).map(|parts| self.hasher.hash_one(parts));
+        let digest = unwind_rows::contents(bytes).map(|parts| self.hasher.hash_one(parts));
         if let Some(id) = digest.and_then(|digest| self.same.get(&digest)) {
             self.known.insert(key, *id);
             return *id;
@@ -118,7 +118,7 @@ impl Files {
         }
         let (id, mut spans, mut segments) = (self.next, Vec::new(), Vec::new());
         self.next = self.next.wrapping_add(1);
-        let made = match rows::of(bytes) {
+        let made = match unwind_rows::of(bytes) {
             Ok(rows) => {
                 segments = code(bytes, rows.base);
                 match store.add(&rows.rows) {
@@ -215,7 +215,7 @@ impl Files {
     }
 
     /// How a mapping of a file is walked: by parts, where its rows lie in several places.
-    pub fn place(&self, id: Id, map: &procfs::Mapping, out: &mut Vec<Mapping>) {
+    pub fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
             None => out.push(Mapping { start: map.start, end: map.end, bias: 0, span: None }),
@@ -232,7 +232,7 @@ impl Files {
 }
 
 impl Table {
-    fn place(&self, map: &procfs::Mapping, out: &mut Vec<Mapping>) {
+    fn place(&self, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         let within = |(offset, size, _): &&(u64, u64, u64)| {
             map.offset < offset.saturating_add(*size) && offset.saturating_sub(map.offset) < map.end - map.start
         };

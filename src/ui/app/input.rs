@@ -3,7 +3,7 @@
 use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::command::Kind;
+use crate::ui::command::ArgumentKind;
 use crate::ui::commands::{general, program};
 use crate::ui::frame::Tab;
 use crate::ui::keymap::Lookup;
@@ -71,7 +71,7 @@ impl App {
         let Some(mut prompt) = self.frame.prompt.take() else { return };
         let answer = self.context.answer.clone();
         match name {
-            "esc" if prompt.kind() == Kind::Events => return self.search_events(String::new()),
+            "esc" if prompt.kind() == ArgumentKind::Events => return self.search_events(String::new()),
             "esc" => {
                 self.frame.theme =
                     self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
@@ -81,7 +81,7 @@ impl App {
                 return;
             }
             "enter" => return self.prompt_done(prompt),
-            "ctrl-p" | "ctrl-n" if matches!(prompt.kind(), Kind::Filter | Kind::Capture) => {
+            "ctrl-p" | "ctrl-n" if matches!(prompt.kind(), ArgumentKind::Filter | ArgumentKind::Capture) => {
                 prompt.recall(&self.frame.past_filters, name == "ctrl-p", &self.context);
             }
             "tab" => prompt.complete(&self.context),
@@ -89,10 +89,10 @@ impl App {
             "up" | "backtab" => prompt.choose(-1),
             _ => prompt.key(key, &self.context),
         }
-        if prompt.kind() == Kind::Events {
+        if prompt.kind() == ArgumentKind::Events {
             self.search_events(prompt.text().trim().to_owned());
         }
-        if let Some(name) = prompt.choice().filter(|_| prompt.kind() == Kind::Theme) {
+        if let Some(name) = prompt.choice().filter(|_| prompt.kind() == ArgumentKind::Theme) {
             self.frame.theme = name.to_owned();
         }
         if let Some(before) = self.frame.before_search.as_ref().filter(|_| self.frame.tab == Tab::Top) {
@@ -108,7 +108,7 @@ impl App {
             return self.error(why.to_owned());
         }
         let mut text = prompt.text().trim().to_owned();
-        if prompt.kind() == Kind::Theme {
+        if prompt.kind() == ArgumentKind::Theme {
             // What is shown is what was chosen.
             text = prompt.choice().map_or(text, str::to_owned);
             self.frame.theme = self.frame.theme_before.take().unwrap_or_else(|| std::mem::take(&mut self.frame.theme));
@@ -118,7 +118,7 @@ impl App {
             return;
         }
         self.frame.before_search = None;
-        if matches!(prompt.kind(), Kind::Filter | Kind::Capture) && !text.is_empty() {
+        if matches!(prompt.kind(), ArgumentKind::Filter | ArgumentKind::Capture) && !text.is_empty() {
             self.frame.past_filters.retain(|past| *past != text);
             self.frame.past_filters.push(text.clone());
             let n = self.frame.past_filters.len();
@@ -155,15 +155,15 @@ impl App {
             MouseEventKind::ScrollUp => self.views.top.step(-3, &answer),
             MouseEventKind::Down(MouseButton::Left) => {
                 match hit::hit(self.scene(), &self.views.top, mouse.column, mouse.row) {
-                    hit::Hit::Head(field) => self.order_by(field),
-                    hit::Hit::Line(line, on_mark) => {
+                    hit::TopHit::Head(field) => self.order_by(field),
+                    hit::TopHit::Line(line, on_mark) => {
                         let again = self.views.top.selected == line;
                         self.views.top.go(line, &answer);
                         if on_mark || again {
                             self.run(&TOGGLE);
                         }
                     }
-                    hit::Hit::Nothing => {}
+                    hit::TopHit::Nothing => {}
                 }
             }
             MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::engine::{Clock, Request, UnitRequest};
 use crate::ingest::tracepoints;
 use crate::panel::top::Field;
-use crate::query::{Age, Answer, Line, Question};
+use crate::query::{Age, Answer, Question, TopLine};
 use crate::session::Origin;
 use crate::source::{Control, Info};
 use crate::symbols::Form;
@@ -24,7 +24,7 @@ use crate::symbols::Form;
 use crate::ui::commands;
 use crate::ui::context::{Context, SavedFilters};
 use crate::ui::draw::layout;
-use crate::ui::frame::{Frame, Level, Tab};
+use crate::ui::frame::{Level, Surroundings, Tab};
 use crate::ui::keymap::Keymap;
 use crate::ui::scene::Scene;
 use crate::ui::selection::Selection;
@@ -120,7 +120,7 @@ pub struct App {
     pub context: Context,
     pub selection: Selection,
     pub views: Views,
-    pub frame: Frame,
+    pub frame: Surroundings,
     pub(in crate::ui) steps: steps::Steps,
     /// The question that was sent last.
     pub(in crate::ui) asked: Question,
@@ -133,7 +133,7 @@ impl App {
     pub fn new(info: Info, start: Start) -> Self {
         let mut app = Self {
             selection: Selection::new(&info, &start),
-            frame: Frame::new(start.theme, start.tour),
+            frame: Surroundings::new(start.theme, start.tour),
             context: Context {
                 fields: Arc::new(tracepoints::first_fields(&info)),
                 keymap: Arc::new(start.keymap),
@@ -258,12 +258,12 @@ impl App {
     }
 
     /// The line under the cursor.
-    pub fn line(&self) -> Option<&Line> {
+    pub fn line(&self) -> Option<&TopLine> {
         self.views.top.line(&self.context.answer)
     }
 
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
-    pub fn row(&self) -> Option<&Line> {
+    pub fn row(&self) -> Option<&TopLine> {
         self.views.top.row(&self.context.answer)
     }
 

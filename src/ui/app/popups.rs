@@ -3,15 +3,15 @@
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use tui_input::backend::crossterm::EventHandler;
 
-use crate::query::Key;
+use crate::query::ColumnKey;
 use crate::ui::app::App;
-use crate::ui::command::Command;
+use crate::ui::command::Invocation;
 use crate::ui::commands::{self, general, program};
 use crate::ui::draw::{footer, header, layout, popups};
+use crate::ui::footer_keys::{self, Press};
 use crate::ui::frame::Tab;
-use crate::ui::hints::{self, Press};
 use crate::ui::keys;
-use crate::ui::popup::{Chooser, Entry, Palette, Popup, Searched, column_menu};
+use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
 use crate::ui::view::units::chooser::unit_choices;
 
 impl App {
@@ -74,12 +74,12 @@ impl App {
 
     /// What the palette finds beside commands: functions and tasks on the screen, and the events.
     pub(in crate::ui) fn palette(&self) -> Palette {
-        let mut things: Vec<Entry> = Vec::new();
+        let mut things: Vec<PaletteEntry> = Vec::new();
         let mut seen = hashbrown::HashSet::new();
-        let mut add = |kind: &'static str, name: &str, about: String, command: Command| {
+        let mut add = |kind: &'static str, name: &str, about: String, command: Invocation| {
             let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
             if usable && seen.insert((kind, name.to_owned())) {
-                things.push(Entry::Thing { kind, name: name.to_owned(), about, command });
+                things.push(PaletteEntry::Thing { kind, name: name.to_owned(), about, command });
             }
         };
         for line in &self.context.answer.lines {
@@ -87,13 +87,14 @@ impl App {
             let pattern = format!("^{}$", regex::escape(&line.sym));
             add("function", &line.sym, format!("{share} self; to its row"), general::SEARCH.with(pattern));
         }
-        for comm in self.context.answer.tasks.iter().filter_map(|whose| whose.group.text(Key::Comm).map(|comm| &**comm))
+        for comm in
+            self.context.answer.tasks.iter().filter_map(|whose| whose.group.text(ColumnKey::Comm).map(|comm| &**comm))
         {
             let filter = format!("comm == \"{comm}\"");
             add("task", comm, "only its samples".to_owned(), general::FILTER.with(filter));
         }
         things.extend(
-            self.context.answer.events.iter().enumerate().map(|(i, event)| Entry::Event(i, event.name.clone())),
+            self.context.answer.events.iter().enumerate().map(|(i, event)| PaletteEntry::Event(i, event.name.clone())),
         );
         Palette::over(things)
     }
@@ -118,19 +119,19 @@ impl App {
                     return true;
                 };
                 match entry {
-                    Entry::Command(row) => {
+                    PaletteEntry::Command(row) => {
                         if name == "enter" && row.name != typed.split_whitespace().next().unwrap_or_default() {
                             self.run(*row);
                             return false;
                         }
                         palette.input = tui_input::Input::new(format!("{} ", row.name));
                     }
-                    Entry::Thing { command, .. } => {
+                    PaletteEntry::Thing { command, .. } => {
                         self.frame.tab = Tab::Top;
                         self.run(command.clone());
                         return false;
                     }
-                    Entry::Event(event, _) => {
+                    PaletteEntry::Event(event, _) => {
                         (self.frame.tab, self.selection.event) = (Tab::Top, *event);
                         self.views.top.home();
                         return false;
@@ -185,7 +186,7 @@ impl App {
         }
         if mouse.row == places.footer.y && self.frame.prompt.is_none() {
             let found =
-                hints::laid(self.scene(), places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));
+                footer_keys::laid(self.scene(), places.footer.width).into_iter().find(|laid| laid.holds(mouse.column));
             if let Some(laid) = found {
                 self.press(&laid.hint.press);
             }

@@ -10,7 +10,7 @@ use crate::ui::frame::Tab;
 use crate::ui::notice;
 use crate::ui::selection::{Mark, Zoom};
 use crate::ui::view::cpus::state::Page;
-use crate::ui::view::flame::state::Place;
+use crate::ui::view::flame::state::FlameView;
 use crate::ui::view::time::state::Spot;
 use crate::ui::view::top::state::TopScreen;
 use crate::ui::view::units::state::Arrangement;
@@ -74,7 +74,7 @@ view! {
     direction: Direction, selection.rows.direction, "direction of call chains";
     chain_mode: ChainMode, selection.rows.chain_mode, "percentages";
     limit: f64, selection.rows.limit, "limit";
-    flame: Place, views.flame.place, "flame graph";
+    flame: FlameView, views.flame.place, "flame graph";
     icicle: bool, views.flame.icicle, "flame graph";
     off_cpu: bool, selection.off_cpu, "time off the CPUs";
     by: By, views.time.by, "rows of the map";
@@ -106,16 +106,16 @@ impl Cursors {
 }
 
 #[derive(Clone, Debug)]
-struct Step {
+struct UndoStep {
     before: View,
     after: View,
     from: Cursors,
     to: Tab,
 }
 
-impl Step {
+impl UndoStep {
     /// What it changed: the zoom by its name, everything else by what it is.
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let (long, short) = (&self.after.zooms, &self.before.zooms);
         let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
         let zoom = long.iter().rev().find(|zoom| !short.contains(zoom)).map(|zoom| zoom.label.as_str());
@@ -131,8 +131,8 @@ impl Step {
 /// What was done, what was undone, and what is going on.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
-    done: Vec<Step>,
-    undone: Vec<Step>,
+    done: Vec<UndoStep>,
+    undone: Vec<UndoStep>,
     /// The view before what is going on; it lasts until prompts and popups are closed.
     begun: Option<Box<(View, Cursors)>>,
     /// Steps inside of steps are part of the outermost.
@@ -157,7 +157,7 @@ impl App {
         let Some((before, from)) = self.steps.begun.take().map(|begun| *begun) else { return };
         let after = View::of(self);
         if before != after {
-            self.steps.done.push(Step { before, after, from, to: self.frame.tab });
+            self.steps.done.push(UndoStep { before, after, from, to: self.frame.tab });
             let n = self.steps.done.len();
             self.steps.done.drain(..n.saturating_sub(MAX_STEPS));
             self.steps.undone.clear();
@@ -196,9 +196,9 @@ impl App {
     }
 
     /// Says what became of a step that was made on another screen: on its own it is seen.
-    fn tell_of(&mut self, step: &Step, here: Tab, what: &str) {
+    fn tell_of(&mut self, step: &UndoStep, here: Tab, what: &str) {
         if here != step.from.tab && here != step.to {
-            self.say(format!("{what}: {}", step.words()));
+            self.say(format!("{what}: {}", step.describe()));
         }
     }
 

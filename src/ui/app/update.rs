@@ -8,12 +8,12 @@ use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
 use crate::lang::quantity;
-use crate::profile::frames::State;
+use crate::profile::frames::SymState;
 use crate::query::answer::Mark;
 use crate::source::{Change, Control};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::command::{Act, Command, Row};
+use crate::ui::command::{Act, Command, Invocation};
 use crate::ui::commands::{self, Meaning, general, program};
 use crate::ui::draw::layout;
 use crate::ui::frame::Tab;
@@ -22,7 +22,7 @@ use crate::ui::prompt::Prompt;
 
 impl App {
     /// Runs a command.
-    pub fn run(&mut self, command: impl Into<Command>) {
+    pub fn run(&mut self, command: impl Into<Invocation>) {
         let command = command.into();
         let Some(mut tour) = self.frame.tour else { return self.carry_out_command(command) };
         if command.row.is(&general::LEAVE) || command.row.is(&general::STOP) {
@@ -37,7 +37,7 @@ impl App {
         self.views.top.height = layout::table_height(self.scene());
     }
 
-    fn carry_out_command(&mut self, Command { row, argument }: Command) {
+    fn carry_out_command(&mut self, Invocation { row, argument }: Invocation) {
         match commands::meaning(row, self.frame.tab) {
             Meaning::OfTable => self.say("that is for the table: 1 leads there"),
             Meaning::Nothing => {}
@@ -151,12 +151,12 @@ impl App {
     }
 
     /// Says why something cannot be asked for here, where it would be asked for.
-    pub(in crate::ui) fn refuse(&mut self, row: &'static Row, why: &str) {
+    pub(in crate::ui) fn refuse(&mut self, row: &'static Command, why: &str) {
         self.frame.prompt = Prompt::refused(row, why.to_owned(), &self.context);
     }
 
     /// Asks for a command's argument; a text stands there already.
-    pub(in crate::ui) fn ask_for(&mut self, row: &'static Row, text: String) {
+    pub(in crate::ui) fn ask_for(&mut self, row: &'static Command, text: String) {
         if let Some(argument) = &row.argument {
             self.frame.prompt = Some(Prompt::new(row, argument, text, &self.context));
         }
@@ -167,7 +167,7 @@ impl App {
         if !self.context.info.chains {
             return self.say("no call chains were recorded (--call-graph none)");
         }
-        if self.line().is_some_and(|line| line.depth == 0 && line.state == State::Sought) {
+        if self.line().is_some_and(|line| line.depth == 0 && line.state == SymState::Sought) {
             return self.say("names are being looked for here: this row goes when they are found");
         }
         if !self.selection.rows.toggled.remove(&id) {

@@ -100,7 +100,7 @@ impl App {
                 None => return self.error(format!("{text}: expected total, second or nothing")),
             },
         };
-        self.say(format!("differences are of {}", self.selection.per.words()));
+        self.say(format!("differences are of {}", self.selection.per.unit_label()));
     }
 
     pub(in crate::ui) fn set_window(&mut self, text: Option<String>) {
@@ -186,7 +186,7 @@ impl App {
         }
         if self.frame.tab == Tab::Flame {
             commands.push("flame".to_owned());
-            commands.extend(self.views.flame.words());
+            commands.extend(self.views.flame.edits_as_commands());
             commands.extend(self.selection.off_cpu.then(|| "off-cpu".to_owned()));
         }
         let started =

@@ -1,10 +1,10 @@
 //! Commands of every screen: moving, undoing, filters, the session, comparing.
 
 use crate::engine::Request;
-use crate::query::Key;
+use crate::query::ColumnKey;
 use crate::source::Control;
 use crate::ui::command::Act::{Asked, Given, Plain};
-use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::command::{Argument, ArgumentKind, commands};
 use crate::ui::popup::Popup;
 
 commands! { MOVE "Move" {
@@ -30,45 +30,45 @@ commands! { STEPS "Steps" {
 }}
 
 commands! { FIND "Find and filter" {
-    SEARCH "search" ["/"] "search names" (Argument::of("regex", "search", Kind::Pattern).or_nothing())
+    SEARCH "search" ["/"] "search names" (Argument::of("regex", "search", ArgumentKind::Pattern).or_nothing())
         => Given(|app, text| app.search(text));
     NEXT "next" ["n"] "to the next match" of table => Plain(|app| app.step_match(1));
     PREVIOUS "previous" ["N"] "to the match before" of table => Plain(|app| app.step_match(-1));
     FILTER "filter" ["f"] "show only samples that match; the past is filtered too"
-        (Argument::of("expression", "filter", Kind::Filter).or_nothing())
+        (Argument::of("expression", "filter", ArgumentKind::Filter).or_nothing())
         => Asked(|app, text| app.set_filter(text), |app| app.selection.filter.clone().unwrap_or_default());
-    SAVE_FILTER "save-filter" [] "keep the present filter and zooms under a name" (Argument::of("name", "keep as", Kind::Text))
+    SAVE_FILTER "save-filter" [] "keep the present filter and zooms under a name" (Argument::of("name", "keep as", ArgumentKind::Text))
         => Asked(|app, name| app.save_filter(name), |_| String::new());
-    SAVED "saved" ["ctrl-s"] "filter by what was kept under a name" (Argument::of("name", "filter kept as", Kind::Saved))
+    SAVED "saved" ["ctrl-s"] "filter by what was kept under a name" (Argument::of("name", "filter kept as", ArgumentKind::Saved))
         => Given(|app, name| app.use_filter(name));
     FORGET_FILTER "forget-filter" [] "forget a filter that was kept" (Argument::named("name"))
         => Given(|app, name| app.forget_filter(name));
     RANGE "range" [] "only a range of time: seconds from the start, or 10%-20%"
-        (Argument::of("from,until", "from,until in seconds", Kind::Text))
+        (Argument::of("from,until", "from,until in seconds", ArgumentKind::Text))
         => Asked(|app, text| app.set_range(text), |_| String::new());
     RANGE_BACK "range-back" ["["] "to the range of time that was looked at before" => Plain(|app| app.walk_ranges(-1));
     RANGE_ON "range-on" ["]"] "to the next one again" => Plain(|app| app.walk_ranges(1));
-    ZOOM_THREAD "zoom-thread" ["t"] "only this row's thread or comm" of table => Plain(|app| app.zoom(Key::Tid, false));
-    ZOOM_PROCESS "zoom-process" ["p"] "only this row's process" of table => Plain(|app| app.zoom(Key::Pid, false));
-    ZOOM_COMM "zoom-comm" ["c"] "only this row's comm" of table => Plain(|app| app.zoom(Key::Comm, false));
-    ZOOM_DSO "zoom-dso" ["d"] "only this row's DSO" of table => Plain(|app| app.zoom(Key::Dso, false));
+    ZOOM_THREAD "zoom-thread" ["t"] "only this row's thread or comm" of table => Plain(|app| app.zoom(ColumnKey::Tid, false));
+    ZOOM_PROCESS "zoom-process" ["p"] "only this row's process" of table => Plain(|app| app.zoom(ColumnKey::Pid, false));
+    ZOOM_COMM "zoom-comm" ["c"] "only this row's comm" of table => Plain(|app| app.zoom(ColumnKey::Comm, false));
+    ZOOM_DSO "zoom-dso" ["d"] "only this row's DSO" of table => Plain(|app| app.zoom(ColumnKey::Dso, false));
     ZOOM_SYMBOL "zoom-symbol" ["o"] "only stacks through this row's function" of table
-        => Plain(|app| app.zoom(Key::Sym, false));
-    ZOOM_CPU "zoom-cpu" ["Q"] "only some CPUs" (Argument::of("cpus", "CPUs", Kind::Text))
+        => Plain(|app| app.zoom(ColumnKey::Sym, false));
+    ZOOM_CPU "zoom-cpu" ["Q"] "only some CPUs" (Argument::of("cpus", "CPUs", ArgumentKind::Text))
         => Given(|app, text| app.zoom_cpu(text));
     ZOOM_KERNEL "zoom-kernel" ["ctrl-k"] "only the kernel"
         => Plain(|app| app.push_zoom("kernel".into(), "kernel".into()));
-    ZOOM_CGROUP "zoom-cgroup" ["O"] "only this row's cgroup" of table => Plain(|app| app.zoom(Key::Cgroup, false));
-    ZOOM_HOST "zoom-host" ["@"] "only this row's host" of table => Plain(|app| app.zoom(Key::Host, false));
+    ZOOM_CGROUP "zoom-cgroup" ["O"] "only this row's cgroup" of table => Plain(|app| app.zoom(ColumnKey::Cgroup, false));
+    ZOOM_HOST "zoom-host" ["@"] "only this row's host" of table => Plain(|app| app.zoom(ColumnKey::Host, false));
     NOT_THREAD "not-thread" ["- t"] "leave this row's thread or comm out" of table
-        => Plain(|app| app.zoom(Key::Tid, true));
-    NOT_PROCESS "not-process" ["- p"] "leave this row's process out" of table => Plain(|app| app.zoom(Key::Pid, true));
-    NOT_COMM "not-comm" ["- c"] "leave this row's comm out" of table => Plain(|app| app.zoom(Key::Comm, true));
-    NOT_DSO "not-dso" ["- d"] "leave this row's DSO out" of table => Plain(|app| app.zoom(Key::Dso, true));
+        => Plain(|app| app.zoom(ColumnKey::Tid, true));
+    NOT_PROCESS "not-process" ["- p"] "leave this row's process out" of table => Plain(|app| app.zoom(ColumnKey::Pid, true));
+    NOT_COMM "not-comm" ["- c"] "leave this row's comm out" of table => Plain(|app| app.zoom(ColumnKey::Comm, true));
+    NOT_DSO "not-dso" ["- d"] "leave this row's DSO out" of table => Plain(|app| app.zoom(ColumnKey::Dso, true));
     NOT_SYMBOL "not-symbol" ["x", "- o"] "leave stacks through this row's function out" of table
-        => Plain(|app| app.zoom(Key::Sym, true));
-    NOT_CGROUP "not-cgroup" ["- O"] "leave this row's cgroup out" of table => Plain(|app| app.zoom(Key::Cgroup, true));
-    NOT_HOST "not-host" ["- @"] "leave this row's host out" of table => Plain(|app| app.zoom(Key::Host, true));
+        => Plain(|app| app.zoom(ColumnKey::Sym, true));
+    NOT_CGROUP "not-cgroup" ["- O"] "leave this row's cgroup out" of table => Plain(|app| app.zoom(ColumnKey::Cgroup, true));
+    NOT_HOST "not-host" ["- @"] "leave this row's host out" of table => Plain(|app| app.zoom(ColumnKey::Host, true));
     NOT_KERNEL "not-kernel" ["- ctrl-k"] "leave the kernel out"
         => Plain(|app| app.push_zoom("not kernel".into(), "!(kernel)".into()));
     IDLE "idle" ["i"] "show or hide idle CPUs" => Plain(|app| {
@@ -86,37 +86,37 @@ commands! { SESSION "Session" {
         => Plain(|app| app.set_refresh(app.selection.refresh.div_f64(2.0)));
     SLOWER "slower" ["r -"] "bring the screen up to date less often"
         => Plain(|app| app.set_refresh(app.selection.refresh.mul_f64(2.0)));
-    REFRESH "refresh" ["r r"] "seconds between updates" (Argument::of("seconds", "seconds", Kind::Text))
+    REFRESH "refresh" ["r r"] "seconds between updates" (Argument::of("seconds", "seconds", ArgumentKind::Text))
         => Asked(|app, text| app.parse_refresh(&text), |_| String::new());
-    FREQ "freq" ["r f"] "change the sampling rate" (Argument::of("hz", "Hz", Kind::Text))
+    FREQ "freq" ["r f"] "change the sampling rate" (Argument::of("hz", "Hz", ArgumentKind::Text))
         => Asked(|app, text| app.set_frequency(&text), |_| String::new());
     UNIT "unit" ["M"] "measure with an analysis unit, beside what runs: rundelay, syscalls, kmemleak…"
         (Argument::named("name [options]")) => Given(|app, text| app.add_unit(text));
-    EVENT "event" ["r e"] "measure more events, named as after -e" (Argument::of("events", "measure", Kind::Text))
+    EVENT "event" ["r e"] "measure more events, named as after -e" (Argument::of("events", "measure", ArgumentKind::Text))
         => Given(|app, names| app.add_event(names));
     CALL_GRAPH "call-graph" ["U"] "how user stacks are taken: from copies by DWARF, and back"
         (Argument::named("auto|tables|fp|dwarf[,size]|lbr|none")) => Given(|app, way| app.call_graph(way));
     PROBE "probe" ["ctrl-a"] "measure a function, or a static probe of a program"
-        (Argument::of("[-x file] function [args]", "probe", Kind::Text))
+        (Argument::of("[-x file] function [args]", "probe", ArgumentKind::Text))
         => Asked(|app, text| app.control(Control::Probe(text)), |_| String::new());
     ATTACH "attach" ["r a"] "sample other tasks from now on"
-        (Argument::of("all|pid N|comm name|cgroup name", "sample", Kind::Target))
+        (Argument::of("all|pid N|comm name|cgroup name", "sample", ArgumentKind::Target))
         => Asked(|app, text| app.control(Control::Target(text)), |_| String::new());
     PAUSE "pause" ["r p"] "let all events rest, or go on" => Plain(|app| app.pause_all());
     CAPTURE "capture" ["F"] "record only what matches: of a tracepoint, by its fields, in the kernel"
-        (Argument::of("filter", "record only", Kind::Capture).or_nothing())
+        (Argument::of("filter", "record only", ArgumentKind::Capture).or_nothing())
         => Given(|app, text| app.capture_of(app.selection.event, text));
-    CPUS "cpus" [] "sample these CPUs from now on" (Argument::of("cpus", "sample CPUs", Kind::Text))
+    CPUS "cpus" [] "sample these CPUs from now on" (Argument::of("cpus", "sample CPUs", ArgumentKind::Text))
         => Asked(|app, text| app.sample_cpus(&text), |app| app.context.answer.cpus.clone());
     SAVE "save" ["S"] "save a snapshot that perf report opens" (Argument::named("file"))
         => Given(|app, path| app.save(path));
     COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard" => Plain(|app| app.copy());
-    WRITE "write" ["W"] "write the view as text to a file" (Argument::of("file", "write to", Kind::Text))
+    WRITE "write" ["W"] "write the view as text to a file" (Argument::of("file", "write to", ArgumentKind::Text))
         => Asked(|app, path| app.write(path), |_| String::new());
     COMMAND_LINE "command-line" ["K"] "copy the command line that shows this view" => Plain(|app| app.copy_command());
     MARK "mark" ["'"] "' and a letter: to that mark, or set it here; '' lists them" (Argument::named("letter [note]"))
         => Given(|app, text| app.mark(text));
-    NOTE "note" [] "note something on this moment" (Argument::of("text", "note", Kind::Text))
+    NOTE "note" [] "note something on this moment" (Argument::of("text", "note", ArgumentKind::Text))
         => Asked(|app, text| app.note_moment(text), |_| String::new());
     MARKS "marks" [] "list marks and notes" => Plain(|app| app.open(Popup::Marks { cursor: 0 }));
     LOSSES "losses" ["l"] "what was lost, what it costs, what to know"

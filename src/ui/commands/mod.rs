@@ -4,7 +4,7 @@ pub mod general;
 pub mod program;
 
 use crate::lang::nearest;
-use crate::ui::command::{Act, Command, Group, Row};
+use crate::ui::command::{Act, Command, Group, Invocation};
 use crate::ui::frame::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
@@ -26,15 +26,15 @@ const GROUPS: &[&Group] = &[
 ];
 
 /// What commands of every screen mean on one of them.
-pub type Here = &'static [(&'static Row, Act)];
+pub type Here = &'static [(&'static Command, Act)];
 
 /// All commands, in the order of the help.
-pub fn rows() -> impl Iterator<Item = &'static Row> + Clone {
+pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
     GROUPS.iter().flat_map(|group| group.rows).copied()
 }
 
 /// The row of a name.
-pub fn find(name: &str) -> Option<&'static Row> {
+pub fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
@@ -48,7 +48,7 @@ pub enum Meaning {
 }
 
 /// What a row means on a screen: what the screen makes of it, or what it means everywhere.
-pub fn meaning(row: &Row, tab: Tab) -> Meaning {
+pub fn meaning(row: &Command, tab: Tab) -> Meaning {
     let here: Here = match tab {
         Tab::Top => &[],
         Tab::Flame => flame::commands::HERE,
@@ -70,7 +70,7 @@ pub fn meaning(row: &Row, tab: Tab) -> Meaning {
 }
 
 /// Reads a command as typed after `:`.
-pub fn parse(text: &str) -> Result<Command, String> {
+pub fn parse(text: &str) -> Result<Invocation, String> {
     let text = text.trim();
     let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
     let Some(row) = find(name) else {
@@ -85,7 +85,7 @@ pub fn parse(text: &str) -> Result<Command, String> {
 }
 
 /// The group that a row's keys are bound to: none for those that work everywhere.
-pub fn layer(row: &Row) -> Option<&'static str> {
+pub fn layer(row: &Command) -> Option<&'static str> {
     Tab::ALL.iter().filter_map(|tab| tab.group()).find(|group| *group == row.group)
 }
 
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn no_key_means_two_things() {
         let of = |own: Option<&'static str>| {
-            let mine = |r: &&'static Row| layer(r) == own;
+            let mine = |r: &&'static Command| layer(r) == own;
             let mut keys: Vec<&str> = rows().filter(mine).flat_map(|r| r.keys).copied().collect();
             keys.sort_unstable();
             assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");

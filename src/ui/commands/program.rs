@@ -2,7 +2,7 @@
 
 use crate::ui::app::Effect;
 use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::command::{Argument, ArgumentKind, commands};
 use crate::ui::frame::Tab;
 use crate::ui::popup::{Popup, Searched};
 
@@ -23,7 +23,7 @@ commands! { PROGRAM "Program" {
         => Given(|app, text| app.set_threshold(text));
     HELP "help" ["?", "h", "f1"] "this help" => Plain(|app| app.open(Popup::Help(Searched::default())));
     PALETTE "palette" [":"] "find and run any command" => Plain(|app| app.open(Popup::Palette(app.palette())));
-    THEME "theme" [] "other colours; each is shown while it is chosen" (Argument::of("name", "theme", Kind::Theme))
+    THEME "theme" [] "other colours; each is shown while it is chosen" (Argument::of("name", "theme", ArgumentKind::Theme))
         => Given(|app, name| app.set_theme(name));
     SLOW "slow" [] "two frames a second at most, for slow links, or as many as there are" => Plain(|app| {
         app.context.slow = !app.context.slow;

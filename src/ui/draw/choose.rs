@@ -7,7 +7,7 @@ use crate::panel::text::{clean, fit, fit_end, width, wrap};
 use crate::ui::draw::popups::frame;
 use crate::ui::draw::put;
 use crate::ui::keys::shown;
-use crate::ui::popup::{Chooser, Entry, Palette};
+use crate::ui::popup::{Chooser, Palette, PaletteEntry};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::events::state::EventsScreen;
@@ -92,14 +92,14 @@ pub fn palette(scene: Scene<'_>, palette: &Palette, theme: &Theme, area: Rect, b
     for (y, (i, entry)) in (1..inner.height).zip(matches.iter().enumerate().skip(from)) {
         let style = if i == palette.cursor { theme.selected } else { theme.text };
         let (name, key) = match entry {
-            Entry::Command(row) => {
+            PaletteEntry::Command(row) => {
                 let argument =
                     if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
                 let key = scene.context.keymap.keys_of(row).first().map(|key| shown(key)).unwrap_or_default();
                 (format!("{}{argument}", row.name), (key, theme.key))
             }
-            Entry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
-            Entry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
+            PaletteEntry::Thing { kind, name, .. } => (name.clone(), ((*kind).to_owned(), theme.dim)),
+            PaletteEntry::Event(_, name) => (name.clone(), ("event".to_owned(), theme.dim)),
         };
         let name = fit(&clean(&name), 24).into_owned();
         let x = 1 + put(buffer, inner, 1, y, &format!("{name}{:1$}", "", 24usize.saturating_sub(width(&name))), style);

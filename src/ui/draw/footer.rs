@@ -7,8 +7,8 @@ use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
 use crate::panel::text::{clean, width, wrap};
+use crate::ui::footer_keys;
 use crate::ui::frame::{Level, Tab};
-use crate::ui::hints;
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
@@ -132,7 +132,7 @@ pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) ->
         put(buffer, area, 1, 0, &format!("{} …  Esc leaves it", shown(&scene.frame.chord)), theme.title);
         return None;
     }
-    for laid in hints::laid(scene, area.width) {
+    for laid in footer_keys::laid(scene, area.width) {
         let x = laid.x + put(buffer, area, laid.x, 0, &laid.hint.key, theme.key) + 1;
         put(buffer, area, x, 0, laid.hint.word, theme.text);
     }

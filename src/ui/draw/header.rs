@@ -12,7 +12,7 @@ use crate::query::answer::EventInfo;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::source::Rate;
-use crate::ui::command::Row;
+use crate::ui::command::Command;
 use crate::ui::commands::program;
 use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
@@ -64,7 +64,7 @@ fn pieces(scene: Scene<'_>, theme: &Theme) -> Vec<Piece> {
         scene.context.info.events.get(scene.selection.event).map_or(CallGraph::Fp, |event| CallGraph::of(&event.attr))
     };
     let way = running.or_else(|| scene.context.info.chains.then(recorded)).filter(|way| way.is_on());
-    let chains = way.map_or_else(String::new, |way| format!("-g {}", way.words()));
+    let chains = way.map_or_else(String::new, |way| format!("-g {}", way.spelling()));
     add(event, theme.text, 13);
     add(rate(scene), theme.text, RATE);
     add(chains, theme.dim, 3);
@@ -198,7 +198,7 @@ fn tab_names(scene: Scene<'_>, room: u16) -> impl Iterator<Item = (Tab, String)>
 }
 
 /// The command of the tab at a column.
-pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Row> {
+pub fn tab_at(scene: Scene<'_>, room: u16, column: u16) -> Option<&'static Command> {
     let mut x = 1;
     let mut found = tab_names(scene, room).map(|(tab, name)| {
         x += width(&name) as u16;
@@ -239,7 +239,7 @@ fn trail(scene: Scene<'_>) -> Vec<String> {
         trail.push(format!("view: {filter}"));
     }
     if let Some(mark) = &scene.selection.baseline {
-        trail.push(format!("against {}, {}", mark.label, scene.selection.per.words()));
+        trail.push(format!("against {}, {}", mark.label, scene.selection.per.unit_label()));
     }
     trail
 }
@@ -298,7 +298,7 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 /// The most urgent message, on every screen, and the keys that lead there and dismiss it.
 pub fn notice(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let Some(notice) = scene.notice() else { return };
-    let key = |row: &Row| scene.context.keymap.key_of(row).map(shown);
+    let key = |row: &Command| scene.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
     let style = if notice.urgent { theme.error } else { theme.warning };

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{width, wrap};
-use crate::ui::command::Row;
+use crate::ui::command::Command;
 use crate::ui::commands::{layer, rows};
 use crate::ui::draw::popups::{Styled, frame, scrolled};
 use crate::ui::draw::put;
@@ -76,13 +76,13 @@ fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
     lines.extend(grouped(scene, theme, here.chain(everywhere)));
     lines.extend(own_keys(scene, theme));
     lines.push(Vec::new());
-    lines.extend(words(theme));
+    lines.extend(letters(theme));
     lines
 }
 
 fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     let own = scene.frame.tab.group();
-    let has = |row: &&'static Row| {
+    let has = |row: &&'static Command| {
         let keys = scene.context.keymap.keys_of(row).join(" ");
         scene.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
@@ -94,12 +94,12 @@ fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
     lines.drain(..usize::from(!lines.is_empty()));
     let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();
     lines.extend(own_keys(scene, theme).into_iter().filter(|line| has_words(&text(line), typed)));
-    lines.extend(words(theme).into_iter().filter(|line| has_words(&text(line), typed)));
+    lines.extend(letters(theme).into_iter().filter(|line| has_words(&text(line), typed)));
     lines
 }
 
 /// Commands under the names of their groups.
-fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Row>) -> Vec<Styled> {
+fn grouped(scene: Scene<'_>, theme: &Theme, rows: impl Iterator<Item = &'static Command>) -> Vec<Styled> {
     let mut lines: Vec<Styled> = Vec::new();
     let mut group = "";
     for row in rows {
@@ -133,7 +133,7 @@ fn own_keys(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 }
 
 /// What letters and filters mean.
-fn words(theme: &Theme) -> Vec<Styled> {
+fn letters(theme: &Theme) -> Vec<Styled> {
     let fields: Vec<&str> = crate::filter::FIELDS.iter().map(|row| row.1).collect();
     let letters = "k kernel  b BPF  g guest  u user  l library  j JIT code  i inlined  ? unknown";
     let line = |text: String, style| vec![(text, style)];

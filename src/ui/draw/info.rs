@@ -60,7 +60,7 @@ fn walks(walked: &Walked, row: &mut impl FnMut(&str, &str)) {
     let ends = &walked.ends;
     let mut label = format!("stacks {}", thousands(ends.all()));
     for (why, share) in ends.percents() {
-        row(&std::mem::take(&mut label), &format!("{} {}", percent(share), why.words()));
+        row(&std::mem::take(&mut label), &format!("{} {}", percent(share), why.label()));
     }
     let tables = &walked.tables;
     let (held, limit) = (bytes(tables.held as u64), bytes(tables.limit as u64));

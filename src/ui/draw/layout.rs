@@ -12,7 +12,7 @@ pub const MIN: (u16, u16) = (20, 6);
 
 /// The parts of the screen, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ScreenAreas {
     pub header: Rect,
     pub tabs: Rect,
     /// The message; no lines where there is none.
@@ -30,7 +30,7 @@ pub struct Places {
 }
 
 /// Divides the screen.
-pub fn places(scene: Scene<'_>, area: Rect) -> Places {
+pub fn places(scene: Scene<'_>, area: Rect) -> ScreenAreas {
     let row = |y: u16, height: u16| Rect { x: area.x, y: area.y + y, width: area.width, height };
     let h = area.height;
     let (found, timeline) = (finding_height(scene, h), timeline_height(scene, h));
@@ -38,7 +38,7 @@ pub fn places(scene: Scene<'_>, area: Rect) -> Places {
     let tour = tour::height(scene, area.width, h.saturating_sub(2 + above));
     let (whole, beside) = (row(above, h - 2 - above - tour), beside_width(scene, area.width));
     let table = Rect { width: whole.width - beside, ..whole };
-    Places {
+    ScreenAreas {
         header: row(0, 1),
         tabs: row(1, 1),
         finding: row(2, found),
@@ -52,7 +52,7 @@ pub fn places(scene: Scene<'_>, area: Rect) -> Places {
 }
 
 /// Where a popup stands: an annotated function has what stands beside the table, too, as that is of another row.
-pub fn popup(scene: Scene<'_>, places: &Places) -> Rect {
+pub fn popup(scene: Scene<'_>, places: &ScreenAreas) -> Rect {
     match scene.frame.popups.last() {
         Some(Popup::Annotate(_)) => places.table.union(places.beside),
         _ => places.table,
@@ -60,7 +60,7 @@ pub fn popup(scene: Scene<'_>, places: &Places) -> Rect {
 }
 
 /// The parts of the terminal's screen; none where it is too small for anything.
-pub fn places_of(scene: Scene<'_>) -> Option<Places> {
+pub fn places_of(scene: Scene<'_>) -> Option<ScreenAreas> {
     (!scene.is_too_small()).then(|| places(scene, scene.area()))
 }
 

@@ -8,7 +8,7 @@ use crate::panel::text::{width, wrap};
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::tour::Step;
+use crate::ui::tour::TourStep;
 
 use crate::ui::draw::put;
 
@@ -22,7 +22,7 @@ pub fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
 const LEAST: u16 = 6;
 
 /// The words in lines, the key, and how high the box is.
-fn plan(scene: Scene<'_>, step: &Step, width: u16) -> (Vec<String>, String, u16) {
+fn plan(scene: Scene<'_>, step: &TourStep, width: u16) -> (Vec<String>, String, u16) {
     let key = shown(scene.context.keymap.key_of(step.row).unwrap_or("esc"));
     let room = usize::from(width.saturating_sub(4));
     let lines = wrap(step.text, room);

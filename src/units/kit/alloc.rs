@@ -2,22 +2,22 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::profile::Pin;
-use crate::query::named::Name;
+use crate::profile::RetainedStack;
+use crate::query::symbol_stacks::Name;
 use crate::session::Session;
 
-use super::bound::{Bound, Num};
+use super::field::{Bound, Num};
 use super::select::{self, Selected};
-use super::{Cx, Event, Hit, Settings, Want};
+use super::{Context, Event, EventRequest, Sample, Settings};
 
 /// Bytes that no address space has more of: what is said to be larger is a lie, of which sums stay small enough.
 const LARGEST: u64 = 1 << 47;
 
 /// What a hit means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: Pin },
-    Free { at: (i32, u64), stack: Pin },
+pub enum AllocEvent {
+    Alloc { at: (i32, u64), bytes: u64, tid: i32, stack: RetainedStack },
+    Free { at: (i32, u64), stack: RetainedStack },
 }
 
 /// A function of the C library, or of C++'s: (name, how its arguments are read, whether it releases, whether it
@@ -132,12 +132,12 @@ struct Pending {
     function: usize,
     bytes: u64,
     freed: u64,
-    stack: Pin,
+    stack: RetainedStack,
 }
 
 /// Reads allocations.
 #[derive(Debug)]
-pub struct Reader {
+pub struct AllocReader {
     roles: Vec<Role>,
     fields: FxHashMap<u16, Fields>,
     /// Calls that have not returned, by thread, innermost last.
@@ -149,7 +149,7 @@ pub struct Reader {
     by_process: bool,
 }
 
-impl Reader {
+impl AllocReader {
     pub fn new(settings: &Settings) -> Result<Self, String> {
         let (allocs, frees) = (settings.all("alloc"), settings.all("free"));
         let flat = |lists: Vec<Vec<Selected>>| lists.into_iter().flatten().collect::<Vec<Selected>>();
@@ -188,7 +188,7 @@ impl Reader {
     }
 
     /// Where allocations come from, in words.
-    pub fn words(&self) -> String {
+    pub fn source_label(&self) -> String {
         match &self.library {
             Some(library) => format!("functions of {library}"),
             None if self.by_process => "the named events".to_owned(),
@@ -204,7 +204,7 @@ impl Reader {
     }
 
     /// Events that are needed; those of the kernel that allocates by other names are left out.
-    pub fn wants(&self, stack: bool) -> Vec<Want> {
+    pub fn wants(&self, stack: bool) -> Vec<EventRequest> {
         let want = |role: &Role| match role {
             Role::Alloc(selected) | Role::Free(selected) => {
                 let known = KERNEL_ALLOC.iter().chain(KERNEL_FREE).position(|event| *event == selected.event);
@@ -217,14 +217,14 @@ impl Reader {
                 let [first, second] = ARGUMENTS;
                 let probe = format!("{} a0={first}:u64 a1={second}:u64 caller={CALLER}:u64", self.place(*i, name));
                 let caller = Some("caller".to_owned());
-                let want = Want { probe: Some(probe), caller, ..Want::new(name) }.with_stack(stack);
+                let want = EventRequest { probe: Some(probe), caller, ..EventRequest::new(name) }.with_stack(stack);
                 if matches!(name, "malloc" | "free") { want } else { want.optional() }
             }
             Role::Return(i) => {
                 let name = FUNCTIONS[*i].name;
                 let event = format!("{name}_ret");
                 let probe = format!("{}%return value=$retval:u64", self.place(*i, &event));
-                let want = Want { probe: Some(probe), ..Want::new(event) };
+                let want = EventRequest { probe: Some(probe), ..EventRequest::new(event) };
                 if name == "malloc" { want } else { want.optional() }
             }
         };
@@ -251,15 +251,17 @@ impl Reader {
     }
 
     /// Reads a hit: what it releases, then what it allocates.
-    pub fn read(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) -> [Option<Seen>; 2] {
+    pub fn read(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) -> [Option<AllocEvent>; 2] {
         let pid = if self.by_process { hit.pid } else { 0 };
         let Some(fields) = self.fields.get(&hit.event) else { return [None, None] };
-        let alloc = |address: u64, bytes: u64, stack: Pin| {
+        let alloc = |address: u64, bytes: u64, stack: RetainedStack| {
             // Null, and MAP_FAILED, are failures.
             let there = address != 0 && address < u64::MAX - 4095;
-            there.then_some(Seen::Alloc { at: (pid, address), bytes: bytes.min(LARGEST), tid: hit.tid, stack })
+            there.then_some(AllocEvent::Alloc { at: (pid, address), bytes: bytes.min(LARGEST), tid: hit.tid, stack })
         };
-        let free = |address: u64, stack: Pin| (address != 0).then_some(Seen::Free { at: (pid, address), stack });
+        let free = |address: u64, stack: RetainedStack| {
+            (address != 0).then_some(AllocEvent::Free { at: (pid, address), stack })
+        };
         match (fields, &self.roles[hit.role]) {
             (Fields::Alloc { at, bytes }, _) => {
                 let at = at.with(hit, cx.names, None, |value| value.int()).map_or(0, |n| n as u64);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counted, Grid, Hit};
+use super::{Counted, Grid, Sample};
 
 /// What was counted.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Counts {
     }
 
     /// A sample stands for a hit, or for its period.
-    pub fn hit(&mut self, hit: &Hit<'_>, weight: u64) {
+    pub fn hit(&mut self, hit: &Sample<'_>, weight: u64) {
         *self.sums.entry((hit.role, hit.cpu)).or_default() += weight;
         self.course.add(&hit.role, hit.time, weight as f64);
         self.by_cpu.add(&(hit.role, hit.cpu), hit.time, weight as f64);

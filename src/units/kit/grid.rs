@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::panel::heatmap::{Heatmap, Row};
-use crate::panel::series::{Line, Series};
+use crate::panel::heatmap::{HeatRow, Heatmap};
+use crate::panel::series::{Series, SeriesLine};
 use crate::panel::{Body, Measure};
 
 /// The finest column, in nanoseconds, and how many columns there are at most.
@@ -137,7 +137,7 @@ impl<K: Ord + Clone> Grid<K> {
             let row = self.rows.get(key).map_or(&[][..], Vec::as_slice);
             (0..self.columns).map(|i| (row.get(i).copied().unwrap_or(0.0) * share) as f32).collect()
         };
-        let rows = keys.into_iter().map(|(key, _)| Row { label: label(key), cells: cells(key) }).collect();
+        let rows = keys.into_iter().map(|(key, _)| HeatRow { label: label(key), cells: cells(key) }).collect();
         let start = self.start.unwrap_or(session_start).saturating_sub(session_start);
         Body::Heatmap(Heatmap { measure, start, step: self.step, rows })
     }
@@ -175,7 +175,8 @@ impl<K: Ord + Clone> Grid<K> {
 
     fn courses(&self, session_start: u64, measure: Measure, most: usize, label: impl Fn(&K) -> String) -> Series {
         let Body::Heatmap(map) = self.map(session_start, measure, most, label) else { unreachable!("a map is one") };
-        let line = |row: Row| Line { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
+        let line =
+            |row: HeatRow| SeriesLine { label: row.label, values: row.cells.into_iter().map(f64::from).collect() };
         Series { measure, start: map.start, step: map.step, lines: map.rows.into_iter().map(line).collect() }
     }
 }

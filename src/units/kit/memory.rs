@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 
 use crate::event::Rate;
 use crate::panel::{Body, Cell, Measure, Panel, Rows};
-use crate::profile::Pin;
+use crate::profile::RetainedStack;
 
 use super::columns::{MOST_ROWS, left, right, share, text};
 use super::rowids::id;
-use super::{Cx, Event, Hit, Lost, Moment, Stats, Unit, Want, latency};
+use super::{Context, Event, EventRequest, Lost, Moment, Sample, Stats, Unit, latency};
 
 /// A field of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): shift, width, names by bit.
 const LEVELS: &[&str] = &[
@@ -55,7 +55,7 @@ pub struct Accesses {
     /// The event, with the names of others that would do.
     event: String,
     sources: BTreeMap<u64, Stats>,
-    functions: FxHashMap<(i32, Pin), Stats>,
+    functions: FxHashMap<(i32, RetainedStack), Stats>,
     lines: FxHashMap<(i32, u64), Stats>,
     all: Stats,
 }
@@ -69,7 +69,7 @@ impl Accesses {
         Self { event, ..Self::default() }
     }
 
-    fn add(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn add(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         cx.point(hit.time, hit.weight);
         let line = (hit.pid, hit.addr & !63);
@@ -105,16 +105,16 @@ impl Accesses {
 }
 
 impl Unit for Accesses {
-    fn wants(&self) -> Vec<Want> {
-        let want = Want::new(self.event.clone());
-        vec![Want { rate: Some(Rate::Period(PERIOD)), memory: true, ..want }.with_stack(true)]
+    fn event_requests(&self) -> Vec<EventRequest> {
+        let want = EventRequest::new(self.event.clone());
+        vec![EventRequest { rate: Some(Rate::Period(PERIOD)), memory: true, ..want }.with_stack(true)]
     }
 
     fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>) {
         self.add(hit, cx);
     }
 
@@ -138,7 +138,7 @@ impl Unit for Accesses {
             rows.push(*value, self.cells(source(*value).map(text).to_vec(), stats));
         }
         let mut functions = Rows::new(Self::columns(vec![left("task", "Task", 22), left("stack", "Where", 48)]));
-        let mut list: Vec<(&(i32, Pin), &Stats)> = self.functions.iter().collect();
+        let mut list: Vec<(&(i32, RetainedStack), &Stats)> = self.functions.iter().collect();
         list.sort_by_key(|(key, stats)| (std::cmp::Reverse((stats.sum, stats.n)), **key));
         for ((tid, pin), stats) in list {
             let first = vec![text(at.task(*tid)), text(at.line(*pin))];

@@ -5,11 +5,12 @@
 //! not open events and does not look names up.
 
 pub mod alloc;
-pub mod bound;
 pub mod columns;
 pub mod counts;
 pub mod errno;
+pub mod field;
 pub mod grid;
+pub mod histogram;
 pub mod latency;
 pub mod memory;
 pub mod names;
@@ -18,9 +19,8 @@ pub mod rowids;
 pub mod sched;
 pub mod select;
 pub mod settings;
-pub mod sketch;
-pub mod slowest;
 pub mod target;
+pub mod top_n;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::event::format::Format;
 use crate::panel::Panel;
 use crate::panel::stacks::Stack;
 use crate::panel::text::BELOW;
-use crate::profile::{Pin, Profile, SymId};
-use crate::query::named::{Name, name_in};
+use crate::profile::{Profile, RetainedStack, SymId};
+use crate::query::symbol_stacks::{Name, name_in};
 use crate::record::Record;
 use crate::session::{DsoKind, Session};
 
-pub use bound::Bound;
+pub use field::Bound;
 pub use grid::Grid;
-pub use names::Names;
+pub use histogram::Stats;
+pub use names::ThreadNames;
 pub use settings::{Opt, Settings};
-pub use sketch::Stats;
-pub use slowest::Slowest;
 pub use target::Chosen;
+pub use top_n::TopN;
 
 /// A unit's description, of which the command line, the palette and the manual's page are made.
 pub struct Spec {
@@ -72,7 +72,7 @@ impl Debug for Spec {
 
 /// An event that a unit needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Want {
+pub struct EventRequest {
     /// As `-e` takes it; of a probe, how its event is called. Other names of a recording's event may follow after
     /// bars; after `~` stands a part of the name.
     pub event: String,
@@ -96,7 +96,7 @@ pub struct Want {
     pub caller: Option<String>,
 }
 
-impl Want {
+impl EventRequest {
     /// Every hit of an event.
     pub fn new(event: impl Into<String>) -> Self {
         Self { event: event.into(), ..Self::default() }
@@ -126,7 +126,7 @@ impl Want {
 /// An event that is there for a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Which of [`Unit::wants`]; one with a pattern for its name may have several events.
+    /// Which of [`Unit::event_requests`]; one with a pattern for its name may have several events.
     pub role: usize,
     /// The session's number of it.
     pub number: u16,
@@ -138,8 +138,8 @@ pub struct Event<'a> {
 
 /// A sample of one of the events that a unit wants.
 #[derive(Clone, Copy, Debug)]
-pub struct Hit<'a> {
-    /// Which of [`Unit::wants`].
+pub struct Sample<'a> {
+    /// Which of [`Unit::event_requests`].
     pub role: usize,
     /// As [`Event::number`].
     pub event: u16,
@@ -157,15 +157,15 @@ pub struct Hit<'a> {
     pub user: bool,
     pub raw: &'a [u8],
     /// Its call chain, where the unit wants it.
-    pub stack: Pin,
+    pub stack: RetainedStack,
 }
 
-impl Hit<'_> {
+impl Sample<'_> {
     /// That a thread came to a CPU, told by no tracepoint.
     pub fn came(cpu: u32, tid: i32, time: u64) -> Self {
         let (role, event) = (usize::MAX, u16::MAX);
         let (ip, addr, period, weight, data_src) = (0, 0, 1, 0, 0);
-        let (user, raw, stack) = (false, &[][..], Pin::NONE);
+        let (user, raw, stack) = (false, &[][..], RetainedStack::NONE);
         Self { role, event, time, cpu, pid: -1, tid, ip, addr, period, weight, data_src, user, raw, stack }
     }
 }
@@ -173,7 +173,7 @@ impl Hit<'_> {
 /// How often a counted event has happened on a CPU between two readings of its counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
-    /// Which of [`Unit::wants`].
+    /// Which of [`Unit::event_requests`].
     pub role: usize,
     pub cpu: u32,
     pub from: u64,
@@ -195,14 +195,14 @@ pub struct Lost {
 
 /// What a unit may look at while records come.
 #[derive(Debug)]
-pub struct Cx<'a> {
+pub struct Context<'a> {
     pub session: &'a Session,
-    pub names: &'a mut Names,
+    pub names: &'a mut ThreadNames,
     /// Whether points of time and latency are wanted.
     pub points: Option<&'a mut Vec<(u64, u64)>>,
 }
 
-impl Cx<'_> {
+impl Context<'_> {
     /// Notes that something ended at a time and took so long.
     pub fn point(&mut self, time: u64, ns: u64) {
         if let Some(points) = &mut self.points {
@@ -232,7 +232,7 @@ pub struct Look {
 pub struct Moment<'a> {
     pub session: &'a Session,
     pub profile: &'a Profile,
-    pub names: &'a Names,
+    pub names: &'a ThreadNames,
     /// Start of the session and of the interval, and up to when all is known, by the session's clock.
     pub start: u64,
     pub since: u64,
@@ -271,7 +271,7 @@ impl Moment<'_> {
     }
 
     /// The functions of a stack, root first.
-    pub fn frames(&self, pin: Pin) -> Vec<Name> {
+    pub fn frames(&self, pin: RetainedStack) -> Vec<Name> {
         let mut frames = Vec::new();
         let mut node = self.profile.pins.node(pin);
         while node != crate::profile::NodeId::ROOT {
@@ -290,18 +290,18 @@ impl Moment<'_> {
     }
 
     /// The sampled function of a stack.
-    pub fn leaf(&self, pin: Pin) -> Arc<str> {
+    pub fn leaf(&self, pin: RetainedStack) -> Arc<str> {
         self.frames(pin).pop().map_or_else(|| "–".into(), |name| name.text)
     }
 
     /// A stack in one line, the leaf first.
-    pub fn line(&self, pin: Pin) -> Arc<str> {
+    pub fn line(&self, pin: RetainedStack) -> Arc<str> {
         let names: Vec<Arc<str>> = self.frames(pin).into_iter().rev().map(|name| name.text).collect();
         if names.is_empty() { "–".into() } else { names.join(BELOW).into() }
     }
 
     /// A thread's stack for a flame graph.
-    pub fn stack(&self, comm: Arc<str>, pin: Pin, weight: u64, count: u64) -> Stack {
+    pub fn stack(&self, comm: Arc<str>, pin: RetainedStack, weight: u64, count: u64) -> Stack {
         let mut frames = vec![Name { text: comm, kind: DsoKind::Unknown, dso: "".into() }];
         frames.extend(self.frames(pin));
         Stack { frames, weight, count }
@@ -311,7 +311,7 @@ impl Moment<'_> {
 /// An analysis unit: takes records in, in order of time, and gives panels out.
 pub trait Unit: Send + Sync + Debug {
     /// The events that it needs; a record's role is its place in this list.
-    fn wants(&self) -> Vec<Want>;
+    fn event_requests(&self) -> Vec<EventRequest>;
 
     /// An event is there. An error says why it is of no use.
     fn bind(&mut self, _event: &Event<'_>) -> Result<(), String> {
@@ -319,16 +319,16 @@ pub trait Unit: Send + Sync + Debug {
     }
 
     /// Takes a record in.
-    fn record(&mut self, hit: &Hit<'_>, cx: &mut Cx<'_>);
+    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>);
 
     /// A counter was read.
     fn count(&mut self, _counted: &Counted) {}
 
     /// Takes a record of another kind in: names, forks, exits, mappings, loads of BPF programs.
-    fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Cx<'_>) {}
+    fn side(&mut self, _record: &Record<'_>, _time: u64, _cx: &mut Context<'_>) {}
 
     /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
-    fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Cx<'_>) {}
+    fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
 
     /// Records were lost.
     fn lost(&mut self, lost: &Lost);

@@ -11,11 +11,11 @@ const MAX: usize = 1 << 18;
 
 /// The last known name of each thread.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct ThreadNames {
     map: FxHashMap<i32, Arc<str>>,
 }
 
-impl Names {
+impl ThreadNames {
     /// A record says how a thread is called.
     pub fn learn(&mut self, tid: i32, comm: &[u8]) {
         match self.map.get_mut(&tid) {

@@ -4,7 +4,7 @@ use crate::panel::{Align, Body, Cell, Column, Measure, Panel, Rows};
 
 use super::columns::{named, right, text};
 use super::counts::Counts;
-use super::{Counted, Cx, Event, Hit, Lost, Moment, Unit, Want};
+use super::{Context, Counted, Event, EventRequest, Lost, Moment, Sample, Unit};
 
 /// What one counter is of another, in percent: `1 - misses / all` is the share of hits.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +57,8 @@ impl Ratios {
 }
 
 impl Unit for Ratios {
-    fn wants(&self) -> Vec<Want> {
-        self.events.iter().map(|(event, _)| Want::new(*event).counted().optional()).collect()
+    fn event_requests(&self) -> Vec<EventRequest> {
+        self.events.iter().map(|(event, _)| EventRequest::new(*event).counted().optional()).collect()
     }
 
     fn bind(&mut self, event: &Event<'_>) -> Result<(), String> {
@@ -66,7 +66,7 @@ impl Unit for Ratios {
         Ok(())
     }
 
-    fn record(&mut self, hit: &Hit<'_>, _cx: &mut Cx<'_>) {
+    fn record(&mut self, hit: &Sample<'_>, _cx: &mut Context<'_>) {
         self.counts.hit(hit, hit.period.max(1));
     }
 

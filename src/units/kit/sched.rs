@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::event::format::Format;
 
-use super::bound::{Num, Text};
-use super::{Hit, Names, Want};
+use super::field::{Num, Text};
+use super::{EventRequest, Sample, ThreadNames};
 
 /// Which tracepoint a role is.
 pub const SWITCH: &str = "sched:sched_switch";
@@ -14,11 +14,11 @@ pub const WAKEUP: &str = "sched:sched_wakeup|sched:sched_waking";
 pub const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
 
 /// Switches and wake-ups, in this order.
-pub fn wants(stack: bool) -> Vec<Want> {
+pub fn wants(stack: bool) -> Vec<EventRequest> {
     vec![
-        Want::new(SWITCH).with_stack(stack),
-        Want::new(WAKEUP).with_stack(stack),
-        Want::new(WAKEUP_NEW).with_stack(stack).optional(),
+        EventRequest::new(SWITCH).with_stack(stack),
+        EventRequest::new(WAKEUP).with_stack(stack),
+        EventRequest::new(WAKEUP_NEW).with_stack(stack).optional(),
     ]
 }
 
@@ -63,7 +63,7 @@ pub struct Wakeup {
 
 /// What a hit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum SchedEvent {
     Switch(Switch),
     Wakeup(Wakeup),
 }
@@ -86,13 +86,13 @@ struct WakeupFields {
 
 /// Reads the three tracepoints.
 #[derive(Clone, Debug, Default)]
-pub struct Reader {
+pub struct SchedReader {
     switch: Option<SwitchFields>,
     /// Of sched_wakeup and sched_wakeup_new.
     wakeups: [Option<WakeupFields>; 2],
 }
 
-impl Reader {
+impl SchedReader {
     /// One of [`wants`] is there.
     pub fn bind(&mut self, role: usize, format: Option<&Arc<Format>>) -> Result<(), String> {
         if role == 0 {
@@ -114,7 +114,7 @@ impl Reader {
     }
 
     /// Reads a hit, and learns names by it.
-    pub fn read(&self, hit: &Hit<'_>, names: &mut Names) -> Option<Seen> {
+    pub fn read(&self, hit: &Sample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
         if hit.role == 0 {
             let fields = self.switch.as_ref()?;
             let switch = Switch {
@@ -129,7 +129,7 @@ impl Reader {
             if let Some(comm) = fields.prev_comm.as_ref().filter(|_| switch.prev != 0) {
                 names.meet(switch.prev, comm.bytes(hit.raw));
             }
-            return Some(Seen::Switch(switch));
+            return Some(SchedEvent::Switch(switch));
         }
         let fields = self.wakeups.get(hit.role - 1)?.as_ref()?;
         let tid = fields.pid.tid(hit.raw);
@@ -137,6 +137,6 @@ impl Reader {
             names.meet(tid, comm.bytes(hit.raw));
         }
         let cpu = fields.cpu.as_ref().map_or(hit.cpu, |cpu| cpu.get(hit.raw) as u32);
-        Some(Seen::Wakeup(Wakeup { tid, cpu }))
+        Some(SchedEvent::Wakeup(Wakeup { tid, cpu }))
     }
 }

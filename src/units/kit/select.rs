@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::Want;
-use crate::lang::Fault;
+use super::EventRequest;
+use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
 
 /// An event as it was selected.
@@ -51,8 +51,8 @@ impl Selected {
     }
 
     /// As the engine is asked for it.
-    pub fn want(&self, stack: bool) -> Want {
-        Want::new(&*self.event).with_stack(stack || self.has("stack")).only(self.filter.clone())
+    pub fn want(&self, stack: bool) -> EventRequest {
+        EventRequest::new(&*self.event).with_stack(stack || self.has("stack")).only(self.filter.clone())
     }
 }
 
@@ -65,7 +65,7 @@ fn is_word(c: char) -> bool {
 }
 
 /// Reads a list.
-pub fn parse(text: &str) -> Result<Vec<Selected>, Fault> {
+pub fn parse(text: &str) -> Result<Vec<Selected>, Diagnostic> {
     LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part)).collect()
 }
 
@@ -83,10 +83,10 @@ pub fn flat(settings: &super::Settings) -> Result<Vec<Selected>, String> {
     Ok(all)
 }
 
-fn one(text: &str, part: Range<usize>) -> Result<Selected, Fault> {
+fn one(text: &str, part: Range<usize>) -> Result<Selected, Diagnostic> {
     let whole = text[part.clone()].trim();
     if whole.is_empty() {
-        return Err(Fault::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
+        return Err(Diagnostic::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
     }
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
@@ -96,7 +96,7 @@ fn one(text: &str, part: Range<usize>) -> Result<Selected, Fault> {
     let filter = Some(unquoted(&text[filter]).to_owned()).filter(|filter| !filter.is_empty());
     let mut attributes = Vec::new();
     for part in parts.filter(|part| !part.is_empty()) {
-        let fault = |message| Fault::new(text, part.start, part.len(), message);
+        let fault = |message| Diagnostic::new(text, part.start, part.len(), message);
         let typed = &text[part.clone()];
         let (name, value) = typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(unquoted(value))));
         let name = name.trim().replace('_', "-");

@@ -4,7 +4,7 @@ use crate::filter::expr::Expr;
 use crate::lang::nearest;
 use crate::lang::quantity::{self, Wrong};
 
-use super::bound;
+use super::field;
 
 /// An option that units may take.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +120,7 @@ impl Settings {
 
     /// The threshold.
     pub fn than(&self) -> Result<Option<Expr>, String> {
-        self.get("than").map(bound::than).transpose()
+        self.get("than").map(field::than).transpose()
     }
 
     /// A filter of the kernel's for tasks by a field that holds a thread's id: consecutive ids become ranges.

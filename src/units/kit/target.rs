@@ -3,7 +3,7 @@
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use rustc_hash::FxHashSet;
 
-use super::{Cx, Settings};
+use super::{Context, Settings};
 
 /// A choice of threads; all of them where nothing was chosen.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl Chosen {
     }
 
     /// Whether a thread is among them.
-    pub fn has(&self, tid: i32, cx: &mut Cx<'_>) -> bool {
+    pub fn has(&self, tid: i32, cx: &mut Context<'_>) -> bool {
         (self.tids.is_empty() || self.tids.contains(&tid))
             && self.comms.as_ref().is_none_or(|comms| comms.is_match(&*cx.comm(tid)))
     }

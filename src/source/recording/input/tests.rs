@@ -37,7 +37,7 @@ const JUNK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 8, 0];
 /// An input over bytes that come in pieces of this size at most.
 fn input_in(bytes: Vec<u8>, rec: Recording) -> Input {
     let stream: Box<dyn Read + Send> = Box::new(Cursor::new(bytes));
-    Input::new(rec, Reader::Stream { stream, at: AT, failed: None })
+    Input::new(rec, ByteSource::Stream { stream, at: AT, failed: None })
 }
 
 fn drain(input: &mut Input) -> (Vec<u8>, Beside) {
@@ -178,7 +178,7 @@ fn payloads_in_a_file_are_not_read() {
         file.write_all_at(after, 16 + there).expect("written");
         let end = 16 + there + after.len() as u64;
         file.set_len(end).expect("sized");
-        let mut input = Input::new(Recording::default(), Reader::File { file, at: 0, end });
+        let mut input = Input::new(Recording::default(), ByteSource::File { file, at: 0, end });
         let (out, beside) = drain(&mut input);
         (numbers_of(&out), beside.notes, input.progress())
     };
@@ -345,7 +345,7 @@ fn an_error_of_the_file_ends_it_after_what_came_before() {
         }
     }
     let stream: Box<dyn Read + Send> = Box::new(Broken(Cursor::new(comms(0..2))));
-    let mut input = Input::new(Recording::default(), Reader::Stream { stream, at: AT, failed: None });
+    let mut input = Input::new(Recording::default(), ByteSource::Stream { stream, at: AT, failed: None });
     let (out, beside) = drain(&mut input);
     assert_eq!(numbers_of(&out), [0, 1]);
     assert_eq!(beside.notes, [format!("reading ends at byte {}: the disk is gone", AT + 32)]);

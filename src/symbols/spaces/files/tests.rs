@@ -117,12 +117,12 @@ fn where_room_ends_those_go_that_nobody_had_for_longest() {
     assert!(files.next().is_some());
 }
 
-fn map(start: u64, len: u64, offset: u64) -> procfs::Mapping {
+fn map(start: u64, len: u64, offset: u64) -> procfs::ProcMapping {
     let line = format!("{start:x}-{:x} r-xp {offset:08x} 08:01 7 /usr/bin/x", start + len);
     procfs::parse_maps_line(line.as_bytes()).expect("a line")
 }
 
-fn placed(table: &Table, map: &procfs::Mapping) -> Vec<(u64, u64, u64, Option<u32>)> {
+fn placed(table: &Table, map: &procfs::ProcMapping) -> Vec<(u64, u64, u64, Option<u32>)> {
     let mut out = Vec::new();
     table.place(map, &mut out);
     out.iter().map(|m| (m.start, m.end, m.bias, m.span.map(|span| span.chunk))).collect()
@@ -157,7 +157,7 @@ fn segments_of_this_program_are_where_its_code_is() {
     let file = door::mapped(std::process::id() as i32, map.start, map.end);
     let Ok(file) = file else { return };
     let bytes = Bytes::of(&file).expect("read");
-    let rows = rows::of(&bytes).expect("rows");
+    let rows = unwind_rows::of(&bytes).expect("rows");
     let span = Span { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
     let table = table(vec![span], code(&bytes, rows.base));
     let mut out = Vec::new();

@@ -4,10 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::{Clear, Widget};
 
-use crate::panel::annotate::{hex, instruction, source};
+use crate::panel::listing::{hex, instruction, source};
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
-use crate::query::annotate::Row;
+use crate::query::annotate::ListingRow;
 use crate::symbols::code::Listing;
 use crate::ui::theme::Theme;
 use crate::ui::view::annotate::state::Annotated;
@@ -75,12 +75,12 @@ fn body(screen: &Annotated, listing: &Listing, theme: &Theme, area: Rect, buffer
         }
         let rest = |x: u16| usize::from(area.width.saturating_sub(x + 1));
         match row {
-            Row::Source { line, text, .. } => {
+            ListingRow::Source { line, text, .. } => {
                 let text = text.as_deref().map(source).unwrap_or_default();
                 let shown = format!("{}  {text}", clean(&line.short()));
                 put(buffer, area, 23, y, &fit_end(&shown, rest(23)), style(theme.dim));
             }
-            Row::Code { index, own, percent } => {
+            ListingRow::Code { index, own, percent } => {
                 let one = &listing.instructions[*index];
                 if own.samples > 0 {
                     let share = format!("{percent:>6.2}");

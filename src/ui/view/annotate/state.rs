@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::query::annotate::{Hits, Row, Target, hot, jump, row_of, rows};
+use crate::query::annotate::{AnnotatedFunction, Hits, ListingRow, hot, jump, row_of, rows};
 use crate::symbols::code::{Flow, Listing};
 
 /// A function on the screen.
 #[derive(Clone, Debug)]
 pub struct Annotated {
-    pub target: Target,
+    pub target: AnnotatedFunction,
     /// `None` while it is being annotated.
     pub listing: Option<Result<Arc<Listing>, String>>,
     pub hits: Arc<Hits>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<ListingRow>,
     pub cursor: usize,
     pub top: usize,
     pub sources: bool,
@@ -20,7 +20,7 @@ pub struct Annotated {
     /// Whether the cursor was moved by hand; until then it is on the hottest line.
     moved: bool,
     /// Functions from which calls were entered, with the cursor there.
-    back: Vec<(Target, Arc<Listing>, usize)>,
+    back: Vec<(AnnotatedFunction, Arc<Listing>, usize)>,
 }
 
 /// What a key asks of others.
@@ -29,14 +29,14 @@ pub enum Wish {
     Nothing,
     Leave,
     /// Take another function apart, at an address of the same DSO.
-    List(Target, u64),
+    List(AnnotatedFunction, u64),
     Say(&'static str),
     /// Put the text on the clipboard.
     Copy,
 }
 
 impl Annotated {
-    pub fn new(target: Target) -> Self {
+    pub fn new(target: AnnotatedFunction) -> Self {
         Self {
             target,
             listing: None,
@@ -52,7 +52,7 @@ impl Annotated {
     }
 
     /// Its code has come, or it is known why it does not.
-    pub fn set_listing(&mut self, target: &Target, listing: Result<Arc<Listing>, String>, height: usize) {
+    pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>, height: usize) {
         if *target == self.target {
             self.listing = Some(listing);
             self.arrange(height);
@@ -83,8 +83,8 @@ impl Annotated {
     /// The instruction at or after the cursor.
     fn here(&self) -> Option<usize> {
         self.rows.get(self.cursor..)?.iter().find_map(|row| match row {
-            Row::Code { index, .. } => Some(*index),
-            Row::Source { .. } => None,
+            ListingRow::Code { index, .. } => Some(*index),
+            ListingRow::Source { .. } => None,
         })
     }
 
@@ -131,14 +131,14 @@ impl Annotated {
     /// The rows that the jump under the cursor comes from and leads to.
     pub fn arrow(&self) -> Option<(usize, usize)> {
         let Some(Ok(listing)) = &self.listing else { return None };
-        let Row::Code { index, .. } = self.rows.get(self.cursor)? else { return None };
+        let ListingRow::Code { index, .. } = self.rows.get(self.cursor)? else { return None };
         Some((self.cursor, row_of(&self.rows, jump(listing, *index)?)?))
     }
 
     /// Follows the jump or enters the call under the cursor.
     fn enter(&mut self, height: usize) -> Wish {
         let Some(Ok(listing)) = self.listing.clone() else { return Wish::Nothing };
-        let Some(Row::Code { index, .. }) = self.rows.get(self.cursor) else { return Wish::Nothing };
+        let Some(ListingRow::Code { index, .. }) = self.rows.get(self.cursor) else { return Wish::Nothing };
         if let Some((_, to)) = self.arrow() {
             self.go(to, height);
             return Wish::Nothing;
@@ -146,7 +146,7 @@ impl Annotated {
         let one = &listing.instructions[*index];
         match (&one.callee, one.flow) {
             (Some(callee), Flow::Call(at) | Flow::Jump(at)) => {
-                let target = Target { function: callee.clone(), dso: self.target.dso.clone() };
+                let target = AnnotatedFunction { function: callee.clone(), dso: self.target.dso.clone() };
                 let from = std::mem::replace(&mut self.target, target.clone());
                 self.back.push((from, listing, self.cursor));
                 (self.listing, self.rows, self.moved) = (None, Vec::new(), false);
@@ -225,7 +225,7 @@ mod tests {
             one(12, Flow::Call(64), Some("other")),
         ];
         let listing = Arc::new(Listing { end: 16, instructions: list, ..Listing::default() });
-        let target = Target { function: "f".into(), dso: "d".into() };
+        let target = AnnotatedFunction { function: "f".into(), dso: "d".into() };
         let mut screen = Annotated::new(target.clone());
         screen.set_listing(&target, Ok(listing), 10);
         let acc = |n| Acc { samples: n, period: n };
@@ -241,7 +241,7 @@ mod tests {
         screen.set_hits(hits(&[(8, 50)]), 10);
         assert_eq!(screen.cursor, 1, "it was moved by hand");
         screen.key("end", 10);
-        let other = Target { function: "other".into(), dso: "d".into() };
+        let other = AnnotatedFunction { function: "other".into(), dso: "d".into() };
         assert_eq!(screen.key("enter", 10), Wish::List(other, 64));
         assert_eq!((screen.key("left", 10), screen.target.clone(), screen.cursor), (Wish::Nothing, target, 3));
         assert_eq!(screen.key("left", 10), Wish::Leave);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::Request;
 use crate::event::CallGraph;
-use crate::panel::annotate::{Shape, text};
-use crate::profile::frames::State;
-use crate::query::annotate::Target;
+use crate::panel::listing::{Shape, text};
+use crate::profile::frames::SymState;
+use crate::query::annotate::AnnotatedFunction;
 use crate::session::Origin;
 use crate::source::Control;
 use crate::symbols::Form;
@@ -25,7 +25,10 @@ impl App {
         let target = match name {
             Some(name) => {
                 let line = self.context.answer.lines.iter().find(|line| *line.sym == *name);
-                Some(Target { function: name.into(), dso: line.map_or_else(|| "".into(), |line| line.dso.clone()) })
+                Some(AnnotatedFunction {
+                    function: name.into(),
+                    dso: line.map_or_else(|| "".into(), |line| line.dso.clone()),
+                })
             }
             None => self.under_cursor(),
         };
@@ -35,23 +38,23 @@ impl App {
         if target.function.ends_with(crate::profile::frames::INLINED) {
             return self.say("an inlined function has no code of its own: annotate the one that it is in");
         }
-        if self.context.answer.lines.iter().any(|line| line.sym == target.function && line.state == State::Unknown) {
+        if self.context.answer.lines.iter().any(|line| line.sym == target.function && line.state == SymState::Unknown) {
             return self.say("that address is in no known function");
         }
         self.request(Request::List(target.clone(), None));
         self.frame.popups.push(Popup::Annotate(Box::new(Annotated::new(target))));
     }
 
-    fn under_cursor(&self) -> Option<Target> {
+    fn under_cursor(&self) -> Option<AnnotatedFunction> {
         match self.frame.tab {
             Tab::Top => {
                 let line = self.context.answer.lines.get(self.views.top.selected)?;
-                Some(Target { function: line.sym.clone(), dso: line.dso.clone() })
+                Some(AnnotatedFunction { function: line.sym.clone(), dso: line.dso.clone() })
             }
             Tab::Flame => {
                 let block = self.context.answer.flame.as_ref().and_then(|flame| self.views.flame.block(flame))?;
                 let block = Some(block).filter(|b| b.pooled == 0)?;
-                Some(Target { function: block.name.clone(), dso: block.dso.clone() })
+                Some(AnnotatedFunction { function: block.name.clone(), dso: block.dso.clone() })
             }
             _ => None,
         }
@@ -82,7 +85,7 @@ impl App {
     }
 
     /// A function was annotated.
-    pub fn set_listing(&mut self, target: &Target, listing: Result<Arc<Listing>, String>) {
+    pub fn set_listing(&mut self, target: &AnnotatedFunction, listing: Result<Arc<Listing>, String>) {
         self.with_annotated(|screen, room| screen.set_listing(target, listing, room));
     }
 

@@ -3,7 +3,7 @@
 use crate::ui::command::Act::Plain;
 use crate::ui::command::commands;
 use crate::ui::commands::{Here, general, program};
-use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "CPUs" {

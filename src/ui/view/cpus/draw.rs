@@ -16,7 +16,7 @@ use crate::ui::view::cpus::state::CpusScreen;
 
 use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
-use crate::ui::view::cpus::words;
+use crate::ui::view::cpus::describe;
 
 /// Cells of the history stand for this many levels.
 pub(in crate::ui) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -108,28 +108,28 @@ fn spans(view: &CpusScreen, facts: &CpuFacts<'_>, screen: u16) -> (Vec<Span>, Pl
 
 /// What lies under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Hit {
+pub enum CpusHit {
     Head(CpuColumn),
     Cell(u32, CpuColumn),
     Nothing,
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> Hit {
+pub fn hit(scene: Scene<'_>, view: &CpusScreen, x: u16, y: u16) -> CpusHit {
     let plan = plan(scene, view);
     let area = places(scene, scene.area()).table;
     let first = area.y + 1 + u16::from(plan.overview);
     let span = plan.spans.iter().find(|s| (s.x..=s.x + s.width).contains(&x)).or(plan.spans.first());
-    let Some(span) = span else { return Hit::Nothing };
+    let Some(span) = span else { return CpusHit::Nothing };
     if y == area.y {
-        return Hit::Head(span.column);
+        return CpusHit::Head(span.column);
     }
     let row = usize::from(y.saturating_sub(first));
     if y < first || row >= plan.rows {
-        return Hit::Nothing;
+        return CpusHit::Nothing;
     }
     let rows = view.rows(&scene.context.facts());
-    rows.get(view.top + row).map_or(Hit::Nothing, |cpu| Hit::Cell(*cpu, span.column))
+    rows.get(view.top + row).map_or(CpusHit::Nothing, |cpu| CpusHit::Cell(*cpu, span.column))
 }
 
 /// Draws it.
@@ -149,7 +149,7 @@ pub fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buff
             None => "Waiting for the first second…",
         };
         put(buffer, area, 2, 2, text, theme.text);
-        return words::notes(scene, theme, area, 3, buffer);
+        return describe::notes(scene, theme, area, 3, buffer);
     }
     heading(view, theme, &facts, &plan, area, buffer);
     if plan.overview {
@@ -167,7 +167,7 @@ pub fn draw(scene: Scene<'_>, view: &CpusScreen, theme: &Theme, area: Rect, buff
     let below = first + plan.rows as u16;
     let height = (area.y + area.height).saturating_sub(below);
     if plan.words > 0 && height > 0 {
-        words::draw(
+        describe::draw(
             scene,
             view,
             theme,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::cpu::findings::{self, Facts, Kind};
+use crate::cpu::findings::{self, Facts, FindingKind};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::CpuColumn;
@@ -189,8 +189,8 @@ impl App {
         self.move_cpu(0);
         let facts = self.context.facts();
         self.views.cpus.column = match (finding.kind, finding.vector) {
-            (Kind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
-            (Kind::MissingSamples, _) => CpuColumn::Given,
+            (FindingKind::MissingTicks, _) if facts.times.is_none() => CpuColumn::Missing,
+            (FindingKind::MissingSamples, _) => CpuColumn::Given,
             (_, Some(v)) if self.views.cpus.page(&facts) == Page::Timed => CpuColumn::Timed(v),
             (_, Some(v)) => {
                 self.views.cpus.page = Some(Page::Sampled);
@@ -242,15 +242,15 @@ impl App {
             MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             MouseEventKind::Down(MouseButton::Left) => {
                 match drawn::hit(self.scene(), &self.views.cpus, mouse.column, mouse.row) {
-                    drawn::Hit::Head(column) => self.order_cpus(column),
-                    drawn::Hit::Cell(cpu, column) => {
+                    drawn::CpusHit::Head(column) => self.order_cpus(column),
+                    drawn::CpusHit::Cell(cpu, column) => {
                         let again = self.cpu() == Some(cpu) && self.views.cpus.column == column;
                         (self.views.cpus.cpu, self.views.cpus.column) = (Some(cpu), column);
                         if again {
                             self.enter_cell();
                         }
                     }
-                    drawn::Hit::Nothing => {}
+                    drawn::CpusHit::Nothing => {}
                 }
             }
             _ => {}

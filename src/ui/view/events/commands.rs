@@ -1,9 +1,9 @@
 //! Commands of the events' screen, and what those of every screen mean here.
 
 use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::command::{Argument, ArgumentKind, commands};
 use crate::ui::commands::{Here, general};
-use crate::ui::hints::Hinted::{self, Chord, Command};
+use crate::ui::footer_keys::Hinted::{self, Chord, Command};
 
 commands! { GROUP "Events" {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
@@ -11,17 +11,17 @@ commands! { GROUP "Events" {
     STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.stop_event());
     PAUSE "event-pause" ["e p"] "let it rest, or go on" => Plain(|app| app.pause_event());
     RATE "event-rate" ["e r"] "sample it so often: 999 a second, 1/100 of its hits, or 0: only counted"
-        (Argument::of("hz|1/n", "Hz, or 1/N", Kind::Rate)) => Given(|app, text| app.rate_event(text));
+        (Argument::of("hz|1/n", "Hz, or 1/N", ArgumentKind::Rate)) => Given(|app, text| app.rate_event(text));
     MODIFIERS "event-modifiers" ["e m"] "u, k, I and the like: what of it is measured"
-        (Argument::of("letters", "modifiers", Kind::Modifiers).or_nothing())
+        (Argument::of("letters", "modifiers", ArgumentKind::Modifiers).or_nothing())
         => Given(|app, text| app.modify_event(text));
     CHAINS "event-chains" ["e g"] "with call chains, or without" => Plain(|app| app.chains_of_event());
-    CPUS "event-cpus" ["e c"] "measure it on these CPUs only" (Argument::of("cpus", "on CPUs", Kind::Text).or_nothing())
+    CPUS "event-cpus" ["e c"] "measure it on these CPUs only" (Argument::of("cpus", "on CPUs", ArgumentKind::Text).or_nothing())
         => Given(|app, text| app.cpus_of_event(text));
 }}
 
 /// What a search is of here.
-pub static SEARCHED: Argument = Argument::of("regex", "search events", Kind::Events).or_nothing();
+pub static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
 /// What commands of every screen mean here.
 pub static HERE: Here = &[

@@ -18,7 +18,7 @@ use crate::session::Origin;
 use crate::source::{Rate, Run};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Depth, Theme};
-use crate::ui::view::events::state::{EventsScreen, Item, NO_TRACEPOINTS};
+use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
 
 use crate::ui::draw::layout::places;
 use crate::ui::draw::put;
@@ -121,12 +121,12 @@ fn figures(width: u16) -> Vec<(Figure, u16, u16)> {
 }
 
 /// Finds what a click on a row of the terminal means.
-pub fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Item> {
+pub fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<EventRow> {
     let plan = plan(scene);
     let area = places(scene, scene.area()).table;
     let row = usize::from(y.checked_sub(area.y + 1)?);
     if row < plan.own {
-        return visible_own(scene, view, &plan).get(row).map(|i| Item::Own(*i));
+        return visible_own(scene, view, &plan).get(row).map(|i| EventRow::Own(*i));
     }
     let listed = row.checked_sub(plan.own + 1).filter(|row| *row < plan.listed)?;
     view.listed().get(view.top + listed).cloned()
@@ -136,7 +136,7 @@ pub fn hit(scene: Scene<'_>, view: &EventsScreen, y: u16) -> Option<Item> {
 fn visible_own(scene: Scene<'_>, view: &EventsScreen, plan: &Plan) -> Vec<usize> {
     let all: Vec<usize> = EventsScreen::own(&scene.context.answer.events).collect();
     let at = match view.item(&scene.context.answer.events) {
-        Some(Item::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
+        Some(EventRow::Own(event)) => all.iter().position(|e| *e == event).unwrap_or(0),
         _ => 0,
     };
     let from = (at + 1).saturating_sub(plan.own).min(all.len().saturating_sub(plan.own));
@@ -154,7 +154,7 @@ pub fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, bu
     }
     for (y, event) in (1..).zip(visible_own(scene, view, &plan)) {
         let line = Rect { y: area.y + y, height: 1, ..area };
-        own(scene, theme, &plan, event, cursor == Some(Item::Own(event)), line, buffer);
+        own(scene, theme, &plan, event, cursor == Some(EventRow::Own(event)), line, buffer);
     }
     let middle = 1 + plan.own as u16;
     put(buffer, area, 2, middle, &heading(scene, view), theme.head);
@@ -167,7 +167,7 @@ pub fn draw(scene: Scene<'_>, view: &EventsScreen, theme: &Theme, area: Rect, bu
     if plan.words > 0 && below < area.height {
         let area = Rect { y: area.y + below, height: area.height - below, ..area };
         for (y, (text, style)) in
-            (0..area.height).zip(words(scene, view, theme, cursor.as_ref(), usize::from(area.width) - 3))
+            (0..area.height).zip(cursor_line(scene, view, theme, cursor.as_ref(), usize::from(area.width) - 3))
         {
             put(buffer, area, 2, y, &text, style);
         }
@@ -282,7 +282,7 @@ fn entry(
     scene: Scene<'_>,
     view: &EventsScreen,
     theme: &Theme,
-    item: &Item,
+    item: &EventRow,
     here: bool,
     line: Rect,
     buffer: &mut Buffer,
@@ -293,7 +293,7 @@ fn entry(
     let name_style = if here { theme.selected } else { theme.text };
     let room = usize::from(line.width / 2).clamp(20, 48);
     match item {
-        Item::Group(g) => {
+        EventRow::Group(g) => {
             let Some(group) = view.groups.get(*g) else { return };
             let mark = if view.is_open(*g) { "▾" } else { "▸" };
             put(buffer, line, 2, 0, &fit(&format!("{mark} {}", group.title()), room), name_style);
@@ -302,7 +302,7 @@ fn entry(
             let text = format!("{n} {what}{}", if n == 1 { "" } else { "s" });
             put(buffer, line, 3 + room as u16, 0, &text, theme.dim);
         }
-        Item::Entry(e) => {
+        EventRow::Entry(e) => {
             let Some(entry) = view.entry(*e) else { return };
             let measured = scene.context.is_measured(&entry.name);
             let indent = if view.search.is_empty() { 2 } else { 0 };
@@ -319,26 +319,26 @@ fn entry(
             };
             put(buffer, line, 3 + room as u16, 0, &about, theme.dim);
         }
-        Item::Own(_) => {}
+        EventRow::Own(_) => {}
     }
 }
 
 /// What lies under the cursor.
-fn words(
+fn cursor_line(
     scene: Scene<'_>,
     view: &EventsScreen,
     theme: &Theme,
-    item: Option<&Item>,
+    item: Option<&EventRow>,
     room: usize,
 ) -> Vec<(String, Style)> {
     match item {
-        Some(Item::Own(event)) => {
+        Some(EventRow::Own(event)) => {
             scene.context.answer.events.get(*event).map(|e| own_words(theme, e, room)).unwrap_or_default()
         }
-        Some(Item::Entry(e)) => {
+        Some(EventRow::Entry(e)) => {
             view.entry(*e).map(|e| entry_words(view, theme, &e.name, &e.about, room)).unwrap_or_default()
         }
-        Some(Item::Group(_)) | None => vec![
+        Some(EventRow::Group(_)) | None => vec![
             (
                 "⏎ unfolds a group and starts the event under the cursor; r e takes names as after -e.".to_owned(),
                 theme.dim,
@@ -363,7 +363,7 @@ fn own_words(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Styl
     let chains = match state.chains {
         CallGraph::None => "without call chains".to_owned(),
         CallGraph::Fp | CallGraph::Tables => "with call chains".to_owned(),
-        other => format!("with call chains by {}", other.words()),
+        other => format!("with call chains by {}", other.spelling()),
     };
     let samples = thousands(event.total.samples);
     let counted = match is_clock(event) {

@@ -6,7 +6,7 @@ use hashbrown::HashSet;
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::event::catalogue::{Entry, Sort};
+use crate::event::catalogue::{CatalogueEvent, Sort};
 use crate::event::format::Format;
 use crate::lang::quantity;
 use crate::query::answer::EventInfo;
@@ -14,7 +14,7 @@ use crate::source::{Rate, Run};
 
 /// A line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum EventRow {
     /// An event of the session, by its index.
     Own(usize),
     /// A group of the catalogue, by its index.
@@ -45,13 +45,13 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct EventsScreen {
     /// What the machine can measure, once it is known.
-    pub catalogue: Option<Arc<Vec<Entry>>>,
+    pub catalogue: Option<Arc<Vec<CatalogueEvent>>>,
     pub groups: Vec<Group>,
     open: HashSet<usize>,
     pub search: String,
     /// Entries that match the search, best first.
     matches: Vec<usize>,
-    pub cursor: Option<Item>,
+    pub cursor: Option<EventRow>,
     pub top: usize,
     /// The tracepoint that was looked up last, with its fields; those are read from a file.
     pub looked_up: Option<(String, Option<Arc<Format>>)>,
@@ -63,12 +63,12 @@ pub const NO_TRACEPOINTS: &str = "no tracepoints are to be seen: mount -t tracef
 impl EventsScreen {
     /// Whether the machine has shown any, as far as is known.
     pub fn has_tracepoints(&self) -> bool {
-        let any = |list: &Arc<Vec<Entry>>| list.iter().any(|entry| entry.sort == Sort::Tracepoint);
+        let any = |list: &Arc<Vec<CatalogueEvent>>| list.iter().any(|entry| entry.sort == Sort::Tracepoint);
         self.catalogue.as_ref().is_none_or(any)
     }
 
     /// Takes the catalogue in; its entries stand sorted by sort and name.
-    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
+    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.groups.clear();
         for (i, entry) in catalogue.iter().enumerate() {
             match self.groups.last_mut() {
@@ -81,7 +81,7 @@ impl EventsScreen {
         self.search(search);
     }
 
-    pub fn entry(&self, at: usize) -> Option<&Entry> {
+    pub fn entry(&self, at: usize) -> Option<&CatalogueEvent> {
         self.catalogue.as_ref()?.get(at)
     }
 
@@ -131,38 +131,38 @@ impl EventsScreen {
     }
 
     /// The lines of the catalogue.
-    pub fn listed(&self) -> Vec<Item> {
+    pub fn listed(&self) -> Vec<EventRow> {
         if !self.search.is_empty() {
-            return self.matches.iter().map(|i| Item::Entry(*i)).collect();
+            return self.matches.iter().map(|i| EventRow::Entry(*i)).collect();
         }
         let mut items = Vec::new();
         for (g, group) in self.groups.iter().enumerate() {
-            items.push(Item::Group(g));
+            items.push(EventRow::Group(g));
             if self.is_open(g) {
-                items.extend(group.entries.clone().map(Item::Entry));
+                items.extend(group.entries.clone().map(EventRow::Entry));
             }
         }
         items
     }
 
     /// All lines, in their order on the screen.
-    pub fn items(&self, events: &[EventInfo]) -> Vec<Item> {
-        Self::own(events).map(Item::Own).chain(self.listed()).collect()
+    pub fn items(&self, events: &[EventInfo]) -> Vec<EventRow> {
+        Self::own(events).map(EventRow::Own).chain(self.listed()).collect()
     }
 
     /// The line under the cursor: the first one while the cursor's is not there.
-    pub fn selected(&self, items: &[Item]) -> usize {
+    pub fn selected(&self, items: &[EventRow]) -> usize {
         self.cursor.as_ref().and_then(|cursor| items.iter().position(|item| item == cursor)).unwrap_or(0)
     }
 
     /// What is under the cursor.
-    pub fn item(&self, events: &[EventInfo]) -> Option<Item> {
+    pub fn item(&self, events: &[EventInfo]) -> Option<EventRow> {
         let items = self.items(events);
         items.get(self.selected(&items)).cloned()
     }
 
     /// Moves the cursor, keeping it in sight of so many lines of the catalogue below `own` others.
-    pub fn go(&mut self, at: usize, items: &[Item], own: usize, height: usize) {
+    pub fn go(&mut self, at: usize, items: &[EventRow], own: usize, height: usize) {
         let at = at.min(items.len().saturating_sub(1));
         self.cursor = items.get(at).cloned();
         let Some(listed) = at.checked_sub(own) else {
@@ -200,8 +200,8 @@ pub fn rate(text: &str) -> Result<Rate, String> {
 mod tests {
     use super::*;
 
-    fn entry(name: &str, sort: Sort, group: &str) -> Entry {
-        Entry { name: name.into(), sort, group: group.into(), about: "counts".into(), missing: "" }
+    fn entry(name: &str, sort: Sort, group: &str) -> CatalogueEvent {
+        CatalogueEvent { name: name.into(), sort, group: group.into(), about: "counts".into(), missing: "" }
     }
 
     #[test]
@@ -214,14 +214,14 @@ mod tests {
             entry("sched:sched_stat_wait", Sort::Tracepoint, "sched"),
             entry("sched:sched_switch", Sort::Tracepoint, "sched"),
         ]));
-        assert_eq!(screen.items(&[]), [Item::Group(0), Item::Group(1), Item::Group(2)]);
+        assert_eq!(screen.items(&[]), [EventRow::Group(0), EventRow::Group(1), EventRow::Group(2)]);
         assert_eq!((screen.groups[0].title(), screen.groups[2].title()), ("software events".into(), "sched".into()));
         screen.toggle(2);
-        assert_eq!(screen.items(&[])[3..], [Item::Entry(2), Item::Entry(3)]);
+        assert_eq!(screen.items(&[])[3..], [EventRow::Entry(2), EventRow::Entry(3)]);
         screen.search("schsw".into());
-        assert_eq!(screen.items(&[]).first(), Some(&Item::Entry(3)));
+        assert_eq!(screen.items(&[]).first(), Some(&EventRow::Entry(3)));
         screen.search("switch".into());
-        assert_eq!(screen.items(&[]), [Item::Entry(3)]);
+        assert_eq!(screen.items(&[]), [EventRow::Entry(3)]);
         screen.search("zzz".into());
         assert_eq!((screen.n_matches(), screen.selected(&[])), (0, 0));
     }
@@ -229,7 +229,8 @@ mod tests {
     #[test]
     fn the_cursor_stays_in_sight() {
         let mut screen = EventsScreen::default();
-        let items: Vec<Item> = [Item::Own(0), Item::Own(1)].into_iter().chain((0..50).map(Item::Entry)).collect();
+        let items: Vec<EventRow> =
+            [EventRow::Own(0), EventRow::Own(1)].into_iter().chain((0..50).map(EventRow::Entry)).collect();
         for (at, top) in [(0, 0), (2, 0), (12, 1), (51, 40), (45, 40), (30, 28), (1, 0)] {
             screen.go(at, &items, 2, 10);
             assert_eq!((screen.top, screen.selected(&items)), (top, at), "{at}");

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::event::catalogue::Entry;
+use crate::event::catalogue::CatalogueEvent;
 use crate::event::{Event, plain};
 use crate::ingest::tracepoints;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Change, Control, Run};
 use crate::ui::app::update::cpu_list;
-use crate::ui::command::Row;
+use crate::ui::command::Command;
 use crate::ui::commands::general;
 use crate::ui::prompt::Prompt;
 use crate::ui::view::events::commands::{CPUS, MODIFIERS, RATE, SEARCHED};
 use crate::ui::view::events::draw as drawn;
-use crate::ui::view::events::state::{EventsScreen, Item, rate, rate_text};
+use crate::ui::view::events::state::{EventRow, EventsScreen, rate, rate_text};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -29,7 +29,7 @@ const RECORDED: &str = "this is a recording: what was measured cannot be changed
 
 impl App {
     /// What the machine can measure is known now.
-    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<Entry>>) {
+    pub fn set_catalogue(&mut self, catalogue: Arc<Vec<CatalogueEvent>>) {
         self.views.events.set_catalogue(catalogue);
     }
 
@@ -85,7 +85,7 @@ impl App {
 
     /// Looks the fields of the tracepoint under the cursor up, once.
     pub(in crate::ui) fn look_up_entry(&mut self) {
-        let Some(Item::Entry(entry)) = self.views.events.cursor else { return };
+        let Some(EventRow::Entry(entry)) = self.views.events.cursor else { return };
         let Some(name) = self.views.events.entry(entry).map(|entry| entry.name.clone()) else { return };
         if self.views.events.looked_up.as_ref().is_none_or(|(known, _)| *known != name) {
             let format = tracepoints::format(&self.context.info, plain(&name)).map(Arc::new);
@@ -116,18 +116,18 @@ impl App {
     }
 
     /// The line under the cursor.
-    pub fn event_item(&self) -> Option<Item> {
+    pub fn event_item(&self) -> Option<EventRow> {
         self.views.events.item(&self.context.answer.events)
     }
 
     pub(in crate::ui) fn enter_item(&mut self) {
         match self.event_item() {
-            Some(Item::Group(group)) => self.views.events.toggle(group),
-            Some(Item::Entry(entry)) => {
+            Some(EventRow::Group(group)) => self.views.events.toggle(group),
+            Some(EventRow::Entry(entry)) => {
                 let Some(name) = self.views.events.entry(entry).map(|e| e.name.clone()) else { return };
                 self.start_event(name);
             }
-            Some(Item::Own(event)) => match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
+            Some(EventRow::Own(event)) => match self.context.answer.events.get(event).and_then(|e| e.meter.as_ref()) {
                 Some(Meter { state, .. }) if !matches!(state.run, Run::Running | Run::Paused) => {
                     self.control(Control::Event(event, Change::Start));
                 }
@@ -165,7 +165,7 @@ impl App {
     /// The event that a change is about: the one under the cursor here, else the one that is shown.
     fn own_event(&self) -> Option<usize> {
         match (self.frame.tab, self.event_item()) {
-            (Tab::Events, Some(Item::Own(event))) => Some(event),
+            (Tab::Events, Some(EventRow::Own(event))) => Some(event),
             (Tab::Events, _) => None,
             _ => Some(self.selection.event),
         }
@@ -193,7 +193,7 @@ impl App {
     fn change_by(
         &mut self,
         text: Option<String>,
-        row: &'static Row,
+        row: &'static Command,
         now: impl FnOnce(&Meter) -> String,
         parse: impl FnOnce(&str) -> Result<Change, String>,
     ) {

@@ -1,12 +1,12 @@
 //! Commands of the flame graph, and what those of every screen mean here.
 
-use crate::query::Key;
-use crate::query::blocks::Way;
+use crate::query::ColumnKey;
 use crate::query::flame::Edit;
+use crate::query::flame::layout::Way;
 use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::command::{Argument, ArgumentKind, commands};
 use crate::ui::commands::{Here, general};
-use crate::ui::hints::Hinted::{self, Chord, Command};
+use crate::ui::footer_keys::Hinted::{self, Chord, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Flame graph" {
@@ -24,7 +24,7 @@ commands! { GROUP "Flame graph" {
         place.way = if place.way == Way::Leaves { Way::Roots } else { Way::Leaves };
         place.zoom.clear();
     }));
-    AROUND "around" ["w"] "callers above and callees below a function" (Argument::of("regex", "around", Kind::Pattern))
+    AROUND "around" ["w"] "callers above and callees below a function" (Argument::of("regex", "around", ArgumentKind::Pattern))
         => Given(|app, text| app.flame_around(text));
     MARK_ALL "mark-all" ["*"] "mark the function under the cursor everywhere" => Plain(|app| app.flame_mark());
     FOCUS "focus" ["e b"] "begin stacks at a function" (Argument::named("name"))
@@ -55,9 +55,9 @@ pub static HERE: Here = &[
     (&general::SEARCH, Given(|app, text| app.flame_search(text))),
     (&general::NEXT, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, 1)))),
     (&general::PREVIOUS, Plain(|app| app.in_flame(|view, flame| view.next_found(flame, -1)))),
-    (&general::ZOOM_DSO, Plain(|app| app.flame_filter(Key::Dso))),
-    (&general::ZOOM_SYMBOL, Plain(|app| app.flame_filter(Key::Sym))),
-    (&general::ZOOM_COMM, Plain(|app| app.flame_filter(Key::Comm))),
+    (&general::ZOOM_DSO, Plain(|app| app.flame_filter(ColumnKey::Dso))),
+    (&general::ZOOM_SYMBOL, Plain(|app| app.flame_filter(ColumnKey::Sym))),
+    (&general::ZOOM_COMM, Plain(|app| app.flame_filter(ColumnKey::Comm))),
     (&top::commands::FRACTAL, Plain(|app| app.flame_percent())),
 ];
 

@@ -10,11 +10,11 @@ use crate::panel::top as panel;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
-use crate::query::blocks::{Block, Flame};
+use crate::query::compare::Versus;
 use crate::query::diff::{Per, Verdict};
-use crate::query::find::shown;
+use crate::query::flame::layout::{Block, Flame};
 use crate::query::flame::{Both, Class};
-use crate::query::versus::Versus;
+use crate::query::search::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::flame::state::FlameScreen;
@@ -66,7 +66,7 @@ pub fn draw(scene: Scene<'_>, view: &FlameScreen, theme: &Theme, area: Rect, buf
 fn head(view: &FlameScreen, flame: &Flame, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
-    let words = view.words();
+    let words = view.edits_as_commands();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
     let left = usize::from(area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
     let right = format!("{}{edits}", drawn(flame, left));
@@ -148,7 +148,7 @@ fn signs(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) -> u1
         x += put(buffer, area, x, y, &format!(" {} ", verdict.sign()), theme.verdict(verdict).0);
         x += put(buffer, area, x, y, &format!(" {word} "), theme.dim) + 1;
     }
-    let text = format!("width old + new, bar the difference, in {}", scene.selection.per.words());
+    let text = format!("width old + new, bar the difference, in {}", scene.selection.per.unit_label());
     x + put(buffer, area, x, y, &text, theme.dim) + 2
 }
 
@@ -463,7 +463,7 @@ pub fn text(view: &FlameScreen, flame: &Flame) -> String {
         out.push_str(&format!("{share:>11}  {}{}\n", "  ".repeat(depth), clean(&chain)));
         stack.extend(children[i].iter().rev().map(|c| (*c, depth + 1)));
     }
-    let words = view.words();
+    let words = view.edits_as_commands();
     if !words.is_empty() {
         out.push_str(&format!("# {}\n", words.join(", ")));
     }

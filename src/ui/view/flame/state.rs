@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::query::blocks::{Block, Flame, FlameSpec, SMALL, Way};
-use crate::query::find::shown;
+use crate::query::flame::layout::{Block, Flame, FlameSpec, SMALL, Way};
 use crate::query::flame::{Class, Edit};
+use crate::query::search::shown;
 
 /// Which stacks are drawn, and what was changed of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FlameView {
     pub way: Way,
     pub zoom: Vec<Arc<str>>,
     pub edits: Vec<Edit>,
 }
 
-impl Default for Place {
+impl Default for FlameView {
     fn default() -> Self {
         Self { way: Way::Roots, zoom: Vec::new(), edits: Vec::new() }
     }
@@ -23,7 +23,7 @@ impl Default for Place {
 /// The screen.
 #[derive(Clone, Debug)]
 pub struct FlameScreen {
-    pub place: Place,
+    pub place: FlameView,
     /// The root on top.
     pub icicle: bool,
     pub find: Option<String>,
@@ -37,7 +37,7 @@ pub struct FlameScreen {
 
 impl Default for FlameScreen {
     fn default() -> Self {
-        Self { place: Place::default(), icicle: true, find: None, cursor: None, seeks: false, a_row: 1 }
+        Self { place: FlameView::default(), icicle: true, find: None, cursor: None, seeks: false, a_row: 1 }
     }
 }
 
@@ -76,7 +76,7 @@ impl FlameScreen {
     }
 
     /// Changes the place; the cursor goes to where that leads.
-    pub fn change(&mut self, change: impl FnOnce(&mut Place)) {
+    pub fn change(&mut self, change: impl FnOnce(&mut FlameView)) {
         let before = self.place.clone();
         change(&mut self.place);
         if self.place != before {
@@ -195,8 +195,8 @@ impl FlameScreen {
     }
 
     /// What was changed, as commands.
-    pub fn words(&self) -> Vec<String> {
-        let mut words: Vec<String> = self.place.edits.iter().map(Edit::words).collect();
+    pub fn edits_as_commands(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {
             Way::Roots => {}
             Way::Leaves => words.push("leaves".into()),

@@ -6,10 +6,10 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Rect;
 
 use crate::filter::equals;
-use crate::query::blocks::{Block, Flame, FlameSpec, Way};
-use crate::query::find::{exactly, pattern};
+use crate::query::flame::layout::{Block, Flame, FlameSpec, Way};
 use crate::query::flame::{Class, Edit};
-use crate::query::{ChainMode, Key};
+use crate::query::search::{exactly, pattern};
+use crate::query::{ChainMode, ColumnKey};
 use crate::session::Origin;
 use crate::ui::app::App;
 use crate::ui::commands::general;
@@ -129,7 +129,7 @@ impl App {
     }
 
     /// Zooms by filter, as on the table, into what is under the cursor.
-    pub(in crate::ui) fn flame_filter(&mut self, key: Key) {
+    pub(in crate::ui) fn flame_filter(&mut self, key: ColumnKey) {
         let Some(flame) = self.context.answer.flame.clone() else { return };
         let Some(index) =
             self.views.flame.index(&flame).filter(|i| flame.blocks[*i].pooled == 0 && flame.blocks[*i].small == 0)
@@ -139,12 +139,12 @@ impl App {
         let block = &flame.blocks[index];
         let ground = self.views.flame.names(&flame, index).first().cloned();
         let only = match key {
-            Key::Dso => Some(("dso", &block.dso)).filter(|(_, dso)| !dso.is_empty()),
-            Key::Comm => None,
+            ColumnKey::Dso => Some(("dso", &block.dso)).filter(|(_, dso)| !dso.is_empty()),
+            ColumnKey::Comm => None,
             _ => Some(("stack", &block.name)),
         };
         let only = only.map(|(field, value)| (format!("{field} {value}"), equals(field, value))).or_else(|| {
-            let ground = ground.filter(|_| key == Key::Comm && self.views.flame.place.way == Way::Roots)?;
+            let ground = ground.filter(|_| key == ColumnKey::Comm && self.views.flame.place.way == Way::Roots)?;
             self.of_ground(&ground)
         });
         match only {

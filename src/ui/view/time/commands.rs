@@ -3,7 +3,7 @@
 use crate::ui::command::Act::{Given, Plain};
 use crate::ui::command::{Argument, commands};
 use crate::ui::commands::{Here, general};
-use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::footer_keys::Hinted::{self, Command};
 
 commands! { GROUP "Time" {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));

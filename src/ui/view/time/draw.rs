@@ -114,7 +114,7 @@ pub fn draw(scene: Scene<'_>, view: &TimeScreen, theme: &Theme, area: Rect, buff
     let wide = wide(scene, view, map.width);
     heat::draw(&Map { scene, view, heat, theme, selected: &selected, rows_a_line, wide }, map, buffer);
     axis(scene, heat, theme, wide, Rect { y: map.y + map.height, height: 1, ..map }, buffer);
-    let words = words(scene, view, heat, &selected);
+    let words = cursor_line(scene, view, heat, &selected);
     put(buffer, Rect { y: map.y + map.height + 1, height: 1, ..area }, 1, 0, &words, theme.text);
 }
 
@@ -269,7 +269,7 @@ fn time(ns: u64, length: u64) -> String {
 }
 
 /// The time under the cursor or of the selection, and what came in it; what matters most first.
-fn words(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection) -> String {
+fn cursor_line(scene: Scene<'_>, view: &TimeScreen, heat: &Heat, selected: &Selection) -> String {
     let (from, until) = (selected.from, selected.until);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![

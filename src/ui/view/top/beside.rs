@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::percent;
-use crate::query::{Direction, Line};
+use crate::query::{Direction, TopLine};
 use crate::ui::draw::put;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
@@ -50,7 +50,7 @@ fn draw_line(
     scene: Scene<'_>,
     view: &TopScreen,
     theme: &Theme,
-    (line, above): (&Line, Option<&Line>),
+    (line, above): (&TopLine, Option<&TopLine>),
     row: Rect,
     buffer: &mut Buffer,
 ) {

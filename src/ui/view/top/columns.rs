@@ -1,7 +1,7 @@
 //! Which columns of the table fit, and where they stand.
 
 use crate::panel::top::Field;
-use crate::query::{Key, Line};
+use crate::query::{ColumnKey, TopLine};
 use crate::ui::widget::rows::{BAR, BARRED};
 
 /// A column on the screen.
@@ -27,7 +27,7 @@ pub fn edge(width: u16) -> u16 {
 }
 
 /// Where a line's name begins in the column of symbols: behind the fold mark, and in call chains behind the forks.
-pub fn name_at(line: &Line) -> u16 {
+pub fn name_at(line: &TopLine) -> u16 {
     match line.depth {
         0 => 2,
         _ => 4 + line.forks.chars().count().min(usize::from(MOST_FORKS)) as u16,
@@ -41,43 +41,43 @@ pub const MOST_FORKS: u16 = 16;
 const FIRST: &[Field] = &[Field::Period, Field::Samples, Field::Children, Field::Old];
 /// What goes next, while it would have less than 16.
 const THEN: &[Field] = &[
-    Field::Key(Key::Tid),
-    Field::Key(Key::Pid),
-    Field::Key(Key::Comm),
-    Field::Key(Key::Dso),
+    Field::Key(ColumnKey::Tid),
+    Field::Key(ColumnKey::Pid),
+    Field::Key(ColumnKey::Comm),
+    Field::Key(ColumnKey::Dso),
     Field::SelfTime,
-    Field::Key(Key::Cpu),
+    Field::Key(ColumnKey::Cpu),
 ];
 
 /// The column that says what a row is about, and under which its call chains stand: functions, where rows are told apart
 /// by them, else the last one of texts.
 pub fn subject(mut shown: impl DoubleEndedIterator<Item = Field> + Clone) -> Option<Field> {
     let is_text = |field: &Field| match field {
-        Field::Key(Key::Dso) => false,
+        Field::Key(ColumnKey::Dso) => false,
         Field::Key(key) => !key.entry().is_number,
         _ => false,
     };
-    let names = Field::Key(Key::Sym);
+    let names = Field::Key(ColumnKey::Sym);
     if shown.clone().any(|field| field == names) { Some(names) } else { shown.rfind(is_text) }
 }
 
 /// The columns that fit. What matters least goes first.
 pub fn spans(width: u16, chosen: &[Field]) -> Vec<Span> {
     let mut shown: Vec<Field> = chosen.to_vec();
-    let has_names = chosen.contains(&Field::Key(Key::Sym));
+    let has_names = chosen.contains(&Field::Key(ColumnKey::Sym));
     let mut bar: u16 = if width >= BARRED { BAR } else { 0 };
     let fixed = |field: Field| match field {
-        Field::Key(Key::Comm) => {
+        Field::Key(ColumnKey::Comm) => {
             if width >= 100 {
                 15
             } else {
                 12
             }
         }
-        Field::Key(Key::Dso) if width < 116 => 17,
-        Field::Key(Key::Dso) if width < 160 => 26,
-        Field::Key(Key::Dso) => 36,
-        Field::Key(Key::Sym) => 0,
+        Field::Key(ColumnKey::Dso) if width < 116 => 17,
+        Field::Key(ColumnKey::Dso) if width < 160 => 26,
+        Field::Key(ColumnKey::Dso) => 36,
+        Field::Key(ColumnKey::Sym) => 0,
         other => other.column().width,
     };
     let need =
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn at_eighty_columns_names_have_room() {
         assert_eq!(names(80, Field::FIRST), ["Self", "Children", "Symbol", "DSO"]);
-        let name = spans(80, Field::FIRST).into_iter().find(|s| s.field == Field::Key(Key::Sym));
+        let name = spans(80, Field::FIRST).into_iter().find(|s| s.field == Field::Key(ColumnKey::Sym));
         assert!(name.is_some_and(|s| s.width >= 38), "{name:?}");
         let mut split = Field::FIRST.to_vec();
-        split.splice(2..2, [Field::Key(Key::Comm), Field::Key(Key::Pid)]);
+        split.splice(2..2, [Field::Key(ColumnKey::Comm), Field::Key(ColumnKey::Pid)]);
         assert_eq!(names(80, &split), ["Self", "Comm", "PID", "Symbol", "DSO"]);
         // What it was stands beside what it is.
         let versus = [Field::Delta, Field::Old, Field::SelfTime, Field::Children, split[4], split[5]];

@@ -2,9 +2,9 @@
 
 use crate::query::{ChainMode, Direction};
 use crate::ui::command::Act::{Asked, Given, Plain};
-use crate::ui::command::{Argument, Kind, commands};
+use crate::ui::command::{Argument, ArgumentKind, commands};
 use crate::ui::commands::{general, program};
-use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::popup::Popup;
 
 commands! { CHAINS "Call chains" {
@@ -35,7 +35,7 @@ commands! { CHAINS "Call chains" {
             false => "percentages in call chains are of the entry above",
         });
     });
-    LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", Kind::Text)) of table
+    LIMIT "limit" ["L"] "hide what is below a share" (Argument::of("percent", "hide below %", ArgumentKind::Text)) of table
         => Asked(|app, text| app.set_limit(&text), |app| app.selection.rows.limit.to_string());
 }}
 

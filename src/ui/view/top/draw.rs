@@ -8,10 +8,10 @@ use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::top::Field;
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
-use crate::profile::frames::State;
-use crate::query::answer::{Line, Mark};
+use crate::profile::frames::SymState;
+use crate::query::answer::{Mark, TopLine};
 use crate::query::lines::MAX_ROWS;
-use crate::query::{Key, Order};
+use crate::query::{ColumnKey, Order};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
@@ -118,7 +118,7 @@ struct Places<'a> {
 }
 
 /// The share that rows are ordered by, in percent.
-fn ordered_share(scene: Scene<'_>, line: &Line) -> f64 {
+fn ordered_share(scene: Scene<'_>, line: &TopLine) -> f64 {
     if scene.selection.rows.order == Order::Children { line.children_percent } else { line.own_percent }
 }
 
@@ -130,9 +130,9 @@ fn full_bar(most: f64) -> f64 {
 
 /// One line of the table on the screen.
 struct Row<'a> {
-    line: &'a Line,
+    line: &'a TopLine,
     /// The line above in the same call chains: what repeats it is not written again.
-    above: Option<&'a Line>,
+    above: Option<&'a TopLine>,
     selected: bool,
     y: u16,
 }
@@ -150,14 +150,14 @@ impl Row<'_> {
         let subject = columns::subject(places.spans.iter().map(|span| span.field));
         for (i, span) in places.spans.iter().enumerate().rev() {
             match span.field {
-                other if other != Field::Key(Key::Sym) && Some(other) == subject => {
+                other if other != Field::Key(ColumnKey::Sym) && Some(other) == subject => {
                     symbol(scene, view, theme, (span, 0), line, row, buffer);
                 }
-                Field::Key(Key::Sym) => {
-                    let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(Key::Dso));
+                Field::Key(ColumnKey::Sym) => {
+                    let behind = places.spans.get(i + 1).is_some_and(|next| next.field == Field::Key(ColumnKey::Dso));
                     symbol(scene, view, theme, (span, if behind { free } else { 0 }), line, row, buffer);
                 }
-                Field::Key(Key::Dso) => free = self.dso(theme, places, i, row, buffer),
+                Field::Key(ColumnKey::Dso) => free = self.dso(theme, places, i, row, buffer),
                 Field::Delta => {
                     let style = line.versus.map_or(theme.dim, |v| theme.verdict(v.verdict).1);
                     cell(span, &span.field.cell(line), style, row, buffer);
@@ -185,7 +185,7 @@ impl Row<'_> {
     }
 
     /// Whether this differs from what the line above shows, from where it came.
-    fn says<T: PartialEq>(&self, what: impl Fn(&Line) -> T) -> bool {
+    fn says<T: PartialEq>(&self, what: impl Fn(&TopLine) -> T) -> bool {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
 
@@ -195,7 +195,8 @@ impl Row<'_> {
         if !self.says(|line| line.dso.clone()) {
             return span.width + 1;
         }
-        let name = at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == Field::Key(Key::Sym));
+        let name =
+            at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == Field::Key(ColumnKey::Sym));
         let text = clean(&self.line.dso);
         let text = fit(&text, usize::from(span.width));
         let lacks = name.map_or(0, |name| {
@@ -241,7 +242,7 @@ fn symbol(
     view: &TopScreen,
     theme: &Theme,
     (span, more): (&Span, u16),
-    line: &Line,
+    line: &TopLine,
     row: Rect,
     buffer: &mut Buffer,
 ) {
@@ -250,7 +251,7 @@ fn symbol(
     let forks: String = chain_signs(scene, line);
     put(buffer, row, x, 0, &fit_end(&forks, room), theme.dim);
     let (name, style) = match span.field {
-        Field::Key(Key::Sym) => name(view, theme, line),
+        Field::Key(ColumnKey::Sym) => name(view, theme, line),
         _ if line.depth > 0 => name(view, theme, line),
         // Rows that are no functions are what else they are told apart by.
         field => (field.cell(line).text().into(), theme.text),
@@ -260,7 +261,7 @@ fn symbol(
 }
 
 /// What stands before a name: forks and fold mark.
-pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &Line) -> String {
+pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &TopLine) -> String {
     let forks = line.forks.chars().count();
     let forks: String = line.forks.chars().skip(forks.saturating_sub(usize::from(columns::MOST_FORKS))).collect();
     let mark = match line.mark {
@@ -277,10 +278,14 @@ pub(in crate::ui) fn chain_signs(scene: Scene<'_>, line: &Line) -> String {
 }
 
 /// A line's name and how it is meant: found, without a symbol, or by the class of its code.
-pub(in crate::ui) fn name<'a>(view: &TopScreen, theme: &Theme, line: &'a Line) -> (std::borrow::Cow<'a, str>, Style) {
+pub(in crate::ui) fn name<'a>(
+    view: &TopScreen,
+    theme: &Theme,
+    line: &'a TopLine,
+) -> (std::borrow::Cow<'a, str>, Style) {
     let style = match (view.hit(line), line.state) {
         (true, _) => theme.found,
-        (_, State::Sought | State::Bounded) => theme.dim,
+        (_, SymState::Sought | SymState::Bounded) => theme.dim,
         _ => theme.class(line.kind, &line.dso_path).0,
     };
     (clean(&line.sym), style)

@@ -8,7 +8,7 @@ use crate::ui::view::top::state::TopScreen;
 
 /// What lies under the mouse.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Hit {
+pub enum TopHit {
     Head(Field),
     /// A line, and whether its fold mark was hit.
     Line(usize, bool),
@@ -21,29 +21,29 @@ fn spans(scene: Scene<'_>, width: u16) -> Vec<Span> {
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Hit {
+pub fn hit(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> TopHit {
     if scene.is_too_small() {
-        return Hit::Nothing;
+        return TopHit::Nothing;
     }
     let table = layout::places(scene, scene.area()).table;
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {
-        return Hit::Nothing;
+        return TopHit::Nothing;
     }
     let spans = spans(scene, table.width);
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column));
     if row == table.y {
-        return span.map_or(Hit::Nothing, |s| Hit::Head(s.field));
+        return span.map_or(TopHit::Nothing, |s| TopHit::Head(s.field));
     }
     let line = view.top + usize::from(row - table.y - 1);
-    let Some(found) = scene.context.answer.lines.get(line) else { return Hit::Nothing };
+    let Some(found) = scene.context.answer.lines.get(line) else { return TopHit::Nothing };
     let subject = columns::subject(spans.iter().map(|span| span.field));
     let mark = span.is_some_and(|s| Some(s.field) == subject && column < s.x + columns::name_at(found));
-    Hit::Line(line, mark)
+    TopHit::Line(line, mark)
 }
 
 /// The line and the column under the mouse, where a line is.
 pub fn cell(scene: Scene<'_>, view: &TopScreen, column: u16, row: u16) -> Option<(usize, Field)> {
-    let Hit::Line(line, _) = hit(scene, view, column, row) else { return None };
+    let TopHit::Line(line, _) = hit(scene, view, column, row) else { return None };
     let spans = spans(scene, layout::places(scene, scene.area()).table.width);
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column))?;
     Some((line, span.field))

@@ -2,28 +2,35 @@
 
 use crate::event::plain;
 use crate::panel::top::Field;
-use crate::query::Key;
+use crate::query::ColumnKey;
 use crate::query::column::traced;
-use crate::query::whose::Whose;
+use crate::query::task_choices::Whose;
 use crate::ui::scene::Scene;
 
 /// What a key splits rows by, in words, and the keys of it.
-const SPLITS: &[(&str, &[Key])] = &[
+const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("", &[]),
-    ("by comm", &[Key::Comm]),
-    ("by process", &[Key::Comm, Key::Pid]),
-    ("by thread", &[Key::Comm, Key::Tid]),
-    ("by CPU", &[Key::Cpu]),
-    ("by cgroup", &[Key::Cgroup]),
+    ("by comm", &[ColumnKey::Comm]),
+    ("by process", &[ColumnKey::Comm, ColumnKey::Pid]),
+    ("by thread", &[ColumnKey::Comm, ColumnKey::Tid]),
+    ("by CPU", &[ColumnKey::Cpu]),
+    ("by cgroup", &[ColumnKey::Cgroup]),
 ];
 
 /// One of what a key goes through.
-pub type Split = (&'static str, Vec<Key>);
+pub type Split = (&'static str, Vec<ColumnKey>);
 
 /// The key of a column that says whose, where or what.
-pub fn split_key(field: &Field) -> Option<Key> {
+pub fn split_key(field: &Field) -> Option<ColumnKey> {
     match field {
-        Field::Key(key @ (Key::Cpu | Key::Comm | Key::Pid | Key::Tid | Key::Cgroup | Key::Traced(_))) => Some(*key),
+        Field::Key(
+            key @ (ColumnKey::Cpu
+            | ColumnKey::Comm
+            | ColumnKey::Pid
+            | ColumnKey::Tid
+            | ColumnKey::Cgroup
+            | ColumnKey::Traced(_)),
+        ) => Some(*key),
         _ => None,
     }
 }
@@ -44,7 +51,7 @@ impl Scene<'_> {
 
     /// The columns of tasks and places, as one of those that a key goes through.
     pub fn split_now(self, splits: &[Split]) -> Option<usize> {
-        let own: Vec<Key> = self.selection.rows.columns.iter().filter_map(split_key).collect();
+        let own: Vec<ColumnKey> = self.selection.rows.columns.iter().filter_map(split_key).collect();
         splits.iter().position(|(_, keys)| keys.len() == own.len() && keys.iter().all(|key| own.contains(key)))
     }
 
@@ -58,9 +65,9 @@ impl Scene<'_> {
             (key.entry().words, vec![key])
         });
         let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
-        let has_cgroup = |whose: &Whose| whose.group.text(Key::Cgroup).is_some_and(|path| !path.is_empty());
+        let has_cgroup = |whose: &Whose| whose.group.text(ColumnKey::Cgroup).is_some_and(|path| !path.is_empty());
         let has_cgroups = self.context.answer.tasks.iter().any(has_cgroup);
-        splits.retain(|(_, keys)| has_cgroups || !keys.contains(&Key::Cgroup));
+        splits.retain(|(_, keys)| has_cgroups || !keys.contains(&ColumnKey::Cgroup));
         splits.splice(1..1, texts);
         splits
     }

@@ -4,9 +4,9 @@
 use regex::Regex;
 
 use crate::query::Answer;
-use crate::query::Key;
-use crate::query::answer::Line;
-use crate::query::find::pattern;
+use crate::query::ColumnKey;
+use crate::query::answer::TopLine;
+use crate::query::search::pattern;
 
 /// Cursor and scroll position.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +36,10 @@ pub struct Search {
 }
 
 /// Whether a line matches a search: by function, DSO or comm.
-pub fn matches(regex: &Regex, line: &Line) -> bool {
+pub fn matches(regex: &Regex, line: &TopLine) -> bool {
     regex.is_match(&line.sym)
         || line.depth == 0
-            && (regex.is_match(&line.dso) || line.group.text(Key::Comm).is_some_and(|c| regex.is_match(c)))
+            && (regex.is_match(&line.dso) || line.group.text(ColumnKey::Comm).is_some_and(|c| regex.is_match(c)))
 }
 
 fn sought(answer: &Answer, name: &str) -> Option<usize> {
@@ -48,12 +48,12 @@ fn sought(answer: &Answer, name: &str) -> Option<usize> {
 
 impl TopScreen {
     /// The line under the cursor.
-    pub fn line<'a>(&self, answer: &'a Answer) -> Option<&'a Line> {
+    pub fn line<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         answer.lines.get(self.selected)
     }
 
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
-    pub fn row<'a>(&self, answer: &'a Answer) -> Option<&'a Line> {
+    pub fn row<'a>(&self, answer: &'a Answer) -> Option<&'a TopLine> {
         let upto = answer.lines.get(..=self.selected)?;
         upto.iter().rev().find(|line| line.depth == 0)
     }
@@ -123,7 +123,7 @@ impl TopScreen {
     }
 
     /// Whether a line is a match of the search.
-    pub fn hit(&self, line: &Line) -> bool {
+    pub fn hit(&self, line: &TopLine) -> bool {
         self.search.as_ref().is_some_and(|s| matches(&s.regex, line))
     }
 
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
     use crate::profile::Acc;
-    use crate::profile::frames::State;
+    use crate::profile::frames::SymState;
     use crate::query::answer::Mark;
     use crate::session::DsoKind;
 
@@ -167,8 +167,8 @@ mod tests {
         Answer { lines: ids.iter().map(|id| line(*id)).collect(), ..Answer::default() }
     }
 
-    fn line(id: u64) -> Line {
-        Line {
+    fn line(id: u64) -> TopLine {
+        TopLine {
             id,
             depth: 0,
             forks: "".into(),
@@ -182,7 +182,7 @@ mod tests {
             dso: "".into(),
             dso_path: "".into(),
             kind: DsoKind::File,
-            state: State::Known,
+            state: SymState::Known,
             versus: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::panel::top::Field;
-use crate::query::{Direction, Key, Order};
+use crate::query::{ColumnKey, Direction, Order};
 use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::commands::general;
@@ -64,13 +64,13 @@ impl App {
     }
 
     /// Keeps only what shares a column's value with the line under the cursor, or leaves that out.
-    pub(in crate::ui) fn zoom(&mut self, key: Key, exclude: bool) {
+    pub(in crate::ui) fn zoom(&mut self, key: ColumnKey, exclude: bool) {
         let Some(line) = self.line().cloned() else { return };
         // Where threads are not told apart, what comes nearest.
         let near = match key {
-            Key::Tid => vec![Key::Tid, Key::Comm, Key::Pid],
+            ColumnKey::Tid => vec![ColumnKey::Tid, ColumnKey::Comm, ColumnKey::Pid],
             // Rows by what a tracepoint says are no functions.
-            Key::Sym if line.sym.is_empty() => line.group.traced().collect(),
+            ColumnKey::Sym if line.sym.is_empty() => line.group.traced().collect(),
             key => vec![key],
         };
         let found = near.iter().find_map(|key| key.entry().only(&line.value(*key)?));
@@ -93,7 +93,7 @@ impl App {
     }
 
     pub(in crate::ui) fn zoom_cpu(&mut self, text: Option<String>) {
-        let own = self.line().and_then(|l| l.group.id(Key::Cpu)).map(|cpu| cpu.to_string());
+        let own = self.line().and_then(|l| l.group.id(ColumnKey::Cpu)).map(|cpu| cpu.to_string());
         let Some(text) = text.or(own) else { return self.ask_for(&general::ZOOM_CPU, String::new()) };
         let expression = format!("cpu in {text}");
         match self.context.parse(&expression) {
@@ -104,7 +104,7 @@ impl App {
 
     pub(in crate::ui) fn sort(&mut self, text: Option<String>) {
         let Some(text) = text else { return self.run(&COLUMNS) };
-        match Key::parse_list(&text) {
+        match ColumnKey::parse_list(&text) {
             Ok(keys) => {
                 self.selection.rows.columns.retain(|f| !matches!(f, Field::Key(_)));
                 self.selection.rows.columns.extend(keys.into_iter().map(Field::Key));
@@ -128,7 +128,7 @@ impl App {
             .columns
             .retain(|field| split_key(field).is_none() && !(by_text && matches!(field, Field::Key(_))));
         if !by_text && !self.selection.rows.columns.iter().any(|field| matches!(field, Field::Key(_))) {
-            self.selection.rows.columns.extend([Field::Key(Key::Sym), Field::Key(Key::Dso)]);
+            self.selection.rows.columns.extend([Field::Key(ColumnKey::Sym), Field::Key(ColumnKey::Dso)]);
         }
         let end = self.selection.rows.columns.len();
         let at = self.selection.rows.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(end);
@@ -140,7 +140,9 @@ impl App {
         self.views.top.home();
         self.say(match keys.first().and_then(|key| key.traced()) {
             Some(_) => format!("rows {words}"),
-            None if keys == [Key::Comm] => format!("a row is a function {words}; :sort comm has a row for each comm"),
+            None if keys == [ColumnKey::Comm] => {
+                format!("a row is a function {words}; :sort comm has a row for each comm")
+            }
             None => format!("a row is a function {words}").trim_end().to_owned(),
         });
     }

@@ -4,7 +4,7 @@
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use crate::ingest::units::{is_named, shown};
+use crate::ingest::unit_feed::{is_named, shown};
 use crate::panel::unit::percent;
 use crate::session::Origin;
 use crate::ui::app::{App, Effect};
@@ -14,7 +14,7 @@ use crate::ui::popup::{Chooser, Popup, has_words};
 use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
 use crate::ui::view::units::state::completions;
 use crate::units::kit::settings::Settings;
-use crate::units::kit::{Spec, Want};
+use crate::units::kit::{EventRequest, Spec};
 use crate::units::registry::{self, UNITS};
 
 /// One line of the list.
@@ -94,7 +94,7 @@ pub fn about_unit(context: &Context, name: &str) -> Option<String> {
     let spec = registry::find(name)?;
     let needs = match (spec.make)(&Settings::default()) {
         Ok(unit) => {
-            let wants = unit.wants();
+            let wants = unit.event_requests();
             let names: Vec<&str> = wants.iter().filter(|want| !want.optional).map(|w| shown(&w.event)).collect();
             let more = if names.len() > 4 { ", …" } else { "" };
             match names.is_empty() {
@@ -110,8 +110,8 @@ pub fn about_unit(context: &Context, name: &str) -> Option<String> {
 
 /// What a unit's events cost, where all that it needs are measured already, so that it is known how often they come.
 fn cost(context: &Context, spec: &Spec) -> Option<String> {
-    let wants = (spec.make)(&Settings::default()).ok()?.wants();
-    let cost = |want: &Want| {
+    let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
+    let cost = |want: &EventRequest| {
         let meters = context.answer.events.iter().filter(|event| is_named(want, &event.name));
         let mut costs = meters.filter_map(|event| event.meter.as_ref()).map(|meter| meter.cost_percent);
         costs.find(|cost| *cost > 0.0)
@@ -122,9 +122,9 @@ fn cost(context: &Context, spec: &Spec) -> Option<String> {
 
 /// What a unit cannot do without and is not to be had here.
 fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String> {
-    let wants = (spec.make)(&Settings::default()).ok()?.wants();
-    let there = |want: &&Want| lacks_event(context, events, want).is_none();
-    let must: Vec<&Want> = wants.iter().filter(|want| !want.optional).collect();
+    let wants = (spec.make)(&Settings::default()).ok()?.event_requests();
+    let there = |want: &&EventRequest| lacks_event(context, events, want).is_none();
+    let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
     if must.is_empty() {
         let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
         return if nothing { lacks_event(context, events, wants.first()?) } else { None };
@@ -132,7 +132,7 @@ fn lacks(context: &Context, events: &EventsScreen, spec: &Spec) -> Option<String
     must.iter().find(|want| !there(want)).and_then(|want| lacks_event(context, events, want))
 }
 
-fn lacks_event(context: &Context, events: &EventsScreen, want: &Want) -> Option<String> {
+fn lacks_event(context: &Context, events: &EventsScreen, want: &EventRequest) -> Option<String> {
     let name = shown(&want.event).trim_start_matches('~');
     if context.info.origin == Origin::Recorded {
         let has = context.answer.events.iter().any(|event| is_named(want, &event.name));

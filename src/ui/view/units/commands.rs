@@ -5,7 +5,7 @@ use crate::ui::app::Effect;
 use crate::ui::command::Act::{Given, Plain};
 use crate::ui::command::commands;
 use crate::ui::commands::{Here, general};
-use crate::ui::hints::Hinted::{self, Command};
+use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::view::top;
 
 commands! { GROUP "Units" {

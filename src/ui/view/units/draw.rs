@@ -7,8 +7,8 @@ use ratatui::layout::Rect;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, thousands};
 use crate::panel::{Body, Cell, Panel};
-use crate::query::blocks::{Flame, layout};
-use crate::query::find::shown;
+use crate::query::flame::layout::{Flame, layout};
+use crate::query::search::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::units::order::{cursor, visible};
@@ -23,7 +23,7 @@ use crate::ui::widget::rows::place;
 
 /// What a click means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hit {
+pub enum UnitsHit {
     Unit(u64),
     Panel(usize),
     /// A column's heading.
@@ -109,26 +109,30 @@ fn flame_of(panel: &Panel, view: &PanelView, area: Rect) -> Option<Flame> {
 }
 
 /// Finds what a click means.
-pub fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<Hit> {
+pub fn hit(scene: Scene<'_>, units: &UnitsScreen, x: u16, y: u16) -> Option<UnitsHit> {
     let area = area_of(scene);
     let plan = plan(units, area);
     let inside =
         |list: &[(u16, u16, usize)]| list.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|p| p.2);
     if y == area.y {
-        return plan.units.iter().find(|(at, wide, _)| (*at..at + wide).contains(&x)).map(|(.., id)| Hit::Unit(*id));
+        return plan
+            .units
+            .iter()
+            .find(|(at, wide, _)| (*at..at + wide).contains(&x))
+            .map(|(.., id)| UnitsHit::Unit(*id));
     }
     if y == area.y + 1 {
-        return inside(&plan.titles).map(Hit::Panel);
+        return inside(&plan.titles).map(UnitsHit::Panel);
     }
     let main = plan.main;
     let (panel, view) = units.panel()?;
     if y == main.y {
-        return table::column_at(panel, view, main, x).map(Hit::Head);
+        return table::column_at(panel, view, main, x).map(UnitsHit::Head);
     }
     let below = y.checked_sub(main.y + 1).filter(|row| *row + 1 < main.height)?;
     let at = table::first_row(panel, view, main) + usize::from(below);
     let row = panel.rows().and_then(|rows| visible(&panel.body, rows, view).get(at).copied());
-    Some(Hit::Row(at, row.is_some_and(|row| table::is_mark(panel, view, main, row, x))))
+    Some(UnitsHit::Row(at, row.is_some_and(|row| table::is_mark(panel, view, main, row, x))))
 }
 
 /// Draws it.

@@ -10,7 +10,7 @@ use crate::panel::series::{Series, level};
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Body, Panel};
-use crate::query::blocks::Flame;
+use crate::query::flame::layout::Flame;
 use crate::ui::theme::Theme;
 use crate::ui::view::units::state::PanelView;
 use crate::ui::view::units::table;
@@ -37,7 +37,7 @@ pub fn draw(
     }
     match &panel.body {
         Body::Table(rows) | Body::Tree(rows) | Body::Log(rows) => {
-            table::Table { panel, rows, view, main }.draw(theme, area, buffer);
+            table::UnitTable { panel, rows, view, main }.draw(theme, area, buffer);
         }
         Body::Histogram(histogram) => bars(histogram, theme, area, buffer),
         Body::Heatmap(map) => heatmap(map, theme, area, buffer),

@@ -148,7 +148,7 @@ impl UnitsScreen {
                 let then = as_before.0.iter().find(|(unit, place, _)| (unit, place) == (id, &at));
                 let (order, filter, zoom) = then.map(|(_, _, arranged)| arranged.clone()).unwrap_or_default();
                 panel.order = order;
-                panel.filter = filter.and_then(|text| crate::query::find::pattern(&text).ok());
+                panel.filter = filter.and_then(|text| crate::query::search::pattern(&text).ok());
                 panel.flame.place.zoom = zoom;
             }
         }
@@ -255,11 +255,11 @@ pub fn completions(text: &str) -> Vec<(String, String)> {
 }
 
 /// Splits a text into words as a shell does: quotes hold words together.
-pub fn words(text: &str) -> Result<Vec<String>, String> {
+pub fn split_shell_words(text: &str) -> Result<Vec<String>, String> {
     shlex::split(text).ok_or_else(|| "a quote is not closed".to_owned())
 }
 
-/// Words as one text that [`words`], or a shell, splits again.
+/// Words as one text that [`split_shell_words`], or a shell, splits again.
 pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     // Nothing that can be typed or said in a text has a NUL that would end it.
     shlex::Quoter::new().allow_nul(true).join(words).unwrap_or_default()
@@ -272,8 +272,8 @@ mod tests {
     #[test]
     fn words_are_split_and_put_together_again() {
         let list = ["rundelay", "--than", "latency > 4ms", "--comm", "it's", ""].map(str::to_owned).to_vec();
-        assert_eq!(words(&quoted(list.iter().map(String::as_str))), Ok(list));
-        assert!(words("a 'b").is_err());
+        assert_eq!(split_shell_words(&quoted(list.iter().map(String::as_str))), Ok(list));
+        assert!(split_shell_words("a 'b").is_err());
         assert_eq!(quoted(["a.data", "comm == \"it's\""]), "a.data \"comm == \\\"it's\\\"\"");
     }
 
@@ -282,7 +282,7 @@ mod tests {
 
         #[test]
         fn any_words_are_put_together_and_split(list in proptest::collection::vec("[ a'\"\\\\-]{0,6}", 0..5)) {
-            proptest::prop_assert_eq!(words(&quoted(list.iter().map(String::as_str))), Ok(list));
+            proptest::prop_assert_eq!(split_shell_words(&quoted(list.iter().map(String::as_str))), Ok(list));
         }
     }
 

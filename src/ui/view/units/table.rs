@@ -115,14 +115,14 @@ pub fn is_mark(panel: &Panel, view: &PanelView, area: Rect, row: usize, x: u16) 
 }
 
 /// What is drawn; the cursor is seen in the panel that is looked at.
-pub struct Table<'a> {
+pub struct UnitTable<'a> {
     pub panel: &'a Panel,
     pub rows: &'a Rows,
     pub view: &'a PanelView,
     pub main: bool,
 }
 
-impl Table<'_> {
+impl UnitTable<'_> {
     pub fn draw(&self, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let spans = spans_of(self.rows, self.view, area);
         self.heading(theme, &spans, area, buffer);
@@ -177,8 +177,8 @@ impl Table<'_> {
             let text = match cell {
                 // Of a course the newest part.
                 Cell::Course(values) => spark(&values[values.len().saturating_sub(room)..]),
-                _ if column.name.ends_with("stack") => fit_stack(&self.words(row, span.column), room).into_owned(),
-                _ => fit(&self.words(row, span.column), room).into_owned(),
+                _ if column.name.ends_with("stack") => fit_stack(&self.cell_text(row, span.column), room).into_owned(),
+                _ => fit(&self.cell_text(row, span.column), room).into_owned(),
             };
             let right = column.align == Align::Right;
             let pad = if right { room.saturating_sub(width(&text)) } else { 0 };
@@ -192,7 +192,7 @@ impl Table<'_> {
     }
 
     /// A cell's text; of a tree the last column is indented, with a mark where rows are folded.
-    fn words(&self, row: usize, column: usize) -> String {
+    fn cell_text(&self, row: usize, column: usize) -> String {
         let rows = self.rows;
         let text = rows.table.rows[row][column].text();
         if !matches!(self.panel.body, Body::Tree(_)) || column + 1 != rows.table.columns.len() {

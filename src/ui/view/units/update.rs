@@ -5,12 +5,12 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
 use crate::panel::{Body, Panel};
-use crate::query::find::pattern;
+use crate::query::search::pattern;
 use crate::ui::commands::general;
 use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::order::visible;
-use crate::ui::view::units::state::words;
+use crate::ui::view::units::state::split_shell_words;
 use crate::units::kit::{Settings, Spec};
 use crate::units::registry;
 
@@ -194,7 +194,7 @@ impl App {
 
     fn move_in_flame(
         &mut self,
-        go: impl FnOnce(&mut crate::ui::view::flame::state::FlameScreen, &crate::query::blocks::Flame),
+        go: impl FnOnce(&mut crate::ui::view::flame::state::FlameScreen, &crate::query::flame::layout::Flame),
     ) {
         let Some(flame) = drawn::flame(self.scene(), &self.views.units) else { return };
         if let Some(view) = self.views.units.panel_view_mut() {
@@ -209,14 +209,14 @@ impl App {
             MouseEventKind::Down(MouseButton::Right) => self.run(&general::UNDO),
             MouseEventKind::Down(MouseButton::Left) => {
                 match drawn::hit(self.scene(), &self.views.units, mouse.column, mouse.row) {
-                    Some(drawn::Hit::Unit(id)) => self.views.units.current = Some(id),
-                    Some(drawn::Hit::Panel(panel)) => {
+                    Some(drawn::UnitsHit::Unit(id)) => self.views.units.current = Some(id),
+                    Some(drawn::UnitsHit::Panel(panel)) => {
                         if let Some(view) = self.views.units.view_mut() {
                             view.panel = panel;
                         }
                     }
-                    Some(drawn::Hit::Head(column)) => self.turn_rows(Some(column)),
-                    Some(drawn::Hit::Row(row, on_mark)) => self.click_row(row, on_mark),
+                    Some(drawn::UnitsHit::Head(column)) => self.turn_rows(Some(column)),
+                    Some(drawn::UnitsHit::Row(row, on_mark)) => self.click_row(row, on_mark),
                     None => {}
                 }
                 self.tell_units();
@@ -242,7 +242,7 @@ impl App {
 
 /// A unit and its options as they are typed.
 pub fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
-    let words = words(text)?;
+    let words = split_shell_words(text)?;
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
     let spec = registry::find(name).ok_or_else(|| {
         let near = nearest(name, registry::UNITS.iter().map(|spec| spec.name));

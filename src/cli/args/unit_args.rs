@@ -1,0 +1,202 @@
+//! The commands of analysis units, made from their descriptions.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches, ValueHint, value_parser};
+
+use crate::event::CallGraph;
+use crate::lang::quantity;
+use crate::units::kit::settings::{OPTIONS, Opt};
+use crate::units::kit::{Settings, Spec};
+use crate::units::registry::{self, UNITS};
+
+use super::{Format, NameArgs};
+
+/// Unit commands that another command of ours has the name of: they are reached by `unit NAME`.
+const TAKEN: &[&str] = &["stat"];
+
+/// Adds a command for each unit, and `unit` for all of them.
+pub fn add(mut command: Command) -> Command {
+    let mut all = Command::new("unit").about("Run an analysis unit by its name").subcommand_required(true);
+    for spec in UNITS {
+        let own = of(spec);
+        if !TAKEN.contains(&spec.name) {
+            command = command.subcommand(own.clone());
+        }
+        all = all.subcommand(own);
+    }
+    command.subcommand(all)
+}
+
+/// The unit that a command line names.
+pub fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
+    let (name, own) = match matches.subcommand()? {
+        ("unit", inner) => inner.subcommand()?,
+        (name, own) if !TAKEN.contains(&name) => (name, own),
+        _ => return None,
+    };
+    registry::find(name).map(|spec| (spec, own))
+}
+
+fn switch(id: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+}
+
+fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+fn of(spec: &'static Spec) -> Command {
+    let about = capital(spec.about);
+    let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
+    let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.help, spec.example);
+    let mut command = Command::new(spec.name).max_term_width(100).args([
+        Arg::new("files")
+            .value_name("FILE")
+            .num_args(0..)
+            .value_hint(ValueHint::FilePath)
+            .help("A recording that holds its events, instead of the running machine"),
+        Arg::new("interval").short('i').long("interval").value_name("S|FILE").action(ArgAction::Append).help(format!(
+            "Seconds after which figures are printed and reset [default: {}]; a word that is no time is a \
+                 recording, as -i of other commands",
+            match spec.interval {
+                Some(seconds) => format!("{seconds}, with --duration one report at the end"),
+                None => "one report at the end".to_owned(),
+            }
+        )),
+        switch("batch", "Print figures, without a screen (so it is without a terminal)"),
+        Arg::new("format")
+            .long("format")
+            .value_parser(value_parser!(Format))
+            .default_value("text")
+            .help("How figures are printed"),
+        value("panel", "TITLE", "Print only panels whose title begins so (CSV: the first one)")
+            .action(ArgAction::Append),
+        Arg::new("count")
+            .short('n')
+            .long("count")
+            .value_name("N")
+            .value_parser(quantity::count::<u64>)
+            .help("End after so many intervals"),
+        value("duration", "S", "End after so many seconds").value_parser(quantity::duration),
+        value("flame-graph", "OUT", "Write stacks as folded text, with -i after DATE;TIME; - for standard output"),
+        value("heatmap", "OUT", "Write `TIME LATENCY` in nanoseconds, a line each, as trace2heatmap reads it"),
+        switch("all-cpus", "The whole machine (the default without a target)").short('a'),
+        value("cpu", "CPUS", "Only these CPUs, e.g. 0-3,32").short('C'),
+        value("pid", "PIDS", "These processes and what they start").short('p'),
+        value("tid", "TIDS", "Only these threads").short('t').conflicts_with("pid"),
+        value(
+            "call-graph",
+            "MODE",
+            "How user call chains are taken: fp (frame pointers), tables, dwarf or dwarf,SIZE, lbr, none or auto",
+        )
+        .default_value("fp"),
+        value("mmap-pages", "PAGES", "Data pages of each CPU's ring buffer (or 512K, 4M)").short('m'),
+        Arg::new("cmd").value_name("CMD").num_args(0..).last(true).help("A command to start and follow"),
+    ]);
+    for opt in own_options(spec) {
+        let mut arg = Arg::new(opt.name).long(opt.name).help(opt.help).help_heading("Options of this unit");
+        if let Some(short) = opt.short {
+            arg = arg.short(short);
+        }
+        arg = match (opt.value, opt.many) {
+            ("", _) => arg.action(ArgAction::SetTrue),
+            (name, true) => arg.value_name(name).action(ArgAction::Append),
+            (name, false) => arg.value_name(name),
+        };
+        command = command.arg(arg);
+    }
+    let command = NameArgs::augment_args(command.next_help_heading("Names of a recording"));
+    // -k is the key of units. Arguments that are added in a group bring the group's description along, so that
+    // the unit's own comes after them.
+    command.mut_arg("vmlinux", |arg| arg.short(None)).about(about).long_about(long)
+}
+
+/// The options that a unit has besides those of all.
+pub fn own_options(spec: &Spec) -> impl Iterator<Item = &'static Opt> + use<'_> {
+    OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}
+
+/// What was typed after a unit's name.
+#[derive(Debug)]
+pub struct UnitArgs {
+    pub settings: Settings,
+    /// The unit's options as `:unit` takes them.
+    pub words: Vec<String>,
+    pub files: Vec<std::path::PathBuf>,
+    pub interval: Option<Duration>,
+    pub batch: bool,
+    pub format: Format,
+    pub panels: Vec<String>,
+    pub count: Option<u64>,
+    pub duration: Option<Duration>,
+    pub folded: Option<String>,
+    pub points: Option<String>,
+    pub cpus: Option<String>,
+    pub pids: Option<String>,
+    pub tids: Option<String>,
+    pub pages: Option<String>,
+    pub chains: CallGraph,
+    pub cmd: Vec<std::ffi::OsString>,
+    pub names: NameArgs,
+}
+
+impl UnitArgs {
+    /// Reads the matches of a unit's command.
+    pub fn of(spec: &Spec, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let one = |id: &str| matches.get_one::<String>(id).cloned();
+        let many =
+            |id: &str| -> Vec<String> { matches.get_many::<String>(id).into_iter().flatten().cloned().collect() };
+        let (mut settings, mut words) = (Settings::default(), Vec::new());
+        for opt in OPTIONS.iter().filter(|opt| spec.options.contains(&opt.name) && !matches!(opt.name, "pids" | "tids"))
+        {
+            let values = match (opt.value, opt.many) {
+                ("", _) if matches.get_flag(opt.name) => vec![String::new()],
+                ("", _) => Vec::new(),
+                (_, true) => many(opt.name),
+                (_, false) => one(opt.name).into_iter().collect(),
+            };
+            for value in values {
+                words.push(format!("--{}", opt.name));
+                words.extend((!opt.value.is_empty()).then(|| value.clone()));
+                settings
+                    .set(opt.name, &value)
+                    .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?;
+            }
+        }
+        let mut files: Vec<std::path::PathBuf> = many("files").into_iter().map(Into::into).collect();
+        let mut interval = None;
+        for word in many("interval") {
+            match quantity::duration(&word) {
+                Ok(time) => interval = Some(time),
+                Err(_) => files.push(word.into()),
+            }
+        }
+        Ok(Self {
+            settings,
+            words,
+            files,
+            interval,
+            batch: matches.get_flag("batch"),
+            format: matches.get_one("format").copied().unwrap_or(Format::Text),
+            panels: many("panel"),
+            count: matches.get_one("count").copied(),
+            duration: matches.get_one("duration").copied(),
+            folded: one("flame-graph"),
+            points: one("heatmap"),
+            cpus: one("cpu"),
+            pids: one("pid"),
+            tids: one("tid"),
+            pages: one("mmap-pages"),
+            chains: CallGraph::parse(&one("call-graph").unwrap_or_default())
+                .map_err(|why| clap::Error::raw(clap::error::ErrorKind::InvalidValue, why))?,
+            cmd: many("cmd").into_iter().map(Into::into).collect(),
+            names: NameArgs::from_arg_matches(matches)?,
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! Completions of shells and manual pages, made from the same description as the help.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::Command;
+use clap_complete::generate;
+use clap_mangen::roff::{Roff, bold, italic, roman};
+
+use crate::kernel::files::{NewFile, unwritten};
+use crate::lang::nearest;
+use crate::ui::commands::rows;
+use crate::units::kit::Spec;
+use crate::units::registry;
+
+use super::args::{Completions, Man, whole};
+use super::output::print;
+use super::{Usage, manual};
+
+const NAME: &str = "perfprof-tui";
+
+/// `perfprof-tui completions SHELL`.
+pub fn completions(args: Completions) -> anyhow::Result<u8> {
+    let mut out = Vec::new();
+    generate(args.shell, &mut whole(), "perfprof-tui", &mut out);
+    print(&String::from_utf8_lossy(&out))?;
+    Ok(0)
+}
+
+/// `perfprof-tui man`: the page of the program, of a command or of a topic, or all of them into a folder.
+pub fn man(args: Man) -> anyhow::Result<u8> {
+    let mut command = whole();
+    command.build();
+    if let Some(folder) = &args.folder {
+        let n = pages(&command, NAME, folder)?;
+        super::output::complain(&format!("{n} pages in {}", folder.display()));
+        return Ok(0);
+    }
+    let page = match args.topic.as_deref() {
+        None => page(&command, NAME)?,
+        Some(name) => match (command.find_subcommand(name), manual::topic(name)) {
+            (Some(own), _) => page(own, &format!("{NAME}-{name}"))?,
+            (None, Some(topic)) => topic.roff(),
+            (None, None) => return Err(Usage(unknown(&command, name)).into()),
+        },
+    };
+    print(&page)?;
+    Ok(0)
+}
+
+/// What to say of a word that no page is called by.
+fn unknown(command: &Command, name: &str) -> String {
+    let topics = || manual::pages().filter(|page| page.about.is_some());
+    let short = |page: manual::Page| page.name.trim_start_matches("perfprof-tui-");
+    let near = nearest(name, command.get_subcommands().map(Command::get_name).chain(topics().map(short)));
+    let near = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    let list: Vec<&str> = topics().map(short).collect();
+    format!("no command and no topic is called {name}{near}; topics: {}", list.join(", "))
+}
+
+/// A command's page for man(1).
+fn page(command: &Command, name: &str) -> anyhow::Result<String> {
+    let spec = name.strip_prefix("perfprof-tui-").and_then(registry::find).filter(|_| command.get_name() != "help");
+    let titled = command.clone().version(env!("CARGO_PKG_VERSION")).name(name.to_owned());
+    let titled = titled.bin_name(name.replacen("perfprof-tui-", "perfprof-tui ", 1));
+    let titled = titled.subcommand_help_heading("COMMANDS");
+    let titled = if name == NAME { without_pages(titled) } else { titled };
+    let titled = match spec {
+        // Its example has a chapter.
+        Some(spec) => titled.long_about(spec.help),
+        None => titled,
+    };
+    let has_commands = titled.get_subcommands().next().is_some();
+    let man = clap_mangen::Man::new(titled).title(name).source(concat!("perfprof-tui ", env!("CARGO_PKG_VERSION")));
+    let man = man.manual(NAME).date(manual::NO_DATE);
+    let mut out = Vec::new();
+    man.render_title(&mut out)?;
+    man.render_name_section(&mut out)?;
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    if let Some(spec) = spec {
+        let mut roff = Roff::new();
+        example(&mut roff, spec);
+        out.extend(manual::rendered(&roff).into_bytes());
+    }
+    man.render_options_section(&mut out)?;
+    if has_commands {
+        man.render_subcommands_section(&mut out)?;
+    }
+    let mut roff = Roff::new();
+    manual::pages().filter(|page| page.about.is_none() && page.name == name).for_each(|page| page.write(&mut roff));
+    if name == NAME {
+        keys(&mut roff);
+    }
+    see_also(&mut roff, name);
+    let text = String::from_utf8_lossy(&out);
+    Ok(manual::literal(&text) + &manual::rendered(&roff))
+}
+
+/// Commands that only lead to others have no page to point at.
+fn without_pages(command: Command) -> Command {
+    command.mut_subcommands(|own| {
+        let leads = matches!(own.get_name(), "help" | "unit");
+        own.hide(leads)
+    })
+}
+
+fn example(roff: &mut Roff, spec: &Spec) {
+    roff.control("SH", ["EXAMPLE"]);
+    manual::verbatim(roff, spec.example);
+    if !spec.output.is_empty() {
+        roff.control("PP", []);
+        manual::verbatim(roff, spec.output);
+    }
+}
+
+/// The table of commands with their keys, as it is.
+fn keys(roff: &mut Roff) {
+    roff.control("SH", ["KEYS"]);
+    roff.text([roman("One key means one thing on all screens, or is free. ")]);
+    let mut group = "";
+    for row in rows() {
+        if row.group != group {
+            group = row.group;
+            roff.control("SS", [group]);
+        }
+        let argument = if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun()) };
+        let mut head = Vec::new();
+        row.keys.iter().for_each(|key| head.extend([bold(*key), roman("  ")]));
+        head.extend([roman(format!(":{}", row.name)), italic(argument.to_uppercase())]);
+        manual::entry(roff, head, vec![roman(row.doc)]);
+    }
+}
+
+fn see_also(roff: &mut Roff, name: &str) {
+    roff.control("SH", ["SEE ALSO"]);
+    let others = manual::pages().filter(|page| page.about.is_some());
+    let mut list: Vec<String> = others.map(|page| format!("{}({})", page.name, page.section)).collect();
+    if name != NAME {
+        list.insert(0, format!("{NAME}(1)"));
+    }
+    list.push("perf(1)".to_owned());
+    roff.text([roman(list.join(", "))]);
+}
+
+/// Writes the pages of a command and of those below it, and of the program the topics'; how many there are.
+fn pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<usize> {
+    write(folder, name, "1", &page(command, name)?)?;
+    let mut n = 1;
+    for own in command.get_subcommands().filter(|own| own.get_name() != "help" && own.get_name() != "unit") {
+        n += pages(own, &format!("{name}-{}", own.get_name()), folder)?;
+    }
+    if name == NAME {
+        for topic in manual::pages().filter(|page| page.about.is_some()) {
+            write(folder, topic.name, topic.section, &topic.roff())?;
+            n += 1;
+        }
+    }
+    Ok(n)
+}
+
+/// Pages are for everybody, wherever they are installed from here.
+fn write(folder: &Path, name: &str, section: &str, page: &str) -> anyhow::Result<()> {
+    let folder = folder.join(format!("man{section}"));
+    std::fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
+    let path = &folder.join(format!("{name}.{section}"));
+    let whole = || -> std::io::Result<()> {
+        let mut file = NewFile::with_mode(path, 0o644)?;
+        file.write_all(page.as_bytes())?;
+        file.commit()
+    };
+    whole().map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::unit_args::own_options;
+    use crate::units::registry::UNITS;
+
+    #[test]
+    fn every_command_has_a_page_and_every_shell_its_completions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = whole();
+        command.build();
+        let n = pages(&command, "perfprof-tui", folder.path()).expect("written");
+        assert!(n > 30, "{n}");
+        let record = std::fs::read_to_string(folder.path().join("man1/perfprof-tui-record.1")).expect("a page");
+        assert!(record.contains("mmap") && record.contains(".SH OPTIONS"), "{record}");
+        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+            let mut out = Vec::new();
+            generate(shell, &mut whole(), "perfprof-tui", &mut out);
+            let text = String::from_utf8(out).expect("text");
+            assert!(["rundelay", "kmemleak", "record", "call-graph"].iter().all(|word| text.contains(word)), "{shell}");
+        }
+    }
+
+    /// As man(1) shows it, but for how its lines are broken.
+    fn read(roff: &str) -> String {
+        let plain = [(r"\(ti", "~"), (r"\(ha", "^"), (r"\(ga", "`"), (r"\*(Aq", "'"), (r"\-", "-"), (r"\fB", "")];
+        let plain = plain.iter().chain(&[(r"\fI", ""), (r"\fR", ""), (r"\&", ""), (r"\\", r"\")]);
+        joined(&plain.fold(roff.to_owned(), |text, (sign, letter)| text.replace(sign, letter)))
+    }
+
+    #[test]
+    fn the_programs_page_has_the_table_of_keys() {
+        let mut command = whole();
+        command.build();
+        let page = read(&page(&command, NAME).expect("a page"));
+        for row in rows() {
+            let argument =
+                if row.noun().is_empty() { String::new() } else { format!(" {}", row.noun().to_uppercase()) };
+            let keys: String = row.keys.iter().map(|key| format!("{key} ")).collect();
+            let entry = joined(&format!(".TP {keys}:{}{argument} {}", row.name, row.doc));
+            assert!(page.contains(&entry), "{entry}");
+        }
+        assert!(
+            page.contains("SEE ALSO")
+                && page.contains("perfprof-tui-json(5)")
+                && !page.contains("perfprof-tui-help(1)"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn every_units_page_has_its_example_and_what_that_prints() {
+        let mut command = whole();
+        command.build();
+        let mut shown = 0;
+        for spec in registry::UNITS {
+            let own = command.find_subcommand("unit").and_then(|all| all.find_subcommand(spec.name)).expect("there");
+            let page = read(&page(own, &format!("{NAME}-{}", spec.name)).expect("a page"));
+            for part in [spec.help, spec.example, spec.output] {
+                assert!(page.contains(&joined(part)), "{}: {part}: {page}", spec.name);
+            }
+            assert!(spec.output.is_empty() || spec.output.starts_with("$ perfprof-tui "), "{}", spec.output);
+            assert!(spec.output.lines().count() <= 10, "{}", spec.output);
+            for line in spec.output.lines() {
+                assert!(unicode_width::UnicodeWidthStr::width(line) <= 70, "{}: {line}", spec.name);
+            }
+            shown += usize::from(!spec.output.is_empty());
+        }
+        assert!(shown > 20, "{shown}");
+    }
+
+    /// Pages are read as they are written: each has its name, and nothing of Markdown is left of it.
+    #[test]
+    fn every_topic_has_a_page_that_man_reads() {
+        let topics: Vec<manual::Page> = manual::pages().collect();
+        assert!(topics.len() > 10, "{topics:?}");
+        let mut command = whole();
+        command.build();
+        for topic in topics {
+            let text = match topic.about {
+                Some(_) => topic.roff(),
+                None if topic.name == NAME => page(&command, NAME).expect("a page"),
+                None => {
+                    let own = topic.name.strip_prefix("perfprof-tui-").and_then(|name| command.find_subcommand(name));
+                    page(own.unwrap_or_else(|| panic!("no command {}", topic.name)), topic.name).expect("a page")
+                }
+            };
+            assert!(text.contains(&format!("\n.TH {} {} ", topic.name, topic.section)), "{text}");
+            for left in ["](", "**", "\n| ", "\n#", "```"] {
+                assert!(!text.contains(left), "{}: {left}: {text}", topic.name);
+            }
+        }
+        assert_eq!(manual::topic("json").map(|page| page.section), Some("5"));
+        assert!(manual::topic("record").is_none());
+    }
+
+    /// Words of a page, however its lines are broken.
+    fn joined(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_unit_is_described_by_its_own_words() {
+        let mut command = whole().term_width(0);
+        command.build();
+        let listed = joined(&command.clone().render_help().to_string());
+        for spec in UNITS {
+            let own =
+                ["unit", spec.name].iter().try_fold(&command, |at, name| at.find_subcommand(name)).expect("there");
+            let (short, long) = (own.clone().render_help().to_string(), own.clone().render_long_help().to_string());
+            assert!(joined(&long.replace('\n', " ")).contains(&joined(spec.help)), "{long}");
+            assert!(joined(&long).contains(&joined(spec.example)), "{long}");
+            for page in [&short, &long] {
+                let first = page.lines().next().unwrap_or_default().trim_end_matches('.');
+                assert!(first.eq_ignore_ascii_case(spec.about), "{}: {first}", spec.name);
+            }
+            for option in own_options(spec) {
+                assert!(joined(&short).contains(&joined(option.help)), "{}: {}", spec.name, option.name);
+            }
+            let line = format!("{} {}", spec.name, short.lines().next().unwrap_or_default());
+            // The command that stands for it by another name has a description of its own.
+            assert!(listed.contains(&line) || spec.name == "stat", "{line}: {listed}");
+        }
+        let mut abouts: Vec<String> =
+            command.get_subcommands().filter_map(|c| Some(c.get_about()?.to_string())).collect();
+        let all = abouts.len();
+        abouts.sort_unstable();
+        abouts.dedup();
+        assert_eq!(abouts.len(), all, "commands with one description");
+    }
+}

@@ -1,0 +1,201 @@
+//! The flight recorder's options, and the files that triggers save.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cpu::trigger::Trigger;
+use crate::engine::{Snapshot, Watched};
+use crate::kernel::limits;
+use crate::lang::quantity::{self, SECOND};
+use crate::panel::unit;
+
+use super::Usage;
+use super::args::Keeping;
+use super::driver::{free_name, save};
+
+/// How snapshots of triggers are named, before the time.
+const PREFIX: &str = "perfprof-trigger-";
+
+/// The least that the program may use, and what it may where nothing limits memory.
+const LEAST: usize = 16 << 20;
+const USUAL: usize = 256 << 20;
+/// What rings, and files that are mapped, take beside that of a cgroup.
+const REST: u64 = 64 << 20;
+
+/// What the program may use of a machine's memory, where cgroups may limit it: half of what a cgroup leaves, as what is
+/// profiled may be in it, too.
+fn usual(machine: u64, limit: Option<u64>) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit.saturating_sub(REST) / 2).min(machine / 16);
+    usize::try_from(share).unwrap_or(USUAL).clamp(LEAST, USUAL)
+}
+
+/// What is kept.
+pub struct Kept {
+    /// Bytes.
+    pub memory: usize,
+    /// Nanoseconds.
+    pub keep: Option<u64>,
+    pub watched: Option<Watched>,
+}
+
+impl Kept {
+    /// The events that triggers count.
+    pub fn counted(&self) -> Vec<String> {
+        let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
+        triggers.flat_map(|trigger| trigger.events().map(str::to_owned)).collect()
+    }
+}
+
+/// Checks the options.
+pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
+    let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
+        Usage(format!("{option} {value}: expected {expected}")).into()
+    };
+    let memory = match &args.memory {
+        None => usual(limits::memory(), limits::memory_limit()),
+        Some(text) => {
+            let size = quantity::size(text).ok().filter(|bytes| *bytes >= LEAST);
+            size.ok_or_else(|| usage("--memory", text, "a size of 16M or more"))?
+        }
+    };
+    let keep = match args.keep.as_str() {
+        "all" => None,
+        text => {
+            let ns = quantity::time(text).ok().filter(|ns| *ns >= SECOND);
+            Some(ns.ok_or_else(|| usage("--keep", text, "a time of a second or more, as 10m, or all"))?)
+        }
+    };
+    let triggers: Result<Vec<Trigger>, _> = args.triggers.iter().map(|text| Trigger::parse(text)).collect();
+    let triggers = triggers.map_err(|fault| Usage(format!("--trigger: {fault}")))?;
+    if triggers.is_empty() {
+        return Ok(Kept { memory, keep, watched: None });
+    }
+    let (before, after) = args.trigger_span.split_once(',').unwrap_or((&args.trigger_span, "5s"));
+    let span = quantity::time(before).ok().zip(quantity::time(after).ok());
+    let (before, after) = span.ok_or_else(|| usage("--trigger-span", &args.trigger_span, "times, as 60s,5s"))?;
+    let pause = quantity::time(&args.trigger_pause).ok();
+    let pause = pause.ok_or_else(|| usage("--trigger-pause", &args.trigger_pause, "a time, as 60s"))?;
+    let (number, room) = args.trigger_max.split_once(',').unwrap_or((&args.trigger_max, "1G"));
+    let limits = quantity::count(number).ok().filter(|n| *n > 0).zip(quantity::size(room).ok());
+    let (number, room) =
+        limits.ok_or_else(|| usage("--trigger-max", &args.trigger_max, "a number and a size, as 10,1G"))?;
+    let dir = args.trigger_dir.clone();
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|error| anyhow::anyhow!("--trigger-dir {}: {error}", dir.display()))?;
+    let shelf = Shelf { dir, number, room };
+    let save = move |moment: &Snapshot, range, what: &str| shelf.save(moment, range, what);
+    Ok(Kept { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
+}
+
+/// The directory of the snapshots and what it may hold.
+struct Shelf {
+    dir: PathBuf,
+    number: usize,
+    room: u64,
+}
+
+impl Shelf {
+    fn save(&self, moment: &Snapshot, range: (u64, u64), what: &str) -> Result<String, String> {
+        let (number, bytes) =
+            held(&self.dir).map_err(|error| format!("{} cannot be read: {error}", self.dir.display()))?;
+        if number >= self.number || bytes >= self.room {
+            return Err(format!(
+                "{what}: not saved, {} holds {number} snapshots, {} already (--trigger-max)",
+                self.dir.display(),
+                unit::bytes(bytes)
+            ));
+        }
+        let path = self.free_name();
+        save(moment, &path, Some(range)).map(|text| format!("{what}: {text}"))
+    }
+
+    /// A name that is not taken: two triggers may fire within a second.
+    fn free_name(&self) -> PathBuf {
+        free_name(&self.dir, PREFIX)
+    }
+}
+
+/// How many snapshots of triggers a directory has, and their bytes.
+fn held(dir: &Path) -> io::Result<(usize, u64)> {
+    let (mut number, mut bytes) = (0, 0);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            number += 1;
+            bytes += entry.metadata().map_or(0, |meta| meta.len());
+        }
+    }
+    Ok((number, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        keeping: Keeping,
+    }
+
+    fn parsed(words: &[&str]) -> Result<Kept, String> {
+        let line = Line::try_parse_from([&["x"], words].concat()).map_err(|e| e.to_string())?;
+        kept(&line.keeping).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn options_of_the_recorder() {
+        let dir = tempfile::tempdir().expect("dir");
+        let below = dir.path().join("a/b").display().to_string();
+        let kept =
+            parsed(&["--trigger", "lost > 0", "--trigger-dir", &below, "--trigger-span", "10s"]).expect("parsed");
+        let watched = kept.watched.expect("watched");
+        assert_eq!((kept.memory, kept.keep), (usual(limits::memory(), limits::memory_limit()), Some(600_000_000_000)));
+        assert_eq!((watched.before, watched.after, watched.pause), (10_000_000_000, 5_000_000_000, 60_000_000_000));
+        assert!(Path::new(&below).is_dir());
+        assert_eq!(parsed(&["--keep", "all"]).expect("parsed").keep, None);
+        for (words, why) in [
+            (&["--keep", "0s"][..], "--keep 0s: expected a time of a second or more"),
+            (&["--memory", "1M"], "16M or more"),
+            (&["--trigger", "nothing"], "--trigger: nothing is not known"),
+            (&["--trigger", "lost > 0", "--trigger-max", "0"], "as 10,1G"),
+            (&["--trigger", "lost > 0", "--trigger-dir", "/proc/none"], "--trigger-dir /proc/none"),
+        ] {
+            let fault = parsed(words).err().expect(why);
+            assert!(fault.contains(why), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_memory_is_kept() {
+        let large = 256 << 30;
+        assert_eq!([None, Some(64 << 30)].map(|limit| usual(large, limit)), [USUAL; 2]);
+        assert_eq!([1 << 30, 256 << 20, 0].map(|limit| usual(large, Some(limit)) >> 20), [256, 96, 16]);
+        assert_eq!([2 << 30, 8 << 30, 1 << 20].map(|machine| usual(machine, None) >> 20), [128, 256, 16]);
+    }
+
+    #[test]
+    fn a_full_shelf_takes_no_more() {
+        let dir = tempfile::tempdir().expect("dir");
+        let shelf = Shelf { dir: dir.path().to_owned(), number: 1, room: 1 << 20 };
+        assert_eq!(held(dir.path()).expect("readable"), (0, 0));
+        let first = shelf.free_name();
+        fs::write(&first, b"x").expect("written");
+        assert_ne!(shelf.free_name(), first);
+        assert_eq!(held(dir.path()).expect("readable"), (1, 1));
+        let core = crate::ingest::Ingest::new(
+            &crate::source::Info::new(crate::session::Origin::Live),
+            None,
+            crate::engine::Wants::default(),
+        );
+        let told = shelf.save(&core.core().moment(), (0, 1), "lost 3").expect_err("full");
+        assert!(told.contains("lost 3: not saved") && told.contains("holds 1 snapshots"), "{told}");
+    }
+}

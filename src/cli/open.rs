@@ -1,0 +1,293 @@
+//! Recordings as `open`, `report`, `script` and `export` take them: opening a recording, finding its names, choosing
+//! its samples.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::engine::Wants;
+use crate::engine::offline::{self, Offline};
+use crate::filter::{Filter, Known, equals};
+use crate::kernel::attr::sample;
+use crate::kernel::privilege;
+use crate::perfdata::features::kernel_build_id;
+use crate::query::range;
+use crate::record::kinds::BuildId;
+use crate::source::{Control, Info, Source, recording};
+use crate::symbols::Form;
+use crate::symbols::resolver::Options;
+use crate::symbols::shipped::Given;
+
+use super::args::{Recording, Which};
+use super::output::complain;
+use super::remote::Remote;
+use super::{Usage, archive, remote};
+
+/// An opened recording, not read yet.
+pub struct Opened {
+    pub source: Box<dyn Source>,
+    pub symbols: Options,
+    /// As the user named it.
+    pub name: String,
+    /// Unpacked files that are wanted until the end.
+    _unpacked: Option<tempfile::TempDir>,
+}
+
+impl Recording {
+    /// The files that were named; without any the one that recordings are written to.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
+        if named.is_empty() { vec![PathBuf::from("perf.data")] } else { named }
+    }
+}
+
+/// A source with what it needs until its end: files, processes.
+struct Kept<T> {
+    source: Box<dyn Source>,
+    kept: T,
+}
+
+/// How long is waited for what a recorder that failed has to say.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Something that is kept, and may have something to say.
+trait Keeps: Send {
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Keeps for tempfile::TempDir {}
+
+impl Keeps for Vec<Remote> {
+    fn notes(&self) -> Vec<String> {
+        self.iter().flat_map(Remote::complaints).collect()
+    }
+}
+
+impl<T: Keeps> Source for Kept<T> {
+    fn info(&self) -> &Info {
+        self.source.info()
+    }
+
+    fn next(
+        &mut self,
+        batch: &mut crate::source::Batch,
+    ) -> Result<crate::source::Progress, crate::source::SourceError> {
+        let step = self.source.next(batch);
+        batch.notes.extend(self.kept.notes());
+        step
+    }
+
+    fn given(&self) -> Vec<Arc<Given>> {
+        self.source.given()
+    }
+
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        self.source.control(control)
+    }
+}
+
+/// Opens what the arguments name.
+pub fn open(args: &Recording, no_demangle: bool) -> anyhow::Result<Opened> {
+    let (opened, complaint) = open_silently(args, no_demangle)?;
+    complaint.iter().for_each(|text| complain(text));
+    Ok(opened)
+}
+
+/// The same for those who own the screen; what the user should know comes back.
+pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
+    let mut paths = args.paths();
+    let remotes = remote::start(&mut paths, &args.there)?;
+    let names_are_needed = remotes.len() < paths.len();
+    let source: Box<dyn Source> = match remotes.as_slice() {
+        [] => recording::open(&paths)?,
+        _ => {
+            let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
+            let mut hosts = vec![None; paths.len()];
+            remotes.iter().for_each(|remote| hosts[remote.at] = Some(remote.host.clone()));
+            let source = recording::open_as(&paths, Some(name.clone()), &hosts);
+            let source = source.with_context(|| {
+                // Its last words come with its end.
+                std::thread::sleep(LAST_WORDS);
+                let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
+                format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
+            })?;
+            Box::new(Kept { source, kept: remotes })
+        }
+    };
+    let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
+    // With --symfs the user has said where names come from; what perf left in the home does not count.
+    let home = privilege::variable("HOME")
+        .map(|home| PathBuf::from(home).join(".debug"))
+        .filter(|_| args.names.symfs.is_none());
+    let caches =
+        unpacked.iter().map(|dir| dir.path().to_owned()).chain(args.names.buildid_dir.clone().or(home)).collect();
+    let (mut symbols, complaint) = symbols(args, no_demangle, source.info(), caches);
+    // What is recorded for us brings its names along.
+    let complaint = complaint.filter(|_| names_are_needed);
+    symbols.given = source.given();
+    let name = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+    Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))
+}
+
+impl Opened {
+    /// A stream that brings its names along.
+    pub fn of_stream(source: Box<dyn Source>) -> Self {
+        let symbols = Options {
+            live: false,
+            same_kernel: false,
+            kallsyms: None,
+            given: source.given(),
+            authors: source.info().authors.clone(),
+            ..Options::live()
+        };
+        Self { source, symbols, name: String::new(), _unpacked: None }
+    }
+
+    /// The source alone; unpacked files stay until it is dropped.
+    pub fn into_source(self) -> Box<dyn Source> {
+        match self._unpacked {
+            None => self.source,
+            Some(dir) => Box::new(Kept { source: self.source, kept: dir }),
+        }
+    }
+
+    /// Reads it to the end, complaining of what is wrong.
+    pub fn load(mut self, wants: Wants) -> anyhow::Result<Offline> {
+        let loaded = offline::load(&mut *self.source, self.symbols, wants)?;
+        loaded.notes.iter().for_each(|note| complain(note));
+        Ok(loaded)
+    }
+}
+
+/// Where the names of a recording come from. The running kernel's names serve only when it is the
+/// kernel that was recorded.
+fn symbols(args: &Recording, no_demangle: bool, info: &Info, caches: Vec<PathBuf>) -> (Options, Option<String>) {
+    let is_kernel = |(kernel, _, path): &&(bool, _, String)| *kernel && path.starts_with("[kernel.kallsyms]");
+    let kernel_id = info.build_ids.iter().find(is_kernel).map(|(_, id, _)| *id);
+    let same_kernel = is_own(&info.host, &info.kernel, kernel_id);
+    let others = info.hosts.iter().skip(1);
+    let own: Vec<bool> =
+        [same_kernel].into_iter().chain(others.map(|host| is_own(&host.name, &host.kernel, host.kernel_id))).collect();
+    let kallsyms = own.contains(&true).then(|| "/proc/kallsyms".into());
+    let is_text = info.inputs.is_empty();
+    let named = args.names.kallsyms.is_some() || args.names.vmlinux.is_some();
+    let mut complaint = None;
+    if own.contains(&false) && !named && !is_text {
+        let first = (if info.host.is_empty() { "an unnamed machine" } else { &info.host }, info.kernel.as_str());
+        let all = [first].into_iter().chain(info.hosts.iter().skip(1).map(|host| (&*host.name, host.kernel.as_str())));
+        let strangers: Vec<String> =
+            all.zip(&own).filter(|(_, own)| !**own).map(|((host, kernel), _)| format!("{host} {kernel}")).collect();
+        complaint = Some(format!(
+            "recorded on {}: kernel functions have names only with --kallsyms, --vmlinux or a build-id cache",
+            strangers.join(", ")
+        ));
+    }
+    // What the user gives is believed of all machines.
+    let strangers = if named { Vec::new() } else { (0..own.len()).filter(|i| !own[*i]).map(|i| i as u16).collect() };
+    let options = Options {
+        form: if no_demangle { Form::Raw } else { Form::Plain },
+        live: false,
+        same_kernel: own.contains(&true) && args.names.symfs.is_none(),
+        strangers,
+        authors: info.authors.clone(),
+        symfs: args.names.symfs.clone(),
+        bounds: !args.names.no_bounds,
+        kallsyms: args.names.kallsyms.clone().or(kallsyms),
+        vmlinux: args.names.vmlinux.clone(),
+        caches,
+        ..Options::of_user()
+    };
+    (options, complaint)
+}
+
+/// Whether a recorded kernel is the one that runs here: by its build id, or where that is not known by its release
+/// and the machine's name.
+fn is_own(host: &str, kernel: &str, id: Option<BuildId>) -> bool {
+    let uname = rustix::system::uname();
+    match id {
+        Some(id) => kernel_build_id() == Some(id),
+        None => uname.nodename().to_string_lossy() == host && uname.release().to_string_lossy() == kernel,
+    }
+}
+
+/// A filter as typed.
+pub fn filter_of(text: Option<&str>, known: Known<'_>) -> anyhow::Result<Option<Arc<Filter>>> {
+    let parse = |text| Filter::parse_with(text, known).map(Arc::new);
+    text.map(|t| parse(t).map_err(|fault| Usage(format!("--where: {fault}")).into())).transpose()
+}
+
+impl Which {
+    /// Finds what is wrong with them before anything is read; which fields there are is not known yet.
+    pub fn check(&self) -> anyhow::Result<Option<Arc<Filter>>> {
+        self.parse(Known::Any, 0, (0, 1))
+    }
+
+    /// All options as one filter for a recording.
+    pub fn filter(&self, loaded: &Offline) -> anyhow::Result<Option<Arc<Filter>>> {
+        let core = loaded.ingest.core();
+        let has = |bit: u64| core.events.iter().any(|event| event.attr.sample_type & bit != 0);
+        if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
+            return Err(Usage("--cpu: the recording does not say on which CPUs its samples were".into()).into());
+        }
+        let span = core.profile.span().unwrap_or((core.start, core.start));
+        self.parse(Known::These(&loaded.fields()), core.start, span)
+    }
+
+    /// `span` is the time of the first and last sample, `start` the session's start, from which filters count.
+    fn parse(&self, known: Known<'_>, start: u64, span: (u64, u64)) -> anyhow::Result<Option<Arc<Filter>>> {
+        let mut clauses: Vec<String> = Vec::new();
+        for (field, list) in [("comm", &self.comms), ("dso", &self.dsos), ("sym", &self.symbols)] {
+            if let Some(list) = list {
+                let one = |name: &str| equals(field, name.trim());
+                clauses.push(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")));
+            }
+        }
+        for (field, list) in [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu)] {
+            clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
+        }
+        if let Some(time) = &self.time {
+            let clause = time_clause(time, start, span.0, span.1);
+            clauses.push(clause.map_err(|wrong| Usage(format!("--time {time}: {wrong}")))?);
+        }
+        if clauses.is_empty() {
+            return filter_of(self.filter.as_deref(), known);
+        }
+        clauses.extend(self.filter.as_ref().map(|f| format!("({f})")));
+        filter_of(self.filter.as_deref(), known)?;
+        filter_of(Some(&clauses.join(" && ")), known)
+    }
+
+    /// Whether it may look at tracepoints' own fields.
+    pub fn needs_fields(&self) -> bool {
+        let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, Known::Any));
+        parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
+    }
+}
+
+/// perf's time ranges in the filter language, which counts from the start of the session in nanoseconds.
+fn time_clause(text: &str, start: u64, first: u64, last: u64) -> Result<String, range::Wrong> {
+    let one = |(from, to): (u64, u64)| {
+        format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start))
+    };
+    let list: Vec<String> = range::parse(text, first, last)?.into_iter().map(one).collect();
+    Ok(format!("({})", list.join(" || ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_ranges_in_perf_spelling() {
+        let clause = |text| time_clause(text, 1_000, 2_000, 12_000);
+        assert_eq!(clause("10%-20%").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
+        assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));
+        for bad in ["x", "5%", "10%/0", "1-2"] {
+            assert_eq!(clause(bad), Err(range::Wrong::NoRange), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! From arguments to a source: checks what was typed and says what is wrong with it.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::engine::urgency;
+use crate::event::spec::LookupPaths;
+use crate::event::{CallGraph, Event, parse, plain};
+use crate::filter::capture;
+use crate::kernel::cpus;
+use crate::kernel::limits::Rights;
+use crate::kernel::spawn::{self, Output};
+use crate::kernel::sys::RealSys;
+use crate::lang::quantity;
+use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::error::refusal;
+use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
+
+use super::Usage;
+use super::args::Sampling;
+use super::output::complain;
+
+/// A started source and what it costs.
+pub struct Started {
+    pub source: LiveSource,
+    pub per_sample: Option<Duration>,
+    pub warning: Option<String>,
+}
+
+fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+/// Opens the events that were asked for.
+pub fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> anyhow::Result<Started> {
+    let rights = Rights::read();
+    let mut config = config(sampling, &rights)?;
+    let (mut per_sample, mut warning) = (None, None);
+    if let Rate::Frequency(hz) = config.rate {
+        let cost = overhead::per_sample(&RealSys);
+        warning = afford(hz, cost, sampling.force)?;
+        per_sample = Some(cost);
+    }
+    if !cmd.is_empty() {
+        config.command = Some(spawn::hold(cmd, output).context("the command cannot be started")?);
+    }
+    if config.target == Target::System && !cmd.is_empty() && !sampling.all && config.cpus.is_none() {
+        let pid = config.command.as_ref().map_or(0, |c| c.pid());
+        config.target = Target::Processes(vec![pid]);
+    }
+    if config.target == Target::System && cmd.is_empty() && !rights.system_wide() {
+        bail!(what_works(&rights));
+    }
+    let source = LiveSource::start(config, Box::new(RealSys), rights)?;
+    Ok(Started { source, per_sample, warning })
+}
+
+/// What a user without rights can do all the same, and what would give more.
+fn what_works(rights: &Rights) -> String {
+    let (reason, remedy) = refusal(rights);
+    let own: &[(&str, &str)] = match rights.blocked.is_some() || rights.shut_out {
+        true => &[],
+        false => &[("perfprof-tui -- CMD", "a command"), ("perfprof-tui -p PID", "a process of your own")],
+    };
+    let always = [("perfprof-tui FILE", "a recording"), ("perfprof-tui demo", "a real incident, with a tour")];
+    let mut text = String::from("this user cannot sample the whole machine. What works now:\n");
+    for (line, what) in own.iter().chain(&always) {
+        text.push_str(&format!("  {line:22}{what}\n"));
+    }
+    text.push_str(&format!("What would give more: {reason}.\n  {remedy}"));
+    text
+}
+
+/// The priority for what reads and shows samples, if one was asked for and may be had.
+pub fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
+    if let Some(priority) = sampling.realtime {
+        urgency::may_be_realtime(priority).with_context(|| {
+            format!(
+                "-r {priority}: threads of this user cannot be served before all others\nAs root, with CAP_SYS_NICE, or \
+                 where ulimit -r allows it; a cgroup must not keep it from them (cpu.rt_runtime_us)"
+            )
+        })?;
+    }
+    Ok(sampling.realtime)
+}
+
+/// What is to be said of a rate, when each sample costs so much; it is refused where it would take half of a CPU.
+fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>> {
+    let percent = overhead::percent(cost, hz);
+    let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
+    if percent > overhead::REFUSE_PERCENT && !force {
+        bail!("{words}: refused above {:.0} %. Choose a lower -F, or insist with --force.", overhead::REFUSE_PERCENT);
+    }
+    Ok((percent > overhead::WARN_PERCENT).then(|| format!("{words}: what you measure is slowed down by it")))
+}
+
+fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
+    let rate = match (s.period, s.freq.as_str()) {
+        (Some(0), _) => return Err(usage("-c 0: a period must be at least 1")),
+        (Some(period), _) => Rate::Period(period),
+        (None, "max") => Rate::Frequency(rights.max_sample_rate.max(1) as u64),
+        (None, text) => Rate::Frequency(
+            quantity::hertz(text)
+                .ok()
+                .filter(|hz| *hz > 0)
+                .ok_or_else(|| usage(format!("-F {text}: expected samples a second, or max")))?,
+        ),
+    };
+    if let Rate::Frequency(hz) = rate
+        && hz as i64 > rights.max_sample_rate
+    {
+        bail!(
+            "-F {hz} is above kernel.perf_event_max_sample_rate = {max}\nUse -F max, or sysctl kernel.perf_event_max_sample_rate={hz}",
+            max = rights.max_sample_rate
+        );
+    }
+    let chains = CallGraph::parse(&s.call_graph).map_err(usage)?;
+    Ok(LiveConfig {
+        events: events(s)?,
+        rate,
+        chains,
+        cgroups: s.all_cgroups,
+        exclude: Exclude {
+            kernel: s.exclude_kernel,
+            user: s.exclude_user,
+            guest: s.exclude_guest,
+            idle: s.exclude_idle,
+        },
+        inherit: !s.no_inherit,
+        pages: s.pages.as_deref().map(pages).transpose()?,
+        delay: s.delay,
+        target: target(s)?,
+        cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
+        command: None,
+        force: s.force,
+        tables: tables_of(s.memory.unwrap_or(usize::MAX)),
+    })
+}
+
+/// What is sampled, and what is only counted.
+fn events(s: &Sampling) -> anyhow::Result<Vec<Event>> {
+    let mut events = sampled(s)?;
+    for name in &s.counted {
+        if !events.iter().any(|event| plain(&event.name) == name) {
+            let counted = parse(name, &LookupPaths::system()).map_err(|fault| usage(format!("--trigger: {fault}")))?;
+            events.extend(counted.into_iter().map(|mut event| {
+                event.set_rate(Rate::Period(0));
+                event
+            }));
+        }
+    }
+    Ok(events)
+}
+
+fn sampled(s: &Sampling) -> anyhow::Result<Vec<Event>> {
+    if s.filter_after.contains(&0) {
+        return Err(usage("--filter stands after the -e whose tracepoint it filters; --where filters what is shown"));
+    }
+    let places = LookupPaths::system();
+    let aliases = s.aliases();
+    if s.events.is_empty() {
+        let mut event = Event::cycles();
+        capture::set(&mut event, aliases.as_deref(), &places).map_err(|fault| usage(fault.to_string()))?;
+        return Ok(vec![event]);
+    }
+    let mut events: Vec<Event> = Vec::new();
+    for (i, text) in s.events.iter().enumerate() {
+        let groups = events.iter().filter_map(|e| e.group).max().unwrap_or(0);
+        let parsed = parse(text, &places).map_err(|fault| usage(fault.to_string()))?;
+        let first = events.len();
+        events.extend(parsed.into_iter().map(|e| Event { group: e.group.map(|g| g + groups), ..e }));
+        let own = s.filter_after.iter().zip(&s.filters).rfind(|(after, _)| **after == i + 1);
+        let filter = match (own.map(|(_, filter)| filter), &aliases) {
+            (Some(own), Some(also)) => Some(format!("({own}) && {also}")),
+            (own, also) => own.or(also.as_ref()).cloned(),
+        };
+        for event in &mut events[first..] {
+            capture::set(event, filter.as_deref(), &places).map_err(|fault| usage(fault.to_string()))?;
+        }
+    }
+    Ok(events)
+}
+
+/// A list of process or thread ids.
+pub fn ids(text: &str, option: &str) -> anyhow::Result<Vec<i32>> {
+    let one = |word: &str| {
+        let id = word.trim().parse::<i32>().ok().filter(|id| *id > 0);
+        id.ok_or_else(|| usage(format!("{option} {text}: {word} is not a process id")))
+    };
+    text.split(',').map(one).collect()
+}
+
+fn target(s: &Sampling) -> anyhow::Result<Target> {
+    Ok(if let Some(pids) = &s.pids {
+        Target::processes(&ids(pids, "-p")?)?
+    } else if let Some(tids) = &s.tids {
+        Target::threads(&ids(tids, "-t")?)?
+    } else if let Some(user) = &s.user {
+        Target::user(user)?
+    } else if let Some(group) = &s.cgroup {
+        Target::cgroups(group)?
+    } else {
+        Target::System
+    })
+}
+
+/// `0-3,32`.
+pub fn cpu_list(text: &str) -> anyhow::Result<Vec<u32>> {
+    let list =
+        cpus::parse_list(text).map_err(|piece| usage(format!("-C {text}: {piece} is no CPU or range of CPUs")))?;
+    if list.is_empty() { Err(usage("-C: no CPU was named")) } else { Ok(list) }
+}
+
+/// `--threshold`: as many points as `:threshold` takes.
+pub fn points(points: f64) -> anyhow::Result<f64> {
+    let fits = (0.5..100.0).contains(&points);
+    if fits { Ok(points) } else { Err(usage(format!("--threshold {points}: expected points from 0.5 to 100"))) }
+}
+
+/// Pages, or bytes with a unit.
+pub fn pages(text: &str) -> anyhow::Result<usize> {
+    let page = rustix::param::page_size();
+    let plain = !text.contains(|c: char| c.is_ascii_alphabetic());
+    let pages =
+        if plain { quantity::count(text) } else { quantity::size(text).map(|bytes: usize| bytes.div_ceil(page)) };
+    let pages = pages
+        .ok()
+        .filter(|n| (1..=1 << 18).contains(n))
+        .ok_or_else(|| usage(format!("-m {text}: expected pages, or a size such as 512K")))?;
+    Ok(pages.next_power_of_two())
+}
+
+/// Says a warning on standard error, for commands without a screen.
+pub fn warn(warning: Option<&String>) {
+    if let Some(text) = warning {
+        complain(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_takes_half_a_cpu_is_refused() {
+        let of = |hz, force| afford(hz, Duration::from_micros(8), force).map_err(|error| error.to_string());
+        assert_eq!(of(1000, false), Ok(None));
+        assert!(of(20_000, false).is_ok_and(|warning| warning.is_some_and(|text| text.contains("costs 16 %"))));
+        assert!(of(63_000, false).is_err_and(|why| why.contains("refused above 50 %") && why.contains("--force")));
+        assert!(of(63_000, true).is_ok_and(|warning| warning.is_some()));
+    }
+
+    #[test]
+    fn rings_have_pages_or_bytes() {
+        assert_eq!(pages("100").ok(), Some(128));
+        assert_eq!(pages("512K").ok(), Some((512 << 10) / rustix::param::page_size()));
+        assert!(pages("0").is_err() && pages("x").is_err() && pages("1.5").is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! `record --trigger`: no file is written all the time; what is kept in memory is saved when something happens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::engine::{Engine, Notice, Options, Wants};
+use crate::kernel::spawn::Output;
+use crate::panel::unit;
+use crate::symbols::resolver::Options as SymbolOptions;
+
+use super::args::Record;
+use super::flight_recorder::Kept;
+use super::output::complain;
+use super::source_config;
+
+/// How long a signal may wait to be seen.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Runs until a signal comes or the command ends.
+pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
+    args.sampling.counted = kept.counted();
+    let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
+    source_config::warn(started.warning.as_ref());
+    let own_pid = (!args.sampling.include_self).then(|| std::process::id() as i32);
+    let triggers: Vec<String> =
+        kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
+    let options = Options {
+        no_inline: true,
+        symbols: SymbolOptions::live(),
+        memory: kept.memory,
+        keep: kept.keep,
+        watched: kept.watched,
+        own_pid,
+        wants: Wants::default(),
+        refresh: Duration::from_secs(1),
+        per_sample: started.per_sample,
+        realtime: source_config::realtime(&args.sampling)?,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let engine = Engine::spawn(Box::new(started.source), options)?;
+    if !args.quiet {
+        complain(&format!("waiting for {}", triggers.join(" or ")));
+    }
+    let mut failed = false;
+    while !stop.load(Ordering::Relaxed) && engine.answer().ended.is_none() {
+        if let Ok(notice) = engine.notices().recv_timeout(PATIENCE) {
+            failed |= tell(notice);
+        }
+    }
+    let notices = engine.notices().clone();
+    let answer = engine.answer();
+    engine.stop();
+    // What still waited for its last seconds was saved at the end.
+    for notice in notices.try_iter() {
+        failed |= tell(notice);
+    }
+    if !args.quiet {
+        let ledger = &answer.ledger;
+        let (samples, lost) = (unit::thousands(ledger.received), unit::thousands(ledger.lost()));
+        complain(&format!("{samples} samples seen, lost {lost}"));
+    }
+    Ok(u8::from(failed))
+}
+
+/// Says what happened; whether that was a failure.
+fn tell(notice: Notice) -> bool {
+    match notice {
+        Notice::Reply(Ok(text)) if !text.is_empty() => complain(&text),
+        Notice::Reply(Err(text)) => {
+            complain(&text);
+            return true;
+        }
+        _ => {}
+    }
+    false
+}

@@ -1,0 +1,237 @@
+//! A worker without threads: samples go in, and what is left of them is counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+
+use super::*;
+use crate::engine::aggregator::Links;
+use crate::engine::{Options, Wants, symbolizer};
+use crate::perfdata::EventDesc;
+use crate::profile::{CHUNK, FrameId, NodeId, SiteId};
+use crate::record::Record;
+use crate::session::Origin;
+use crate::source::{Info, Waker};
+use crate::symbols::resolver::Options as SymbolOptions;
+
+/// What a full chunk has in bytes: 24 a row.
+const BYTES: usize = CHUNK * 24;
+const SECOND: u64 = 1_000_000_000;
+
+fn worker(memory: usize, keep: Option<u64>) -> Worker {
+    let events = vec![EventDesc { name: "cycles".into(), attr: Default::default(), ids: vec![] }];
+    let info = Info { events, ..Info::new(Origin::Recorded) };
+    let symbols = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
+    let options = Options {
+        symbols: symbols.clone(),
+        memory,
+        keep,
+        watched: None,
+        own_pid: None,
+        wants: Wants::default(),
+        refresh: Duration::from_secs(1),
+        per_sample: None,
+        realtime: None,
+        no_inline: true,
+    };
+    let links = Links {
+        batches: unbounded().1,
+        recycle: unbounded().0,
+        requests: unbounded().1,
+        controls: unbounded().0,
+        waker: Waker::default(),
+        notices: unbounded().0,
+        answer: Default::default(),
+        times: Default::default(),
+        units: Default::default(),
+        symbolizer: symbolizer::spawn(symbols, Arc::default()).expect("threads"),
+        fetcher: None,
+        queue_full: Default::default(),
+        wanted: Default::default(),
+        seen: Default::default(),
+        held: Default::default(),
+    };
+    Worker::new(&info, options, links)
+}
+
+impl Worker {
+    /// Full chunks, one a second, each with a process of its own.
+    fn fill(&mut self, chunks: std::ops::Range<u64>) {
+        for chunk in chunks {
+            let core = self.ingest.core_mut();
+            let pid = chunk as i32 + 1;
+            core.session.apply(&Record::Comm { pid, tid: pid, exec: false, name: b"app" }, chunk * SECOND);
+            let task = core.session.task(pid, pid);
+            let site = core.profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+            for _ in 0..CHUNK {
+                core.profile.push((chunk + 1) * SECOND, site, 2, 0, 0);
+            }
+        }
+    }
+
+    fn kept(&self) -> (u64, u64) {
+        (self.ingest.core().profile.first(), self.ingest.core().profile.end())
+    }
+}
+
+#[test]
+fn within_the_bound_nothing_goes() {
+    let mut worker = worker(100 * BYTES, None);
+    worker.fill(0..200);
+    worker.keep_within(100 * BYTES);
+    assert_eq!((worker.kept(), worker.notes.len()), ((0, 200 * CHUNK as u64), 0));
+}
+
+#[test]
+fn beyond_it_the_oldest_go_step_by_step() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..100);
+    let used = worker.used();
+    // Others have as much, and ten chunks are too much in all.
+    worker.options.memory = 2 * used - 10 * BYTES;
+    worker.keep_within(2 * used);
+    let room = (used - 10 * BYTES) / 16 * 15;
+    let (first, end) = worker.kept();
+    let left = (end - first) / CHUNK as u64;
+    // Not a step more than is needed: an eighth is thirteen chunks.
+    assert!(worker.used() <= room && worker.used() + 13 * BYTES > room, "{left}");
+    assert!(
+        worker.notes.len() == 1 && worker.notes[0].contains("the oldest samples are dropped"),
+        "{:?}",
+        worker.notes
+    );
+    assert_eq!(worker.events.total(0).samples, left * CHUNK as u64);
+    assert_eq!(worker.events.total(0).period, 2 * left * CHUNK as u64);
+    assert_eq!(worker.ingest.core().profile.ledger.evicted, first);
+    // The processes whose samples went are forgotten with them.
+    assert_eq!((worker.ingest.core().profile.sites.len() as u64, worker.gone), (left, 0));
+}
+
+#[test]
+fn whoever_takes_the_rest_a_sixth_is_for_samples() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..200);
+    worker.options.memory = 600 * BYTES;
+    worker.keep_within(usize::MAX);
+    let least = 100 * BYTES;
+    assert!(worker.used() <= least && worker.used() > least / 16 * 15 - 14 * BYTES, "{}", worker.used() / BYTES);
+    let kept = worker.kept();
+    worker.keep_within(usize::MAX);
+    assert_eq!(worker.kept(), kept, "nothing of them helps any more");
+}
+
+#[test]
+fn what_the_program_has_is_looked_at_every_tenth_of_a_second() {
+    let mut worker = worker(1 << 20, None);
+    worker.fill(0..100);
+    worker.keep_budget();
+    let first = worker.kept().0;
+    assert!(first > 0, "a test has more than a megabyte");
+    worker.fill(100..200);
+    worker.next_look = u64::MAX;
+    worker.keep_budget();
+    assert_eq!(worker.kept().0, first);
+    worker.next_look = 0;
+    worker.keep_budget();
+    assert!(worker.kept().0 > first);
+}
+
+#[test]
+fn what_is_told_of_memory_is_what_is_there() {
+    let mut worker = worker(1 << 30, None);
+    let memory = worker.memory();
+    assert!(memory.bound == Some(1 << 30) && memory.private > 1 << 20 && !memory.is_exceeded());
+    worker.fill(0..100);
+    let after = worker.memory();
+    let of = |memory: &Memory, name| memory.parts.iter().find(|part| part.name == name).map_or(0, |part| part.bytes);
+    assert_eq!(of(&after, "samples") - of(&memory, "samples"), 100 * BYTES);
+    assert_eq!(after.rest(), after.private - after.parts.iter().map(|part| part.bytes).sum::<usize>());
+    worker.options.memory = usize::MAX;
+    assert_eq!(worker.memory().bound, None);
+    let mut small = Memory { bound: Some(64 << 20), private: 94 << 20, parts: Vec::new() };
+    assert!(!small.is_exceeded());
+    small.private += 1 << 20;
+    assert!(small.is_exceeded());
+}
+
+#[test]
+fn what_is_older_than_is_kept_goes_by_whole_chunks() {
+    let mut worker = worker(usize::MAX, Some(5 * SECOND));
+    // Of the seconds 1 to 10: what is older than 10 - 5.
+    worker.fill(0..10);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0, worker.notes.len(), worker.gone), (4 * CHUNK as u64, 0, 4 * CHUNK));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 10, "their stacks stay for a while");
+    worker.fill(10..14);
+    worker.keep_budget();
+    // More is gone than is there: what only that had goes, too.
+    assert_eq!((worker.kept().0, worker.gone), (8 * CHUNK as u64, 0));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 6);
+    assert_eq!(worker.events.total(0).samples, 6 * CHUNK as u64);
+    // Nothing goes twice.
+    worker.keep_budget();
+    assert_eq!(worker.kept().0, 8 * CHUNK as u64);
+    // As many are gone as are there: that is not yet enough.
+    worker.fill(14..20);
+    worker.options.keep = Some(6 * SECOND);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (13, 5));
+    worker.fill(20..22);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone / CHUNK), (15, 7));
+    assert_eq!(worker.ingest.core().profile.sites.len(), 14);
+    worker.options.keep = Some(5 * SECOND);
+    worker.keep_budget();
+    assert_eq!((worker.kept().0 / CHUNK as u64, worker.gone), (16, 0));
+}
+
+#[test]
+fn stacks_that_nobody_has_go_before_samples_do() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..40);
+    assert!(worker.drop_oldest() && worker.gone == CHUNK);
+    worker.options.memory = worker.used() / 15 * 16 + BYTES;
+    let trie = &mut worker.ingest.core_mut().profile.trie;
+    // As many nodes as twenty chunks take, of no sample.
+    (0..(20 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
+    worker.keep_within(worker.used());
+    assert_eq!((worker.kept().0, worker.gone), (CHUNK as u64, 0));
+    assert!(worker.used() <= worker.options.memory);
+}
+
+#[test]
+fn the_chunk_that_is_being_filled_stays() {
+    let mut worker = worker(0, None);
+    worker.fill(0..2);
+    worker.ingest.core_mut().profile.push(99 * SECOND, SiteId(0), 1, 0, 0);
+    worker.keep_within(usize::MAX);
+    assert_eq!(worker.kept(), (2 * CHUNK as u64, 2 * CHUNK as u64 + 1));
+    assert!(!worker.drop_oldest());
+}
+
+#[test]
+fn the_history_of_processes_without_samples_is_trimmed() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..1);
+    let core = worker.ingest.core_mut();
+    for i in 0..30_000 {
+        let pid = 100_000 + i;
+        core.session.apply(&Record::Comm { pid, tid: pid, exec: false, name: b"short" }, SECOND);
+    }
+    assert!(core.session.log_is_ripe());
+    worker.keep_budget();
+    let log = worker.ingest.core().session.log(0);
+    assert!(log.entries().iter().any(|(_, side)| side.pid() == 1), "one with samples");
+    assert!(log.entries().len() < 30_000, "{}", log.entries().len());
+}
+
+/// A stream's head may say any.
+#[test]
+fn no_frequency_is_too_high_for_what_is_expected() {
+    let mut worker = worker(usize::MAX, None);
+    (worker.facts.frequency, worker.facts.n_cpus) = (u64::MAX, 4);
+    std::thread::sleep(Duration::from_millis(2));
+    worker.count_expected();
+    assert!(worker.expected > 1e17, "{}", worker.expected);
+}

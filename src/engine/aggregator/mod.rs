@@ -1,0 +1,571 @@
+//! The thread that owns the profile: takes batches in, answers questions, keeps the budget.
+
+mod answer_clock;
+mod budget;
+mod names;
+mod running_units;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::cpu::softirq::Times;
+use crate::kernel::{monotonic_ns, own_cpu_ns, thread_cpu_ns};
+use crate::query::answer::Cost;
+use crate::query::cpus::{self, CpuAnswer, CpuCounts};
+use crate::query::stable_order::Steady;
+use crate::query::{Answer, Data, Progress, Question};
+use crate::session::{TimeMark, marks};
+use crate::source::{Changed, Control, Counts, Info, Run, Waker};
+use crate::symbols::spaces::Walked;
+
+use crate::engine::events::{Events, tell_partial};
+use crate::engine::fetch;
+use crate::engine::shares::Held;
+use crate::engine::symbolizer::{Lined, LookedUp, Symbolizer};
+use crate::engine::urgency::Urgency;
+use crate::engine::view::View;
+use crate::engine::{Feed, Notice, Options, Request};
+use crate::ingest::Ingest;
+
+use answer_clock::{AnswerClock, Due, Given};
+
+/// Seconds of sample rates in an answer.
+const RATES: usize = 120;
+/// Notes are kept up to this number; a session must not drown in them.
+const MAX_NOTES: usize = 100;
+
+/// The channels of the worker.
+pub struct Links {
+    pub batches: Receiver<Feed>,
+    pub recycle: Sender<Vec<u8>>,
+    pub requests: Receiver<Request>,
+    pub controls: Sender<Control>,
+    /// Has the source look at them at once.
+    pub waker: Waker,
+    pub notices: Sender<Notice>,
+    pub answer: Arc<ArcSwap<Answer>>,
+    /// The time in softirqs, where the session's own events tell it.
+    pub times: Arc<ArcSwapOption<Times>>,
+    /// What analysis units say.
+    pub units: Arc<ArcSwap<Vec<crate::engine::UnitAnswer>>>,
+    pub symbolizer: Symbolizer,
+    /// Fetches debug files, where there are servers for them.
+    pub fetcher: Option<(Sender<fetch::Wanted>, Receiver<fetch::Fetched>)>,
+    pub queue_full: Arc<AtomicU64>,
+    /// Has the source hand over what it has.
+    pub wanted: Arc<AtomicBool>,
+    /// Up to when what was published tells all.
+    pub seen: Arc<AtomicU64>,
+    /// What other threads hold.
+    pub held: Arc<Held>,
+}
+
+/// The owner of the profile.
+pub struct Worker {
+    links: Links,
+    options: Options,
+    ingest: Ingest,
+    events: Events,
+    counted_upto: u64,
+    /// Samples that were dropped since stacks were last looked through.
+    gone: usize,
+    /// When memory is looked at again, what was private when it was, and what answers take beside that for a while.
+    next_look: u64,
+    private: usize,
+    passing: usize,
+    notes: Vec<String>,
+    question: Arc<Question>,
+    view: View,
+    steady: Steady,
+    cpus: Option<CpuCounts>,
+    frozen_at: Option<u64>,
+    /// When samples were forgotten on request, or 0.
+    cleared_at: u64,
+    /// What is sampled, without the events, and since when that is so.
+    facts: Changed,
+    changed_at: u64,
+    /// CPU-nanoseconds times Hz so far, for the expected number of samples.
+    expected: f64,
+    expected_at: u64,
+    ended: Option<String>,
+    walked: Option<Walked>,
+    live: bool,
+    started: u64,
+    due: AnswerClock,
+    /// Up to when all records are in.
+    upto: u64,
+    fresh_data: bool,
+    fresh_question: bool,
+    names: names::NameRequests,
+    units: running_units::Looked,
+    cost_at: (u64, u64),
+    cost: Cost,
+    /// Bytes read of a recording, and in all.
+    progress: Option<(u64, u64)>,
+}
+
+enum Event {
+    Feed(Feed),
+    Request(Request),
+    Names(LookedUp),
+    Lines(Lined),
+    Fetched(fetch::Fetched),
+    Timeout,
+    Gone,
+}
+
+/// Marks with their times counted from the session's start.
+fn from_start(marks: &[TimeMark], start: u64) -> Arc<[TimeMark]> {
+    marks.iter().map(|mark| TimeMark { at: mark.at.saturating_sub(start), ..mark.clone() }).collect()
+}
+
+impl Worker {
+    pub fn new(info: &Info, options: Options, links: Links) -> Self {
+        let now = monotonic_ns();
+        let mut ingest = Ingest::new(info, options.own_pid, options.wants);
+        ingest.complete_chains(options.symbols.clone());
+        let mut events = Events::default();
+        events.know(&ingest.core().events);
+        events.set_states(&info.states, ingest.core().slots());
+        Self {
+            ingest,
+            links,
+            options,
+            events,
+            counted_upto: 0,
+            gone: 0,
+            next_look: 0,
+            private: 0,
+            passing: 0,
+            notes: info.notes.clone(),
+            question: Arc::default(),
+            view: View::default(),
+            steady: Steady::default(),
+            cpus: None,
+            frozen_at: None,
+            cleared_at: 0,
+            facts: Changed { events: Vec::new(), ..Changed::from(info) },
+            changed_at: 0,
+            expected: 0.0,
+            expected_at: now,
+            ended: None,
+            walked: None,
+            live: info.origin == crate::session::Origin::Live,
+            started: now,
+            due: AnswerClock::new(info.origin == crate::session::Origin::Live, now),
+            upto: now,
+            fresh_data: true,
+            fresh_question: true,
+            names: names::NameRequests::default(),
+            units: running_units::Looked::default(),
+            cost_at: (now, own_cpu_ns()),
+            cost: Cost::default(),
+            progress: None,
+        }
+    }
+
+    pub fn run(mut self) {
+        let mut urgency = if self.live { Urgency::of_live(self.options.realtime) } else { Urgency::usual() };
+        while self.turn() {
+            urgency.keep();
+        }
+    }
+
+    /// Waits for something, takes it in with all requests that are there, and publishes what is due; `false` when it
+    /// is over.
+    pub fn turn(&mut self) -> bool {
+        match self.wait() {
+            Event::Feed(Feed::Batch(batch)) => self.batch(*batch),
+            Event::Feed(Feed::End(end)) => self.end(end),
+            Event::Request(Request::Stop) | Event::Gone => return false,
+            Event::Request(request) => self.request(request),
+            Event::Names(named) => self.names(named),
+            Event::Lines(lined) => self.lines(lined),
+            Event::Fetched(fetched) => self.fetched(fetched),
+            Event::Timeout => {}
+        }
+        while let Ok(request) = self.links.requests.try_recv() {
+            if matches!(request, Request::Stop) {
+                return false;
+            }
+            self.request(request);
+        }
+        self.publish_if_due();
+        true
+    }
+
+    fn wait(&self) -> Event {
+        let due = self.due.at(self.fresh_data || self.fresh_question);
+        let timeout = match due {
+            Some(at) => Duration::from_nanos(at.saturating_sub(monotonic_ns())),
+            None => Duration::from_secs(3600),
+        };
+        let never = crossbeam_channel::never();
+        let nothing = crossbeam_channel::never();
+        let fetched = self.links.fetcher.as_ref().map_or(&nothing, |(_, fetched)| fetched);
+        let batches = if self.ended.is_some() { &never } else { &self.links.batches };
+        crossbeam_channel::select! {
+            recv(batches) -> feed => feed.map_or_else(|_| Event::Feed(Feed::End(Err("the source ended without a word".into()))), Event::Feed),
+            recv(self.links.requests) -> request => request.map_or(Event::Gone, Event::Request),
+            recv(self.links.symbolizer.names) -> named => named.map_or(Event::Gone, Event::Names),
+            recv(fetched) -> fetched => fetched.map_or(Event::Timeout, Event::Fetched),
+            recv(self.links.symbolizer.lines) -> lined => lined.map_or(Event::Gone, Event::Lines),
+            default(timeout) => Event::Timeout,
+        }
+    }
+
+    fn batch(&mut self, mut batch: crate::source::Batch) {
+        self.links.held.waiting.fetch_sub(batch.bytes.len(), Ordering::Relaxed);
+        self.count_expected();
+        let had = self.ingest.core().profile.end();
+        self.progress = batch.progress.or(self.progress);
+        for note in batch.notes.drain(..) {
+            self.note(note);
+        }
+        let counts = batch.counts.take();
+        self.walked = batch.walked.take().or(self.walked.take());
+        for reply in batch.replies.drain(..) {
+            let _ = self.links.notices.send(Notice::Reply(reply));
+        }
+        let timed = self.ingest.core().profile.ledger.timed;
+        // At the end of time there is nothing more, and no time.
+        self.upto = self.upto.max(batch.complete_until.filter(|until| *until < u64::MAX).unwrap_or(0));
+        self.ingest.feed(&mut batch);
+        let changed = batch.changed.take();
+        if self.facts.frequency == 0 {
+            // Nothing can be expected of a clock that is let through in part.
+            self.ingest.core_mut().profile.ledger.timed = timed;
+        }
+        self.follow_events(counts, changed);
+        while let Some(buffer) = self.ingest.spare() {
+            if self.links.recycle.try_send(buffer).is_err() {
+                break;
+            }
+        }
+        self.seek_names();
+        self.keep_budget();
+        let core = self.ingest.core();
+        self.fresh_data |= core.profile.end() != had || self.units.is_looked_at() && !core.units.is_empty();
+        if !self.links.wanted.load(Ordering::Relaxed) && self.links.batches.is_empty() {
+            self.due.came();
+        }
+    }
+
+    /// Takes in what became of the source's events.
+    fn follow_events(&mut self, counts: Option<Vec<Counts>>, changed: Option<Changed>) {
+        self.events.know(&self.ingest.core().events);
+        if let Some(mut changed) = changed {
+            let states = std::mem::take(&mut changed.events);
+            let rests = !states.is_empty() && states.iter().all(|state| state.run != Run::Running);
+            self.ingest.core_mut().profile.gaps.rest(monotonic_ns(), rests);
+            self.events.set_states(&states, self.ingest.core().slots());
+            if changed != self.facts {
+                (self.facts, self.changed_at) = (changed, monotonic_ns());
+            }
+            self.fresh_data = true;
+        }
+        if let Some(counts) = counts {
+            self.count_events();
+            self.events.count(&counts, self.ingest.core().slots(), monotonic_ns());
+            self.fresh_data = true;
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+            self.fresh_data = true;
+        }
+    }
+
+    fn count_expected(&mut self) {
+        let now = monotonic_ns();
+        let seconds = (now - std::mem::replace(&mut self.expected_at, now)) as f64 / 1e9;
+        self.expected += seconds * self.facts.frequency as f64 * self.facts.n_cpus as f64;
+    }
+
+    fn end(&mut self, end: Result<String, String>) {
+        let why = end.unwrap_or_else(|error| {
+            self.note(error.clone());
+            error
+        });
+        self.ended = Some(why);
+        self.fresh_data = true;
+        self.due.end();
+    }
+
+    fn request(&mut self, request: Request) {
+        match request {
+            Request::Ask(question) => {
+                if !question.same_rows(&self.question) {
+                    self.view.outdated();
+                }
+                self.question = question;
+                self.fresh_question = true;
+                // One who types fast gets the answer to the last question; records come in between.
+                self.due.question(monotonic_ns());
+            }
+            Request::Control(control) => {
+                if let (Control::CallGraph(_), Some(chains)) = (&control, &mut self.ingest.core_mut().chains) {
+                    chains.forget();
+                }
+                let control = self.for_source(control);
+                let sent = self.links.controls.send(control);
+                self.links.waker.wake();
+                if sent.is_err() || self.ended.is_some() {
+                    let _ = self.links.notices.send(Notice::Reply(Err("the session has ended".to_owned())));
+                }
+            }
+            Request::Freeze(on) => {
+                self.count_events();
+                self.events.freeze(on);
+                self.frozen_at = on.then_some(self.counted_upto);
+                self.fresh_question = true;
+                self.fresh_data = true;
+            }
+            Request::Clear => self.clear(),
+            Request::Baseline(other) => {
+                self.view.set_other(other);
+                self.fresh_question = true;
+                self.due.now();
+            }
+            Request::Refresh(interval) => self.options.refresh = interval,
+            Request::Mark(mark) => {
+                let core = self.ingest.core_mut();
+                let at = core.start.saturating_add(mark.at);
+                marks::set(&mut core.marks, TimeMark { at, ..mark });
+                self.fresh_question = true;
+                self.due.now();
+            }
+            Request::Unmark(place) => {
+                let marks = &mut self.ingest.core_mut().marks;
+                if place < marks.len() {
+                    marks.remove(place);
+                }
+                self.fresh_question = true;
+                self.due.now();
+            }
+            Request::Save(reply) => {
+                let _ = reply.send(Box::new(self.ingest.core().moment()));
+            }
+            Request::List(target, at) => self.list(target, at),
+            Request::Names(form) => self.rename(form),
+            Request::Inlined(show) => {
+                self.names.hide_inlined = !show;
+                self.ingest.core_mut().profile.frames.show_inlined(show);
+                self.fresh_question = true;
+                self.due.now();
+            }
+            Request::Unit(request) => self.unit_request(request),
+            Request::UnitOf(loaded) => self.unit_of(loaded),
+            Request::Stop => {}
+        }
+    }
+
+    /// A control as the source counts its events.
+    fn for_source(&self, control: Control) -> Control {
+        match control {
+            Control::Event(event, change) => {
+                let slots = self.ingest.core().slots();
+                let slot = slots.iter().position(|own| usize::from(*own) == event);
+                Control::Event(slot.unwrap_or(usize::MAX), change)
+            }
+            other => other,
+        }
+    }
+
+    fn clear(&mut self) {
+        let core = self.ingest.core_mut();
+        let now = core.units.now();
+        core.units.reset(now);
+        core.profile.clear(&mut core.session);
+        self.counted_upto = core.profile.end();
+        self.events.clear();
+        self.expected = 0.0;
+        (core.profile.ledger.received, core.profile.ledger.timed) = (0, 0);
+        self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
+        self.view.outdated();
+        self.cpus = None;
+        self.cleared_at = monotonic_ns();
+        self.fresh_question = true;
+        self.due.now();
+    }
+
+    fn data(&self) -> Data<'_> {
+        let core = self.ingest.core();
+        Data {
+            session: &core.session,
+            profile: &core.profile,
+            events: self.events.names(),
+            start: core.start,
+            origins: None,
+        }
+    }
+
+    fn publish_if_due(&mut self) {
+        let now = monotonic_ns();
+        let fresh = self.fresh_data || self.fresh_question;
+        if self.due.at(fresh).is_none() {
+            return;
+        }
+        match self.due.step(now, self.fresh_question) {
+            Due::Wait => return,
+            Due::Ask => {
+                self.links.wanted.store(true, Ordering::Relaxed);
+                return self.links.waker.wake();
+            }
+            Due::Answer => {}
+        }
+        let spent = thread_cpu_ns();
+        if fresh {
+            self.publish(now);
+        }
+        self.links.seen.store(self.upto, Ordering::Relaxed);
+        if fresh {
+            let _ = self.links.notices.send(Notice::Answer);
+        }
+        let given = Given { began: now, done: monotonic_ns(), cpu: thread_cpu_ns() - spent, upto: self.upto };
+        self.due.answered(given, self.options.refresh.as_nanos() as u64);
+    }
+
+    fn publish(&mut self, now: u64) {
+        let answer = self.answer(now);
+        self.seek_lines(&answer);
+        self.publish_units();
+        if self.fresh_data
+            && let Some(times) = self.ingest.core().derived().times()
+        {
+            self.links.times.store(Some(Arc::new(times)));
+        }
+        (self.fresh_data, self.fresh_question) = (false, false);
+        self.links.answer.store(Arc::new(answer));
+    }
+
+    /// Totals of each event, for samples that were not counted yet.
+    fn count_events(&mut self) {
+        let profile = &self.ingest.core().profile;
+        for (chunk, range) in profile.between(self.counted_upto, profile.end()) {
+            for (event, weight) in chunk.event[range.clone()].iter().zip(&chunk.weight[range]) {
+                self.events.add(*event, *weight);
+            }
+        }
+        self.counted_upto = profile.end();
+    }
+
+    fn answer(&mut self, now: u64) -> Answer {
+        self.count_events();
+        let question = self.question.clone();
+        let mut view = std::mem::take(&mut self.view);
+        let mut parts = view.answer(self.data(), &question, self.frozen_at.unwrap_or(u64::MAX));
+        self.view = view;
+        match self.live && self.ended.is_none() && self.frozen_at.is_none() {
+            true => self.steady.settle(&mut parts.lines, &question),
+            false => self.steady.forget(),
+        }
+        let cpus = self.count_cpus(question.cpu, now);
+        self.measure_cost(now);
+        let ledger = self.ledger();
+        let core = self.ingest.core();
+        let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
+        let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
+        for (i, event) in (0..).zip(&mut events) {
+            event.texts = core.profile.format(i).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect());
+        }
+        tell_partial(&mut events, core.derived().iter());
+        self.cost.sampling_percent = events.iter().filter_map(|e| e.meter.as_ref()).map(|m| m.cost_percent).sum();
+        let span = core.profile.span();
+        let seconds = core.course.rates.len().saturating_sub(RATES);
+        Answer {
+            elapsed_ns: if self.live && self.ended.is_none() {
+                now.saturating_sub(core.start)
+            } else {
+                span.map_or(0, |(_, last)| last.saturating_sub(core.start))
+            },
+            events,
+            total: parts.total,
+            unfiltered: self.events.seen(question.event),
+            shown: parts.seen,
+            newer: self.events.newer(question.event).samples,
+            rows: parts.rows,
+            lines: parts.lines,
+            beside: parts.beside,
+            tasks: parts.tasks,
+            flame: parts.flame,
+            heat: parts.heat,
+            hits: parts.hits,
+            sides: parts.sides,
+            ledger,
+            start: core.start,
+            kept_from: span.map_or(0, |(first, _)| first.saturating_sub(core.start)),
+            timeline: Arc::new(core.course.timeline.clone()),
+            marks: from_start(&core.marks, core.start),
+            wall_start: core.told.wall_start(core.start),
+            rates: core.course.rates[seconds..].to_vec(),
+            rates_from: seconds,
+            lossy: (seconds..core.course.rates.len()).map(|second| core.course.is_lossy(second)).collect(),
+            cost: self.cost,
+            memory: self.memory(),
+            ended: self.ended.clone(),
+            notes: self.notes.clone(),
+            cpus: self.facts.cpus.clone(),
+            target: self.facts.target.clone(),
+            names_pending: self.names.sought,
+            sources: self.names.sources.clone(),
+            broken: self.broken_stacks(),
+            walked: self.walked.clone(),
+            cut_percent: self.cut_percent(),
+            progress: self.progress.filter(|_| self.ended.is_none()).map(|(done, all)| Progress {
+                done,
+                all,
+                taken_ns: now - self.started,
+            }),
+            kinds: core.told.kinds_by_name(),
+            by_cpu: Arc::new(cpus),
+            question,
+        }
+    }
+
+    /// What each CPU's samples were taken in. Where something else was sampled in a part of the window,
+    /// nobody can say how many should have come.
+    fn count_cpus(&mut self, cpu: Option<u16>, now: u64) -> CpuAnswer {
+        let Some(clock) = self.ingest.core().clock() else { return CpuAnswer::default() };
+        let kept = self.cpus.take().filter(|c| c.event() == clock);
+        let mut counts = kept.unwrap_or_else(|| CpuCounts::new(clock, self.live));
+        counts.update(self.data(), self.frozen_at.unwrap_or(u64::MAX));
+        let answer = counts.answer(self.data(), cpu);
+        self.cpus = Some(counts);
+        let until = self.frozen_at.map_or(now, |at| self.data().profile.time_before(at));
+        let steady = until.saturating_sub(cpus::WINDOW_NS) >= self.changed_at;
+        let frequency = if steady { self.facts.frequency } else { 0 };
+        // Not up to the newest sample: where all is idle none come.
+        let window = until.saturating_sub(self.ingest.core().start.max(self.cleared_at)).min(cpus::WINDOW_NS);
+        let most = frequency as f64 * self.facts.n_cpus as f64 * window as f64 / 1e9;
+        let busy = (most >= 1.0).then(|| (100.0 * answer.at_work() as f64 / most).min(100.0));
+        CpuAnswer { frequency, whole: steady && self.facts.whole_cpus, busy, ..answer }
+    }
+
+    fn ledger(&self) -> crate::profile::Ledger {
+        let mut ledger = self.ingest.core().profile.ledger.clone();
+        for (event, lost) in self.events.lost().enumerate() {
+            let counted = &mut ledger.losses_of(event as u16).counted;
+            *counted = counted.saturating_add(lost);
+        }
+        ledger.queue_full = self.links.queue_full.load(Ordering::Relaxed);
+        ledger.expected = self.expected as u64;
+        ledger
+    }
+
+    fn measure_cost(&mut self, now: u64) {
+        let (then, cpu_then) = self.cost_at;
+        if now - then < 500_000_000 {
+            return;
+        }
+        let cpu = own_cpu_ns();
+        self.cost.own_percent = 100.0 * (cpu - cpu_then) as f64 / (now - then) as f64;
+        self.cost_at = (now, cpu);
+    }
+}

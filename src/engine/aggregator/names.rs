@@ -1,0 +1,296 @@
+//! Names, inlined functions and lines of frames: what is asked of the threads that look them up, and what
+//! becomes of their answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::Notice;
+use crate::engine::fetch::Fetched;
+use crate::engine::symbolizer::{Job, LineJob, Lined, ListJob, LookedUp, Wanted};
+use crate::kernel::monotonic_ns;
+use crate::profile::{FrameId, Profile, SymId};
+use crate::query::annotate::{self, AnnotatedFunction};
+use crate::query::answer::{Answer, Broken};
+use crate::record::kinds::BuildId;
+use crate::session::{Dso, DsoId, DsoKind};
+use crate::symbols::Form;
+
+use super::Worker;
+use super::answer_clock::MIN_INTERVAL_NS;
+
+/// How often frames of a JIT are asked for again that it had not told of yet, and how many times.
+const RETRY_NS: u64 = 1_000_000_000;
+const RETRIES: u8 = 5;
+/// Frames whose lines are asked for at once.
+const LINES_AT_ONCE: usize = 4096;
+
+/// Functions that are remembered as looked at.
+const MAX_SEEN: usize = 1 << 16;
+
+/// What is known of names, and what is still sought.
+#[derive(Debug, Default)]
+pub(super) struct NameRequests {
+    /// Frames that are asked for.
+    pub sought: usize,
+    dsos: Vec<Option<Arc<Dso>>>,
+    /// Frames of JITs without a name, with how often they were asked for.
+    jitted: FxHashMap<FrameId, u8>,
+    next_retry: u64,
+    /// Where the names of each DSO come from.
+    pub sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub hide_inlined: bool,
+    /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
+    seen: FxHashSet<(Arc<str>, Arc<str>)>,
+    seen_syms: (u64, usize, Vec<bool>),
+    /// How many frames, of how many names, were looked through for those functions; `None` has all looked through.
+    looked: Option<(u32, u64)>,
+    lines_asked: usize,
+    /// Of which numbering these are.
+    epoch: u64,
+    /// Build ids that servers were asked for: once is enough, whatever came.
+    fetched: FxHashSet<BuildId>,
+    /// The DSO of the function that was last annotated.
+    listed: Option<DsoId>,
+}
+
+/// The frames that came, or got another name, since there were so many of so many names.
+fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
+    let len = profile.frames.len() as u32;
+    match since.and_then(|(upto, names)| Some((upto, profile.renamed_since(names)?))) {
+        None => (0..len).collect(),
+        Some((upto, renamed)) => {
+            let mut list: Vec<u32> = renamed.before.into_keys().filter(|frame| *frame < upto).collect();
+            list.sort_unstable();
+            list.extend(upto..len);
+            list
+        }
+    }
+}
+
+impl Worker {
+    /// Sends frames without a name to the symbolizer.
+    pub(super) fn seek_names(&mut self) {
+        let core = self.ingest.core_mut();
+        let (session, profile) = (&core.session, &mut core.profile);
+        let frames = profile.wanted(&session.dsos);
+        self.ask(&frames);
+        self.retry();
+    }
+
+    fn ask(&mut self, frames: &[FrameId]) {
+        if frames.is_empty() {
+            return;
+        }
+        let frames: Vec<Wanted> = frames.iter().map(|frame| self.wanted(*frame)).collect();
+        self.names.sought += frames.len();
+        let epoch = self.ingest.core().profile.epoch();
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: None, anew: None, frames });
+    }
+
+    /// What is to be looked up for a frame.
+    fn wanted(&mut self, frame: FrameId) -> Wanted {
+        let core = self.ingest.core();
+        let one = core.profile.frames.get(frame);
+        let (id, at) = one.place(&core.session.dsos);
+        let now = core.session.dsos.get(id);
+        let (dsos, slot) = (&mut self.names.dsos, id.0 as usize);
+        if dsos.len() <= slot {
+            dsos.resize(slot + 1, None);
+        }
+        // Another process may be the way to the file by now.
+        let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
+        let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
+        dsos[slot] = Some(dso.clone());
+        Wanted { frame, dso, at }
+    }
+
+    /// Asks again for what a JIT may have told of by now.
+    fn retry(&mut self) {
+        let now = monotonic_ns();
+        if self.names.jitted.is_empty() || now < self.names.next_retry {
+            return;
+        }
+        self.names.next_retry = now + RETRY_NS;
+        if self.names.epoch != self.ingest.core().profile.epoch() {
+            // Frames have other numbers now.
+            return self.names.jitted.clear();
+        }
+        let frames: Vec<FrameId> = self.names.jitted.keys().copied().collect();
+        self.ask(&frames);
+    }
+
+    pub(super) fn names(&mut self, named: LookedUp) {
+        self.names.sought = self.names.sought.saturating_sub(named.frames.len());
+        let core = self.ingest.core_mut();
+        let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
+        let problems: Vec<(Arc<str>, String)> = named.problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
+        let sources: Vec<(Arc<str>, String)> = named.sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
+        named.identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
+        if named.epoch == core.profile.epoch() {
+            if std::mem::replace(&mut self.names.epoch, named.epoch) != named.epoch {
+                self.names.jitted.clear();
+            }
+            for (frame, dso, at, found) in named.frames {
+                let dso = core.session.dsos.get(dso);
+                if dso.kind == DsoKind::Anon && self.live {
+                    let tried = self.names.jitted.remove(&frame).unwrap_or(0);
+                    // What was not read yet has not been asked.
+                    let tried = if named.behind.contains(&dso.id) { tried } else { tried + 1 };
+                    if found.is_none() && tried <= RETRIES {
+                        self.names.jitted.insert(frame, tried);
+                    }
+                }
+                core.profile.frames.set(frame, dso, at, found);
+            }
+        }
+        if !problems.is_empty() || !sources.is_empty() {
+            let all = Arc::make_mut(&mut self.names.sources);
+            all.extend(sources);
+            all.extend(problems.iter().map(|(path, why)| (path.clone(), format!("none: {why}"))));
+        }
+        if let Some((fetcher, _)) = &self.links.fetcher {
+            for (dso, id) in named.stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {
+                let _ = fetcher.send((dso, id));
+            }
+        }
+        problems.into_iter().for_each(|(path, why)| self.note(format!("no names for {path}: {why}")));
+        self.fresh_data = true;
+        if self.live || self.due.is_young(monotonic_ns()) {
+            self.tell_within(MIN_INTERVAL_NS);
+        }
+    }
+
+    /// Has names shown so soon, unless the next answer brings them anyhow.
+    fn tell_within(&mut self, time: u64) {
+        let now = monotonic_ns();
+        if !self.live || self.frozen_at.is_some() || self.due.is_young(now) {
+            self.due.within(now, time);
+        }
+    }
+
+    /// Has a function annotated.
+    pub(super) fn list(&mut self, target: AnnotatedFunction, at: Option<u64>) {
+        let place = match at {
+            Some(at) => self.names.listed.map(|dso| (dso, at)),
+            None => annotate::locate(self.data(), &target, None),
+        };
+        let Some((dso, at)) = place else {
+            let why = Err(format!("{} has no code of its own to show", target.function));
+            let _ = self.links.notices.send(Notice::Listing(target, why));
+            return;
+        };
+        self.names.listed = Some(dso);
+        let dso = Arc::new(self.ingest.core().session.dsos.get(dso).clone());
+        let job = ListJob { target, dso, at, reply: self.links.notices.clone() };
+        let _ = self.links.symbolizer.lists.send(job);
+    }
+
+    /// A debug file has come, or will not come.
+    pub(super) fn fetched(&mut self, fetched: Fetched) {
+        let core = self.ingest.core_mut();
+        let dso = Arc::new(core.session.dsos.get(fetched.dso).clone());
+        if let Err(why) = fetched.result {
+            return self.note(format!("no debug file for {}: {why}", dso.path));
+        }
+        let epoch = core.profile.epoch();
+        let anew = |frames| Job { epoch, form: None, anew: Some(dso.clone()), frames };
+        let _ = self.links.symbolizer.jobs.send(anew(Vec::new()));
+        let _ = self.links.symbolizer.line_jobs.send(anew(Vec::new()));
+        let dsos = &core.session.dsos;
+        let frames = core.profile.frames.of_dso(|map| dsos.map_of(map).dso == fetched.dso);
+        self.names.looked = None;
+        self.ask(&frames);
+    }
+
+    /// Has all names made readable in another way.
+    pub(super) fn rename(&mut self, form: Form) {
+        let epoch = self.ingest.core().profile.epoch();
+        let _ = self.links.symbolizer.jobs.send(Job { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        let _ =
+            self.links.symbolizer.line_jobs.send(LineJob { epoch, form: Some(form), anew: None, frames: Vec::new() });
+        self.ingest.core_mut().profile.frames.rename();
+        self.names.looked = None;
+        self.seek_names();
+    }
+
+    /// Asks for the lines of the functions that are looked at.
+    pub(super) fn seek_lines(&mut self, answer: &Answer) {
+        if self.names.hide_inlined || self.options.no_inline || self.names.lines_asked > 0 {
+            return;
+        }
+        let seen = &mut self.names.seen;
+        if seen.len() > MAX_SEEN {
+            seen.clear();
+        }
+        let before = seen.len();
+        let unfolded = answer.lines.windows(2).filter(|pair| pair[0].depth > 0 || pair[1].depth > 0);
+        seen.extend(unfolded.map(|pair| (pair[0].sym.clone(), pair[0].dso.clone())));
+        let blocks = answer.flame.iter().flat_map(|flame| &flame.blocks).filter(|block| block.pooled == 0);
+        seen.extend(blocks.map(|block| (block.name.clone(), block.dso.clone())));
+        if seen.is_empty() {
+            return;
+        }
+        let grown = seen.len() != before;
+        let core = self.ingest.core_mut();
+        let epoch = core.profile.epoch();
+        let (of_epoch, upto, syms) = &mut self.names.seen_syms;
+        if grown || *of_epoch != epoch || *upto > core.profile.frames.n_syms() {
+            (*of_epoch, *upto, self.names.looked) = (epoch, 0, None);
+            syms.clear();
+        }
+        let of = unlooked(&core.profile, self.names.looked);
+        let frames = &mut core.profile.frames;
+        self.names.looked = Some((frames.len() as u32, frames.names()));
+        syms.extend((*upto..frames.n_syms()).map(|sym| {
+            let of = frames.sym(SymId(sym as u32));
+            let is_file = matches!(of.kind, DsoKind::File | DsoKind::Vdso);
+            is_file && self.names.seen.contains(&(of.shared_name(), of.dso_name.clone()))
+        }));
+        *upto = frames.n_syms();
+        let list = frames.lineless(of.into_iter(), |sym| syms[sym.0 as usize]);
+        if list.is_empty() {
+            return;
+        }
+        let frames: Vec<Wanted> = list.into_iter().map(|frame| self.wanted(frame)).collect();
+        for part in frames.chunks(LINES_AT_ONCE) {
+            self.names.lines_asked += 1;
+            let _ =
+                self.links.symbolizer.line_jobs.send(LineJob { epoch, form: None, anew: None, frames: part.to_vec() });
+        }
+    }
+
+    pub(super) fn lines(&mut self, lined: Lined) {
+        self.names.lines_asked = self.names.lines_asked.saturating_sub(1);
+        let core = self.ingest.core_mut();
+        let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
+        let problems: Vec<(Arc<str>, String)> =
+            lined.problems.iter().map(|(dso, why)| (path(*dso), why.clone())).collect();
+        if lined.epoch == core.profile.epoch() {
+            for (frame, dso, places) in &lined.frames {
+                core.profile.frames.set_places(*frame, core.session.dsos.get(*dso), places);
+            }
+            self.fresh_data = true;
+            self.tell_within(3 * MIN_INTERVAL_NS);
+        } else {
+            // Frames have other numbers now: what was found is nobody's, and is asked for again.
+            core.profile.frames.forget_asked_lines();
+            self.names.looked = None;
+        }
+        problems.into_iter().for_each(|(path, why)| self.note(format!("{path}: {why}")));
+    }
+
+    /// DSOs whose user stacks seem to have no frame pointers, the one with most samples first.
+    pub(super) fn broken_stacks(&self) -> Option<Broken> {
+        let core = self.ingest.core();
+        let (dso, percent) = core.chains.as_ref()?.broken()?;
+        Some(Broken { dso: core.session.dsos.get(dso).short.clone(), percent })
+    }
+
+    /// Of the stacks that were copied, how many were longer than the copy, in percent.
+    pub(super) fn cut_percent(&self) -> f64 {
+        let chains = self.ingest.core().chains.as_ref();
+        chains.map_or(0.0, |c| 100.0 * c.cut as f64 / c.unwound.max(1) as f64)
+    }
+}

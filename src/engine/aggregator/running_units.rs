@@ -1,0 +1,121 @@
+//! Analysis units in a running session: starting and ending them, and which of them is looked at.
+
+use std::sync::Arc;
+
+use crate::engine::{Notice, Offline, UnitAnswer, UnitRequest};
+use crate::ingest::unit_feed::shared;
+use crate::kernel::monotonic_ns;
+use crate::source::{Change, Control};
+use crate::units::kit::{Look, Settings, Spec};
+
+use super::Worker;
+
+/// Units of recordings have numbers from here on.
+const RECORDED: u64 = 1 << 32;
+
+/// What of the units is looked at, and those of recordings.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    chosen: Option<u64>,
+    recorded: Vec<(u64, Box<Offline>)>,
+    next: u64,
+}
+
+impl Looked {
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.chosen.is_some()
+    }
+}
+
+impl Worker {
+    pub(super) fn unit_request(&mut self, request: UnitRequest) {
+        match request {
+            UnitRequest::Start(spec, settings) => {
+                let reply = self.start_unit(spec, &settings);
+                let _ = self.links.notices.send(Notice::Reply(reply));
+            }
+            UnitRequest::Stop(id) => self.stop_unit(id),
+            UnitRequest::Look(look) => {
+                self.units.chosen = look.as_ref().map(|(id, _)| *id);
+                if let Some((id, look)) = look {
+                    self.look(id, look);
+                }
+            }
+            UnitRequest::Reset => {
+                let units = &mut self.ingest.core_mut().units;
+                let now = units.now();
+                units.reset(now);
+            }
+            UnitRequest::Baseline(id, set) => {
+                if let Err(why) = self.ingest.core_mut().units.baseline(id, set) {
+                    let _ = self.links.notices.send(Notice::Reply(Err(why)));
+                }
+            }
+        }
+        self.fresh_question = true;
+        self.due.now();
+    }
+
+    fn look(&mut self, id: u64, look: Look) {
+        match self.units.recorded.iter_mut().find(|(own, _)| *own == id) {
+            // A recording has one unit.
+            Some((_, loaded)) => loaded.ingest.core_mut().units.look(1, look),
+            None => self.ingest.core_mut().units.look(id, look),
+        }
+    }
+
+    fn start_unit(&mut self, spec: &'static Spec, settings: &Settings) -> Result<String, String> {
+        let unit = (spec.make)(settings).map_err(|why| format!("{}: {why}", spec.name))?;
+        let shared = shared(&unit.event_requests()).map_err(|why| format!("{}: {why}", spec.name))?;
+        let core = self.ingest.core_mut();
+        self.units.chosen = Some(core.units.start(spec, unit, monotonic_ns())?);
+        core.bind_all_units();
+        core.units.joined();
+        let _ = self.links.controls.send(Control::Share(shared));
+        self.links.waker.wake();
+        Ok(format!("{} runs", spec.name))
+    }
+
+    fn stop_unit(&mut self, id: u64) {
+        self.units.recorded.retain(|(own, _)| *own != id);
+        for event in self.ingest.core_mut().units.stop(id) {
+            let control = self.for_source(Control::Event(event, Change::Stop));
+            let _ = self.links.controls.send(control);
+        }
+        self.links.waker.wake();
+        if self.units.chosen == Some(id) {
+            let left = self.ingest.core().units.last().or(self.units.recorded.last().map(|(id, _)| *id));
+            // With none left the screen has to be told once more.
+            self.units.chosen = left.or(Some(0));
+        }
+    }
+
+    /// A recording was read for a unit.
+    pub(super) fn unit_of(&mut self, loaded: Box<Offline>) {
+        let id = RECORDED + self.units.next;
+        self.units.next += 1;
+        self.units.recorded.push((id, loaded));
+        self.units.chosen = Some(id);
+        self.fresh_question = true;
+        self.due.now();
+    }
+
+    /// Publishes what the units say, where somebody looks.
+    pub(super) fn publish_units(&mut self) {
+        let nothing = self.ingest.core().units.is_empty() && self.units.recorded.is_empty();
+        if nothing && self.links.units.load().is_empty() {
+            return;
+        }
+        let Some(chosen) = self.units.chosen.or(nothing.then_some(0)) else { return };
+        if self.frozen_at.is_some() {
+            return;
+        }
+        let mut answers = self.ingest.core_mut().unit_answers(Some(chosen));
+        for (id, loaded) in &mut self.units.recorded {
+            let of = if *id == chosen { 1 } else { 0 };
+            let own = loaded.ingest.core_mut().unit_answers(Some(of));
+            answers.extend(own.into_iter().map(|answer| UnitAnswer { id: *id, ..answer }));
+        }
+        self.links.units.store(Arc::new(answers));
+    }
+}

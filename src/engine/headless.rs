@@ -1,0 +1,221 @@
+//! One unit over a source from its beginning to its end, without a screen: figures interval by interval.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::kernel::monotonic_ns;
+use crate::source::{Batch, Progress, Source, SourceError};
+use crate::symbols::Resolver;
+use crate::symbols::resolver::Options;
+use crate::units::kit::{Spec, Unit};
+
+use super::offline::{name_all, once};
+use crate::ingest::unit_feed::UnitAnswer;
+use crate::ingest::{Core, Ingest, Wants};
+
+/// What an interval, or everything, has come to.
+#[derive(Debug)]
+pub struct Cut {
+    pub answer: UnitAnswer,
+    /// Points of time and latency since the last one, where they are wanted.
+    pub points: Vec<(u64, u64)>,
+    /// When the interval began and ended by the wall's clock, in nanoseconds since the epoch; 0 where a
+    /// recording does not say.
+    pub wall: (u64, u64),
+    /// By the session's clock.
+    pub clock: (u64, u64),
+}
+
+/// A unit and how it is run.
+#[derive(Debug)]
+pub struct Run {
+    pub spec: &'static Spec,
+    pub unit: Box<dyn Unit>,
+    pub symbols: Options,
+    /// Figures are told and reset this often.
+    pub interval: Option<Duration>,
+    /// It ends when so much has been measured.
+    pub duration: Option<Duration>,
+    pub points: bool,
+    pub own_pid: Option<i32>,
+}
+
+/// Why it did not go to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("{0}")]
+    Unit(String),
+    #[error(transparent)]
+    Each(#[from] anyhow::Error),
+}
+
+/// Feeds a unit from a source until that ends, `stop` is set or `each` breaks off. What is worth knowing comes
+/// back.
+pub fn run(
+    source: &mut dyn Source,
+    run: Run,
+    stop: &AtomicBool,
+    each: &mut dyn FnMut(Cut) -> anyhow::Result<ControlFlow<()>>,
+) -> Result<Vec<String>, RunError> {
+    let info = source.info().clone();
+    let live = info.origin == crate::session::Origin::Live;
+    let mut ingest = Ingest::new(&info, run.own_pid, Wants { units_only: true, ..Wants::default() });
+    ingest.complete_chains(run.symbols.clone());
+    let core = ingest.core_mut();
+    core.units.start(run.spec, run.unit, info.start).map_err(RunError::Unit)?;
+    if run.points {
+        core.units.collect_points();
+    }
+    core.bind_all_units();
+    let mut work = Work {
+        resolver: Resolver::new(run.symbols),
+        interval: run.interval.map(|interval| interval.as_nanos() as u64),
+        duration: run.duration.map(|duration| duration.as_nanos() as u64),
+        next: None,
+        end: None,
+        notes: info.notes,
+        each,
+        done: None,
+    };
+    let mut batch = Batch::default();
+    let mut asked = false;
+    loop {
+        let step = source.next(&mut batch)?;
+        work.notes.append(&mut batch.notes);
+        let complete = batch.complete_until.filter(|until| *until < u64::MAX);
+        ingest.feed_to(&mut batch, |core, input, time, record| {
+            if work.done.is_none() {
+                work.cut_until(core, time);
+                core.apply(input, time, record);
+            }
+        });
+        batch.clear();
+        batch.bytes = ingest.spare().unwrap_or_default();
+        let core = ingest.core_mut();
+        if !asked {
+            // A probe's event comes with the first batch.
+            asked = true;
+            let missing = core.units.missing();
+            if !missing.is_empty() {
+                let reasons: String = once(work.notes).iter().map(|note| format!("\n{note}")).collect();
+                return Err(RunError::Unit(lacks(&missing, live, run.spec) + &reasons));
+            }
+        }
+        if live {
+            // While processes are there to be asked.
+            name_all(core, &mut work.resolver, &mut work.notes);
+            if let Some(until) = complete {
+                work.cut_until(core, until);
+            }
+        }
+        if let Some(done) = work.done.take() {
+            done?;
+            return Ok(once(work.notes));
+        }
+        if matches!(step, Progress::End(_)) || stop.load(Ordering::Relaxed) {
+            let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
+            ingest.feed_to(&mut rest, |core, input, time, record| {
+                if work.done.is_none() {
+                    work.cut_until(core, time);
+                    core.apply(input, time, record);
+                }
+            });
+            let core = ingest.core_mut();
+            if live && matches!(step, Progress::End(_)) {
+                // What it ended with has all come.
+                core.units.until(monotonic_ns());
+                work.cut_until(core, core.units.now());
+            }
+            let end = core.units.now();
+            if work.done.is_none() {
+                work.cut(core, end);
+            }
+            work.done.take().transpose()?;
+            work.notes.extend(core.told.complaints(core.profile.ledger.malformed));
+            return Ok(once(work.notes));
+        }
+    }
+}
+
+fn lacks(missing: &[String], live: bool, spec: &Spec) -> String {
+    let what = missing.join("; ");
+    match (what.contains(" needs "), live) {
+        (false, _) => what,
+        (true, true) => format!("{what}: this cannot be measured here (see perfprof-tui doctor)"),
+        (true, false) => format!(
+            "{what}, which this recording does not have: record them with perfprof-tui record -e (perfprof-tui {} --help)",
+            spec.name
+        ),
+    }
+}
+
+struct Work<'a> {
+    resolver: Resolver,
+    interval: Option<u64>,
+    duration: Option<u64>,
+    /// When the next interval is over, and when all is.
+    next: Option<u64>,
+    end: Option<u64>,
+    notes: Vec<String>,
+    each: &'a mut dyn FnMut(Cut) -> anyhow::Result<ControlFlow<()>>,
+    /// Broken off, or failed.
+    done: Option<anyhow::Result<()>>,
+}
+
+impl Work<'_> {
+    /// Cuts all intervals that are over at a time.
+    fn cut_until(&mut self, core: &mut Core, time: u64) {
+        let interval = self.interval.unwrap_or(u64::MAX);
+        if time == 0 || core.start == 0 || interval == u64::MAX && self.duration.is_none() {
+            return;
+        }
+        let (since, time) = core.units.span(time);
+        let since = since.max(core.start);
+        let end = *self.end.get_or_insert(since.saturating_add(self.duration.unwrap_or(u64::MAX)));
+        let mut next = *self.next.get_or_insert(since.saturating_add(interval));
+        while time >= next.min(end) && self.done.is_none() {
+            // Counters are as they were read last, which is not before.
+            let at = if core.units.is_read() { time } else { next.min(end) };
+            self.cut(core, at);
+            if at >= end && self.done.is_none() {
+                self.done = Some(Ok(()));
+            }
+            if at >= next {
+                next = next.saturating_add((at - next) / interval * interval + interval);
+            }
+            if time.saturating_sub(next) > interval.saturating_mul(3600) {
+                // A gap of that many intervals is one.
+                next += (time - next) / interval * interval;
+            }
+        }
+        self.next = Some(next);
+    }
+
+    fn cut(&mut self, core: &mut Core, end: u64) {
+        core.units.stand_at(end);
+        let (_, end) = core.units.span(end);
+        name_all(core, &mut self.resolver, &mut self.notes);
+        let wall_start = core.told.wall_start(core.start);
+        let (start, points) = (core.start, core.units.take_points());
+        let answers = core.unit_answers(None);
+        if let Some(mut answer) = answers.into_iter().next() {
+            answer.until = end.saturating_sub(start);
+            let wall = |at: u64| if wall_start == 0 { 0 } else { wall_start.saturating_add(at) };
+            let cut = Cut {
+                points,
+                wall: (wall(answer.since), wall(answer.until)),
+                clock: (start + answer.since, end),
+                answer,
+            };
+            match (self.each)(cut) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => self.done = Some(Ok(())),
+                Err(error) => self.done = Some(Err(error)),
+            }
+        }
+        core.units.reset(end);
+    }
+}

@@ -1,0 +1,58 @@
+//! A complete copy of a session at one moment, cheap because chunks are shared: what saving and
+//! exporting work on while the session goes on.
+
+use std::sync::Arc;
+
+use crate::perfdata::EventDesc;
+use crate::profile::{Chunk, Frames, Ledger, Losses, SiteId, Sites, Trie};
+use crate::session::{Dsos, SideLog, Task, TimeMark};
+
+/// The state of a session.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub chunks: Vec<Arc<Chunk>>,
+    pub trie: Trie,
+    pub frames: Frames,
+    pub sites: Sites,
+    pub tasks: Vec<Task>,
+    pub dsos: Dsos,
+    /// The machines that samples are of, by the number that tasks have.
+    pub hosts: Vec<HostSnapshot>,
+    pub events: Vec<EventDesc>,
+    pub ledger: Ledger,
+    /// Whether times are of this machine's CLOCK_MONOTONIC.
+    pub live: bool,
+    /// For each event whether what its tracepoint said is kept.
+    pub has_raw: Vec<bool>,
+    pub marks: Vec<TimeMark>,
+    pub losses: Losses,
+}
+
+/// What is a machine's own.
+#[derive(Clone, Debug)]
+pub struct HostSnapshot {
+    /// As the user named it, or as it calls itself.
+    pub name: Arc<str>,
+    pub log: SideLog,
+    /// Header features that describe it, of a recording; none when live.
+    pub machine: Vec<(u8, Vec<u8>)>,
+}
+
+impl Snapshot {
+    /// How many samples it holds.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(|c| c.len()).sum()
+    }
+
+    /// Which machine a sample is of.
+    pub fn host_of(&self, chunk: &Chunk, row: usize) -> u16 {
+        if self.hosts.len() < 2 {
+            return 0;
+        }
+        self.tasks[self.sites.get(SiteId(chunk.site[row])).task.0 as usize].host
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,72 @@
+//! A fault in a text that the user typed, with its place: shown with a caret under the place.
+
+/// A fault in an event list or a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub text: String,
+    /// Byte offset of the faulty piece.
+    pub at: usize,
+    pub len: usize,
+    pub message: String,
+    /// Names that were perhaps meant, best first.
+    pub nearest: Vec<String>,
+}
+
+impl Diagnostic {
+    pub fn new(text: &str, at: usize, len: usize, message: impl Into<String>) -> Self {
+        Self { text: text.to_owned(), at: at.min(text.len()), len, message: message.into(), nearest: Vec::new() }
+    }
+
+    /// Offers the closest of `names` to what stands at the fault.
+    pub fn offer<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let word = self.text.get(self.at..self.at + self.len).unwrap_or_default().to_owned();
+        self.nearest = nearest(&word, names);
+        self
+    }
+
+    /// The message and its suggestions on one line, for a status bar.
+    pub fn line(&self) -> String {
+        match self.nearest.as_slice() {
+            [] => self.message.clone(),
+            names => format!("{}; nearest: {}", self.message, names.join(", ")),
+        }
+    }
+}
+
+impl std::fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let before = self.text.get(..self.at).map_or(0, |t| t.chars().count());
+        let under = self.text.get(self.at..self.at + self.len).map_or(1, |t| t.chars().count().max(1));
+        writeln!(f, "{}", self.line())?;
+        writeln!(f, "  {}", self.text)?;
+        write!(f, "  {}{}", " ".repeat(before), "^".repeat(under))
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+/// Up to three names that are close to `word`, by Jaro-Winkler similarity; ties by name.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut scored: Vec<(f64, &str)> =
+        names.into_iter().map(|n| (strsim::jaro_winkler(word, n), n)).filter(|(score, _)| *score > 0.75).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caret_stands_under_the_fault() {
+        let fault = Diagnostic::new("cycles,cpu-clok", 7, 8, "no event is called cpu-clok").offer([
+            "cpu-clock",
+            "cpu-cycles",
+            "zebra",
+        ]);
+        let text = fault.to_string();
+        assert!(text.starts_with("no event is called cpu-clok; nearest: cpu-clock"), "{text}");
+        assert!(text.ends_with("\n  cycles,cpu-clok\n         ^^^^^^^^"), "{text}");
+    }
+}

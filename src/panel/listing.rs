@@ -1,0 +1,71 @@
+//! An annotated function as text.
+
+use crate::query::annotate::{Hits, ListingRow};
+use crate::symbols::code::{Flow, Listing};
+
+use super::text::clean;
+use super::unit::{percent, thousands};
+
+/// How it is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// With the bytes of instructions.
+    pub raw: bool,
+}
+
+/// A line for each instruction, with the source lines before those that were made of them.
+pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, shape: Shape) -> String {
+    let mut out = format!(
+        "{}  {}\n{}: {} samples of the function itself, {} of {}\n",
+        clean(&listing.function),
+        clean(&listing.dso),
+        clean(event),
+        thousands(hits.own.samples),
+        percent(hits.own.percent_of(&hits.total)),
+        thousands(hits.total.samples),
+    );
+    for note in &listing.notes {
+        out.push_str(&format!("note: {note}\n"));
+    }
+    out.push_str("Percent  Samples    Address  Instruction\n");
+    for row in rows {
+        match row {
+            ListingRow::Source { line, text, .. } => {
+                let text = text.as_deref().map(|text| format!("  {}", source(text))).unwrap_or_default();
+                out.push_str(&format!("{:29}{}{text}\n", "", clean(&line.short())));
+            }
+            ListingRow::Code { index, own, percent } => {
+                let one = &listing.instructions[*index];
+                let share = if own.samples == 0 { String::new() } else { format!("{percent:.2}") };
+                let samples = if own.samples == 0 { String::new() } else { thousands(own.samples) };
+                let raw = if shape.raw { format!("{:32}", hex(&one.bytes)) } else { String::new() };
+                let text = format!("{share:>7}  {samples:>7} {:10x}  {raw}{}", one.at, instruction(listing, *index));
+                out.push_str(text.trim_end());
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// A source line with blanks for tabs.
+pub fn source(text: &str) -> String {
+    clean(text.trim_end().replace('\t', "    ").as_str()).into_owned()
+}
+
+/// Bytes as two digits each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+/// An instruction with what it calls, or the way to where it jumps.
+pub fn instruction(listing: &Listing, index: usize) -> String {
+    let one = &listing.instructions[index];
+    let text = clean(&one.text).into_owned();
+    match (&one.callee, one.flow) {
+        (Some(callee), _) => format!("{text}  <{}>", clean(callee)),
+        (None, Flow::Jump(to)) if to <= one.at => format!("{text}  ↑ {to:x}"),
+        (None, Flow::Jump(to)) => format!("{text}  ↓ {to:x}"),
+        _ => text,
+    }
+}

@@ -1,0 +1,61 @@
+//! What was found of late, by a fingerprint of what it was found for: most samples of a program repeat a stack, and
+//! then nothing of it needs to be looked up.
+
+/// What is remembered at most.
+const SLOTS: usize = 1 << 15;
+
+/// The memory: each fingerprint has its one place, where the newest takes that of another.
+#[derive(Debug)]
+pub struct StackCache<T> {
+    slots: Vec<(u64, u64, Option<T>)>,
+}
+
+impl<T> Default for StackCache<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new() }
+    }
+}
+
+impl<T: Copy> StackCache<T> {
+    pub fn get(&self, key: &(u64, u64)) -> Option<T> {
+        let (one, two, found) = self.slots.get(slot(key))?;
+        found.filter(|_| (*one, *two) == *key)
+    }
+
+    pub fn insert(&mut self, key: (u64, u64), found: T) {
+        if self.slots.is_empty() {
+            self.slots = vec![(0, 0, None); SLOTS];
+        }
+        self.slots[slot(&key)] = (key.0, key.1, Some(found));
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<(u64, u64, Option<T>)>()
+    }
+}
+
+fn slot(key: &(u64, u64)) -> usize {
+    key.1 as usize % SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NodeId;
+    use super::*;
+
+    #[test]
+    fn the_newest_takes_the_place_of_another() {
+        let mut memory = StackCache::default();
+        assert_eq!((memory.get(&(0, 0)), memory.bytes()), (None, 0));
+        let (a, b, other) = ((1, 5), (2, 5 + SLOTS as u64), (3, 6));
+        memory.insert(a, NodeId(4));
+        memory.insert(other, NodeId(5));
+        assert_eq!([a, b, other, (0, 0)].map(|key| memory.get(&key)), [Some(NodeId(4)), None, Some(NodeId(5)), None]);
+        memory.insert(b, NodeId(6));
+        assert_eq!([a, b, other].map(|key| memory.get(&key)), [None, Some(NodeId(6)), Some(NodeId(5))]);
+        for half in [(2, a.1), (a.0, b.1)] {
+            assert_eq!(memory.get(&half), None);
+        }
+        assert_eq!(memory.bytes(), 24 * SLOTS);
+    }
+}

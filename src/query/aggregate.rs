@@ -1,0 +1,478 @@
+//! The first pass: weights per site over the columns, for one event and one filter. Kept between
+//! answers, so that live updates cost what is new and not what is there.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::filter::Filter;
+use crate::profile::{Acc, Chunk, Renamed};
+
+use super::Data;
+use super::changes::{Change, Changes};
+use super::column::ColumnKey;
+use super::field_rows::{Lane, Traced, lane};
+use super::filter_eval::{Judge, Verdict};
+
+/// Samples from which a full pass is shared among threads.
+const PARALLEL: usize = 1 << 19;
+
+type Part<'a> = (&'a Chunk, Range<usize>);
+
+/// Weights per site; with the CPU or fields of tracepoints as keys, per lane and site.
+#[derive(Clone, Debug)]
+enum Lanes {
+    One(Vec<Acc>),
+    ByLane(FxHashMap<(Lane, u32), Acc>),
+}
+
+/// The weights of all samples that pass.
+#[derive(Debug)]
+pub struct Aggregate {
+    event: u16,
+    judge: Option<Judge>,
+    /// Only samples of these times count.
+    window: Option<Range<u64>>,
+    lanes: Lanes,
+    /// Whether lanes are of CPUs, and of which values of tracepoints' fields.
+    by_cpu: bool,
+    traced: Option<Arc<Traced>>,
+    total: Acc,
+    /// Absolute positions of the samples that are in it.
+    counted: Range<u64>,
+    epoch: u64,
+    /// The names that its stacks had when it was last brought up to date.
+    names: u64,
+    decay: Option<Decay>,
+    news: Changes,
+}
+
+/// Samples count for less the older they are. Weights are in parts of [`ONE`] meanwhile, so that
+/// what is left of a sample is not lost in rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decay {
+    /// Nanoseconds after which a sample counts half.
+    half: u64,
+    /// The time that ages are counted from: that of the newest sample.
+    now: u64,
+}
+
+/// A whole sample while weights decay.
+const ONE: u64 = 1 << 10;
+
+impl Decay {
+    /// What is left after some time.
+    fn left(&self, ns: u64) -> f64 {
+        (-(ns as f64) / self.half.max(1) as f64).exp2()
+    }
+
+    fn weigh(&self, time: u64, weight: u64) -> Acc {
+        let left = self.left(self.now.saturating_sub(time)) * ONE as f64;
+        Acc { samples: left.round() as u64, period: (weight as f64 * left).round() as u64 }
+    }
+}
+
+/// The part of a fold that a pass over some chunks changes.
+struct Sums {
+    lanes: Lanes,
+    total: Acc,
+    /// What is told of it, where somebody follows.
+    news: Changes,
+}
+
+impl Aggregate {
+    pub fn new(event: usize, filter: Option<Arc<Filter>>, by_cpu: bool) -> Self {
+        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        Self {
+            event: event as u16,
+            judge: filter.map(Judge::new),
+            window: None,
+            lanes,
+            by_cpu,
+            traced: None,
+            total: Acc::default(),
+            counted: 0..0,
+            epoch: 0,
+            names: 0,
+            decay: None,
+            news: Changes::default(),
+        }
+    }
+
+    /// A new one with another's filter, and what was decided of it.
+    pub fn like(other: &Self, by_cpu: bool) -> Self {
+        let lanes = if by_cpu { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        Self {
+            event: other.event,
+            judge: other.judge.clone(),
+            window: None,
+            lanes,
+            by_cpu,
+            traced: None,
+            total: Acc::default(),
+            counted: 0..0,
+            epoch: other.epoch,
+            names: other.names,
+            decay: None,
+            news: Changes::default(),
+        }
+    }
+
+    /// Lets only samples of some times of the session's clock count.
+    pub fn within(mut self, window: Option<Range<u64>>) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Adds samples up apart by those keys that are not their sites'.
+    pub fn told_apart(mut self, keys: &[ColumnKey]) -> Self {
+        self.by_cpu = keys.contains(&ColumnKey::Cpu);
+        self.traced = Traced::of(keys);
+        let apart = self.by_cpu || self.traced.is_some();
+        self.lanes = if apart { Lanes::ByLane(FxHashMap::default()) } else { Lanes::One(Vec::new()) };
+        self
+    }
+
+    /// The values of tracepoints' fields that samples are told apart by.
+    pub fn traced(&self) -> Option<&Arc<Traced>> {
+        self.traced.as_ref()
+    }
+
+    /// Whether it is of that event and filter.
+    pub fn has(&self, event: usize, filter: Option<&Arc<Filter>>) -> bool {
+        usize::from(self.event) == event && self.judge.as_ref().map(Judge::filter) == filter
+    }
+
+    /// The times that count, when not all do.
+    pub fn window(&self) -> Option<&Range<u64>> {
+        self.window.as_ref()
+    }
+
+    /// Lets samples count half after so many nanoseconds.
+    pub fn decaying(mut self, half: Option<u64>) -> Self {
+        self.decay = half.map(|half| Decay { half, now: 0 });
+        self
+    }
+
+    /// Whether this fold answers for that event, filter, keys and decay.
+    pub fn serves(&self, event: usize, filter: Option<&Arc<Filter>>, keys: &[ColumnKey], half: Option<u64>) -> bool {
+        let apart = self.by_cpu == keys.contains(&ColumnKey::Cpu) && Traced::serves(self.traced.as_ref(), keys);
+        self.has(event, filter) && apart && self.decay.map(|d| d.half) == half
+    }
+
+    /// What decides its filter, up to date with what was last counted.
+    pub fn judge(&self) -> Option<&Judge> {
+        self.judge.as_ref()
+    }
+
+    /// Brings the weights up to date with the samples at these absolute positions: new ones are
+    /// added, those that the range has left are taken out, and those whose names or verdicts are others
+    /// are moved; when ids changed, or the range begins or ends earlier than it did, all are counted anew.
+    pub fn update(&mut self, data: Data<'_>, wanted: Range<u64>) {
+        self.news.begin();
+        if self.epoch != data.profile.epoch() {
+            self.epoch = data.profile.epoch();
+            self.judge = self.judge.take().map(|j| Judge::new(j.filter().clone()));
+            self.reset();
+        }
+        let renamed = data.profile.renamed_since(self.names);
+        let changed = self.judge.as_mut().map(|judge| judge.update(data)).unwrap_or_default();
+        self.names = data.profile.frames.names();
+        let first = wanted.start.max(data.profile.first());
+        let until = wanted.end.min(data.profile.end());
+        if first < self.counted.start || first > self.counted.end || until < self.counted.end {
+            self.reset();
+        }
+        match renamed.filter(|_| self.decay.is_none() || changed.is_empty()) {
+            Some(renamed) => self.retell(data, renamed, changed),
+            None if changed.is_empty() => self.news.all(),
+            None => self.reset(),
+        }
+        if let Lanes::One(accs) = &mut self.lanes {
+            accs.resize(data.profile.sites.len(), Acc::default());
+        }
+        if self.counted.is_empty() {
+            self.counted = first..first;
+        }
+        if self.decay.is_none() {
+            self.each_part(data, self.counted.start..first, true);
+        }
+        self.age(data.profile.time_before(until));
+        let todo = self.counted.end.max(first)..until;
+        if until.saturating_sub(todo.start) > PARALLEL as u64 {
+            self.news.all();
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+            let todo: Vec<Part<'_>> = data.profile.between(todo.start, until).collect();
+            self.update_parallel(data, &todo, threads);
+        } else {
+            self.each_part(data, todo, false);
+        }
+        self.counted = first..until.max(first);
+    }
+
+    /// What changed since the last time that this was asked.
+    pub fn take_news(&mut self) -> Changes {
+        std::mem::replace(&mut self.news, Changes::none())
+    }
+
+    /// Counts sites that have frames of other names under those, and the samples of those whose verdict `changed` anew.
+    fn retell(&mut self, data: Data<'_>, renamed: Renamed, changed: Vec<u32>) {
+        if renamed.is_empty() || self.counted.is_empty() {
+            return;
+        }
+        let changed: FxHashSet<u32> = changed.into_iter().collect();
+        for (lane, site, acc) in self.weights_of(&renamed.sites(data.profile, data.profile.sites.len())) {
+            self.news.note(Change { lane, site, acc, out: true, before: true });
+            if !changed.contains(&site) {
+                self.news.note(Change { lane, site, acc, out: false, before: false });
+                continue;
+            }
+            self.total -= acc;
+            match &mut self.lanes {
+                Lanes::One(accs) => accs[site as usize] = Acc::default(),
+                Lanes::ByLane(accs) => drop(accs.remove(&(lane, site))),
+            }
+        }
+        let from = renamed.born.sample.max(self.counted.start);
+        self.news.rename(renamed.before);
+        if !changed.is_empty() {
+            self.each_of(data, from..self.counted.end, false, |site| changed.contains(&site));
+        }
+    }
+
+    /// The sites of these that have weight, with it.
+    fn weights_of(&self, sites: &[u32]) -> Vec<(Lane, u32, Acc)> {
+        match &self.lanes {
+            Lanes::One(accs) => {
+                let of = |site: &u32| accs.get(*site as usize).map(|acc| (0, *site, *acc));
+                sites.iter().filter_map(of).filter(|(.., acc)| !acc.is_zero()).collect()
+            }
+            Lanes::ByLane(_) if sites.is_empty() => Vec::new(),
+            Lanes::ByLane(accs) => {
+                let wanted: FxHashSet<u32> = sites.iter().copied().collect();
+                let of = accs.iter().filter(|((_, site), acc)| wanted.contains(site) && !acc.is_zero());
+                of.map(|((lane, site), acc)| (*lane, *site, *acc)).collect()
+            }
+        }
+    }
+
+    /// Adds or takes out the samples of a range.
+    fn each_part(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool) {
+        self.each_of(data, range, take_out, |_| true);
+    }
+
+    /// The same of some sites only.
+    fn each_of(&mut self, data: Data<'_>, range: Range<u64>, take_out: bool, of: impl Fn(u32) -> bool) {
+        let mut sums = self.sums();
+        for (chunk, part) in data.profile.between(range.start, range.end) {
+            self.pass(data, chunk, part, &mut sums, (take_out, false), &of);
+        }
+        self.keep(sums);
+    }
+
+    fn sums(&mut self) -> Sums {
+        let lanes = std::mem::replace(&mut self.lanes, Lanes::One(Vec::new()));
+        Sums { lanes, total: self.total, news: std::mem::replace(&mut self.news, Changes::none()) }
+    }
+
+    fn keep(&mut self, sums: Sums) {
+        (self.lanes, self.total, self.news) = (sums.lanes, sums.total, sums.news);
+    }
+
+    fn reset(&mut self) {
+        match &mut self.lanes {
+            Lanes::One(accs) => accs.clear(),
+            Lanes::ByLane(accs) => accs.clear(),
+        }
+        self.total = Acc::default();
+        self.counted = 0..0;
+        self.news.all();
+        if let Some(decay) = &mut self.decay {
+            decay.now = 0;
+        }
+    }
+
+    fn update_parallel(&mut self, data: Data<'_>, todo: &[Part<'_>], threads: usize) {
+        let this = &*self;
+        let parts: Vec<Sums> = std::thread::scope(|scope| {
+            let share = todo.len().div_ceil(threads).max(1);
+            let handles: Vec<_> = todo.chunks(share).map(|part| scope.spawn(move || this.part(data, part))).collect();
+            handles.into_iter().filter_map(|h| h.join().ok()).collect()
+        });
+        for part in parts {
+            self.total += part.total;
+            match (&mut self.lanes, part.lanes) {
+                (Lanes::One(all), Lanes::One(part)) => all.iter_mut().zip(part).for_each(|(a, b)| *a += b),
+                (Lanes::ByLane(all), Lanes::ByLane(part)) => {
+                    part.into_iter().for_each(|(k, v)| *all.entry(k).or_default() += v)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn part(&self, data: Data<'_>, part: &[Part<'_>]) -> Sums {
+        let lanes = match &self.lanes {
+            Lanes::One(accs) => Lanes::One(vec![Acc::default(); accs.len()]),
+            Lanes::ByLane(_) => Lanes::ByLane(FxHashMap::default()),
+        };
+        let mut sums = Sums { lanes, total: Acc::default(), news: Changes::default() };
+        for (chunk, range) in part {
+            self.pass(data, chunk, range.clone(), &mut sums, (false, false), &|_| true);
+        }
+        sums
+    }
+
+    /// Lets what is there decay until a time.
+    fn age(&mut self, now: u64) {
+        let Some(decay) = &mut self.decay else { return };
+        let left = decay.left(now.saturating_sub(decay.now));
+        decay.now = decay.now.max(now);
+        let scale = |acc: &mut Acc| {
+            acc.samples = (acc.samples as f64 * left).round() as u64;
+            acc.period = (acc.period as f64 * left).round() as u64;
+        };
+        if left < 1.0 && !self.total.is_zero() {
+            self.news.all();
+            scale(&mut self.total);
+            match &mut self.lanes {
+                Lanes::One(accs) => accs.iter_mut().for_each(scale),
+                Lanes::ByLane(accs) => accs.values_mut().for_each(scale),
+            }
+        }
+    }
+
+    /// Takes a chunk that was just evicted out again. What decays has nearly forgotten it.
+    pub fn forget(&mut self, data: Data<'_>, chunk: &Chunk) {
+        let first = data.profile.first();
+        if self.epoch != data.profile.epoch() {
+            return;
+        }
+        let base = first - chunk.len() as u64;
+        let from = self.counted.start.clamp(base, first) - base;
+        let until = self.counted.end.clamp(base, first) - base;
+        if self.decay.is_none() {
+            let mut sums = self.sums();
+            self.pass(data, chunk, from as usize..until as usize, &mut sums, (true, true), &|_| true);
+            self.keep(sums);
+        }
+        self.counted = self.counted.start.max(first)..self.counted.end.max(first);
+    }
+
+    /// Adds or takes out the samples of some sites; `before` says that their names may be others by now.
+    fn pass(
+        &self,
+        data: Data<'_>,
+        chunk: &Chunk,
+        range: Range<usize>,
+        sums: &mut Sums,
+        (out, before): (bool, bool),
+        of: &impl Fn(u32) -> bool,
+    ) {
+        let Sums { lanes, total, news } = sums;
+        let reader = self.traced.as_ref().map(|traced| traced.reader(data, self.event));
+        let mut passed = Acc::default();
+        let mut add = |row: usize, site: u32, one: Acc| {
+            let values = reader.as_ref().map_or(0, |reader| reader.number(chunk.raw(row)));
+            let lane = lane(if self.by_cpu { chunk.cpu[row] } else { 0 }, values);
+            passed += one;
+            let slot = match lanes {
+                Lanes::One(accs) => &mut accs[site as usize],
+                Lanes::ByLane(accs) => accs.entry((lane, site)).or_default(),
+            };
+            if out {
+                *slot -= one
+            } else {
+                *slot += one
+            }
+            news.note(Change { lane, site, acc: one, out, before });
+        };
+        self.each(data, chunk, range, of, &mut add);
+        if out { *total -= passed } else { *total += passed }
+    }
+
+    /// Hands every sample that passes to `add`, as (row, site, weight).
+    fn each(
+        &self,
+        data: Data<'_>,
+        chunk: &Chunk,
+        range: Range<usize>,
+        of: &impl Fn(u32) -> bool,
+        add: &mut impl FnMut(usize, u32, Acc),
+    ) {
+        let whole = 0..u64::MAX;
+        let window = self.window.as_ref().unwrap_or(&whole);
+        if !chunk.meets(window) {
+            return;
+        }
+        for i in range {
+            let (site, event) = (chunk.site[i], chunk.event[i]);
+            if event != self.event || !window.contains(&chunk.time[i]) || !of(site) {
+                continue;
+            }
+            let passes = match &self.judge {
+                None => true,
+                Some(judge) => match judge.verdicts()[site as usize] {
+                    Verdict::Yes => true,
+                    Verdict::No => false,
+                    Verdict::Open => judge.sample(data, chunk, i),
+                },
+            };
+            if passes {
+                let one = match &self.decay {
+                    None => Acc::one(chunk.weight[i]),
+                    Some(decay) => decay.weigh(chunk.time[i], chunk.weight[i]),
+                };
+                add(i, site, one);
+            }
+        }
+    }
+
+    /// The sum over all samples that pass.
+    pub fn total(&self) -> Acc {
+        self.whole(self.total)
+    }
+
+    /// A weight in whole samples.
+    fn whole(&self, acc: Acc) -> Acc {
+        match self.decay {
+            None => acc,
+            Some(_) => Acc { samples: (acc.samples + ONE / 2) / ONE, period: acc.period / ONE },
+        }
+    }
+
+    /// The weight of each site, by its id.
+    pub fn by_site(&self) -> Cow<'_, [Acc]> {
+        match &self.lanes {
+            Lanes::One(accs) if self.decay.is_none() => Cow::Borrowed(accs),
+            Lanes::One(accs) => accs.iter().map(|acc| self.whole(*acc)).collect(),
+            Lanes::ByLane(accs) => {
+                let n = accs.keys().map(|(_, site)| *site as usize + 1).max().unwrap_or(0);
+                let mut sums = vec![Acc::default(); n];
+                accs.iter().for_each(|((_, site), acc)| sums[*site as usize] += *acc);
+                sums.into_iter().map(|acc| self.whole(acc)).collect()
+            }
+        }
+    }
+
+    /// The sites with weight, as (lane, site, weight); the lane is 0 unless something of it is a key. In order.
+    pub fn sites(&self) -> Vec<(Lane, u32, Acc)> {
+        let some = |lane: Lane, site: u32, acc: &Acc| {
+            let acc = self.whole(*acc);
+            (!acc.is_zero()).then_some((lane, site, acc))
+        };
+        match &self.lanes {
+            Lanes::One(accs) => (0..).zip(accs).filter_map(|(site, acc)| some(0, site, acc)).collect(),
+            Lanes::ByLane(accs) => {
+                let mut list: Vec<_> = accs.iter().filter_map(|((lane, site), acc)| some(*lane, *site, acc)).collect();
+                list.sort_unstable_by_key(|(lane, site, _)| (*lane, *site));
+                list
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

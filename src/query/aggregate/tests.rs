@@ -1,0 +1,228 @@
+//! Weights beside those of a plain loop.
+
+use super::*;
+use crate::profile::{NodeId, Profile, Site};
+use crate::session::{Origin, Session};
+use proptest::prelude::*;
+
+/// A sample a second, each with a site of its own.
+fn recorded(n: u64) -> (Session, Profile) {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    for i in 0..n {
+        let task = session.task(1, i as i32);
+        let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+        profile.push((i + 1) * 1_000_000_000, site, 1000, 0, 0);
+    }
+    (session, profile)
+}
+
+#[test]
+fn a_sample_counts_half_after_its_half_life() {
+    let (session, profile) = recorded(5);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    let mut at_once = Aggregate::new(0, None, false).decaying(Some(1_000_000_000));
+    at_once.update(data, 0..u64::MAX);
+    let periods = |fold: &Aggregate| fold.sites().iter().map(|(_, site, acc)| (*site, acc.period)).collect::<Vec<_>>();
+    // What is left of the oldest ones is less than half a sample.
+    assert_eq!(periods(&at_once), [(3, 500), (4, 1000)]);
+    assert_eq!(at_once.total(), Acc { samples: 2, period: 1937 });
+    let mut piecemeal = Aggregate::new(0, None, false).decaying(Some(1_000_000_000));
+    (1..=5).for_each(|until| piecemeal.update(data, 0..until));
+    assert_eq!(periods(&piecemeal), periods(&at_once));
+}
+
+#[test]
+fn what_decays_is_shown_in_whole_samples() {
+    let (session, profile) = recorded(5);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    let whole = [Acc::default(), Acc::default(), Acc { samples: 0, period: 250 }, Acc { samples: 1, period: 500 }];
+    for by_cpu in [false, true] {
+        let mut fold = Aggregate::new(0, None, by_cpu).decaying(Some(1_000_000_000));
+        fold.update(data, 0..u64::MAX);
+        assert_eq!((fold.by_site()[2..4].to_vec(), fold.by_site()[4]), (whole[2..].to_vec(), Acc::one(1000)));
+        let mut fold = Aggregate::new(0, None, by_cpu);
+        fold.update(data, 0..u64::MAX);
+        assert_eq!(*fold.by_site(), [Acc::one(1000); 5]);
+        assert_eq!(matches!(fold.by_site(), Cow::Borrowed(_)), !by_cpu, "copied without need");
+    }
+}
+
+/// More than a float holds: a weight that no time has passed for is not rounded.
+#[test]
+fn what_has_not_aged_is_exact() {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    let task = session.task(1, 1);
+    let site = profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() });
+    [1 << 53, 1].into_iter().for_each(|weight| profile.push(9, site, weight, 0, 0));
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    let mut fold = Aggregate::new(0, None, false).decaying(Some(1_000));
+    (1..=2).chain([2]).for_each(|until| fold.update(data, 0..until));
+    assert_eq!(fold.total(), Acc { samples: 2, period: (1 << 53) + 1 });
+}
+
+/// Old samples fade; they are not taken out as well when the range, or the profile, has left them.
+#[test]
+fn what_decays_is_not_taken_out() {
+    let second = 1_000_000_000;
+    let (session, profile) = recorded(4);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    let mut fold = Aggregate::new(0, None, false).decaying(Some(second));
+    fold.update(data, 0..3);
+    fold.update(data, 3..4);
+    assert_eq!(fold.total(), Acc { samples: 2, period: 1875 });
+    let n = crate::profile::CHUNK as u64 + 1;
+    let (session, mut profile) = recorded(n);
+    let mut fold = Aggregate::new(0, None, false).decaying(Some(n * second));
+    fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, 0..n);
+    let before = fold.total();
+    let chunk = profile.evict().expect("a full one");
+    fold.forget(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, &chunk);
+    assert!(before.samples > n / 2 && fold.total() == before, "{before:?}");
+}
+
+proptest! {
+    #![proptest_config(crate::damage::kept())]
+
+    /// A window that moves, on or back, has what a new one would have.
+    #[test]
+    fn a_moving_window(steps in proptest::collection::vec((-3i64..9, -3i64..9), 1..20)) {
+        let (session, profile) = recorded(60);
+        let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+        let (mut kept, mut from, mut until) = (Aggregate::new(0, None, false), 0u64, 0u64);
+        for (a, b) in steps {
+            (from, until) = (from.saturating_add_signed(a), until.saturating_add_signed(b));
+            let mut fresh = Aggregate::new(0, None, false);
+            kept.update(data, from..until);
+            fresh.update(data, from..until);
+            if from <= until {
+                prop_assert_eq!(kept.sites(), fresh.sites());
+                prop_assert_eq!(kept.total(), fresh.total());
+            }
+        }
+    }
+}
+
+/// Samples of two events on three CPUs and two processes; the weight of each is its number.
+fn mixed(n: u64) -> (Session, Profile) {
+    let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+    let tasks = [1, 2].map(|pid| session.task(pid, pid));
+    let sites = tasks.map(|task| profile.sites.intern(Site { task, stack: NodeId::ROOT, trace: Default::default() }));
+    (0..n).for_each(|i| profile.push(i + 1, sites[(i / 3 % 2) as usize], i, (i % 3) as u16, (i % 5 == 0) as u16));
+    (session, profile)
+}
+
+/// The same by a plain loop: (CPU, site) to (samples, period).
+fn by_hand(range: Range<u64>, by_cpu: bool, keep: impl Fn(u64) -> bool) -> Vec<(u32, u32, Acc)> {
+    let mut sums: std::collections::BTreeMap<(u32, u32), Acc> = Default::default();
+    for i in range.filter(|i| i % 5 != 0 && keep(*i)) {
+        let cpu = if by_cpu { (i % 3) as u32 } else { 0 };
+        *sums.entry((cpu, (i / 3 % 2) as u32)).or_default() += Acc::one(i);
+    }
+    sums.into_iter().map(|((cpu, site), acc)| (cpu, site, acc)).collect()
+}
+
+fn sum(list: &[(u32, u32, Acc)]) -> Acc {
+    list.iter().fold(Acc::default(), |mut sum, (_, _, acc)| {
+        sum += *acc;
+        sum
+    })
+}
+
+fn check(fold: &Aggregate, want: &[(u32, u32, Acc)]) {
+    assert_eq!(fold.sites(), want);
+    assert_eq!(fold.total(), sum(want));
+    for (site, acc) in fold.by_site().iter().enumerate() {
+        let own: Vec<_> = want.iter().filter(|(_, s, _)| *s as usize == site).copied().collect();
+        assert_eq!(*acc, sum(&own));
+    }
+}
+
+#[test]
+fn many_samples_are_shared_among_threads() {
+    let n = PARALLEL as u64 + 50_000;
+    let (session, profile) = mixed(n);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    for by_cpu in [false, true] {
+        let mut fold = Aggregate::new(0, None, by_cpu);
+        fold.update(data, 0..u64::MAX);
+        check(&fold, &by_hand(0..n, by_cpu, |_| true));
+        let filter = Arc::new(Filter::parse("cpu == 1 && pid == 2").expect("parses"));
+        let mut fold = Aggregate::new(0, Some(filter), by_cpu);
+        fold.update(data, 0..u64::MAX);
+        check(&fold, &by_hand(0..n, by_cpu, |i| i % 3 == 1 && i / 3 % 2 == 1));
+    }
+}
+
+#[test]
+fn what_was_evicted_is_taken_out() {
+    const CHUNK: u64 = crate::profile::CHUNK as u64;
+    let n = 3 * CHUNK + 100;
+    for (range, by_cpu) in
+        [(0..u64::MAX, false), (0..u64::MAX, true), (50..2 * CHUNK + 7, false), (CHUNK + 9..n, false), (0..40, true)]
+    {
+        let (session, mut profile) = mixed(n);
+        let mut fold = Aggregate::new(0, None, by_cpu);
+        fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, range.clone());
+        for chunks in 1..=3u64 {
+            let chunk = profile.evict().expect("a full one");
+            let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+            fold.forget(data, &chunk);
+            let left = range.start.max(chunks * CHUNK)..range.end.min(n);
+            check(&fold, &by_hand(left.clone(), by_cpu, |_| true));
+            // What is counted goes on from there.
+            fold.update(data, range.clone());
+            check(&fold, &by_hand(left, by_cpu, |_| true));
+        }
+    }
+}
+
+#[test]
+fn only_some_times_count() {
+    let (session, profile) = mixed(300);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    for window in [0..10, 10..20, 20..20, 299..400, 301..500, 300..301] {
+        let mut fold = Aggregate::new(0, None, false).within(Some(window.clone()));
+        fold.update(data, 0..u64::MAX);
+        assert_eq!(fold.window(), Some(&window));
+        check(&fold, &by_hand(0..300, false, |i| window.contains(&(i + 1))));
+    }
+}
+
+#[test]
+fn whom_a_fold_serves() {
+    let filter = |text: &str| Arc::new(Filter::parse(text).expect("parses"));
+    let (a, b) = (filter("pid == 1"), filter("pid == 2"));
+    let fold = Aggregate::new(1, Some(a.clone()), true).decaying(Some(5));
+    assert!(fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(5)) && fold.has(1, Some(&a)));
+    assert!(!fold.serves(0, Some(&a), &[ColumnKey::Cpu], Some(5)) && !fold.has(0, Some(&a)));
+    assert!(!fold.serves(1, Some(&b), &[ColumnKey::Cpu], Some(5)) && !fold.has(1, Some(&b)));
+    assert!(!fold.serves(1, None, &[ColumnKey::Cpu], Some(5)) && !fold.has(1, None));
+    assert!(!fold.serves(1, Some(&a), &[], Some(5)));
+    let field = crate::query::column::traced("sched_switch.next_comm");
+    assert!(!fold.serves(1, Some(&a), &[ColumnKey::Cpu, field], Some(5)));
+    let by_field = Aggregate::like(&fold, false).told_apart(&[ColumnKey::Sym, field]);
+    assert!(by_field.serves(1, Some(&a), &[field], None) && !by_field.serves(1, Some(&a), &[], None));
+    assert!(
+        !fold.serves(1, Some(&a), &[ColumnKey::Cpu], None) && !fold.serves(1, Some(&a), &[ColumnKey::Cpu], Some(6))
+    );
+    assert!(Aggregate::like(&fold, false).serves(1, Some(&a), &[], None));
+    assert_eq!(fold.judge().map(Judge::filter), Some(&a));
+    assert!(Aggregate::new(1, None, true).judge().is_none());
+}
+
+/// Ids that are given anew void what was counted.
+#[test]
+fn after_compaction_all_is_counted_anew() {
+    const CHUNK: u64 = crate::profile::CHUNK as u64;
+    let (mut session, mut profile) = mixed(CHUNK + 2);
+    let filter = Arc::new(Filter::parse("pid == 2").expect("parses"));
+    let mut fold = Aggregate::new(0, Some(filter), false);
+    fold.update(Data { session: &session, profile: &profile, events: &[], start: 0, origins: None }, 0..u64::MAX);
+    let chunk = profile.evict().expect("a full one");
+    profile.compact(&mut session);
+    let data = Data { session: &session, profile: &profile, events: &[], start: 0, origins: None };
+    fold.forget(data, &chunk);
+    fold.update(data, 0..u64::MAX);
+    let want: u64 = (CHUNK..CHUNK + 2).filter(|i| i % 5 != 0 && i / 3 % 2 == 1).sum();
+    assert!(want > 0 && fold.total().period == want, "{want}");
+}

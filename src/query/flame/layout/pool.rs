@@ -1,0 +1,107 @@
+//! Frames that are too narrow for themselves, put together: by module where that has room, and all that is left.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::query::flame::{Both, Class};
+use crate::query::symbol_stacks::Name;
+use crate::session::DsoKind;
+
+use super::Block;
+use super::group::Group;
+use super::positions::{CELL, Layout, Placed, Spot, id};
+
+/// Neighbours that are too narrow to draw.
+pub(super) struct Pool<'a> {
+    /// Of which module they are all; none where they are of several.
+    pub(super) module: Option<Name>,
+    pub(super) sum: Both,
+    pub(super) frames: Vec<Group<'a>>,
+}
+
+/// A module as a title: the kernel, or a file without its brackets.
+pub(super) fn module_name(of: &Name) -> &str {
+    if of.kind == DsoKind::Kernel { "kernel" } else { of.dso.trim_matches(['[', ']']) }
+}
+
+impl<'a> Layout<'a> {
+    /// What is too narrow to be drawn: by modules that have room, in the order of the spec, and what is left.
+    pub(super) fn pools(&self, narrow: Vec<Group<'a>>, width: u128, whole: u128) -> Vec<Pool<'a>> {
+        let mut rest = Pool { module: None, sum: Both::default(), frames: Vec::new() };
+        let mut modules: FxHashMap<&Arc<str>, Pool<'a>> = FxHashMap::default();
+        for child in narrow {
+            let name = &self.tree.names()[child.name as usize];
+            let pool = match name.kind == DsoKind::Unknown || name.dso.is_empty() {
+                true => &mut rest,
+                false => modules.entry(&name.dso).or_insert_with(|| Pool {
+                    module: Some(name.clone()),
+                    sum: Both::default(),
+                    frames: Vec::new(),
+                }),
+            };
+            pool.sum += child.total;
+            pool.frames.push(child);
+        }
+        let mut pools: Vec<(&Arc<str>, Pool<'a>)> = modules.into_iter().collect();
+        pools.sort_by_key(|(dso, _)| *dso);
+        if self.spec.by_weight {
+            pools.sort_by_key(|(_, pool)| std::cmp::Reverse(self.width(pool.sum)));
+        }
+        let mut out = Vec::new();
+        for (_, pool) in pools {
+            if width * self.width(pool.sum) >= u128::from(CELL) * whole {
+                out.push(pool);
+            } else {
+                rest.sum += pool.sum;
+                rest.frames.extend(pool.frames);
+            }
+        }
+        out.extend(Some(rest).filter(|rest| !rest.frames.is_empty()));
+        out
+    }
+
+    /// Draws several frames as one block; where it has room for more, what they have in common stands on it.
+    pub(super) fn pool(&mut self, pool: Pool<'a>, parent: Both, at: Spot, row: i32) -> Option<Placed<'a>> {
+        let has_room = u64::from(at.x1 - at.x0) >= CELL;
+        if !has_room {
+            self.narrow += pool.sum;
+        }
+        if at.x1 <= at.x0 {
+            return None;
+        }
+        let frames = pool.frames.len();
+        let class = pool.frames.iter().map(|frame| frame.class).min().unwrap_or(Class::Unknown);
+        let shared = Group::shared(self.tree, pool.frames)?;
+        let (name, dso, class) = match &pool.module {
+            Some(module) => (format!("{}: {frames} functions", module_name(module)), module.dso.clone(), class),
+            None => (format!("{frames} others"), "".into(), Class::Unknown),
+        };
+        let id = match &pool.module {
+            Some(module) => id(at.id, ("module", &module.dso), at.depth),
+            None => id(at.id, "others", at.depth),
+        };
+        self.out.blocks.push(Block {
+            id,
+            row,
+            x0: at.x0,
+            x1: at.x1,
+            name: name.into(),
+            dso,
+            class,
+            own: shared.own,
+            total: pool.sum,
+            parent,
+            verdict: self.verdict(pool.sum),
+            below: at.block,
+            chain: Vec::new(),
+            pooled: frames,
+            small: 0,
+            processes: 0,
+            found: false,
+        });
+        self.reach(at.depth);
+        let spot = Spot { block: Some(self.out.blocks.len() - 1), id, ..at };
+        has_room.then_some(Placed { group: shared, spot, above: None })
+    }
+}

@@ -1,0 +1,150 @@
+//! A whole machine's graph: programs, modules, and frames that share a row.
+
+use super::*;
+
+/// A machine of two large programs, one of them of many processes, and of 300 small ones.
+fn busy() -> (crate::query::staged::Staged, Aggregate) {
+    let mut staged = crate::query::staged::Staged::default();
+    let mut pid = 0;
+    let mut sample = |comm: &str, stack: &[&str], weight: u64| {
+        pid += 1;
+        let name = comm.as_bytes();
+        staged.session.apply(&crate::record::Record::Comm { pid, tid: pid, exec: true, name }, 0);
+        staged.sample(1, pid, stack, weight);
+    };
+    for _ in 0..14 {
+        sample("rustc", &["main", "check"], 20);
+    }
+    sample("gzip", &["main", "deflate"], 120);
+    for n in 0..300 {
+        sample(&format!("small-{n}"), &["start", ["exec", "exit", "fault"][n % 3]], 1);
+    }
+    let fold = staged.fold();
+    (staged, fold)
+}
+
+fn seen(staged: &crate::query::staged::Staged, fold: &Aggregate, spec: &FlameSpec) -> Flame {
+    let mut flame = layout(&FlameTree::build(staged.data(), fold, &spec.edits), spec);
+    flame.count_processes(&crate::query::task_choices::processes(staged.data(), fold));
+    flame
+}
+
+fn row(flame: &Flame, row: i32) -> Vec<(&str, u64, usize)> {
+    flame.blocks.iter().filter(|b| b.row == row).map(|b| (&*b.name, b.total.new.period, b.processes)).collect()
+}
+
+#[test]
+fn many_small_programs_are_drawn_as_one() {
+    let (staged, fold) = busy();
+    let spec = FlameSpec {
+        way: Way::Roots,
+        zoom: Vec::new(),
+        edits: Vec::new(),
+        width: 80,
+        height: 20,
+        by_weight: false,
+        find: None,
+        a_row: 1,
+    };
+    let all = seen(&staged, &fold, &spec);
+    assert!(all.drawn > 99.0, "{}", all.drawn);
+    assert_eq!(row(&all, 0), [("rustc", 280, 14), ("gzip", 120, 1), ("small-0 +299", 300, 0)], "the heaviest first");
+    let of_small: Vec<_> = row(&all, 2).into_iter().skip(2).collect();
+    assert_eq!(of_small, [("exec", 100, 0), ("exit", 100, 0), ("fault", 100, 0)], "what they have in common");
+    // A zoom into it shows the programs themselves.
+    let zoomed = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], ..spec.clone() });
+    assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.period), (1, 300));
+    assert_eq!(row(&zoomed, 1), [("small-0 +299", 300, 0)], "all are alike, so none has room for itself");
+    let wide = seen(&staged, &fold, &FlameSpec { zoom: vec![SMALL.into()], width: 900, ..spec.clone() });
+    assert_eq!(row(&wide, 1).len(), 300);
+    // Processes apart, and all together.
+    let apart = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::Processes], width: 160, ..spec.clone() });
+    assert_eq!(row(&apart, 0)[..2], [("gzip 15", 120, 0), ("rustc 1", 20, 0)]);
+    let together = seen(&staged, &fold, &FlameSpec { edits: vec![Edit::AllTasks], ..spec });
+    assert_eq!((row(&together, 0), row(&together, 1).len()), (vec![("all tasks", 700, 0)], 2));
+}
+
+/// Functions too narrow for themselves are their module's, and what they have in common stands on it.
+#[test]
+fn narrow_functions_are_drawn_as_their_module() {
+    let mut staged = crate::query::staged::Staged::default();
+    for n in 0..300 {
+        staged.sample(1, 1, &["main", &format!("libllvm.so:pass-{n}"), "libllvm.so:walk"], 1);
+        staged.sample(1, 1, &["main", &format!("kernel:fault-{n}")], 1);
+        staged.sample(1, 1, &["main", &format!("lib-{n}:call")], 1);
+    }
+    staged.sample(1, 1, &["main", "work"], 900);
+    let fold = staged.fold();
+    let flame = seen(&staged, &fold, &spec(Way::Roots));
+    let of = |row| flame.blocks.iter().filter(move |b| b.row == row).map(|b| (&*b.name, b.is_module(), b.class));
+    let want = [
+        ("work", false, Class::User),
+        ("kernel: 300 functions", true, Class::Kernel),
+        ("libllvm.so: 300 functions", true, Class::Library),
+        ("300 others", false, Class::Unknown),
+    ];
+    assert_eq!(of(2).collect::<Vec<_>>(), want);
+    assert_eq!(of(3).collect::<Vec<_>>(), [("walk", false, Class::Library)]);
+    // All but the 300 of as many modules; to the function, the work and the walk.
+    assert!((flame.drawn - 100.0 * 1500.0 / 1800.0).abs() < 1e-9, "{}", flame.drawn);
+    assert!((flame.named - 100.0 * 1200.0 / 1800.0).abs() < 1e-9, "{}", flame.named);
+}
+
+/// Frames with one way on share a row, and are the same frames as in rows of their own.
+#[test]
+fn frames_with_one_way_on_share_a_row() {
+    let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
+    let of = |a_row| layout(&tree(&stacks, &[]), &FlameSpec { a_row, width: 20, ..spec(Way::Roots) });
+    let (folded, whole) = (of(9), of(1));
+    let text = |flame: &Flame| {
+        let one = |b: &Block| {
+            let chain = b.chain.iter().map(|name| &**name).collect::<String>();
+            format!("{}{chain}{} {}", b.row, b.name, b.total.new.samples)
+        };
+        flame.blocks.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(text(&folded), "0t 100, 1abcd 98, 2x 60, 2y 38");
+    assert_eq!(text(&whole), "0t 100, 1a 100, 2b 100, 3c 98, 31 others 2, 4d 98, 5x 60, 5y 38");
+    assert_eq!(text(&of(2)), "0t 100, 1ab 100, 2cd 98, 21 others 2, 3x 60, 3y 38");
+    assert_eq!((folded.depth, whole.depth, folded.rows, whole.rows), (6, 6, 3, 6));
+    for flame in [&folded, &whole] {
+        assert!((flame.drawn - 100.0).abs() < 1e-9 && (flame.named - 98.0).abs() < 1e-9, "{flame:?}");
+    }
+    let id = |flame: &Flame, name: &str| flame.blocks.iter().find(|b| &*b.name == name).map(|b| b.id);
+    for name in ["d", "x", "y"] {
+        assert_eq!(id(&folded, name), id(&whole, name), "{name}");
+    }
+    // What a search finds in it is found, and half a cell is nowhere passed over.
+    let found =
+        layout(&tree(&stacks, &[]), &FlameSpec { find: Some("^b$".into()), a_row: 9, width: 20, ..spec(Way::Roots) });
+    assert_eq!(found.blocks.iter().map(|b| b.found).collect::<Vec<_>>(), [false, true, false, false]);
+    let wide = layout(&tree(&stacks, &[]), &FlameSpec { a_row: 9, width: 80, ..spec(Way::Roots) });
+    assert_eq!(text(&wide), "0t 100, 1ab 100, 2cd 98, 2z 2, 3x 60, 3y 38");
+}
+
+/// A zoom by the names of all frames in a shared row leads to the last of them.
+#[test]
+fn a_zoom_passes_through_shared_rows() {
+    let stacks: Vec<&str> = ["abcdx"; 60].into_iter().chain(["abcdy"; 38]).chain(["abz"; 2]).collect();
+    let of = |zoom: &[&str]| {
+        let zoom = zoom.iter().map(|name| (*name).into()).collect();
+        layout(&tree(&stacks, &[]), &FlameSpec { zoom, a_row: 9, width: 20, ..spec(Way::Roots) })
+    };
+    let zoomed = of(&["t", "a", "b", "c", "d"]);
+    assert_eq!((zoomed.zoom.len(), zoomed.zoomed.new.samples, zoomed.depth), (5, 98, 6));
+    assert_eq!(shape(&zoomed)[5..], named(&[(5, "x", 60), (5, "y", 38)]));
+}
+
+/// Threads of other names stand on their process' one.
+#[test]
+fn threads_are_their_programs() {
+    let mut staged = crate::query::staged::Staged::default();
+    for (tid, name) in [(7, &b"rustc"[..]), (8, b"opt cgu.0"), (9, b"lto cgu.1")] {
+        staged.session.apply(&crate::record::Record::Comm { pid: 7, tid, exec: tid == 7, name }, 0);
+        let (task, stack) = (staged.session.task(7, tid), staged.stack(&["run"]));
+        let site = staged.profile.sites.intern(Site { task, stack, trace: Default::default() });
+        staged.profile.push(1, site, 10, 0, 0);
+    }
+    let fold = staged.fold();
+    assert_eq!(row(&seen(&staged, &fold, &spec(Way::Roots)), 0), [("rustc", 30, 1)]);
+}

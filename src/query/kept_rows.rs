@@ -1,0 +1,64 @@
+//! The rows of one fold and their unfolded call chains, kept from answer to answer.
+
+use std::borrow::Cow;
+
+use super::chains::{Reach, Tree, Trees};
+use super::changes::Changes;
+use super::lines::Unfold;
+use super::live_rows::Tally;
+use super::top::{Keep, Top, TopRow};
+use super::{Aggregate, Data, TopSpec};
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub struct Standing {
+    tally: Option<Tally>,
+    trees: Trees,
+}
+
+impl Standing {
+    /// Follows what changed in the fold. Where that is not worth it, all is added up anew when it is asked for.
+    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
+        match &mut self.tally {
+            Some(tally) if !news.anew => {
+                self.trees.follow(data, tally, news);
+                tally.follow(data, news);
+            }
+            _ => *self = Self::default(),
+        }
+    }
+
+    /// The rows that are asked for.
+    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
+        let kept = self.tally.take().filter(|tally| tally.serves(spec));
+        let tally = self.tally.insert(match kept {
+            Some(tally) => tally,
+            None => {
+                self.trees = Trees::default();
+                Tally::build(data, fold, spec)
+            }
+        });
+        tally.top(data, fold, spec, keep)
+    }
+
+    /// The call chains of those rows.
+    pub fn trees<'a>(&'a mut self, fold: &'a Aggregate) -> impl Unfold + 'a {
+        Kept { standing: self, fold }
+    }
+}
+
+struct Kept<'a> {
+    standing: &'a mut Standing,
+    fold: &'a Aggregate,
+}
+
+impl Unfold for Kept<'_> {
+    fn tree(&mut self, data: Data<'_>, top: &Top, row: &TopRow, reach: Reach) -> Cow<'_, Tree> {
+        let Standing { tally: Some(tally), trees } = &mut *self.standing else { return Cow::Owned(Tree::default()) };
+        let group = top.tallied.get(row.group as usize).copied().unwrap_or(u32::MAX);
+        Cow::Borrowed(trees.of(data, tally, self.fold, (group, row.label), reach))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Rows that are kept up to date: of a new sample the rows that it counts for are found once, and only what is shown
+//! is sorted. Costs what is new, however much is there.
+
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::profile::{Acc, Index, NodeId, Segments, SymId};
+
+use super::Data;
+use super::aggregate::Aggregate;
+use super::changes::{Change, Changes};
+use super::field_rows::Lane;
+use super::question::TopSpec;
+use super::row::By;
+use super::top::{Grouping, Keep, LabelMode, Top, TopRow, first_syms, identity, n_labels, symbol};
+use super::top_n::Foremost;
+
+/// The label of samples without a frame.
+const NO_FRAME: u32 = u32::MAX;
+/// With more stacks than these their sites are walked one by one: adding up over all of them is sooner done, but takes
+/// sixty bytes a stack, which is more than the stacks themselves have where memory is short.
+const MANY: usize = 1 << 16;
+
+/// All rows of a fold, in no order.
+#[derive(Debug)]
+pub struct Tally {
+    grouping: Grouping,
+    mode: LabelMode,
+    children: bool,
+    rows: Segments<TopRow>,
+    /// The row of each group and label.
+    index: Index,
+    /// The first symbol of each DSO, where those are the labels, of so many symbols.
+    sym_of_label: Vec<u32>,
+    n_syms: usize,
+    /// For each label the last walk that met it.
+    met: Vec<u32>,
+    walks: u32,
+    /// How many rows have weight.
+    n_rows: usize,
+    foremost: Foremost,
+}
+
+impl Tally {
+    /// Adds up all of a fold.
+    pub fn build(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
+        if data.profile.trie.len() > MANY {
+            return Self::walked(data, fold, spec);
+        }
+        let mut tally = Self::empty(fold, spec);
+        let top = Top::unsorted(data, fold, spec, &mut tally.grouping);
+        let label = |row: &TopRow| if row.label as usize >= top.n_labels { NO_FRAME } else { row.label };
+        for row in &top.rows {
+            let at = tally.place(row.group, label(row));
+            tally.rows[at] = TopRow { label: label(row), ..*row };
+        }
+        tally.n_rows = top.rows.iter().filter(|row| !row.children.is_zero()).count();
+        tally.meet_syms(data);
+        tally
+    }
+
+    fn empty(fold: &Aggregate, spec: &TopSpec) -> Self {
+        Self {
+            grouping: Grouping::new(&spec.keys, fold),
+            mode: LabelMode::of(&spec.keys),
+            children: spec.children,
+            rows: Segments::default(),
+            index: Index::default(),
+            sym_of_label: Vec::new(),
+            n_syms: 0,
+            met: Vec::new(),
+            walks: 0,
+            n_rows: 0,
+            foremost: Foremost::default(),
+        }
+    }
+
+    /// The same in no more memory than the rows take.
+    pub(super) fn walked(data: Data<'_>, fold: &Aggregate, spec: &TopSpec) -> Self {
+        let mut tally = Self::empty(fold, spec);
+        tally.meet_syms(data);
+        let news = Changes::none();
+        for (lane, site, acc) in fold.sites() {
+            tally.count(data, &news, &Change { lane, site, acc, out: false, before: false });
+        }
+        tally
+    }
+
+    /// Whether its rows are those that are asked for, in whatever order.
+    pub fn serves(&self, spec: &TopSpec) -> bool {
+        self.grouping.keys() == spec.keys && self.children == spec.children
+    }
+
+    /// The number of a group of a [`Top`] that was made from it.
+    pub fn group_of(&mut self, data: Data<'_>, lane: Lane, site: u32) -> u32 {
+        self.grouping.of(data, lane, data.profile.sites.all()[site as usize])
+    }
+
+    /// Follows what changed.
+    pub fn follow(&mut self, data: Data<'_>, news: &Changes) {
+        self.meet_syms(data);
+        for change in news.changes() {
+            self.count(data, news, &change);
+        }
+    }
+
+    fn meet_syms(&mut self, data: Data<'_>) {
+        first_syms(data, self.mode, self.n_syms, &mut self.sym_of_label);
+        self.n_syms = data.profile.frames.n_syms();
+        self.met.resize(n_labels(data, self.mode), 0);
+    }
+
+    /// Walks a stack from its leaf to its root: a row counts it once, however often recursion repeats the function.
+    fn count(&mut self, data: Data<'_>, news: &Changes, change: &Change) {
+        let profile = data.profile;
+        let site = profile.sites.all()[change.site as usize];
+        let group = self.grouping.of(data, change.lane, site);
+        let stack = data.stack(site.stack);
+        if stack == NodeId::ROOT {
+            let label = if self.mode == LabelMode::None { 0 } else { NO_FRAME };
+            return self.add(group, label, change, true);
+        }
+        if self.walks == u32::MAX {
+            (self.walks, self.met) = (0, vec![0; self.met.len()]);
+        }
+        self.walks += 1;
+        let mut node = stack;
+        while node != NodeId::ROOT {
+            let sym = news.sym(&profile.frames, profile.trie.frame(node).0, change);
+            let label = self.mode.label(data, SymId(sym));
+            let first = std::mem::replace(&mut self.met[label as usize], self.walks) != self.walks;
+            let leaf = node == stack;
+            if first {
+                self.add(group, label, change, leaf);
+            }
+            if !self.children {
+                return;
+            }
+            node = profile.trie.parent(node);
+        }
+    }
+
+    /// Where a row is; without weight where it was not there.
+    fn place(&mut self, group: u32, label: u32) -> usize {
+        let (rows, next) = (&self.rows, self.rows.len() as u32);
+        let hash = |row: &TopRow| FxBuildHasher.hash_one((row.group, row.label));
+        let row = TopRow { id: 0, group, label, own: Acc::default(), children: Acc::default() };
+        let same = |at: u32| (rows[at as usize].group, rows[at as usize].label) == (group, label);
+        let at = self.index.find_or(hash(&row), next, same, |at| hash(&rows[at as usize]));
+        if at == next {
+            self.rows.push(row);
+        }
+        at as usize
+    }
+
+    /// Counts for one row, for its own weight where it is the leaf.
+    fn add(&mut self, group: u32, label: u32, change: &Change, own: bool) {
+        let at = self.place(group, label);
+        self.foremost.change(at as u32);
+        let row = &mut self.rows[at];
+        let had = !row.children.is_zero();
+        for acc in std::iter::once(&mut row.children).chain(own.then_some(&mut row.own)) {
+            match change.out {
+                true => *acc -= change.acc,
+                false => *acc += change.acc,
+            }
+        }
+        self.n_rows = self.n_rows + usize::from(!row.children.is_zero()) - usize::from(had);
+    }
+
+    /// The rows that are asked for, in order. Their groups are those that they need, and there are no sites.
+    pub fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: Keep) -> Top {
+        let n_labels = n_labels(data, self.mode);
+        let (Keep::First(n) | Keep::All { sorted: n }) = keep;
+        let sym = |label| symbol(data, self.mode, n_labels, &self.sym_of_label, label);
+        let by = By { spec, symbol: sym, groups: self.grouping.groups() };
+        self.foremost.settle(&self.rows, n, &by);
+        let first = self.foremost.rows();
+        let mut some = first[..n.min(first.len())].to_vec();
+        if let Keep::All { .. } = keep {
+            some.extend(&first[some.len()..]);
+            let rest = (0..self.rows.len() as u32).filter(|at| !self.foremost.has(*at));
+            some.extend(rest.filter(|at| !self.rows[*at as usize].children.is_zero()));
+        }
+        let mut top = Top {
+            rows: Vec::with_capacity(some.len()),
+            n_rows: self.n_rows,
+            groups: Vec::new(),
+            mode: self.mode,
+            total: fold.total(),
+            n_labels,
+            sym_of_label: self.sym_of_label.clone(),
+            tallied: Vec::new(),
+            sites: Vec::new(),
+            ranges: Vec::new(),
+            path_bits: Vec::new(),
+            first: Vec::new(),
+        };
+        let mut place: FxHashMap<u32, u32> = FxHashMap::default();
+        for at in some {
+            let row = &mut self.rows[at as usize];
+            let group = &self.grouping.groups()[row.group as usize];
+            if row.id == 0 {
+                row.id = identity(group, sym(row.label));
+            }
+            let place = *place.entry(row.group).or_insert_with(|| {
+                top.groups.push(group.clone());
+                top.tallied.push(row.group);
+                top.groups.len() as u32 - 1
+            });
+            top.rows.push(TopRow { group: place, ..*row });
+        }
+        top
+    }
+
+    pub(super) fn mode(&self) -> LabelMode {
+        self.mode
+    }
+}

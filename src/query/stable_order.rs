@@ -1,0 +1,145 @@
+//! The order of rows while samples still come: two rows change places when they are told apart by more than chance.
+//!
+//! A count of n samples is off by about √n. Rows that differ by less than that would change places from second to
+//! second, which says nothing, cannot be read, and costs a terminal most of what is written to it.
+
+use hashbrown::HashMap;
+
+use crate::profile::Acc;
+
+use super::answer::TopLine;
+use super::question::{Order, Question, TopSpec};
+
+/// Rows whose order is looked after: those in sight, and a screen or two around them.
+const ROWS: usize = 500;
+
+/// The places that rows had in the answer before.
+#[derive(Clone, Debug, Default)]
+pub struct Steady {
+    places: HashMap<u64, usize>,
+    of: Option<TopSpec>,
+}
+
+impl Steady {
+    /// Forgets the answer before: the next one is in order.
+    pub fn forget(&mut self) {
+        self.of = None;
+    }
+
+    /// Leaves rows where they stood, as far as they are not told apart from those that would take their places.
+    pub fn settle(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
+        let spec = &question.top;
+        let of: fn(&TopLine) -> Acc = match spec.order {
+            Order::SelfTime => |line| line.own,
+            Order::Children => |line| line.children,
+            Order::Samples | Order::Delta | Order::By(_) => return self.forget(),
+        };
+        if spec.reversed || question.baseline.is_some() {
+            return self.forget();
+        }
+        // A row and what is unfolded below it.
+        let starts: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].depth == 0).take(ROWS + 1).collect();
+        let ends = starts.iter().skip(1).copied().chain([lines.len()]);
+        let blocks: Vec<(usize, usize)> = starts.iter().copied().zip(ends).take(ROWS).collect();
+        let known = self.of.as_ref() == Some(spec);
+        let place = |at: usize| self.places.get(&lines[at].id).copied().filter(|_| known);
+        let mut order: Vec<(usize, usize)> = Vec::with_capacity(blocks.len());
+        for block in blocks {
+            let row = &lines[block.0];
+            let stood = place(block.0);
+            let below = |above: &&(usize, usize)| {
+                stood.zip(place(above.0)).is_some_and(|(own, other)| own < other)
+                    && !are_apart(of(&lines[above.0]), of(row))
+            };
+            let up = order.iter().rev().take_while(below).count();
+            order.insert(order.len() - up, block);
+        }
+        if !order.is_sorted() {
+            let rest = order.iter().map(|(_, end)| *end).max().unwrap_or(0);
+            let moved: Vec<TopLine> = order.iter().flat_map(|(from, end)| lines[*from..*end].iter().cloned()).collect();
+            lines.splice(..rest, moved);
+        }
+        let rows = lines.iter().filter(|line| line.depth == 0).take(ROWS);
+        self.places = rows.enumerate().map(|(place, line)| (line.id, place)).collect();
+        self.of = Some(spec.clone());
+    }
+}
+
+/// Whether two weights differ by more than chance: by one standard deviation of the difference.
+fn are_apart(a: Acc, b: Acc) -> bool {
+    let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
+    (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::profile::frames::SymState;
+    use crate::query::answer::Mark;
+    use crate::session::DsoKind;
+
+    fn line(id: u64, depth: u16, samples: u64) -> TopLine {
+        let weight = Acc { samples, period: samples * 1000 };
+        TopLine {
+            id,
+            depth,
+            forks: "".into(),
+            mark: Mark::Closed,
+            group: Arc::default(),
+            own: weight,
+            children: weight,
+            own_percent: 0.0,
+            children_percent: 0.0,
+            sym: "".into(),
+            dso: "".into(),
+            dso_path: "".into(),
+            kind: DsoKind::File,
+            state: SymState::Known,
+            versus: None,
+        }
+    }
+
+    /// An answer's rows in order of weight, as (id, samples); those that are settled.
+    fn settled(steady: &mut Steady, rows: &[(u64, u64)], question: &Question) -> Vec<u64> {
+        assert!(rows.is_sorted_by(|a, b| a.1 >= b.1), "an answer is in order");
+        let mut lines: Vec<TopLine> = rows.iter().map(|(id, samples)| line(*id, 0, *samples)).collect();
+        steady.settle(&mut lines, question);
+        lines.iter().map(|line| line.id).collect()
+    }
+
+    #[test]
+    fn rows_change_places_when_they_are_told_apart() {
+        let (mut steady, by_self) = (Steady::default(), Question::default());
+        let mut rows = |rows: &[(u64, u64)]| settled(&mut steady, rows, &by_self);
+        assert_eq!(rows(&[(1, 100), (2, 98), (3, 20)]), [1, 2, 3]);
+        assert_eq!(rows(&[(2, 110), (1, 104), (3, 22)]), [1, 2, 3], "√214 is 14.6");
+        assert_eq!(rows(&[(2, 119), (1, 104), (3, 22)]), [2, 1, 3]);
+        assert_eq!(rows(&[(1, 130), (2, 120), (3, 22)]), [2, 1, 3]);
+        // What is new comes where it belongs, whatever is beside it.
+        assert_eq!(rows(&[(1, 130), (4, 125), (2, 120), (3, 22)]), [1, 4, 2, 3]);
+        assert_eq!(rows(&[(4, 1000), (1, 131), (2, 125), (3, 22)]), [4, 1, 2, 3]);
+    }
+
+    #[test]
+    fn another_question_is_answered_in_order() {
+        let (mut steady, by_self) = (Steady::default(), Question::default());
+        settled(&mut steady, &[(1, 100), (2, 98)], &by_self);
+        let top = TopSpec { order: Order::Children, ..by_self.top.clone() };
+        let by_children = Question { top, ..Question::default() };
+        assert_eq!(settled(&mut steady, &[(2, 99), (1, 98)], &by_children), [2, 1]);
+        assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &by_children), [2, 1]);
+        steady.forget();
+        assert_eq!(settled(&mut steady, &[(1, 100), (2, 99)], &by_children), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_unfolded_goes_with_its_row() {
+        let (mut steady, question) = (Steady::default(), Question::default());
+        settled(&mut steady, &[(1, 100), (2, 98), (3, 9)], &question);
+        let mut lines = vec![line(2, 0, 105), line(21, 1, 50), line(22, 2, 40), line(1, 0, 101), line(11, 1, 101)];
+        steady.settle(&mut lines, &question);
+        assert_eq!(lines.iter().map(|line| line.id).collect::<Vec<_>>(), [1, 11, 2, 21, 22]);
+    }
+}

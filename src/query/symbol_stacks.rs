@@ -1,0 +1,153 @@
+//! Stacks by name: the trie with frames of the same function merged, and weights on it. What
+//! folded stacks, flame graphs and most other tools' formats are made of.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::filter::Filter;
+use crate::profile::{Acc, Chunk, FrameId, NodeId, Profile, SymId, Trie};
+use crate::session::DsoKind;
+
+use super::Data;
+use super::aggregate::Aggregate;
+use super::filter_eval::{Judge, Verdict};
+
+/// A function as other tools show it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// The function, or the DSO in brackets for an unknown one.
+    pub text: Arc<str>,
+    pub kind: DsoKind,
+    pub dso: Arc<str>,
+}
+
+/// Stacks of names, root first.
+#[derive(Debug, Default)]
+pub struct SymbolStacks {
+    /// Frames are indices into `names`.
+    pub trie: Trie,
+    pub names: Vec<Name>,
+    /// For each node of the profile's trie, the node here.
+    pub node_of: Vec<NodeId>,
+}
+
+impl SymbolStacks {
+    /// Puts the profile's trie together by name.
+    pub fn build(data: Data<'_>) -> Self {
+        let frames = &data.profile.frames;
+        let mut out = Self::default();
+        let mut ids: FxHashMap<Name, u32> = FxHashMap::default();
+        let mut of_sym: Vec<u32> = vec![u32::MAX; frames.n_syms()];
+        let (parents, node_frames) = data.profile.trie.columns();
+        out.node_of = Vec::with_capacity(parents.len());
+        out.node_of.push(NodeId::ROOT);
+        for n in 1..parents.len() {
+            let own = frames.syms()[node_frames[n] as usize];
+            // A parent's id is less than its children's, so it is known here.
+            let mut at = out.node_of[parents[n] as usize];
+            for sym in std::iter::once(own).chain(frames.inlined(node_frames[n]).iter().copied()) {
+                let slot = &mut of_sym[sym as usize];
+                if *slot == u32::MAX {
+                    let name = name(data, SymId(sym));
+                    let next = out.names.len() as u32;
+                    *slot = *ids.entry(name).or_insert_with_key(|name| {
+                        out.names.push(name.clone());
+                        next
+                    });
+                }
+                at = out.trie.child(at, FrameId(*slot));
+            }
+            out.node_of.push(at);
+        }
+        out
+    }
+
+    /// The names of a stack, root first.
+    pub fn path(&self, node: NodeId) -> Vec<&Name> {
+        let mut names: Vec<&Name> = self.trie.walk(node).map(|f| &self.names[f.0 as usize]).collect();
+        names.reverse();
+        names
+    }
+}
+
+/// perf has `[unknown]` and the DSO; stackcollapse-perf.pl puts the DSO in brackets instead, even
+/// one that has some already.
+pub(super) fn name(data: Data<'_>, sym: SymId) -> Name {
+    name_in(data.profile, sym)
+}
+
+/// The same of a profile alone.
+pub fn name_in(profile: &Profile, sym: SymId) -> Name {
+    let sym = profile.frames.sym(sym);
+    let text = match &sym.function {
+        Some(function) => function.clone(),
+        None if &*sym.dso_name == "[unknown]" => sym.dso_name.clone(),
+        None => format!("[{}]", sym.dso_name).into(),
+    };
+    Name { text, kind: sym.kind, dso: sym.dso_name.clone() }
+}
+
+/// Weights by comm and stack, in the order of comm and stack.
+pub fn stacks(data: Data<'_>, named: &SymbolStacks, fold: &Aggregate) -> Vec<(Arc<str>, NodeId, Acc)> {
+    let mut comms: Vec<Arc<str>> = data.session.tasks().iter().map(|t| t.comm.clone()).collect();
+    comms.sort_unstable();
+    comms.dedup();
+    let number = |comm: &Arc<str>| comms.binary_search(comm).unwrap_or(0) as u32;
+    let of_task: Vec<u32> = data.session.tasks().iter().map(|t| number(&t.comm)).collect();
+    let mut sums: FxHashMap<(u32, NodeId), Acc> = FxHashMap::default();
+    for (_, site, acc) in fold.sites() {
+        let site = data.profile.sites.all()[site as usize];
+        let key = (of_task[site.task.0 as usize], named.node_of[site.stack.0 as usize]);
+        *sums.entry(key).or_default() += acc;
+    }
+    let mut list: Vec<_> = sums.into_iter().collect();
+    list.sort_unstable_by_key(|(key, _)| *key);
+    list.into_iter().map(|((comm, node), acc)| (comms[comm as usize].clone(), node, acc)).collect()
+}
+
+/// One sample of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackSample {
+    /// Its place among all samples.
+    pub at: u64,
+    pub time: u64,
+    pub site: u32,
+    pub period: u64,
+    pub cpu: u16,
+    pub event: u16,
+}
+
+/// Calls `each` for every sample that passes, in order.
+pub fn samples(data: Data<'_>, filter: Option<Arc<Filter>>, mut each: impl FnMut(StackSample)) {
+    let mut judge = filter.map(Judge::new);
+    if let Some(judge) = &mut judge {
+        judge.update(data);
+    }
+    let row = |chunk: &Chunk, i: usize, at: u64| StackSample {
+        at,
+        time: chunk.time[i],
+        site: chunk.site[i],
+        period: chunk.weight[i],
+        cpu: chunk.cpu[i],
+        event: chunk.event[i],
+    };
+    let mut at = data.profile.first();
+    for (chunk, range) in data.profile.between(at, u64::MAX) {
+        for at_row in range {
+            let one = row(chunk, at_row, at);
+            at += 1;
+            let passes = judge.as_ref().is_none_or(|judge| match judge.verdicts()[one.site as usize] {
+                Verdict::Yes => true,
+                Verdict::No => false,
+                Verdict::Open => judge.sample(data, chunk, at_row),
+            });
+            if passes {
+                each(one);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! The tasks whose samples an answer is of, the heaviest first: what may be chosen where a task is asked for, whatever
+//! rows are told apart by.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::profile::Acc;
+
+use super::Data;
+use super::aggregate::Aggregate;
+use super::column::{ColumnKey, Group, Sampled};
+
+/// Tasks that are told of.
+const MOST: usize = 300;
+
+/// A task, and its samples.
+#[derive(Clone, Debug)]
+pub struct Whose {
+    /// All that is known of it, but no CPU and no text of a sample.
+    pub group: Group,
+    pub own: Acc,
+    /// Of all samples that pass the filter, in percent.
+    pub percent: f64,
+}
+
+/// The heaviest tasks.
+pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<Whose> {
+    let tasks = data.session.tasks();
+    let mut sums = vec![Acc::default(); tasks.len()];
+    let sites = data.profile.sites.all();
+    for (_, site, acc) in fold.sites() {
+        sums[sites[site as usize].task.0 as usize] += acc;
+    }
+    let mut list: Vec<(usize, Acc)> = sums.into_iter().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
+    list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
+    list.truncate(MOST);
+    let total = fold.total();
+    let one = |(task, own): (usize, Acc)| {
+        let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
+        let group =
+            Group::of(&[ColumnKey::Host, ColumnKey::Comm, ColumnKey::Pid, ColumnKey::Tid, ColumnKey::Cgroup], &sampled);
+        Whose { group, own, percent: own.percent_of(&total) }
+    };
+    list.into_iter().map(one).collect()
+}
+
+/// How many processes each program has that were sampled.
+pub fn processes(data: Data<'_>, fold: &Aggregate) -> FxHashMap<Arc<str>, usize> {
+    let (tasks, sites) = (data.session.tasks(), data.profile.sites.all());
+    let mut seen = vec![false; tasks.len()];
+    fold.sites().into_iter().for_each(|(_, site, _)| seen[sites[site as usize].task.0 as usize] = true);
+    let mut pids: FxHashSet<(&Arc<str>, i32)> = FxHashSet::default();
+    let mut counts: FxHashMap<Arc<str>, usize> = FxHashMap::default();
+    for task in tasks.iter().zip(&seen).filter(|(_, seen)| **seen).map(|(task, _)| task) {
+        if pids.insert((&task.program, task.pid)) {
+            *counts.entry(task.program.clone()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::staged::Staged;
+
+    #[test]
+    fn the_heaviest_come_first() {
+        let mut staged = Staged::default();
+        for (pid, weight) in [(7, 10), (8, 60), (7, 20), (9, 10)] {
+            staged.sample(1, pid, &["main"], weight);
+        }
+        let list = heaviest(staged.data(), &staged.fold());
+        let told: Vec<_> =
+            list.iter().map(|whose| (whose.group.id(ColumnKey::Pid), whose.own.samples, whose.percent)).collect();
+        assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);
+    }
+}

@@ -1,0 +1,60 @@
+//! Look-ups of a process's addresses, asked one after the other: most are beside the one before.
+
+use std::ops::Range;
+
+use super::space::Space;
+use super::{Dsos, MapId};
+
+/// The mappings of a process and of the kernel at a moment.
+#[derive(Debug)]
+pub struct Mappings<'a> {
+    dsos: &'a Dsos,
+    user: Option<&'a Space>,
+    kernel: &'a Space,
+    kernel_text: MapId,
+    last_user: Near,
+    last_kernel: Near,
+}
+
+/// Where the last address lay, and what is true of those around it.
+#[derive(Debug, Default)]
+struct Near {
+    range: Range<u64>,
+    /// What stands for their mapping, and how far from theirs its addresses are.
+    found: Option<(MapId, u64)>,
+}
+
+impl<'a> Mappings<'a> {
+    pub(super) fn new(dsos: &'a Dsos, user: Option<&'a Space>, kernel: &'a Space, kernel_text: MapId) -> Self {
+        Self { dsos, user, kernel, kernel_text, last_user: Near::default(), last_kernel: Near::default() }
+    }
+
+    /// Whether any mapping of the process is known.
+    pub fn knows_user(&self) -> bool {
+        self.user.is_some_and(|space| !space.is_empty())
+    }
+
+    /// The mapping that holds a user address and the address there, in terms that all processes share; `None` where
+    /// no code is mapped.
+    pub fn user(&mut self, ip: u64) -> Option<(MapId, u64)> {
+        let space = self.user?;
+        self.last_user.find(self.dsos, space, None, ip)
+    }
+
+    /// The same of a kernel address.
+    pub fn kernel(&mut self, ip: u64) -> (MapId, u64) {
+        let text = self.kernel_text;
+        self.last_kernel.find(self.dsos, self.kernel, Some(text), ip).unwrap_or((text, ip))
+    }
+}
+
+impl Near {
+    fn find(&mut self, dsos: &Dsos, space: &Space, outside: Option<MapId>, ip: u64) -> Option<(MapId, u64)> {
+        if !self.range.contains(&ip) {
+            let (range, map) = space.around(ip);
+            let shared = |map| dsos.shared(map, 0);
+            *self = Self { range, found: map.or(outside).map(shared) };
+        }
+        self.found.map(|(map, by)| (map, ip.wrapping_add(by)))
+    }
+}

@@ -1,0 +1,60 @@
+//! An event of the session and how it fares: it keeps its place whether it runs or not.
+
+use std::sync::Arc;
+
+use crate::event::{CallGraph, Event};
+use crate::kernel::attr::Flag;
+use crate::kernel::bpf::LoadedProgram;
+use crate::kernel::cpus;
+use crate::kernel::sys::Counts;
+use crate::source::{EventState, Run};
+
+use super::attr::{self, Common};
+
+/// An event's place in the session.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub event: Event,
+    pub run: Run,
+    /// What was done instead of what was asked for.
+    pub note: Option<String>,
+    /// What events counted that are closed by now, less what their followers counted beside them.
+    pub before: Counts,
+    /// The program of its filter, in the kernel, and whether it goes on with the one that walks stacks.
+    pub program: Option<(Arc<LoadedProgram>, bool)>,
+}
+
+impl Slot {
+    pub fn new(event: Event) -> Self {
+        Self { event, run: Run::Running, note: None, before: Counts::default(), program: None }
+    }
+
+    /// Whether it is open, counting or not.
+    pub fn is_open(&self) -> bool {
+        matches!(self.run, Run::Running | Run::Paused)
+    }
+
+    /// Whether it is there for its counts, which are to be read.
+    pub fn is_counted(&self) -> bool {
+        self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
+    }
+
+    /// Whether it is to be opened on a CPU.
+    pub fn wants(&self, cpu: u32) -> bool {
+        self.is_open() && self.event.wants(cpu)
+    }
+
+    pub fn state(&self, common: &Common) -> EventState {
+        EventState {
+            name: self.event.name.clone(),
+            run: self.run.clone(),
+            note: self.note.clone(),
+            filter: self.event.filter.as_ref().map(|filter| filter.text.clone()),
+            rate: attr::rate(&self.event, common),
+            chains: if self.event.no_chains { CallGraph::None } else { common.chains },
+            cpus: self.event.cpus.as_deref().map(cpus::format_list).unwrap_or_default(),
+            for_units: self.event.for_units,
+            user_only: common.exclude.kernel || self.event.attr.has(Flag::ExcludeKernel),
+        }
+    }
+}

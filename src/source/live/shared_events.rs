@@ -1,0 +1,176 @@
+//! Events that analysis units want beside those that are measured already: each is opened once, so that all
+//! who want it get what is theirs.
+
+use crate::event::spec::LookupPaths;
+use crate::event::{Event, parse};
+use crate::source::{Rate, Run, Shared};
+
+use super::attr::{self, Common};
+use super::control::line;
+use super::event_slot::Slot;
+use super::{LiveSource, desc};
+
+impl LiveSource {
+    /// Measures what analysis units want. The words say what they miss of the user's own events.
+    pub(super) fn share(&mut self, shared: &Shared) -> Result<String, String> {
+        let mut events = shared.events.clone();
+        for (text, stack, optional) in &shared.probes {
+            // What names the file itself says what is wrong with any probe of it.
+            let file = text.strip_prefix("-x ").and_then(|rest| rest.split(' ').next());
+            let told = |why: String| match file {
+                Some(file) if why.starts_with(file) => why,
+                _ => format!("{text}: {why}"),
+            };
+            match self.probes.add(text) {
+                Ok(name) => {
+                    let mut made = parse(&name, &LookupPaths::system()).map_err(|fault| fault.line())?;
+                    made.iter_mut().for_each(|event| (event.no_chains, event.for_units) = (!stack, true));
+                    events.append(&mut made);
+                }
+                Err(why) if *optional => self.attachment.notes.push(told(why)),
+                Err(why) => return Err(told(why)),
+            }
+        }
+        let mut missed = Vec::new();
+        for event in &shared.optional {
+            match self.open_slot(&event.name) {
+                Some(slot) => missed.extend(self.join(slot, event)?),
+                None => self.add_optional(event.clone()),
+            }
+        }
+        let mut fresh = Vec::new();
+        for event in events {
+            match self.open_slot(&event.name) {
+                Some(slot) => missed.extend(self.join(slot, &event)?),
+                None => fresh.push(event),
+            }
+        }
+        if !fresh.is_empty() {
+            self.add_events(fresh)?;
+        }
+        self.attachment.notes.extend(missed.iter().cloned());
+        Ok(missed.join("; "))
+    }
+
+    fn open_slot(&self, name: &str) -> Option<usize> {
+        self.attachment.slots.iter().position(|slot| slot.is_open() && slot.event.name == name)
+    }
+
+    /// Lets another unit have what an open event brings. One that is there for units is measured as all of
+    /// them want it; the user's own stays as it is, and what is missed of it comes back in words.
+    fn join(&mut self, at: usize, wanted: &Event) -> Result<Option<String>, String> {
+        let slot = &mut self.attachment.slots[at];
+        if !slot.event.for_units {
+            return Ok(missed(slot, wanted, &self.attachment.common));
+        }
+        let joined = joined(&slot.event, wanted);
+        if joined != slot.event {
+            let before = std::mem::replace(&mut slot.event, joined);
+            if let Err(error) = self.reopen(&[at]) {
+                self.attachment.slots[at].event = before;
+                return Err(line(&error));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Measures an event if that can be; else a note says why it cannot.
+    fn add_optional(&mut self, event: Event) {
+        let (name, known) = (event.name.clone(), self.attachment.slots.len());
+        let placed = self.place(vec![event]);
+        let opened = placed.and_then(|which| self.reopen(&which).map_err(|error| line(&error)).map(|()| which));
+        match opened {
+            Ok(which) => {
+                let fresh = which.into_iter().filter(|slot| *slot >= known);
+                self.fresh_events.extend(fresh.map(|slot| desc(&self.attachment, slot)));
+            }
+            Err(why) => {
+                for slot in self.attachment.slots.iter_mut().filter(|slot| slot.event.name == name) {
+                    slot.run = Run::Refused(why.clone());
+                }
+                self.attachment.slots.truncate(known);
+                self.attachment.notes.push(why);
+            }
+        }
+    }
+}
+
+/// What two units want of one event: each tells apart for itself what it is given beyond that.
+fn joined(own: &Event, wanted: &Event) -> Event {
+    let mut out = own.clone();
+    out.no_chains &= wanted.no_chains;
+    out.attr.sample_type |= wanted.attr.sample_type;
+    if own.filter != wanted.filter {
+        out.filter = None;
+    }
+    let more_often = match (Rate::of(&own.attr), Rate::of(&wanted.attr)) {
+        (_, Rate::Period(0)) => None,
+        (Rate::Period(0), rate) => Some(rate),
+        (Rate::Period(own), Rate::Period(wanted)) => (wanted < own).then_some(Rate::Period(wanted)),
+        (Rate::Frequency(own), Rate::Frequency(wanted)) => (wanted > own).then_some(Rate::Frequency(wanted)),
+        (Rate::Frequency(_), Rate::Period(_)) | (Rate::Period(_), Rate::Frequency(_)) => None,
+    };
+    if let Some(rate) = more_often {
+        out.set_rate(rate);
+    }
+    out
+}
+
+/// What a unit that wants an event misses of the user's own.
+fn missed(slot: &Slot, wanted: &Event, common: &Common) -> Option<String> {
+    let own = slot.state(common);
+    let filter = own.filter.as_ref().map(|filter| format!("only where {filter}"));
+    let cpus = (!own.cpus.is_empty()).then(|| format!("on CPU {} only", own.cpus));
+    let seldom = match (own.rate, attr::rate(wanted, common)) {
+        (_, Rate::Period(0)) => None,
+        (Rate::Period(0), _) => Some("but not sampled".to_owned()),
+        (Rate::Period(n), Rate::Period(all)) if n > all => Some(format!("one in {n}")),
+        (Rate::Frequency(hz), Rate::Period(_)) => Some(format!("{hz} times a second")),
+        _ => None,
+    };
+    let chains = (!own.chains.is_on() && !wanted.no_chains).then(|| "without call chains".to_owned());
+    let paused = (own.run == Run::Paused).then(|| "and paused".to_owned());
+    let all: Vec<String> = [filter, cpus, seldom, chains, paused].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| format!("{} is measured {}: the unit gets no more than that", own.name, all.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::spec::Capture;
+
+    fn event(rate: Rate, filter: Option<&str>) -> Event {
+        let filter = filter.map(|text| Capture { text: text.into(), ..Capture::default() });
+        let mut event = Event { filter, for_units: true, ..Event::cpu_clock() };
+        event.set_rate(rate);
+        event
+    }
+
+    #[test]
+    fn what_two_units_want_of_an_event() {
+        let check = |own: &Event, wanted: &Event, rate: Rate, filter: Option<&str>| {
+            let joined = joined(own, wanted);
+            assert_eq!((Rate::of(&joined.attr), joined.filter.as_ref().map(|f| f.text.as_str())), (rate, filter));
+            assert_eq!(joined.no_samples, rate == Rate::Period(0));
+        };
+        let each = event(Rate::Period(1), Some("a == 1"));
+        check(&each, &each, Rate::Period(1), Some("a == 1"));
+        check(&each, &event(Rate::Period(1), Some("a == 2")), Rate::Period(1), None);
+        check(&each, &event(Rate::Period(1), None), Rate::Period(1), None);
+        check(&event(Rate::Period(0), None), &event(Rate::Period(1), None), Rate::Period(1), None);
+        check(&event(Rate::Period(100), None), &event(Rate::Period(10), None), Rate::Period(10), None);
+        check(&event(Rate::Period(10), None), &event(Rate::Period(0), None), Rate::Period(10), None);
+    }
+
+    #[test]
+    fn what_is_missed_of_the_users_own() {
+        let common = Common { rate: Rate::Frequency(999), ..super::super::attr::tests::COMMON };
+        let said = |own: Event| missed(&Slot::new(own), &event(Rate::Period(1), None), &common);
+        assert_eq!(said(event(Rate::Period(1), None)), None);
+        let filtered = said(event(Rate::Period(1), Some("prev_pid == 1"))).expect("less");
+        assert!(filtered.contains("only where prev_pid == 1"), "{filtered}");
+        let seldom = said(event(Rate::Period(100), None)).expect("less");
+        assert!(seldom.contains("one in 100"), "{seldom}");
+        assert!(said(event(Rate::Period(0), None)).is_some_and(|text| text.contains("not sampled")));
+    }
+}

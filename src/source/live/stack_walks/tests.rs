@@ -1,0 +1,149 @@
+//! Walks and samples as a ring brings them.
+
+use super::*;
+use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
+use crate::record::sample::{CONTEXT_KERNEL, u64s};
+
+const LAYOUT: Layout = Layout {
+    sample_type: IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN,
+    read_format: 0,
+    id_all: true,
+    regs_user: 0,
+    branches: 0,
+};
+const SAMPLE: u64 = 70;
+const WRITER: u64 = 71;
+const NONE: &[u64] = &[];
+
+fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&misc.to_le_bytes());
+    out.extend_from_slice(&((HEADER + 8 * words.len()) as u16).to_le_bytes());
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    out
+}
+
+fn task(pid: i32) -> u64 {
+    pid as u64 | (pid as u64 + 1) << 32
+}
+
+fn sampled(mode: u16, ip: u64, pid: i32, chain: &[u64]) -> Vec<u8> {
+    let head = [SAMPLE, ip, task(pid), 5, 0, 1, chain.len() as u64];
+    record(types::SAMPLE, mode, &[&head, chain].concat())
+}
+
+fn walked(pid: i32, lacks: u8, frames: &[u64]) -> Vec<u8> {
+    let size = 4 + 8 * frames.len() as u64;
+    let head = [WRITER, task(pid), size | (u64::from(lacks) << 8 | Why::Complete as u64) << 32];
+    record(types::SAMPLE, 0, &[&head, frames].concat())
+}
+
+struct Joined {
+    walks: Pairs,
+    news: crossbeam_channel::Receiver<News>,
+}
+
+fn start() -> Joined {
+    let (sender, news) = crossbeam_channel::unbounded();
+    let mut walks = Pairs::new(sender);
+    walks.writers.insert(WRITER);
+    walks.samples.insert(SAMPLE, chain_at(LAYOUT.sample_type).expect("known"));
+    Joined { walks, news }
+}
+
+impl Joined {
+    /// The chains of the samples that come out.
+    fn read(&mut self, cpu: u32, pieces: &[Vec<u8>]) -> Vec<Vec<u64>> {
+        let mut out = Vec::new();
+        self.walks.join(cpu, &pieces.concat(), &mut out);
+        let (mut chains, mut at) = (Vec::new(), 0);
+        while let Some(header) = Header::read(&out[at..]) {
+            let body = &out[at + HEADER..at + usize::from(header.size)];
+            if header.kind == types::SAMPLE {
+                chains.push(u64s(LAYOUT.sample(header, body).expect("whole").chain).collect());
+            }
+            at += usize::from(header.size);
+        }
+        assert_eq!(at, out.len());
+        chains
+    }
+}
+
+#[test]
+fn a_walk_completes_the_sample_behind_it() {
+    let mut joined = start();
+    let kernel = [CONTEXT_KERNEL, 0xffff_0001];
+    let chains = joined.read(
+        0,
+        &[
+            walked(5, 0, &[0x10, 0x20]),
+            sampled(misc::USER, 0x10, 5, &[]),
+            walked(5, 0, &[0x30]),
+            sampled(misc::KERNEL, 0xffff_0001, 5, &kernel),
+            sampled(misc::KERNEL, 0xffff_0001, 5, &kernel),
+        ],
+    );
+    let whole = [kernel.as_slice(), &[CONTEXT_USER, 0x30]].concat();
+    assert_eq!(chains, [vec![CONTEXT_USER, 0x10, 0x20], whole, kernel.to_vec()]);
+    assert_eq!(joined.walks.ends.of(Why::Complete), 2);
+}
+
+#[test]
+fn a_walk_waits_for_its_sample_on_its_own_cpu() {
+    let mut joined = start();
+    assert!(joined.read(0, &[walked(5, 0, &[0x10])]).is_empty());
+    assert_eq!(joined.read(1, &[sampled(misc::USER, 0x10, 5, &[])]), [NONE], "another CPU's");
+    let side = record(types::COMM, 0, &[task(9), 0]);
+    assert_eq!(joined.read(0, &[side, sampled(misc::USER, 0x10, 5, &[])]), [[CONTEXT_USER, 0x10]]);
+    let lost = record(types::LOST, 0, &[SAMPLE, 1]);
+    assert_eq!(joined.read(0, &[walked(5, 0, &[0x10]), lost, sampled(misc::USER, 0x10, 5, &[])]), [NONE]);
+}
+
+#[test]
+fn what_is_of_another_sample_is_not_taken() {
+    let mut joined = start();
+    for (frames, walker) in [(vec![0x11], 5), (vec![0x10], 6), (vec![], 5)] {
+        let pieces = [walked(walker, 0, &frames), sampled(misc::USER, 0x10, 5, &[])];
+        assert_eq!(joined.read(0, &pieces), [NONE], "{frames:x?} of {walker}");
+        assert_eq!(joined.read(0, &pieces[1..]), [NONE], "nor later");
+    }
+    // Records that are cut, or say that they are longer than they are.
+    let whole = [walked(5, 0, &[0x10]), sampled(misc::USER, 0x10, 5, &[0x77])].concat();
+    for len in 0..whole.len() {
+        joined.walks.join(0, &whole[..len], &mut Vec::new());
+    }
+    for at in 0..whole.len() {
+        let mut odd = whole.clone();
+        odd[at] ^= 0xff;
+        joined.walks.join(0, &odd, &mut Vec::new());
+    }
+}
+
+#[test]
+fn tables_are_asked_for_once_a_round() {
+    let mut joined = start();
+    let lacks = walked(5, lack::PROCESS, &[0x10]);
+    joined.read(0, &[lacks.clone(), lacks.clone(), walked(6, lack::ROW, &[0x10])]);
+    assert!(joined.walks.has_asked() && !joined.walks.has_asked());
+    let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let fork = |child: u32| record(types::FORK, 0, &[word(child, 5), word(child, 5), 0]);
+    let thread = record(types::FORK, 0, &[word(5, 5), word(6, 5), 0]);
+    let exec = record(types::COMM, misc::COMM_EXEC, &[word(7, 7), 0]);
+    let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 0, 0, 0]);
+    let gone = |tid| record(types::EXIT, 0, &[word(5, 1), word(tid, 1), 0]);
+    joined.read(0, &[fork(7), thread, exec, map, gone(6), gone(5)]);
+    let news: Vec<News> = joined.news.try_iter().collect();
+    assert_eq!(
+        news,
+        [
+            News::Lacks { pid: 5, what: lack::PROCESS },
+            News::Forked { parent: 5, child: 7 },
+            News::Executed { pid: 7 },
+            News::Mapped { pid: 7 },
+            News::Exited { pid: 5 },
+        ]
+    );
+    joined.read(0, &[lacks]);
+    assert!(joined.walks.has_asked(), "it has ended since, and is another");
+}

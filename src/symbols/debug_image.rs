@@ -1,0 +1,278 @@
+//! A DSO's file with what was split off from it: where functions, unwind tables, lines and code of one
+//! mapped file come from. Each is mapped, never copied, and shared by all who hold it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+
+use object::{Object, ObjectSection};
+
+use super::bytes::Bytes;
+use super::door::Namers;
+use super::elf::{self, Elf, ElfError, Segments, SymbolSection};
+use super::find_file::FileSearch;
+use super::plt;
+use super::resolver::Options;
+use super::table::SymbolTable;
+use crate::kernel::procfs;
+use crate::perfdata::unpack::{self, Purse};
+use crate::record::kinds::BuildId;
+use crate::session::{Dso, DsoKind};
+
+/// A file that holds code.
+#[derive(Clone, Debug)]
+pub struct Image {
+    pub bytes: Bytes,
+    pub build_id: Option<BuildId>,
+    pub segments: Segments,
+    /// Who could have written it.
+    pub user: u32,
+    /// What was split off into a file of its own, and where that was found.
+    pub debug: Option<(Bytes, PathBuf)>,
+    /// What several debug files share (dwz).
+    pub shared: Option<Bytes>,
+    /// What was left out of it, and why.
+    pub left_out: Vec<String>,
+    /// Those who had a say in which files these are, and in what they name.
+    pub namers: Namers,
+}
+
+/// A file's functions and where they were found.
+#[derive(Debug)]
+pub struct Functions {
+    /// Asked one after the other.
+    pub tables: Vec<SymbolTable>,
+    pub from: String,
+    /// Whether these are all that it has, not just those that others may call.
+    pub whole: bool,
+}
+
+/// Larger files are not read to compare their checksums, which is done for those without a build id.
+const MAX_CHECKED: u64 = 512 << 20;
+
+impl Image {
+    /// Opens the file of a DSO, and looks for what was split off from it.
+    ///
+    /// # Errors
+    /// In words, why there is none.
+    pub fn open(dso: &Dso, options: &Options) -> Result<Self, String> {
+        let mut places = FileSearch::new(dso, options).map_err(|e| e.to_string())?;
+        let vdso = dso.kind == DsoKind::Vdso;
+        // What a cache holds under the build id is the file itself, whatever lies at its path now.
+        let kind = if vdso { "vdso" } else { "elf" };
+        let cached = dso.build_id.and_then(|id| places.cached(&id, kind));
+        let cached = cached.and_then(|file| Some((Self::of(Bytes::of(&file).ok()?).ok()?, file)));
+        if let Some((image, file)) = cached.filter(|(i, _)| i.build_id.is_none() || i.build_id == dso.build_id) {
+            places.hear(&file);
+            return Ok(image.with_debug(places));
+        }
+        let mut user = 0;
+        let bytes = if vdso {
+            if !options.is_own_kernel(dso) {
+                return Err("the vDSO of the recorded machine is not here".into());
+            }
+            Bytes::from(procfs::vdso().map_err(|e| e.to_string())?)
+        } else {
+            let file = places.main().map_err(|e| e.to_string())?;
+            user = owner(&file);
+            places.hear(&file);
+            Bytes::of(&file).map_err(|e| e.to_string())?
+        };
+        let image = Self { user, ..Self::of(bytes).map_err(|e| e.to_string())? };
+        match (dso.build_id, image.build_id) {
+            (Some(want), Some(have)) if want != have => {
+                Err(format!("the file has build id {have}, but {want} was mapped"))
+            }
+            _ => Ok(image.with_debug(places)),
+        }
+    }
+
+    /// A file by itself.
+    pub fn of(bytes: Bytes) -> Result<Self, ElfError> {
+        let file = elf::parse(&bytes)?;
+        let (build_id, segments) = (elf::build_id(&file), Segments::of(&file));
+        let (namers, left_out) = (Namers::default(), Vec::new());
+        Ok(Self { bytes, build_id, segments, user: 0, debug: None, shared: None, left_out, namers })
+    }
+
+    /// Finds the separate debug file: by build id, else by name and checksum.
+    fn with_debug(mut self, mut places: FileSearch<'_>) -> Self {
+        let by_id = self.build_id.and_then(|id| places.by_build_id(&id));
+        let by_id = by_id.and_then(|(file, path)| Some((Bytes::of(&file).ok()?, path, file)));
+        let same_id = |bytes: &Bytes| elf::parse(bytes).ok().and_then(|file| elf::build_id(&file)) == self.build_id;
+        let found = by_id.filter(|(bytes, ..)| same_id(bytes)).or_else(|| self.linked(&places));
+        if let Some((bytes, path, file)) = found {
+            self.user = if self.user == 0 { owner(&file) } else { self.user };
+            self.debug = Some((bytes, path));
+            places.hear(&file);
+        }
+        if let Some((bytes, file)) = self.find_shared(&places) {
+            self.shared = Some(bytes);
+            places.hear(&file);
+        }
+        self.namers = places.namers().clone();
+        self
+    }
+
+    fn linked(&mut self, places: &FileSearch<'_>) -> Option<(Bytes, PathBuf, File)> {
+        let bytes = self.bytes.clone();
+        let file = elf::parse(&bytes).ok()?;
+        let (name, crc) = file.gnu_debuglink().ok()??;
+        places.by_link(name).find_map(|(file, path)| {
+            let bytes = Bytes::of(&file).ok()?;
+            let id = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file));
+            let same = id.is_some() && id == self.build_id
+                || match checksum(&file) {
+                    Ok(have) => have == crc,
+                    Err(why) => {
+                        self.left_out.push(format!("{}: {why}", path.display()));
+                        false
+                    }
+                };
+            bytes.rest();
+            same.then_some((bytes, path, file))
+        })
+    }
+
+    /// The file that `.gnu_debugaltlink` names, by build id or by path.
+    fn find_shared(&self, places: &FileSearch<'_>) -> Option<(Bytes, File)> {
+        let (bytes, path) = match &self.debug {
+            Some((bytes, path)) => (bytes, path.clone()),
+            None => (&self.bytes, PathBuf::from("/")),
+        };
+        let file = elf::parse(bytes).ok()?;
+        let (name, id) = file.gnu_debugaltlink().ok()??;
+        let id = BuildId::new(id)?;
+        let found = places.by_build_id(&id).map(|(file, _)| file).or_else(|| places.beside(&path, name))?;
+        let bytes = Bytes::of(&found).ok()?;
+        let same = elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file)) == Some(id);
+        same.then_some((bytes, found))
+    }
+
+    /// Whether one of its files was read in part.
+    pub fn is_cut(&self) -> bool {
+        self.files().any(Bytes::is_cut)
+    }
+
+    /// Drops what was read of its files from memory; it is read again when it is needed.
+    pub fn rest(&self) {
+        self.files().for_each(Bytes::rest);
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Bytes> {
+        let others = self.debug.iter().map(|(bytes, _)| bytes).chain(&self.shared);
+        others.chain([&self.bytes])
+    }
+
+    /// The file that DWARF is in: the debug file where it has some, else the file itself.
+    pub fn dwarf(&self) -> &Bytes {
+        let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
+        match &self.debug {
+            Some((bytes, _)) if has(bytes) => bytes,
+            _ => &self.bytes,
+        }
+    }
+
+    /// Its functions, from the best source that there is.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has none at all.
+    pub fn functions(&self, purse: &mut Purse) -> Result<Functions, ElfError> {
+        let (mut tables, mut left_out) = (Vec::new(), self.left_out.clone());
+        let found = self.gather(&mut tables, &mut left_out, purse)?;
+        let why = left_out.join("; ");
+        match found {
+            Some(whole) if why.is_empty() => Ok(Functions { tables, ..whole }),
+            Some(whole) => Ok(Functions { tables, from: format!("{}; {why}", whole.from), ..whole }),
+            None if why.is_empty() => Err(ElfError::NoSymbols),
+            None => Err(ElfError::LeftOut(why)),
+        }
+    }
+
+    /// Fills the tables, and says where they are from.
+    fn gather(
+        &self,
+        tables: &mut Vec<SymbolTable>,
+        left_out: &mut Vec<String>,
+        purse: &mut Purse,
+    ) -> Result<Option<Functions>, ElfError> {
+        let file = elf::parse(&self.bytes)?;
+        let mut add = |tables: &mut Vec<SymbolTable>, made: Result<SymbolTable, ElfError>| match made {
+            Ok(table) => {
+                let some = !table.is_empty();
+                tables.extend(some.then_some(table));
+                some
+            }
+            Err(ElfError::Refused(why)) => {
+                left_out.push(why.to_string());
+                false
+            }
+            Err(_) => false,
+        };
+        let found = |from: String, whole| Ok(Some(Functions { tables: Vec::new(), from, whole }));
+        let functions = |bytes: &Bytes, kind, purse: &mut Purse| {
+            purse.attempt(|purse| elf::functions(bytes, kind, &self.segments, purse))
+        };
+        add(tables, purse.attempt(|purse| plt::table(&file, &self.segments, purse).map_err(ElfError::from)));
+        if let Some((bytes, path)) = &self.debug
+            && add(tables, functions(bytes, SymbolSection::All, purse))
+        {
+            return found(format!("debug file {}", path.display()), true);
+        }
+        if add(tables, functions(&self.bytes, SymbolSection::All, purse)) {
+            return found("symbol table".to_owned(), true);
+        }
+        let mini = self.mini(&file).is_some_and(|packed| {
+            let unpacked = |purse: &mut Purse| {
+                let bytes = unpack::xz(MINI, packed, purse)?.into();
+                elf::functions(&bytes, SymbolSection::All, &self.segments, purse)
+            };
+            add(tables, purse.attempt(unpacked))
+        });
+        match (mini, add(tables, functions(&self.bytes, SymbolSection::Dynamic, purse))) {
+            (true, _) => found("MiniDebugInfo".to_owned(), true),
+            (_, true) => found("exported functions only (it is stripped)".to_owned(), false),
+            _ if tables.is_empty() => Ok(None),
+            _ => found("stubs only (it is stripped)".to_owned(), false),
+        }
+    }
+
+    /// The ELF file with the functions that are not exported, packed into `.gnu_debugdata` (gdb's manual,
+    /// "MiniDebugInfo").
+    fn mini<'d>(&self, file: &Elf<'d>) -> Option<&'d [u8]> {
+        file.section_by_name(MINI)?.data().ok()
+    }
+}
+
+const MINI: &str = ".gnu_debugdata";
+
+/// The build id of a file that is mapped, as it lies there now.
+pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
+    let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?).ok()?;
+    elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
+}
+
+fn owner(file: &File) -> u32 {
+    file.metadata().map_or(0, |meta| meta.uid())
+}
+
+/// The checksum of `.gnu_debuglink`: CRC-32 of the whole file, read piece by piece.
+fn checksum(file: &File) -> io::Result<u32> {
+    let len = file.metadata()?.len();
+    if len > MAX_CHECKED {
+        let words = format!("{} MB are not read to compare a checksum", len >> 20);
+        return Err(io::Error::other(words));
+    }
+    let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; 1 << 16]);
+    let mut at = 0;
+    while at < len {
+        let n = file.read_at(&mut piece, at)?;
+        if n == 0 {
+            break;
+        }
+        crc.update(&piece[..n]);
+        at += n as u64;
+    }
+    Ok(crc.sum())
+}

@@ -1,0 +1,188 @@
+//! The places of a DSO's files: the one that was really mapped (through the process while it lives, so containers and
+//! deleted programs resolve), and those that hold what was split off from it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::door::{self, Door, Namers, Purpose};
+use super::resolver::Options;
+use crate::kernel::identity::Identity;
+use crate::kernel::procfs;
+use crate::record::kinds::{BuildId, FileId};
+use crate::session::Dso;
+
+/// Where a DSO's files are looked for.
+#[derive(Debug)]
+pub struct FileSearch<'a> {
+    dso: &'a Dso,
+    options: &'a Options,
+    door: Door,
+    /// Whether the door is that of a process which had it mapped.
+    inside: bool,
+}
+
+impl<'a> FileSearch<'a> {
+    /// The files that a process sees while it lives, else those below the directory that stands for its machine,
+    /// else those of this machine.
+    ///
+    /// # Errors
+    /// When none of these roots can be looked into.
+    pub fn new(dso: &'a Dso, options: &'a Options) -> io::Result<Self> {
+        if let Some(door) = process_of(dso, options).and_then(|pid| of_process(pid).ok()) {
+            return Ok(Self { dso, options, door, inside: true });
+        }
+        let door = match &options.symfs {
+            Some(root) => Door::new(procfs::directory(root)?, options.authors.clone()),
+            None => Door::here(options.authors.clone())?,
+        };
+        Ok(Self { dso, options, door, inside: false })
+    }
+
+    /// Takes in who may have written a file: it has a say in all that is opened from now on.
+    pub fn hear(&mut self, file: &File) {
+        self.door.namers.add_writers(file);
+    }
+
+    /// Those who have had a say so far.
+    pub fn namers(&self) -> &Namers {
+        &self.door.namers
+    }
+
+    /// The file itself.
+    ///
+    /// # Errors
+    /// When it is nowhere, or another file has its name now.
+    pub fn main(&self) -> io::Result<File> {
+        if let Some((pid, start, end)) = self.dso.via.filter(|_| self.inside)
+            && let Ok(file) = door::mapped(pid, start, end)
+        {
+            return Ok(file);
+        }
+        let whole = Path::new(OsStr::from_bytes(&self.dso.raw_path));
+        // The kernel says ` (deleted)` of files that are, and a file's name may end so.
+        self.at(whole).or_else(|error| if self.path() == whole { Err(error) } else { self.at(self.path()) })
+    }
+
+    /// The file at a path, if it is the one that was mapped.
+    fn at(&self, path: &Path) -> io::Result<File> {
+        let file = self.door.open(path, Purpose::Code)?;
+        // A build id says more than an inode, and is compared once the file is read.
+        let by_inode = self.options.symfs.is_none() && (self.options.live || self.dso.build_id.is_none());
+        if by_inode && !is_same(&file, &self.dso.file) {
+            let words = format!("{} is not the file that was mapped (it was replaced)", path.display());
+            return Err(io::Error::other(words));
+        }
+        Ok(file)
+    }
+
+    /// What a cache of files by build id has of it: `elf`, `debug` or `vdso`.
+    pub fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
+        door::own(&in_cache(&self.options.caches, id, kind)?).ok()
+    }
+
+    /// The separate debug file of a build id, where distributions install them (gdb's "build ID" method,
+    /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the caches of perf and of debuginfod.
+    pub fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
+        let hex = id.to_string();
+        let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
+        let installed = |dir| below(dir).and_then(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)));
+        let flat = || installed("/.build-id").filter(|_| self.options.symfs.is_some());
+        let cached = || self.cached(id, "debug").map(|file| (file, PathBuf::from("the build-id cache")));
+        let fetched = || {
+            let name = Path::new(&hex).join("debuginfo");
+            self.options.debuginfod.iter().map(|dir| dir.join(&name)).find_map(|p| Some((door::own(&p).ok()?, p)))
+        };
+        installed("/usr/lib/debug/.build-id").or_else(flat).or_else(cached).or_else(fetched)
+    }
+
+    /// A file that `.gnu_debuglink` names: beside the program, in `.debug` there, or below
+    /// /usr/lib/debug (gdb's "debug link" method). The caller compares what is in it.
+    pub fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
+        let name = Path::new(OsStr::from_bytes(name)).file_name().map(PathBuf::from);
+        let dir = self.path().parent().map(Path::to_path_buf);
+        let below = |dir: &Path| Path::new("/usr/lib/debug").join(dir.strip_prefix("/").unwrap_or(dir));
+        let list: Vec<PathBuf> = match (name, dir) {
+            (Some(name), Some(dir)) => {
+                vec![dir.join(&name), dir.join(".debug").join(&name), below(&dir).join(&name)]
+            }
+            _ => Vec::new(),
+        };
+        list.into_iter().filter_map(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)))
+    }
+
+    /// A file by its name, absolute or beside another one.
+    pub fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
+        let name = Path::new(OsStr::from_bytes(name));
+        self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
+    }
+
+    /// A source file that debug information names, which these had a say in.
+    ///
+    /// # Errors
+    /// As [`Door::open`].
+    pub fn source(&mut self, path: &Path, namers: &Namers) -> io::Result<File> {
+        self.door.namers.extend(namers.clone());
+        self.door.open(path, Purpose::Source)
+    }
+
+    /// What its process's JIT writes at a path, or under the number that the process knows itself by.
+    ///
+    /// # Errors
+    /// As [`Door::believed`].
+    pub fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
+        let Some((pid, ..)) = self.dso.via.filter(|_| self.inside) else { return self.door.believed(path) };
+        let own = || PathBuf::from(format!("/tmp/perf-{}.map", procfs::own_number(pid)));
+        let inside = if dump { path.to_path_buf() } else { own() };
+        match self.door.believed(&inside) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Door::here(self.door.namers.clone())?.believed(path),
+            opened => opened,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        let raw = self.dso.raw_path.strip_suffix(b" (deleted)").unwrap_or(&self.dso.raw_path);
+        Path::new(OsStr::from_bytes(raw))
+    }
+}
+
+fn process_of(dso: &Dso, options: &Options) -> Option<i32> {
+    dso.via.filter(|_| options.live && options.symfs.is_none()).map(|(pid, ..)| pid)
+}
+
+/// The files that a process sees. Whoever runs it decides what lies at a path there.
+fn of_process(pid: i32) -> io::Result<Door> {
+    Ok(Door::new(procfs::root(pid)?, Identity::of_process(pid)?.into()))
+}
+
+/// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
+/// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)); or as debug
+/// files are installed.
+pub fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
+    let hex = id.to_string();
+    let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
+    caches.iter().find_map(|dir| {
+        let entry = dir.join(".build-id").join(head).join(tail);
+        let whole = if kind == "debug" { entry.with_file_name(format!("{tail}.debug")) } else { entry.clone() };
+        [entry.join(kind), whole].into_iter().find(|path| path.is_file())
+    })
+}
+
+/// Device and inode as the mapping had them. A build id is compared once the file is parsed.
+fn is_same(file: &File, id: &FileId) -> bool {
+    let FileId::Inode { major, minor, inode, .. } = *id else { return true };
+    let Ok(meta) = file.metadata() else { return false };
+    meta.ino() == inode && is_same_device((libc::major(meta.dev()), libc::minor(meta.dev())), (major, minor))
+}
+
+/// Some file systems (btrfs, overlay) show another device in maps than in stat: it must agree only where both
+/// are plain.
+fn is_same_device(stat: (u32, u32), mapped: (u32, u32)) -> bool {
+    stat == mapped || stat.0 == 0 || mapped.0 == 0
+}
+
+#[cfg(test)]
+mod tests;

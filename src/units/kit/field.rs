@@ -1,0 +1,220 @@
+//! Fields of tracepoints by name, and expressions over them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::event::format::{Field, Format};
+use crate::filter::expr::{self, Expr, Scope, Value};
+
+use super::{Sample, ThreadNames};
+
+/// A number among a tracepoint's fields.
+#[derive(Clone, Debug)]
+pub struct Num {
+    field: Field,
+    big: bool,
+}
+
+impl Num {
+    /// Finds a field by its name.
+    pub fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
+        let format = format.ok_or_else(|| format!("the fields of the event that has {name} are not known"))?;
+        let field = format.field(name).ok_or_else(|| {
+            let known: Vec<&str> = format.fields.iter().map(|f| f.name.as_str()).collect();
+            format!("{}:{} has no field {name} on this kernel; it has {}", format.system, format.name, known.join(" "))
+        })?;
+        Ok(Self { field: field.clone(), big: format.big })
+    }
+
+    /// The first of some fields that is there.
+    pub fn any(format: Option<&Arc<Format>>, names: &[&str]) -> Result<Self, String> {
+        let found = names.iter().find_map(|name| Self::of(format, name).ok());
+        found.map_or_else(|| Self::of(format, names[0]), Ok)
+    }
+
+    /// Its value; 0 in a record that is too short.
+    pub fn get(&self, raw: &[u8]) -> i64 {
+        self.field.number(raw, self.big).unwrap_or(0)
+    }
+
+    /// As an id of a thread.
+    pub fn tid(&self, raw: &[u8]) -> i32 {
+        self.get(raw) as i32
+    }
+}
+
+/// A text among a tracepoint's fields.
+#[derive(Clone, Debug)]
+pub struct Text {
+    field: Field,
+    big: bool,
+}
+
+impl Text {
+    pub fn of(format: Option<&Arc<Format>>, name: &str) -> Result<Self, String> {
+        let Num { field, big } = Num::of(format, name)?;
+        Ok(Self { field, big })
+    }
+
+    /// The bytes up to the first NUL.
+    pub fn bytes<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        let bytes = self.field.bytes(raw, self.big).unwrap_or_default();
+        &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+    }
+
+    pub fn text(&self, raw: &[u8]) -> String {
+        String::from_utf8_lossy(self.bytes(raw)).into_owned()
+    }
+}
+
+/// Values beside the fields of a tracepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Common {
+    Tid,
+    Pid,
+    Cpu,
+    Time,
+    Period,
+    Addr,
+    Ip,
+    Comm,
+    Latency,
+}
+
+/// (name, meaning); perf-prof's spellings begin with an underscore.
+const COMMON: &[(&str, Common)] = &[
+    ("tid", Common::Tid),
+    ("pid", Common::Pid),
+    ("cpu", Common::Cpu),
+    ("time", Common::Time),
+    ("period", Common::Period),
+    ("addr", Common::Addr),
+    ("ip", Common::Ip),
+    ("comm", Common::Comm),
+    ("latency", Common::Latency),
+    ("_pid", Common::Pid),
+    ("_tid", Common::Tid),
+    ("_cpu", Common::Cpu),
+    ("_time", Common::Time),
+    ("_period", Common::Period),
+];
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Number(Field),
+    Text(Field),
+    Common(Common),
+    /// A word that stands for itself.
+    Word,
+}
+
+/// An expression over the fields of one event.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    expr: Expr,
+    slots: Vec<Slot>,
+    big: bool,
+}
+
+impl Bound {
+    /// Parses an expression and finds its names among the fields of an event.
+    pub fn parse(text: &str, format: Option<&Arc<Format>>) -> Result<Self, String> {
+        let expr = expr::parse(text).map_err(|fault| fault.to_string())?;
+        Self::new(&expr, format)
+    }
+
+    /// Finds the names of an expression. A tracepoint's own field goes before ours of that name.
+    pub fn new(expr: &Expr, format: Option<&Arc<Format>>) -> Result<Self, String> {
+        let mut slots = Vec::new();
+        for (i, name) in expr.names.iter().enumerate() {
+            let own = format.and_then(|format| format.field(&name.word));
+            let common = COMMON.iter().find(|(known, _)| *known == name.word);
+            slots.push(match (own, common) {
+                (Some(field), _) if field.is_text() => Slot::Text(field.clone()),
+                (Some(field), _) => Slot::Number(field.clone()),
+                (None, Some((_, common))) => Slot::Common(*common),
+                (None, None) if name.loose => Slot::Word,
+                (None, None) => {
+                    let fields = format.iter().flat_map(|format| &format.fields).map(|field| field.name.as_str());
+                    let known = fields.chain(COMMON.iter().map(|(name, _)| *name).filter(|n| !n.starts_with('_')));
+                    return Err(expr.unknown(i, known).to_string());
+                }
+            });
+        }
+        Ok(Self { expr: expr.clone(), slots, big: format.is_some_and(|format| format.big) })
+    }
+
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.expr.text
+    }
+
+    /// Hands its value at a hit to `then`.
+    pub fn with<T>(
+        &self,
+        hit: &Sample<'_>,
+        names: &ThreadNames,
+        latency: Option<u64>,
+        then: impl FnOnce(Value<'_>) -> T,
+    ) -> T {
+        let scope = At { bound: self, hit, names, latency };
+        then(self.expr.eval(&scope))
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self, hit: &Sample<'_>, names: &ThreadNames, latency: Option<u64>) -> bool {
+        self.with(hit, names, latency, |value| value.holds())
+    }
+
+    /// Its value as a count.
+    pub fn count(&self, hit: &Sample<'_>, names: &ThreadNames) -> Option<u64> {
+        self.with(hit, names, None, |value| value.count())
+    }
+}
+
+struct At<'a> {
+    bound: &'a Bound,
+    hit: &'a Sample<'a>,
+    names: &'a ThreadNames,
+    latency: Option<u64>,
+}
+
+impl Scope for At<'_> {
+    fn value(&self, name: usize) -> Value<'_> {
+        let (hit, big) = (self.hit, self.bound.big);
+        let int = |n: u64| Value::Int(i128::from(n));
+        match &self.bound.slots[name] {
+            Slot::Number(field) => match field.number(hit.raw, big) {
+                Some(n) if field.signed => Value::Int(i128::from(n)),
+                Some(n) => int(n as u64),
+                None => Value::Empty,
+            },
+            Slot::Text(field) => {
+                let bytes = field.bytes(hit.raw, big).unwrap_or_default();
+                let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
+                Value::Text(String::from_utf8_lossy(&bytes[..end]))
+            }
+            Slot::Common(common) => match common {
+                Common::Tid => Value::Int(hit.tid.into()),
+                Common::Pid => Value::Int(hit.pid.into()),
+                Common::Cpu => Value::Int(hit.cpu.into()),
+                Common::Time => int(hit.time),
+                Common::Period => int(hit.period),
+                Common::Addr => int(hit.addr),
+                Common::Ip => int(hit.ip),
+                Common::Comm => Value::Text(self.names.get(hit.tid).map_or(Cow::Borrowed(""), Cow::Borrowed)),
+                Common::Latency => self.latency.map_or(Value::Empty, int),
+            },
+            Slot::Word => Value::Text(Cow::Borrowed(&self.bound.expr.names[name].word)),
+        }
+    }
+}
+
+/// A threshold on latencies: `4ms`, or an expression such as `latency > 4ms && cpu == 3`.
+pub fn than(text: &str) -> Result<Expr, String> {
+    let parsed = expr::parse(text).map_err(|fault| format!("--than: {fault}"))?;
+    if parsed.names.is_empty() {
+        return expr::parse(&format!("latency > {text}")).map_err(|fault| format!("--than: {fault}"));
+    }
+    Ok(parsed)
+}

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
@@ -135,11 +136,7 @@ impl Driver for Outer {
     }
 
     fn suspend(&mut self) {
-        let set = |on| {
-            if let Ok(mut suspended) = super::live::SUSPENDED.lock() {
-                *suspended = on;
-            }
-        };
+        let set = |on| super::live::SUSPENDED.store(on, Ordering::Release);
         set(true);
         tty::stop_self();
         // The signal thread may see SIGCONT a little later than we go on.

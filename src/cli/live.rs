@@ -3,8 +3,8 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
@@ -320,12 +320,11 @@ fn watch_hangup() -> Arc<AtomicBool> {
 
 fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
-    let stopped = SUSPENDED.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             let what = match signal {
                 // Our own suspension takes the terminal back itself.
-                SIGCONT if stopped.lock().is_ok_and(|s| *s) => continue,
+                SIGCONT if SUSPENDED.load(Ordering::Acquire) => continue,
                 SIGCONT => Outside::Continued,
                 _ => Outside::Stop,
             };
@@ -338,4 +337,4 @@ fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
 }
 
 /// Whether we are stopping ourselves right now.
-pub(super) static SUSPENDED: std::sync::LazyLock<Arc<Mutex<bool>>> = std::sync::LazyLock::new(Arc::default);
+pub(super) static SUSPENDED: AtomicBool = AtomicBool::new(false);

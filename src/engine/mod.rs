@@ -27,8 +27,8 @@ pub mod trigger_watch;
 pub mod urgency;
 pub mod view;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -158,7 +158,7 @@ pub struct Engine {
     info: Info,
     /// What watches the machine's CPUs; none for recordings.
     host: Option<host::Host>,
-    tracer: Mutex<Option<softirqs::Tracer>>,
+    tracer: parking_lot::Mutex<Option<softirqs::Tracer>>,
     times: Arc<ArcSwapOption<Times>>,
     units: Arc<ArcSwap<Vec<UnitAnswer>>>,
     threads: Vec<JoinHandle<()>>,
@@ -266,7 +266,7 @@ impl Engine {
             answer,
             info,
             host,
-            tracer: Mutex::default(),
+            tracer: parking_lot::Mutex::default(),
             times,
             units,
             threads,
@@ -340,8 +340,8 @@ impl Engine {
         }
     }
 
-    fn tracer(&self) -> std::sync::MutexGuard<'_, Option<softirqs::Tracer>> {
-        self.tracer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tracer(&self) -> parking_lot::MutexGuard<'_, Option<softirqs::Tracer>> {
+        self.tracer.lock()
     }
 
     /// Finds out what this machine can measure; the answer comes as a notice.

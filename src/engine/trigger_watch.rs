@@ -142,7 +142,7 @@ mod tests {
     use crate::ingest::{Ingest, Wants};
     use crate::session::Origin;
     use crate::source::Info;
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     /// A failure to save is said, the next trigger tries again, and what is kept is as it was.
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let seen = tries.clone();
         let save: Saver = Arc::new(move |moment: &Snapshot, range, what: &str| {
-            let mut tries = seen.lock().expect("lock");
+            let mut tries = seen.lock();
             tries.push((moment.len(), range.1 - range.0));
             if tries.len() == 1 { Err("no space left on device".to_owned()) } else { Ok(what.to_owned()) }
         });
@@ -186,6 +186,6 @@ mod tests {
         assert_eq!(told[1], Notice::Reply(Err("no space left on device".into())), "{told:?}");
         assert!(fire(10_020).is_empty(), "none fires within the pause");
         assert_eq!(fire(10_100)[1], Notice::Reply(Ok("runqueue 9".into())));
-        assert_eq!(*tries.lock().expect("lock"), [(0, 1000), (0, 1000)]);
+        assert_eq!(*tries.lock(), [(0, 1000), (0, 1000)]);
     }
 }

@@ -1,7 +1,9 @@
 //! The kernel's functions that tracepoints tell of by address: their texts are put together once, when their samples
 //! come, so the names are looked up at once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::session::Session;
 use crate::symbols::Resolver;
@@ -26,8 +28,7 @@ impl Functions {
         }
         let map = session.kernel_map(address);
         let at = session.dsos.map_of(map).to_dso(address);
-        let found =
-            self.resolver.lock().unwrap_or_else(PoisonError::into_inner).resolve(session.dsos.of_map(map), at)?;
+        let found = self.resolver.lock().resolve(session.dsos.of_map(map), at)?;
         Some((found.name, at.wrapping_sub(found.start)))
     }
 }

@@ -2,7 +2,9 @@
 //! its value is in a sample and how a filter asks for it. Tables, JSON, CSV, completions and zooms read it.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::filter::equals;
 use crate::session::Task;
@@ -162,10 +164,10 @@ static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
 /// The column of a tracepoint's field: of one event, `event.field`, or of any.
 pub fn traced(name: &str) -> ColumnKey {
     let known = |list: &[&'static ColumnDef]| list.iter().find(|entry| entry.names[0] == name).map(|entry| entry.key);
-    if let Some(key) = known(&TRACED.read().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(key) = known(&TRACED.read()) {
         return key;
     }
-    let mut list = TRACED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut list = TRACED.write();
     if let Some(key) = known(&list) {
         return key;
     }
@@ -200,7 +202,7 @@ impl ColumnKey {
 
     pub fn entry(self) -> &'static ColumnDef {
         if let Self::Traced(name) = self {
-            let list = TRACED.read().unwrap_or_else(PoisonError::into_inner);
+            let list = TRACED.read();
             return list.iter().find(|entry| entry.names[0] == name).copied().unwrap_or(&ALL[0]);
         }
         ALL.iter().find(|entry| entry.key == self).unwrap_or(&ALL[0])

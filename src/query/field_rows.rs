@@ -1,7 +1,9 @@
 //! Rows by what tracepoints say: each combination of values that their samples have in some fields gets a number, so
 //! that samples are added up by it.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use rustc_hash::FxHashMap;
 
@@ -86,7 +88,7 @@ impl Traced {
     }
 
     fn met(&self) -> RwLockReadGuard<'_, Met> {
-        self.met.read().unwrap_or_else(PoisonError::into_inner)
+        self.met.read()
     }
 }
 
@@ -106,7 +108,7 @@ impl FieldReader<'_> {
         if let Some(number) = self.traced.met().numbers.get(&bytes[..]) {
             return *number;
         }
-        let mut met = self.traced.met.write().unwrap_or_else(PoisonError::into_inner);
+        let mut met = self.traced.met.write();
         let next = met.list.len() as u16;
         if next == OTHERS {
             return OTHERS;

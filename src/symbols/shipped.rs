@@ -2,7 +2,8 @@
 //! our own, that holds a table in pieces.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 use super::table::{Binding, Builder, Raw, SymbolTable};
 use crate::perfdata::unpack::{self, Purse};
@@ -85,7 +86,7 @@ pub struct Given {
 impl Given {
     /// Takes the body of a record in; what makes no sense is left out.
     pub fn record(&self, body: &[u8]) {
-        let Ok(mut state) = self.state.lock() else { return };
+        let mut state = self.state.lock();
         let Some((more, len)) = body.first_chunk::<8>().map(|head| {
             let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             (word(0) != 0, word(4) as usize)
@@ -112,12 +113,12 @@ impl Given {
 
     /// Whether any came.
     pub fn is_empty(&self) -> bool {
-        self.state.lock().map_or(true, |state| state.tables.is_empty())
+        self.state.lock().tables.is_empty()
     }
 
     /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
     pub fn table(&self, path: &str, purse: &mut Purse) -> Option<(SymbolTable, Option<u64>)> {
-        let state = self.state.lock().ok()?;
+        let state = self.state.lock();
         let came = state.tables.get(path)?;
         // The table and what it is made from are there together.
         let plain = unpack::zstd("a table of the stream", &came.packed, purse).ok()?;
@@ -233,17 +234,17 @@ mod tests {
     fn no_stream_brings_more_than_is_said() {
         const EACH: usize = ENTRY + "/a".len() + 100;
         let given = Given::default();
-        given.state.lock().expect("lock").bytes = MAX_ALL - 2 * EACH;
-        let held = || given.state.lock().expect("lock").bytes;
+        given.state.lock().bytes = MAX_ALL - 2 * EACH;
+        let held = || given.state.lock().bytes;
         // The same one again takes the place of the one before.
         (0..9).for_each(|_| sent(&given, "/a", &[0; 100]));
         assert_eq!(held(), MAX_ALL - EACH);
         sent(&given, "/b", &[0; 100]);
         sent(&given, "/c", &[0; 100]);
         assert_eq!(held(), MAX_ALL);
-        assert_eq!(given.state.lock().expect("lock").tables.len(), 2);
+        assert_eq!(given.state.lock().tables.len(), 2);
         // Nor by pieces that never end.
         given.record(&[&[1, 0, 0, 0, 100, 0, 0, 0][..], &[0; 100]].concat());
-        assert!(given.state.lock().expect("lock").pieces.is_empty());
+        assert!(given.state.lock().pieces.is_empty());
     }
 }

@@ -125,7 +125,7 @@ mod tests {
         let mut a = attachment(sys, vec![event.clone()], 0);
         assert_eq!(a.open(0, Who::Task(-1)), Ok(true));
         a.enable_all();
-        let log = log.lock().expect("log").join("; ");
+        let log = log.lock().join("; ");
         let (set, run) = (log.find("filter a == 1").expect("set"), log.rfind("enable").expect("enabled"));
         assert!(set < run, "{log}");
         for (errno, words) in [

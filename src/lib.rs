@@ -16,7 +16,7 @@
 //! * [`perfdata`]: the perf.data container, read and written.
 //! * [`event`]: event names and what they mean to the kernel; probes.
 //! * [`filter`]: the filter language, and where in the kernel a clause of it can run.
-//! * [`session`]: threads, processes and their mappings over time; the machine's CPUs.
+//! * [`session`]: threads, processes, containers and mappings over time; the machine's CPUs.
 //! * [`symbols`]: addresses to functions, inlined functions and lines; unwinding; the code of functions.
 //! * [`source`]: where records come from: the running machine, a recording in any form, or text,
 //!   behind one trait.
@@ -38,7 +38,7 @@
 //! `source` waits for rings and copies bytes; `profile` owns session and profile, takes batches in
 //! and publishes answers by an atomic swap; `symbols` looks names up and annotates functions, `lines`
 //! looks inlined functions and lines up, `fetch` gets debug files where there are servers; live, `host`
-//! reads /proc ten times a second, and `softirqs` reads tracepoints of its own while asked to; the main
+//! reads /proc ten times a second, `containers` finds containers and their names, and `softirqs` reads tracepoints of its own while asked to; the main
 //! thread runs the interface, with `input` reading the terminal for it. Neither interface nor sampling ever waits
 //! for the other. Questions go down, answers come up, nothing is shared but immutable values.
 //!

@@ -14,6 +14,7 @@ const PAGES: &[&str] = &[
     include_str!("manual/probe.md"),
     include_str!("manual/screens.md"),
     include_str!("manual/filter.md"),
+    include_str!("manual/containers.md"),
     include_str!("manual/names.md"),
     include_str!("manual/units.md"),
     include_str!("manual/json.md"),

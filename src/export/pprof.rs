@@ -233,6 +233,7 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: 
     }
     let keys = ["comm", "pid", "tid", "host"].map(|key| b.string(key));
     let several = data.session.hosts().len() > 1;
+    let of_container = ["container", "pod", "namespace", "image"].map(|key| b.string(key));
     for (_, site, acc) in fold.sites() {
         let site = data.profile.sites.all()[site as usize];
         let task = &data.session.tasks()[site.task.0 as usize];
@@ -244,6 +245,11 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: 
         ];
         if several {
             label.push(Label { key: keys[3], text: b.string(&data.session.host(task)), number: 0 });
+        }
+        let container = data.session.container(task);
+        let values = [&container.name, &container.pod, &container.namespace, &container.image];
+        for (key, value) in of_container.into_iter().zip(values).filter(|(_, value)| !value.is_empty()) {
+            label.push(Label { key, text: b.string(value), number: 0 });
         }
         let location = data.profile.trie.walk(site.stack).map(|frame| b.location(frame)).collect();
         let Acc { samples, period } = acc;

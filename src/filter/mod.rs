@@ -42,6 +42,10 @@ pub enum Field {
     /// A number among them.
     TraceNumber,
     Cgroup,
+    Container,
+    Pod,
+    Namespace,
+    Image,
     Program,
     IrqsOff,
     NeedResched,
@@ -90,6 +94,10 @@ pub const FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::Pid, "pid", FieldType::Number, "process id"),
     (Field::Tid, "tid", FieldType::Number, "thread id"),
     (Field::Cgroup, "cgroup", FieldType::Text, "path of the task's cgroup"),
+    (Field::Container, "container", FieldType::Text, "the container by its name, else the unit or the cgroup"),
+    (Field::Pod, "pod", FieldType::Text, "the pod of the container"),
+    (Field::Namespace, "namespace", FieldType::Text, "the namespace of the pod"),
+    (Field::Image, "image", FieldType::Text, "what the container was made of"),
     (Field::Cpu, "cpu", FieldType::Number, "CPU that took the sample"),
     (Field::Dso, "dso", FieldType::Text, "file of the sampled function"),
     (Field::Sym, "sym", FieldType::Text, "the sampled function"),
@@ -166,6 +174,23 @@ impl Field {
     /// Whether the value belongs to the single sample, not to its task and call chain.
     pub fn per_sample(self) -> bool {
         matches!(self, Self::Cpu | Self::Time | Self::Period | Self::Event) || self.is_traced()
+    }
+
+    /// Whether the value is that of the sample's task.
+    pub fn is_of_task(self) -> bool {
+        matches!(
+            self,
+            Self::Comm
+                | Self::Program
+                | Self::Pid
+                | Self::Tid
+                | Self::Host
+                | Self::Cgroup
+                | Self::Container
+                | Self::Pod
+                | Self::Namespace
+                | Self::Image
+        )
     }
 
     /// Whether it is one of a tracepoint's own.

@@ -10,7 +10,7 @@ use crate::perfdata::EventDesc;
 use crate::profile::{Loss, Profile, SiteId, TraceId};
 use crate::record::kinds::{misc, split, types};
 use crate::record::{Header, Record, Sample};
-use crate::session::{Origin, Session, TimeMark, marks};
+use crate::session::{Origin, Session, TimeMark, containers, marks};
 use crate::source::{Batch, Info};
 
 use super::Wants;
@@ -57,6 +57,8 @@ pub struct Core {
     pub told: Told,
     /// The task that ended last on each CPU.
     exited: FxHashMap<u32, (i32, i32)>,
+    /// Whether tasks that there are got containers of other names.
+    pub renamed_containers: bool,
 }
 
 impl Core {
@@ -80,6 +82,7 @@ impl Core {
             told: Told::new(info),
             start: info.start,
             exited: FxHashMap::default(),
+            renamed_containers: false,
             hosts: Hosts::default(),
         };
         core.derived.several_hosts = info.is_of_many();
@@ -92,6 +95,7 @@ impl Core {
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
+            core.session.finds_groups = true;
             core.profile.mark_cuts();
         }
         core.session.dsos.share = !wants.addresses;
@@ -100,6 +104,11 @@ impl Core {
         core.profile.frames.merge_by_name(info.is_of_many());
         core.hosts = Hosts::new(info, &core.derived);
         core.units.several_hosts = info.is_of_many();
+        let machines = info.hosts.iter().map(|host| &host.machine);
+        let machines: Vec<_> = if info.is_of_many() { machines.collect() } else { vec![&info.machine] };
+        for (host, machine) in (0..).zip(machines) {
+            core.session.name_containers(host, containers::decode_from(machine));
+        }
         for (kernel, id, path) in &info.build_ids {
             core.session.dsos.learn_build_id(*kernel, path, *id);
         }
@@ -121,6 +130,10 @@ impl Core {
         self.turn_to(usize::from(batch.input));
         for (kernel, id, path) in batch.build_ids.drain(..) {
             self.session.dsos.learn_build_id(kernel, &path, id);
+        }
+        if !batch.containers.is_empty() {
+            let list = std::mem::take(&mut batch.containers);
+            self.renamed_containers |= self.session.name_containers(self.hosts.at(), list);
         }
         for name in batch.names.drain(..) {
             self.texts.name(&name, &mut self.session, &mut self.profile);

@@ -1,4 +1,5 @@
-//! Finds cgroup directories for `--cgroup`: the v1 perf_event tree where there is one, else v2.
+//! Cgroups: the directories of their trees, that of perf events (the v1 perf_event tree where there is one, else v2) and
+//! the others; and which of them a process is in.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,19 +12,90 @@ pub fn tree() -> Option<PathBuf> {
     tree_in(&fs::read_to_string("/proc/self/mountinfo").ok()?)
 }
 
-fn tree_in(mountinfo: &str) -> Option<PathBuf> {
-    let mounts = mountinfo.lines().filter_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
+/// The trees that are mounted, as (kind, options, where).
+fn mounts(mountinfo: &str) -> impl Iterator<Item = (&str, &str, &str)> + Clone {
+    let of_line = |line| {
+        let (left, right): (&str, &str) = str::split_once(line, " - ")?;
         let mut right = right.split(' ');
-        let kind = right.next()?;
+        let kind = right.next().filter(|kind| kind.starts_with("cgroup"))?;
         let options = right.nth(1).unwrap_or("");
         Some((kind, options, left.split(' ').nth(4)?))
-    });
+    };
+    mountinfo.lines().filter_map(of_line)
+}
+
+fn tree_in(mountinfo: &str) -> Option<PathBuf> {
+    let mounts = mounts(mountinfo);
     let v1 = |(kind, options, at): (&str, &str, &str)| {
         (kind == "cgroup" && options.split(',').any(|o| o == "perf_event")).then(|| PathBuf::from(at))
     };
     let v2 = |(kind, _, at): (&str, &str, &str)| (kind == "cgroup2").then(|| PathBuf::from(at));
     mounts.clone().find_map(v1).or_else(|| mounts.clone().find_map(v2))
+}
+
+/// All trees in which somebody's groups may be, that of perf events first; of v1 those by which runtimes and systemd
+/// group processes.
+pub fn trees() -> Vec<PathBuf> {
+    std::fs::read_to_string("/proc/self/mountinfo").map(|text| trees_in(&text)).unwrap_or_default()
+}
+
+fn trees_in(mountinfo: &str) -> Vec<PathBuf> {
+    const OF_V1: [&str; 4] = ["name=systemd", "cpu", "memory", "pids"];
+    let v1 = |option: &'static str| {
+        let has = move |options: &str| options.split(',').any(|one| one == option);
+        mounts(mountinfo).find(|(kind, options, _)| *kind == "cgroup" && has(options)).map(|(.., at)| at.into())
+    };
+    let v2 = mounts(mountinfo).find(|(kind, ..)| *kind == "cgroup2").map(|(.., at)| at.into());
+    let mut list: Vec<PathBuf> =
+        tree_in(mountinfo).into_iter().chain(v2).chain(OF_V1.into_iter().filter_map(v1)).collect();
+    let mut seen = std::collections::HashSet::new();
+    list.retain(|at| seen.insert(at.clone()));
+    list
+}
+
+/// Where a process is grouped, by the trees in which it is not at the root: v2's first, then systemd's, then those of
+/// controllers (cgroups(7)).
+pub fn of_process(pid: i32) -> Vec<String> {
+    fs::read(format!("/proc/{pid}/cgroup")).map(|text| groups_in(&String::from_utf8_lossy(&text))).unwrap_or_default()
+}
+
+fn groups_in(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let rank = match controllers {
+            "" => 0,
+            "name=systemd" => 1,
+            _ if controllers.split(',').any(|one| one == "cpu") => 2,
+            _ => 3,
+        };
+        // A directory that is gone, and what lies outside a namespace, are marked so.
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        (!path.trim_matches(['/', '.']).is_empty()).then_some((rank, path))
+    });
+    let mut list: Vec<(i32, &str)> = lines.collect();
+    list.sort_by_key(|(rank, _)| *rank);
+    let mut seen = std::collections::HashSet::new();
+    list.into_iter().map(|(_, path)| path.to_owned()).filter(|path| seen.insert(path.clone())).collect()
+}
+
+/// Whether groups may be in other trees than that of perf events.
+pub fn is_split() -> bool {
+    trees().len() > 1
+}
+
+/// The first process of a group, or of one below.
+pub fn first_process(dir: &Path) -> Option<i32> {
+    let mut todo = vec![dir.to_owned()];
+    while let Some(dir) = todo.pop() {
+        let first = fs::read_to_string(dir.join("cgroup.procs")).ok().and_then(|t| t.lines().next()?.parse().ok());
+        if first.is_some_and(|pid: i32| pid > 0) {
+            return first;
+        }
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        todo.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+    None
 }
 
 /// The groups of the tree whose path below its root matches, each as (name, directory).
@@ -37,6 +109,30 @@ pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, Pat
         }
         let Ok(entries) = fs::read_dir(&dir) else { continue };
         todo.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+    found.sort();
+    found
+}
+
+/// All groups of a tree but its root, in the order of their paths. A directory without others in it has two links, as on
+/// other file systems, and is not read.
+pub fn below(root: &Path) -> Vec<(String, PathBuf)> {
+    use std::os::unix::fs::MetadataExt;
+    let mut found = Vec::new();
+    let mut todo = vec![(String::new(), root.to_owned())];
+    while let Some((name, dir)) = todo.pop() {
+        if !name.is_empty() {
+            found.push((name.clone(), dir.clone()));
+        }
+        if found.len() >= MAX_GROUPS || fs::symlink_metadata(&dir).is_ok_and(|meta| meta.nlink() == 2) {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let part = entry.file_name().to_string_lossy().into_owned();
+            let inner = if name.is_empty() { part } else { format!("{name}/{part}") };
+            todo.push((inner, entry.path()));
+        }
     }
     found.sort();
     found
@@ -71,5 +167,21 @@ mod tests {
         assert_eq!(tree_in(v2), Some("/sys/fs/cgroup/unified".into()));
         assert_eq!(tree_in(&format!("{cpu}{v2}{v1}")), Some("/sys/fs/cgroup/perf_event".into()));
         assert_eq!(tree_in(cpu), None);
+        let systemd = "33 22 0:29 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
+        let all = format!("40 22 0:3 / /tmp rw - tmpfs cpu rw\n{cpu}{v2}{systemd}{v1}");
+        let trees = |text: &str| trees_in(text).iter().map(|at| at.display().to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            trees(&all),
+            "/sys/fs/cgroup/perf_event /sys/fs/cgroup/unified /sys/fs/cgroup/systemd /sys/fs/cgroup/cpu"
+        );
+        assert_eq!(trees(v2), "/sys/fs/cgroup/unified");
+    }
+
+    #[test]
+    fn a_process_is_in_what_it_is_not_at_the_root_of() {
+        let hybrid = "9:name=systemd:/\n8:pids:/web\n2:cpuacct,cpu:/web/a\n1:cpuset:/\n0::/\n";
+        assert_eq!(groups_in(hybrid), ["/web/a", "/web"]);
+        assert_eq!(groups_in("12:cpu:/a\n1:name=systemd:/s\n0::/u:x (deleted)\n"), ["/u:x", "/s", "/a"]);
+        assert_eq!(groups_in("0::/../..\n1:cpu:/../other\nnonsense\n"), ["/../other"]);
     }
 }

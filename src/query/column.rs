@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use crate::filter::equals;
 use crate::session::Task;
+use crate::session::containers::Container;
 
 use super::Data;
 use super::field_rows::Traced;
@@ -26,6 +27,12 @@ pub enum ColumnKey {
     /// A field of a tracepoint: of one event, `event.field`, or of any.
     Traced(&'static str),
     Cgroup,
+    /// The container, unit or group by its name.
+    Container,
+    /// The Kubernetes pod of a container, and its namespace.
+    Pod,
+    Namespace,
+    Image,
     /// The machine, where recordings of several are together.
     Host,
     Dso,
@@ -138,6 +145,10 @@ impl ColumnDef {
     }
 }
 
+fn container(of: &Sampled<'_>) -> Arc<Container> {
+    of.data.session.container(of.task)
+}
+
 fn nothing(_: &Sampled<'_>, _: ColumnKey) -> ColumnValue {
     ColumnValue::Id(0)
 }
@@ -151,6 +162,12 @@ pub const ALL: &[ColumnDef] = &[
     of(ColumnKey::Pid, &["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run(),
     of(ColumnKey::Tid, &["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run(),
     of(ColumnKey::Cgroup, &["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24),
+    of(ColumnKey::Container, &["container"], "Container", |of, _| ColumnValue::Text(container(of).name.clone()))
+        .wide(20),
+    of(ColumnKey::Pod, &["pod"], "Pod", |of, _| ColumnValue::Text(container(of).pod.clone())).wide(20),
+    of(ColumnKey::Namespace, &["namespace"], "Namespace", |of, _| ColumnValue::Text(container(of).namespace.clone()))
+        .wide(12),
+    of(ColumnKey::Image, &["image"], "Image", |of, _| ColumnValue::Text(container(of).image.clone())).wide(24),
     of(ColumnKey::Trace, &["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace)))
         .wide(40)
         .without_field(),
@@ -301,7 +318,7 @@ mod tests {
         );
         assert_eq!(ColumnKey::parse_list("sched_switch."), Err("sched_switch.".to_owned()));
         let all: Vec<_> = ALL.iter().map(|entry| format!("{} {}", entry.key.name(), entry.key.title())).collect();
-        let want = "host Host, cpu CPU, comm Comm, program Program, pid PID, tid TID, cgroup Cgroup, trace Trace output, dso DSO, sym Symbol";
+        let want = "host Host, cpu CPU, comm Comm, program Program, pid PID, tid TID, cgroup Cgroup, container Container, pod Pod, namespace Namespace, image Image, trace Trace output, dso DSO, sym Symbol";
         assert_eq!(all.join(", "), want);
     }
 }

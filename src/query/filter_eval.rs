@@ -271,13 +271,17 @@ impl Judge {
                         _ => !context.vector().is_empty() && atom.text(context.vector()),
                     }
                 }),
-                Field::Comm | Field::Program | Field::Pid | Field::Tid | Field::Cgroup | Field::Host => {
+                field if field.is_of_task() => {
                     let task = &data.session.tasks()[site.task.0 as usize];
                     *self.by_task[i].entry(site.task).or_insert_with(|| match atom.field {
                         Field::Comm => atom.text(&task.comm),
                         Field::Program => atom.text(&task.program),
                         Field::Host => atom.text(&data.session.host(task)),
                         Field::Cgroup => atom.text(&data.session.cgroup(task)),
+                        Field::Container => atom.text(&data.session.container(task).name),
+                        Field::Pod => atom.text(&data.session.container(task).pod),
+                        Field::Namespace => atom.text(&data.session.container(task).namespace),
+                        Field::Image => atom.text(&data.session.container(task).image),
                         Field::Pid => atom.number(task.pid as u64),
                         _ => atom.number(task.tid as u64),
                     })

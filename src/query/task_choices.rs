@@ -14,6 +14,19 @@ use super::column::{ColumnKey, Group, Sampled};
 /// Tasks that are told of.
 const MOST: usize = 300;
 
+/// What a task is told by.
+const KEYS: &[ColumnKey] = &[
+    ColumnKey::Host,
+    ColumnKey::Comm,
+    ColumnKey::Pid,
+    ColumnKey::Tid,
+    ColumnKey::Cgroup,
+    ColumnKey::Container,
+    ColumnKey::Pod,
+    ColumnKey::Namespace,
+    ColumnKey::Image,
+];
+
 /// A task, and its samples.
 #[derive(Clone, Debug)]
 pub struct Whose {
@@ -38,8 +51,7 @@ pub fn heaviest(data: Data<'_>, fold: &Aggregate) -> Vec<Whose> {
     let total = fold.total();
     let one = |(task, own): (usize, Acc)| {
         let sampled = Sampled { data, task: &tasks[task], cpu: 0, trace: 0, values: None };
-        let group =
-            Group::of(&[ColumnKey::Host, ColumnKey::Comm, ColumnKey::Pid, ColumnKey::Tid, ColumnKey::Cgroup], &sampled);
+        let group = Group::of(KEYS, &sampled);
         Whose { group, own, percent: own.percent_of(&total) }
     };
     list.into_iter().map(one).collect()

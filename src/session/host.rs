@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::record::kinds::Task as TaskRecord;
 
+use super::groups::Groups;
 use super::space::Space;
 use super::{MapId, SideLog, TaskId};
 
@@ -40,8 +41,7 @@ pub(super) struct Host {
     pub in_exec: usize,
     /// Threads that have ended, oldest first.
     leaving: VecDeque<(u64, TaskRecord)>,
-    /// Paths of cgroups by id.
-    pub cgroups: FxHashMap<u64, Arc<str>>,
+    pub groups: Groups,
     pub log: SideLog,
 }
 
@@ -56,7 +56,7 @@ impl Host {
             kernel_text,
             in_exec: 0,
             leaving: VecDeque::new(),
-            cgroups: FxHashMap::default(),
+            groups: Groups::default(),
             log: SideLog::default(),
         }
     }
@@ -72,6 +72,7 @@ impl Host {
             }
             if gone.pid == gone.tid && !self.threads.contains_key(&gone.pid) {
                 self.spaces.remove(&gone.pid);
+                self.groups.moved(gone.pid);
             }
         }
         if let Some(thread) = self.threads.get_mut(&task.tid) {

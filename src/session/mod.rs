@@ -1,7 +1,9 @@
 //! The session: threads, processes, names and address spaces over time, from side-band records and, on a live system,
 //! from /proc for what was there before us.
 
+pub mod containers;
 pub mod dso;
+mod groups;
 mod host;
 pub mod layouts;
 pub mod log;
@@ -18,11 +20,12 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
-use crate::kernel::procfs;
+use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::kinds::{FileId, Mmap, Task as TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
+use containers::{Container, Named};
 pub use dso::{Dso, DsoId, DsoKind, Dsos};
 use host::{Host, Thread};
 use log::Fork;
@@ -55,6 +58,8 @@ pub struct Session {
     origin: Origin,
     /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
     pub data_maps: bool,
+    /// Whether a process is looked up in its cgroups, where samples do not tell them.
+    pub finds_groups: bool,
     pub dsos: Dsos,
     tasks: Tasks,
     hosts: Vec<Host>,
@@ -73,6 +78,7 @@ impl Session {
         Self {
             origin,
             data_maps: false,
+            finds_groups: false,
             dsos: Dsos::default(),
             tasks: Tasks::default(),
             hosts: vec![Host::new("".into(), MapId::KERNEL, 0)],
@@ -180,7 +186,7 @@ impl Session {
             Record::Cgroup { id, path } => {
                 let path = self.intern(path);
                 self.note(time, Side::Cgroup { id: *id, path: path.clone() });
-                self.here_mut().cgroups.insert(*id, path);
+                self.here_mut().groups.insert(*id, path);
             }
             Record::Ksymbol { addr, len, unregister: false, name } => {
                 let map = Mmap {
@@ -219,6 +225,8 @@ impl Session {
     fn comm(&mut self, pid: i32, tid: i32, exec: bool, name: &[u8], time: u64) {
         let comm = self.intern(name);
         if exec {
+            // A runtime moves a process to its group before that becomes its program.
+            self.here_mut().groups.moved(pid);
             self.generation += 1;
             let space = Space::after_exec(self.here().spaces.get(&pid), self.generation);
             self.here_mut().in_exec += usize::from(space.is_in_exec());
@@ -352,22 +360,57 @@ impl Session {
         let comm = self.thread(tid, pid).comm.clone();
         let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
         let program = first.unwrap_or(&comm).clone();
-        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, program, cgroup });
+        let group = self.group_of(pid, cgroup);
+        let id = self.tasks.id(Task { host: self.at as u16, pid, tid, comm, program, cgroup: group });
         if let Some(thread) = self.here_mut().threads.get_mut(&tid) {
             thread.task = Some((cgroup, id));
         }
         id
     }
 
+    /// The cgroup of a process: the one that was told, unless that says nothing and the process can be asked.
+    fn group_of(&mut self, pid: i32, told: u64) -> u64 {
+        if !self.finds_groups || pid <= 0 || self.here().groups.says_something(told) {
+            return told;
+        }
+        if let Some(found) = self.here().groups.found(pid) {
+            return found.unwrap_or(told);
+        }
+        let paths = cgroup::of_process(pid);
+        let is_container = |path: &&String| containers::places(path).first().is_some_and(|p| p.runtime.is_container());
+        let path = paths.iter().find(is_container).or(paths.first()).map(|path| self.intern(path.as_bytes()));
+        let (id, fresh) = self.here_mut().groups.find(pid, path.as_ref());
+        if let (Some(id), Some(path), true) = (id, path, fresh) {
+            self.note(0, Side::Cgroup { id, path });
+        }
+        id.unwrap_or(told)
+    }
+
     /// The path of a task's cgroup; empty when it is not known.
     pub fn cgroup(&self, task: &Task) -> Arc<str> {
         let host = self.hosts.get(usize::from(task.host));
-        host.and_then(|host| host.cgroups.get(&task.cgroup)).cloned().unwrap_or_default()
+        host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.path.clone()).unwrap_or_default()
+    }
+
+    /// The container, unit or group that a task is in; one without any name when that is not known.
+    pub fn container(&self, task: &Task) -> Arc<Container> {
+        let host = self.hosts.get(usize::from(task.host));
+        host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.container.clone()).unwrap_or_default()
+    }
+
+    /// Learns what containers of a machine are called; whether a known cgroup has another name by that.
+    pub fn name_containers(&mut self, host: u16, list: Vec<Named>) -> bool {
+        self.hosts.get_mut(usize::from(host)).is_some_and(|host| host.groups.name(list))
+    }
+
+    /// The containers of a machine whose names were told.
+    pub fn named_containers(&self, host: u16) -> impl Iterator<Item = &Named> {
+        self.hosts.get(usize::from(host)).into_iter().flat_map(|host| host.groups.named())
     }
 
     /// Whether samples told cgroups.
     pub fn has_cgroups(&self) -> bool {
-        self.hosts.iter().any(|host| !host.cgroups.is_empty())
+        self.hosts.iter().any(|host| !host.groups.is_empty())
     }
 
     /// A thread that a text names.

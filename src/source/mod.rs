@@ -1,5 +1,6 @@
 //! Sources of records: one trait and its kinds. After [`Source::next`] nothing knows which.
 
+pub mod containers;
 pub mod live;
 pub mod recording;
 pub mod text;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::record::kinds::BuildId;
+use crate::session::containers::Named;
 use crate::session::{DsoKind, Origin};
 use crate::symbols::door::Namers;
 use crate::symbols::shipped::Given;
@@ -177,6 +179,8 @@ pub struct Batch {
     pub events: Vec<EventDesc>,
     /// Build ids that came up, as (kernel, id, path).
     pub build_ids: Vec<(bool, BuildId, String)>,
+    /// Containers whose names came up.
+    pub containers: Vec<Named>,
     /// Everything up to this time has now been delivered.
     pub complete_until: Option<u64>,
     /// Ids that began to be used.
@@ -235,7 +239,7 @@ impl Batch {
     /// [`Source::next`] may add to.
     pub fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
-        let quiet = quiet && self.events.is_empty() && self.handovers.is_empty();
+        let quiet = quiet && self.containers.is_empty() && self.events.is_empty() && self.handovers.is_empty();
         quiet
             && self.changed.is_none()
             && self.cpu_counts.is_empty()

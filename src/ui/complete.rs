@@ -58,6 +58,10 @@ pub fn targets(text: &str, answer: &Answer) -> Vec<(String, String)> {
         if let Some(pid) = group.id(ColumnKey::Pid).filter(|pid| *pid > 0) {
             *weights.entry((format!("pid {pid}"), comm)).or_default() += percent;
         }
+        if let Some(name) = group.text(ColumnKey::Container).filter(|name| !name.is_empty()) {
+            let pod = group.text(ColumnKey::Pod).map(|pod| pod.to_string()).unwrap_or_default();
+            *weights.entry((format!("container {name}"), pod)).or_default() += percent;
+        }
         if let Some(cgroup) =
             group.text(ColumnKey::Cgroup).map(|text| &**text).map(|g| g.trim_matches('/')).filter(|g| !g.is_empty())
         {

@@ -4,6 +4,7 @@
 pub mod flood;
 pub mod harness;
 pub mod picture;
+pub mod pods;
 pub mod scenes;
 pub mod session;
 pub mod stage;

@@ -135,7 +135,7 @@ pub struct ConfigArgs {
 /// What a screen shows first, and where names come from.
 #[derive(Debug, ClapArgs)]
 pub struct View {
-    /// Columns that tell rows apart: cpu, comm, pid, tid, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, dso, sym, and EVENT.FIELD of a tracepoint [default: dso,sym]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub sort: Option<String>,
     /// Show only samples that match, e.g. 'comm == nginx && !idle'
@@ -385,7 +385,7 @@ pub struct Diff {
     /// What weights are divided by before they are compared
     #[arg(long, value_enum, default_value = "total")]
     pub per: PerArg,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym
     #[arg(short = 's', long = "sort", value_name = "KEYS", default_value = "dso,sym")]
     pub sort: String,
     /// Compare functions with what they call
@@ -448,7 +448,7 @@ pub struct Report {
     pub recording: Recording,
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// Columns that tell rows apart: cpu, comm, pid, tid, trace, dso, sym, and EVENT.FIELD of a tracepoint [default:
+    /// Columns that tell rows apart: cpu, comm, pid, tid, container, pod, trace, dso, sym, and EVENT.FIELD of a tracepoint [default:
     /// comm,dso,sym; of tracepoints comm,trace; with host, of several machines]
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub sort: Option<String>,

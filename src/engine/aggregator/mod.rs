@@ -246,6 +246,11 @@ impl Worker {
                 break;
             }
         }
+        if std::mem::take(&mut self.ingest.core_mut().renamed_containers) {
+            // What was answered by their ids is answered anew.
+            self.view.release();
+            self.fresh_data = true;
+        }
         self.seek_names();
         self.keep_budget();
         let core = self.ingest.core();

@@ -10,13 +10,16 @@ use crate::query::aggregate::Aggregate;
 use crate::query::collapse::{collapse, joined};
 use crate::query::diff::Per;
 use crate::query::symbol_stacks::{Name, name};
-use crate::session::{DsoKind, Task};
+use crate::session::{DsoKind, Session, Task};
 
 use super::weights::Weights;
 use super::{Edit, FlameTree};
 
 /// No place in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
+
+/// What tasks stand on that are in no container, unit or group.
+const NO_CONTAINER: &str = "(no container)";
 
 /// Names for symbols, and what becomes of a stack on the way.
 #[derive(Debug, Default)]
@@ -30,6 +33,7 @@ pub(super) struct Namer {
     recursion: bool,
     by_dso: bool,
     processes: bool,
+    containers: bool,
     all_tasks: bool,
     pub(super) edits: Vec<Edit>,
 }
@@ -45,6 +49,7 @@ impl Namer {
             recursion: edits.contains(&Edit::CollapseRecursion),
             by_dso: edits.contains(&Edit::ByDso),
             processes: edits.contains(&Edit::Processes),
+            containers: edits.contains(&Edit::Containers),
             all_tasks: edits.contains(&Edit::AllTasks),
             edits: edits.to_vec(),
             ..Self::default()
@@ -77,7 +82,11 @@ impl Namer {
     }
 
     /// What a task's stacks stand on.
-    pub(super) fn ground(&self, task: &Task) -> Arc<str> {
+    pub(super) fn ground(&self, session: &Session, task: &Task) -> Arc<str> {
+        if self.containers {
+            let words = session.container(task).words();
+            return if words.is_empty() { NO_CONTAINER.into() } else { words.into() };
+        }
         match (self.all_tasks, self.processes) {
             (true, _) => "all tasks".into(),
             (false, true) => format!("{} {}", task.program, task.pid).into(),
@@ -87,7 +96,7 @@ impl Namer {
 
     /// The sites with weight by what they stand on, in the order of that.
     fn by_ground(&self, data: Data<'_>, weights: &[Acc]) -> Vec<(Arc<str>, Vec<u32>)> {
-        let of_task: Vec<Arc<str>> = data.session.tasks().iter().map(|task| self.ground(task)).collect();
+        let of_task: Vec<Arc<str>> = data.session.tasks().iter().map(|task| self.ground(data.session, task)).collect();
         let mut grounds: Vec<&Arc<str>> = of_task.iter().collect();
         grounds.sort_unstable();
         grounds.dedup();

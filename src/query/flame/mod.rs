@@ -40,6 +40,8 @@ pub enum Edit {
     ByDso,
     /// Processes stand on the ground, each for itself, instead of programs.
     Processes,
+    /// Containers, units and groups stand on the ground.
+    Containers,
     /// All tasks together stand on the ground.
     AllTasks,
 }
@@ -55,6 +57,7 @@ impl Edit {
             Self::CollapseChains => "chains".into(),
             Self::ByDso => "by-dso".into(),
             Self::Processes => "processes".into(),
+            Self::Containers => "containers".into(),
             Self::AllTasks => "all-tasks".into(),
         }
     }
@@ -240,7 +243,7 @@ impl FlameTree {
         let mut path = Vec::new();
         for change in news.changes() {
             let site = profile.sites.get(SiteId(change.site));
-            let ground = self.namer.ground(&data.session.tasks()[site.task.0 as usize]);
+            let ground = self.namer.ground(data.session, &data.session.tasks()[site.task.0 as usize]);
             let start = self.namer.thread(&mut self.trie, ground);
             path.extend(profile.trie.walk(site.stack));
             let mut at = self.namer.begin(start);

@@ -4,6 +4,7 @@
 pub mod attach;
 pub mod attr;
 mod capture;
+pub mod containers;
 mod control;
 pub mod counters;
 pub mod error;
@@ -117,6 +118,8 @@ pub struct LiveSource {
     tables: usize,
     flood: throttle::Guard,
     probes: probes::Probes,
+    /// What finds containers and their names, where samples tell cgroups.
+    containers: Option<containers::Watch>,
     stopping: Option<String>,
 }
 
@@ -178,6 +181,7 @@ impl LiveSource {
             tables: config.tables,
             flood: throttle::Guard::new(config.force),
             probes: probes::Probes::default(),
+            containers: None,
             stopping: None,
         };
         source.open_all(files)?;
@@ -196,6 +200,10 @@ impl LiveSource {
             for (id, path) in cgroup::known() {
                 encode_cgroup(&mut source.first, id, path.as_bytes(), &trailer);
             }
+        }
+        if source.attachment.common.cgroups {
+            // Without it containers are told by their ids.
+            source.containers = containers::Watch::start(containers::Scanner::here()).ok();
         }
         Ok(source)
     }
@@ -293,6 +301,9 @@ impl LiveSource {
             self.child = Some(held.release().map_err(SourceError::Command)?);
         }
         batch.bytes.append(&mut self.first);
+        for news in self.containers.iter().flat_map(containers::Watch::news) {
+            batch.containers.extend(news.came.into_iter().map(|running| running.named));
+        }
         batch.events.append(&mut self.fresh_events);
         batch.ids.append(&mut self.attachment.fresh_ids);
         batch.handovers.append(&mut self.handovers);

@@ -59,6 +59,8 @@ commands! { FIND "Find and filter" {
     ZOOM_KERNEL "zoom-kernel" ["ctrl-k"] "only the kernel"
         => Plain(|app| app.push_zoom("kernel".into(), "kernel".into()));
     ZOOM_CGROUP "zoom-cgroup" ["O"] "only this row's cgroup" of table => Plain(|app| app.zoom(ColumnKey::Cgroup, false));
+    ZOOM_CONTAINER "zoom-container" ["H"] "only this row's container" of table
+        => Plain(|app| app.zoom(ColumnKey::Container, false));
     ZOOM_HOST "zoom-host" ["@"] "only this row's host" of table => Plain(|app| app.zoom(ColumnKey::Host, false));
     NOT_THREAD "not-thread" ["- t"] "leave this row's thread or comm out" of table
         => Plain(|app| app.zoom(ColumnKey::Tid, true));
@@ -68,6 +70,8 @@ commands! { FIND "Find and filter" {
     NOT_SYMBOL "not-symbol" ["x", "- o"] "leave stacks through this row's function out" of table
         => Plain(|app| app.zoom(ColumnKey::Sym, true));
     NOT_CGROUP "not-cgroup" ["- O"] "leave this row's cgroup out" of table => Plain(|app| app.zoom(ColumnKey::Cgroup, true));
+    NOT_CONTAINER "not-container" ["- H"] "leave this row's container out" of table
+        => Plain(|app| app.zoom(ColumnKey::Container, true));
     NOT_HOST "not-host" ["- @"] "leave this row's host out" of table => Plain(|app| app.zoom(ColumnKey::Host, true));
     NOT_KERNEL "not-kernel" ["- ctrl-k"] "leave the kernel out"
         => Plain(|app| app.push_zoom("not kernel".into(), "!(kernel)".into()));
@@ -100,7 +104,7 @@ commands! { SESSION "Session" {
         (Argument::of("[-x file] function [args]", "probe", ArgumentKind::Text))
         => Asked(|app, text| app.control(Control::Probe(text)), |_| String::new());
     ATTACH "attach" ["r a"] "sample other tasks from now on"
-        (Argument::of("all|pid N|comm name|cgroup name", "sample", ArgumentKind::Target))
+        (Argument::of("all|pid N|comm name|container name", "sample", ArgumentKind::Target))
         => Asked(|app, text| app.control(Control::Target(text)), |_| String::new());
     PAUSE "pause" ["r p"] "let all events rest, or go on" => Plain(|app| app.pause_all());
     CAPTURE "capture" ["F"] "record only what matches: of a tracepoint, by its fields, in the kernel"

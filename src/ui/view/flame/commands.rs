@@ -14,7 +14,7 @@ commands! { GROUP "Flame graph" {
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, -1)));
     RIGHT "flame-right" ["right"] "to the sibling on the right"
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, 1)));
-    TASKS "flame-tasks" ["tab"] "stacks stand on programs, on processes, or on all tasks together"
+    TASKS "flame-tasks" ["tab"] "stacks stand on programs, processes, containers, or all tasks together"
         => Plain(|app| app.next_ground());
     ZOOM "flame-zoom" ["enter"] "make the frame under the cursor as wide as the screen"
         => Plain(|app| app.flame_zoom());

@@ -9,8 +9,10 @@ use crate::filter::equals;
 use crate::query::flame::layout::{Block, Flame, FlameSpec, Way};
 use crate::query::flame::{Class, Edit};
 use crate::query::search::{exactly, pattern};
+use crate::query::task_choices::Whose;
 use crate::query::{ChainMode, ColumnKey};
 use crate::session::Origin;
+use crate::session::containers::joined;
 use crate::ui::app::App;
 use crate::ui::commands::general;
 use crate::ui::draw::layout;
@@ -18,6 +20,9 @@ use crate::ui::selection::Zoom;
 use crate::ui::view::flame::commands::{AROUND, ZOOM};
 use crate::ui::view::flame::draw as drawn;
 use crate::ui::view::flame::state::FlameScreen;
+
+/// What stacks stand on instead of programs.
+const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
 /// Rows of a page on the flame graph.
 pub(in crate::ui) const PAGE: usize = 8;
@@ -89,16 +94,21 @@ impl App {
         self.flame_frame().filter(|block| block.class != Class::Thread).map(|block| block.name.to_string())
     }
 
-    /// Lets stacks stand on programs, on processes or on nothing.
+    /// Lets stacks stand on programs, on processes, on containers where there are any, or on nothing.
     pub(in crate::ui) fn next_ground(&mut self) {
         let edits = &self.views.flame.place.edits;
-        let (next, words) = match (edits.contains(&Edit::Processes), edits.contains(&Edit::AllTasks)) {
-            (false, false) => (Some(Edit::Processes), "each process for itself"),
-            (true, _) => (Some(Edit::AllTasks), "all tasks together"),
-            _ => (None, "processes of one program together"),
+        let now = edits.iter().find(|edit| GROUNDS.contains(edit));
+        let contained = |whose: &Whose| whose.group.text(ColumnKey::Container).is_some_and(|name| !name.is_empty());
+        let (next, words) = match now {
+            None => (Some(Edit::Processes), "each process for itself"),
+            Some(Edit::Processes) if self.context.answer.tasks.iter().any(contained) => {
+                (Some(Edit::Containers), "containers, units and groups for themselves")
+            }
+            Some(Edit::Processes | Edit::Containers) => (Some(Edit::AllTasks), "all tasks together"),
+            Some(_) => (None, "processes of one program together"),
         };
         self.views.flame.change(|place| {
-            place.edits.retain(|edit| !matches!(edit, Edit::Processes | Edit::AllTasks));
+            place.edits.retain(|edit| !GROUNDS.contains(edit));
             place.edits.extend(next);
             place.zoom.clear();
         });
@@ -163,7 +173,23 @@ impl App {
             let pid: i32 = ground.rsplit(' ').next()?.parse().ok()?;
             return Some((format!("pid {pid}"), format!("pid == {pid}")));
         }
+        if edits.contains(&Edit::Containers) {
+            return self.of_container(ground);
+        }
         Some((format!("program {ground}"), equals("program", ground)))
+    }
+
+    /// The same of a container, by all parts of its name.
+    fn of_container(&self, ground: &str) -> Option<(String, String)> {
+        let part =
+            |whose: &Whose, key: ColumnKey| whose.group.text(key).map(|text| text.to_string()).unwrap_or_default();
+        const KEYS: [ColumnKey; 3] = [ColumnKey::Namespace, ColumnKey::Pod, ColumnKey::Container];
+        let parts = self.context.answer.tasks.iter().map(|whose| KEYS.map(|key| part(whose, key)));
+        let [namespace, pod, name] =
+            parts.into_iter().find(|[namespace, pod, name]| joined(namespace, pod, name) == ground)?;
+        let clauses = [("namespace", namespace), ("pod", pod), ("container", name)];
+        let clauses = clauses.iter().filter(|(_, value)| !value.is_empty()).map(|(field, value)| equals(field, value));
+        Some((format!("container {ground}"), clauses.collect::<Vec<_>>().join(" && ")))
     }
 
     pub(in crate::ui) fn flame_drop(&mut self, name: Option<String>) {

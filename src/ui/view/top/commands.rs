@@ -40,7 +40,7 @@ commands! { CHAINS "Call chains" {
 }}
 
 commands! { TABLE "Table" {
-    SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, cgroup, and by function again"
+    SPLIT "split" ["tab"] "rows by function, comm, process, thread, CPU, container, pod, cgroup, and by function again"
         => Plain(|app| app.split(1));
     SPLIT_BACK "split-back" ["backtab"] "the same, the other way around" => Plain(|app| app.split(-1));
     COLUMNS "columns" ["C"] "choose columns" of table => Plain(|app| app.open(Popup::Columns { cursor: 0 }));

@@ -14,8 +14,13 @@ const SPLITS: &[(&str, &[ColumnKey])] = &[
     ("by process", &[ColumnKey::Comm, ColumnKey::Pid]),
     ("by thread", &[ColumnKey::Comm, ColumnKey::Tid]),
     ("by CPU", &[ColumnKey::Cpu]),
+    ("by container", &[ColumnKey::Container]),
+    ("by pod", &[ColumnKey::Namespace, ColumnKey::Pod]),
     ("by cgroup", &[ColumnKey::Cgroup]),
 ];
+
+/// What not every recording tells of, and not of every task.
+const GROUPS: &[ColumnKey] = &[ColumnKey::Cgroup, ColumnKey::Container, ColumnKey::Pod, ColumnKey::Namespace];
 
 /// One of what a key goes through.
 pub type Split = (&'static str, Vec<ColumnKey>);
@@ -23,14 +28,8 @@ pub type Split = (&'static str, Vec<ColumnKey>);
 /// The key of a column that says whose, where or what.
 pub fn split_key(field: &Field) -> Option<ColumnKey> {
     match field {
-        Field::Key(
-            key @ (ColumnKey::Cpu
-            | ColumnKey::Comm
-            | ColumnKey::Pid
-            | ColumnKey::Tid
-            | ColumnKey::Cgroup
-            | ColumnKey::Traced(_)),
-        ) => Some(*key),
+        Field::Key(ColumnKey::Host | ColumnKey::Program | ColumnKey::Trace | ColumnKey::Dso | ColumnKey::Sym) => None,
+        Field::Key(key) => Some(*key),
         _ => None,
     }
 }
@@ -65,9 +64,11 @@ impl Scene<'_> {
             (key.entry().words, vec![key])
         });
         let mut splits: Vec<Split> = SPLITS.iter().map(|(words, keys)| (*words, keys.to_vec())).collect();
-        let has_cgroup = |whose: &Whose| whose.group.text(ColumnKey::Cgroup).is_some_and(|path| !path.is_empty());
-        let has_cgroups = self.context.answer.tasks.iter().any(has_cgroup);
-        splits.retain(|(_, keys)| has_cgroups || !keys.contains(&ColumnKey::Cgroup));
+        let has = |key: ColumnKey| {
+            let has = |whose: &Whose| whose.group.text(key).is_some_and(|text| !text.is_empty());
+            self.context.answer.tasks.iter().any(has)
+        };
+        splits.retain(|(_, keys)| keys.iter().all(|key| !GROUPS.contains(key) || has(*key)));
         splits.splice(1..1, texts);
         splits
     }

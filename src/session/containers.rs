@@ -1,0 +1,318 @@
+//! Containers: what the path of a cgroup says of whose it is, what a runtime calls that, and how a file keeps the names.
+
+use std::sync::Arc;
+
+/// The bit of the feature in a file's head that has the names; perf steps over it.
+pub const FEATURE: u8 = 251;
+/// Containers that a file tells of, and bytes of a name.
+const MAX: usize = 100_000;
+const MAX_NAME: usize = 512;
+const HEAD: &str = "perfprof-tui containers 1";
+/// What runtimes show of an id, and of a pod's.
+const SHORT: usize = 12;
+const SHORT_POD: usize = 8;
+
+/// Who made a cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Runtime {
+    Containerd,
+    Crio,
+    Docker,
+    Podman,
+    Lxc,
+    /// Containers and virtual machines that systemd-machined knows.
+    Machine,
+    /// A container's id is there, and nothing that tells whose it is.
+    Unknown,
+    /// A unit of systemd.
+    Systemd,
+    /// Somebody's own.
+    #[default]
+    Plain,
+}
+
+const RUNTIMES: &[(Runtime, &str)] = &[
+    (Runtime::Containerd, "containerd"),
+    (Runtime::Crio, "cri-o"),
+    (Runtime::Docker, "docker"),
+    (Runtime::Podman, "podman"),
+    (Runtime::Lxc, "lxc"),
+    (Runtime::Machine, "machine"),
+    (Runtime::Unknown, "unknown"),
+    (Runtime::Systemd, "systemd"),
+    (Runtime::Plain, "cgroup"),
+];
+
+impl Runtime {
+    pub fn word(self) -> &'static str {
+        RUNTIMES.iter().find(|(one, _)| *one == self).map_or("", |(_, word)| word)
+    }
+
+    pub fn of_word(word: &str) -> Option<Self> {
+        RUNTIMES.iter().find(|(_, known)| *known == word).map(|(one, _)| *one)
+    }
+
+    /// Whether it runs containers, in contrast to what only groups processes.
+    pub fn is_container(self) -> bool {
+        !matches!(self, Self::Systemd | Self::Plain)
+    }
+}
+
+/// A container, a unit, or a cgroup that is neither, by the names that people know; empty where it has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Container {
+    pub runtime: Runtime,
+    /// The whole id that a runtime gave it.
+    pub id: Arc<str>,
+    pub name: Arc<str>,
+    pub pod: Arc<str>,
+    pub namespace: Arc<str>,
+    pub image: Arc<str>,
+}
+
+impl Container {
+    /// Its pod and itself in one word; empty where it has no name.
+    pub fn words(&self) -> String {
+        joined(&self.namespace, &self.pod, &self.name)
+    }
+
+    /// What names it may be asked for by: itself, its id as far as that is typed, a pattern of its name.
+    pub fn is_called(&self, word: &str, glob: impl Fn(&str) -> bool) -> bool {
+        let by_id = word.len() >= 4 && self.id.starts_with(word);
+        *self.name == *word || by_id || glob(&self.name)
+    }
+}
+
+/// The parts of a container's name that there are, as they are written together: `shop/cart-7d9/app`.
+pub fn joined(namespace: &str, pod: &str, name: &str) -> String {
+    let parts: Vec<&str> = [namespace, pod, name].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("/")
+}
+
+/// A container, and the path of the cgroup that holds it and all below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub root: Arc<str>,
+    pub container: Arc<Container>,
+}
+
+/// What a path says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    pub runtime: Runtime,
+    pub id: &'a str,
+    /// The part of the path that all of it is below.
+    pub root: &'a str,
+    /// What the pod is called where nobody tells its name.
+    pub pod: Option<String>,
+}
+
+impl Place<'_> {
+    /// As it is called where nobody tells more.
+    pub fn container(&self) -> Container {
+        let name = match self.runtime {
+            Runtime::Lxc | Runtime::Machine | Runtime::Systemd => unescaped(self.id),
+            _ => short(self.id, SHORT).to_owned(),
+        };
+        let pod = self.pod.as_deref().map(|uid| short(uid, SHORT_POD)).unwrap_or_default();
+        Container {
+            runtime: self.runtime,
+            id: self.id.into(),
+            name: name.into(),
+            pod: pod.into(),
+            ..Container::default()
+        }
+    }
+}
+
+/// The first characters of an id; a name stays whole.
+fn short(id: &str, len: usize) -> &str {
+    let is_id = id.len() >= 32 && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    id.get(..len).filter(|_| is_id).unwrap_or(id)
+}
+
+/// systemd writes what a name may not have as `\x2d` (systemd.unit(5)).
+fn unescaped(name: &str) -> String {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let code = tail.get(1..3).filter(|_| *first == b'\\' && tail.first() == Some(&b'x'));
+        let code = code.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        out.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[3..] } else { tail };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Whose a cgroup is: containers, the innermost first, and else the unit or the group itself. Nothing of the root.
+pub fn places(path: &str) -> Vec<Place<'_>> {
+    let parts = parts(path);
+    let mut found: Vec<Place<'_>> = Vec::new();
+    let mut pod = None;
+    for (at, (name, end)) in parts.iter().enumerate() {
+        pod = pod_of(name, at.checked_sub(1).map_or("", |at| parts[at].0)).or(pod);
+        let above: Vec<&str> = parts[..at].iter().map(|(name, _)| *name).collect();
+        if let Some((runtime, id)) = container_of(name, &above) {
+            found.push(Place { runtime, id, root: &path[..*end], pod: pod.clone() });
+        }
+    }
+    found.reverse();
+    if found.is_empty() {
+        found.extend(unit_of(path, &parts));
+    }
+    found
+}
+
+/// The parts of a path that are names, and where each ends. What lies outside a namespace of cgroups begins with `/..`.
+fn parts(path: &str) -> Vec<(&str, usize)> {
+    let mut end = 0;
+    let mut list = Vec::new();
+    for part in path.split('/') {
+        end += part.len();
+        if !part.is_empty() && part != ".." {
+            list.push((part, end));
+        }
+        end += 1;
+    }
+    list
+}
+
+fn is_id(text: &str) -> bool {
+    (text.len() == 64 || text.len() == 32) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// By the names of systemd's scopes, of cgroupfs, and of both mixed (`…slice:cri-containerd:ID`).
+const PREFIXES: &[(&str, Runtime)] = &[
+    ("cri-containerd", Runtime::Containerd),
+    ("crio", Runtime::Crio),
+    ("docker", Runtime::Docker),
+    ("libpod", Runtime::Podman),
+    ("libpod-payload", Runtime::Podman),
+    ("nerdctl", Runtime::Containerd),
+];
+
+fn container_of<'a>(name: &'a str, above: &[&str]) -> Option<(Runtime, &'a str)> {
+    let inner = name.strip_suffix(".scope").unwrap_or(name);
+    let parent = above.last().copied().unwrap_or_default();
+    if let Some((kind, id)) = inner.rsplit_once([':', '-']).filter(|(_, id)| is_id(id)) {
+        let kind = kind.rsplit(':').next().unwrap_or(kind);
+        let known = PREFIXES.iter().find(|(prefix, _)| *prefix == kind);
+        return known.map(|(_, runtime)| (*runtime, id));
+    }
+    if is_id(inner) {
+        let of = |prefix: &str| above.iter().any(|part| part.starts_with(prefix));
+        let runtime = if of("docker") {
+            Runtime::Docker
+        } else if of("libpod") {
+            Runtime::Podman
+        } else {
+            Runtime::Unknown
+        };
+        return (inner.len() == 64 || of("kubepods") || of("ecs")).then_some((runtime, inner));
+    }
+    if let Some(name) = name.strip_prefix("lxc.payload.") {
+        return Some((Runtime::Lxc, name));
+    }
+    if matches!(parent, "lxc" | "lxc.payload") {
+        return Some((Runtime::Lxc, name));
+    }
+    let machine = name.strip_suffix(".scope").and_then(|scope| scope.strip_prefix("machine-"));
+    let machine = machine.filter(|_| parent == "machine.slice");
+    let spawned = || name.strip_prefix("systemd-nspawn@").and_then(|name| name.strip_suffix(".service"));
+    machine.or_else(spawned).map(|name| (Runtime::Machine, name))
+}
+
+/// The unique id of a Kubernetes pod, or the id of Podman's.
+fn pod_of(name: &str, parent: &str) -> Option<String> {
+    let slice = name.strip_suffix(".slice");
+    let named = slice.and_then(|slice| slice.rsplit_once("-pod")).filter(|(head, _)| head.contains("kubepods"));
+    if let Some((_, uid)) = named {
+        return Some(uid.replace('_', "-"));
+    }
+    let podman = slice.unwrap_or(name).rsplit_once("libpod_pod_").map(|(_, id)| id).filter(|id| is_id(id));
+    let of_kubelet = name.strip_prefix("pod").filter(|uid| {
+        let is_level = matches!(parent, "kubepods" | "besteffort" | "burstable" | "guaranteed");
+        is_level && uid.len() >= 32
+    });
+    podman.or(of_kubelet).map(str::to_owned)
+}
+
+/// The innermost service or scope, else the slice, else all of the path.
+fn unit_of<'a>(path: &'a str, parts: &[(&'a str, usize)]) -> Option<Place<'a>> {
+    let (_, last) = parts.last()?;
+    let ends = |kinds: &[&str]| {
+        parts.iter().rfind(|(name, _)| kinds.iter().any(|kind| name.ends_with(kind) && name.len() > kind.len()))
+    };
+    let unit = ends(&[".service", ".scope", ".mount", ".socket", ".swap"]).or_else(|| ends(&[".slice"]));
+    Some(match unit {
+        Some((name, end)) => Place { runtime: Runtime::Systemd, id: name, root: &path[..*end], pod: None },
+        None => {
+            let begin = parts.first().map_or(0, |(name, end)| end - name.len());
+            Place { runtime: Runtime::Plain, id: &path[begin..*last], root: &path[..*last], pod: None }
+        }
+    })
+}
+
+/// Whether a runtime may have made a group whose path does not say so: containerd's `ctr` puts one into `/NAMESPACE/NAME`.
+pub fn may_be_one(path: &str) -> bool {
+    places(path).first().is_some_and(|place| place.runtime == Runtime::Plain && place.id.split('/').count() == 2)
+}
+
+/// As a file keeps them: text, a container a line, with tabs between.
+pub fn encode<'a>(list: impl Iterator<Item = &'a Named>) -> Vec<u8> {
+    let mut out = format!("{HEAD}\n");
+    for Named { root, container: c } in list.take(MAX) {
+        let fields = [&**root, c.runtime.word(), &c.id, &c.name, &c.pod, &c.namespace, &c.image];
+        let fields: Vec<String> = fields.iter().map(|field| limited(field, 8 * MAX_NAME)).collect();
+        out.push_str(&fields.join("\t"));
+        out.push('\n');
+    }
+    out.into_bytes()
+}
+
+/// A name without control characters, no longer than so many bytes.
+fn limited(name: &str, most: usize) -> String {
+    let mut out: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    while out.len() > most {
+        out.pop();
+    }
+    out
+}
+
+/// From the features of a file's head, as (bit, bytes).
+pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<Named> {
+    features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
+}
+
+/// From a file; lines that are none are left out.
+pub fn decode(bytes: &[u8]) -> Vec<Named> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    if lines.next() != Some(HEAD) {
+        return Vec::new();
+    }
+    let one = |line: &str| {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [root, runtime, rest @ ..] = &fields[..] else { return None };
+        let [id, name, pod, namespace, image] = <[&str; 5]>::try_from(rest).ok()?;
+        named(root, Runtime::of_word(runtime)?, [id, name, pod, namespace, image])
+    };
+    lines.take(MAX).filter_map(one).collect()
+}
+
+/// A container by its names, in the order of their fields; none without a place.
+pub fn named(root: &str, runtime: Runtime, [id, name, pod, namespace, image]: [&str; 5]) -> Option<Named> {
+    let text = |text: &str| -> Arc<str> { limited(text, MAX_NAME).into() };
+    let container = Container {
+        runtime,
+        id: text(id),
+        name: text(name),
+        pod: text(pod),
+        namespace: text(namespace),
+        image: text(image),
+    };
+    root.starts_with('/').then(|| Named { root: limited(root, 8 * MAX_NAME).into(), container: Arc::new(container) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! Names of containers, read from what runtimes keep on the disk of the machine; no runtime is asked.
+//!
+//! A runtime's folder, or a user's, is the root of what is read in it ([`Door`]): no link leads out, and what its owner
+//! may not read stays closed.
+
+mod docker;
+mod oci;
+mod storage;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::kernel::identity::Identity;
+use crate::kernel::procfs;
+use crate::session::containers::{Container, Named, Place, Runtime, places};
+use crate::symbols::door::{Door, Namers, Purpose};
+
+/// Larger files are nobody's state, in bytes.
+const LIMIT: u64 = 8 << 20;
+/// Entries of a folder that are looked at.
+const ENTRIES: usize = 20_000;
+
+/// What is found of a container; empty where nothing is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Names {
+    name: String,
+    pod: String,
+    namespace: String,
+    image: String,
+    /// The container that holds its pod together, whose state may say more.
+    sandbox: String,
+}
+
+impl Names {
+    /// Takes from another one what is not known yet.
+    fn complete(mut self, other: Self) -> Self {
+        let pairs = [
+            (&mut self.name, other.name),
+            (&mut self.pod, other.pod),
+            (&mut self.namespace, other.namespace),
+            (&mut self.image, other.image),
+            (&mut self.sandbox, other.sandbox),
+        ];
+        pairs.into_iter().filter(|(own, _)| own.is_empty()).for_each(|(own, other)| *own = other);
+        self
+    }
+}
+
+/// What reads the state of all runtimes.
+#[derive(Debug)]
+pub struct Reader {
+    /// The machine's files.
+    root: PathBuf,
+    stores: HashMap<PathBuf, storage::Store>,
+}
+
+impl Reader {
+    /// Of this machine, also where we are in a container that sees its first process.
+    pub fn here() -> Self {
+        let first = PathBuf::from("/proc/1/root");
+        let place = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        let is_ours = place(&first).is_none_or(|first| Some(first) == place(Path::new("/")));
+        Self::below(if is_ours { "/".into() } else { first })
+    }
+
+    /// Of the machine whose files lie below a folder.
+    pub fn below(root: PathBuf) -> Self {
+        Self { root, stores: HashMap::new() }
+    }
+
+    /// The innermost container that a cgroup belongs to, by the names that are found; where none are, by those of its
+    /// path, and whether they were found. `None` of what is no container.
+    pub fn name(&mut self, path: &str, pid: impl Fn() -> Option<i32>) -> Option<(Named, bool)> {
+        let places = places(path);
+        for place in &places {
+            if let Some((runtime, names)) = self.state(path, place, &pid) {
+                return Some((named(place, runtime, names), true));
+            }
+        }
+        let innermost = places.first().filter(|place| place.runtime.is_container())?;
+        let told = matches!(innermost.runtime, Runtime::Lxc | Runtime::Machine);
+        Some((Named { root: innermost.root.into(), container: Arc::new(innermost.container()) }, told))
+    }
+
+    fn state(&mut self, path: &str, place: &Place<'_>, pid: &dyn Fn() -> Option<i32>) -> Option<(Runtime, Names)> {
+        let id = place.id;
+        let home = home_of(path, &self.root);
+        let containerd = |reader: &Self| reader.containerd(None, id, pid).map(|names| (Runtime::Containerd, names));
+        let docker = |reader: &Self| docker::find(reader, id, home.as_ref()).map(|names| (Runtime::Docker, names));
+        let found = match place.runtime {
+            Runtime::Containerd => containerd(self),
+            Runtime::Docker => docker(self),
+            Runtime::Crio | Runtime::Podman => self.stored(id, home.as_ref()),
+            Runtime::Unknown => docker(self).or_else(|| self.stored(id, home.as_ref())).or_else(|| containerd(self)),
+            Runtime::Plain => {
+                let (namespace, name) = id.split_once('/').filter(|(_, name)| !name.contains('/'))?;
+                let names = self.containerd(Some(namespace), name, pid)?;
+                let called = Names { name: name.to_owned(), ..Names::default() };
+                Some((Runtime::Containerd, names.complete(called)))
+            }
+            Runtime::Lxc | Runtime::Machine | Runtime::Systemd => None,
+        };
+        if place.runtime == Runtime::Plain || !place.runtime.is_container() {
+            return found;
+        }
+        let (runtime, names) = found.unwrap_or((place.runtime, Names::default()));
+        let names = names.clone().complete(match names.name.is_empty() || names.pod.is_empty() {
+            true => self.logged(id, place.pod.as_deref()),
+            false => Names::default(),
+        });
+        (names != Names::default()).then_some((runtime, names))
+    }
+
+    /// What the bundle of a container says, and that of its sandbox.
+    fn containerd(&self, namespace: Option<&str>, id: &str, pid: &dyn Fn() -> Option<i32>) -> Option<Names> {
+        let known = |id: &str| {
+            CONTAINERD.iter().find_map(|folder| {
+                let tasks = self.root.join(folder).join(TASKS);
+                let spaces = match namespace {
+                    Some(namespace) if is_name(namespace) => vec![namespace.to_owned()],
+                    Some(_) => Vec::new(),
+                    None => entries(&tasks),
+                };
+                spaces.into_iter().find_map(|space| bundle(&Opened::of(&tasks.join(space))?, id))
+            })
+        };
+        let (names, beside) = match known(id) {
+            Some(names) => (names, None),
+            None => {
+                // A runtime whose folder is elsewhere: the shim that started it works in one of its bundles.
+                let folder = shim_folder(pid()?)?;
+                (bundle(&folder, id)?, Some(folder))
+            }
+        };
+        if !names.pod.is_empty() || names.sandbox.is_empty() {
+            return Some(names);
+        }
+        let sandbox = match &beside {
+            Some(folder) => bundle(folder, &names.sandbox),
+            None => known(&names.sandbox),
+        };
+        let sandbox = sandbox.unwrap_or_default();
+        Some(names.complete(Names { name: String::new(), image: String::new(), ..sandbox }))
+    }
+
+    /// What containers/storage says, by which CRI-O and Podman keep containers.
+    fn stored(&mut self, id: &str, home: Option<&Home>) -> Option<(Runtime, Names)> {
+        storage::find(&self.root.clone(), &mut self.stores, id, home)
+    }
+
+    /// What kubelet calls the folders of a pod's logs, and the links to those of a container.
+    fn logged(&self, id: &str, uid: Option<&str>) -> Names {
+        let ending = format!("-{id}.log");
+        let of_container = || {
+            let logs = entries(&self.root.join("var/log/containers"));
+            let name = logs.iter().find_map(|log| log.strip_suffix(&*ending))?;
+            let (pod, rest) = name.split_once('_')?;
+            let (namespace, name) = rest.split_once('_')?;
+            let [name, pod, namespace] = [name, pod, namespace].map(str::to_owned);
+            Some(Names { name, pod, namespace, ..Names::default() })
+        };
+        let of_pod = || {
+            let uid = uid?;
+            let logs = entries(&self.root.join("var/log/pods"));
+            let name = logs.iter().find_map(|log| log.strip_suffix(uid)?.strip_suffix('_'))?;
+            let (namespace, pod) = name.split_once('_')?;
+            Some(Names { pod: pod.to_owned(), namespace: namespace.to_owned(), ..Names::default() })
+        };
+        of_container().or_else(of_pod).unwrap_or_default()
+    }
+}
+
+/// Where containerd keeps what runs (its `state`), also those that other programs bring along.
+const CONTAINERD: [&str; 4] =
+    ["run/containerd", "run/k3s/containerd", "run/k0s/containerd", "var/snap/microk8s/common/run/containerd"];
+const TASKS: &str = "io.containerd.runtime.v2.task";
+
+/// What a bundle says of its container.
+fn bundle(folder: &Opened, id: &str) -> Option<Names> {
+    oci::parse(&folder.read(&Path::new(id).join("config.json"))?)
+}
+
+/// The folder of bundles that the shim of a process works in.
+fn shim_folder(pid: i32) -> Option<Opened> {
+    const STEPS: usize = 8;
+    let above = std::iter::successors(Some(pid), |pid| procfs::parent(*pid).filter(|parent| *parent > 1));
+    let is_shim = |pid: &i32| procfs::comm(*pid, *pid).is_some_and(|comm| comm.starts_with(b"containerd-shim"));
+    let shim = above.take(STEPS).find(is_shim)?;
+    let namers = Identity::of_process(shim).ok()?.into();
+    Opened::with(&PathBuf::from(format!("/proc/{shim}/cwd/..")), namers)
+}
+
+fn named(place: &Place<'_>, runtime: Runtime, names: Names) -> Named {
+    let of_path = place.container();
+    let or = |name: String, other: &Arc<str>| if name.is_empty() { other.clone() } else { name.into() };
+    let id = if place.runtime == Runtime::Plain { names.name.as_str().into() } else { of_path.id.clone() };
+    let container = Container {
+        runtime,
+        id,
+        name: or(names.name, &of_path.name),
+        pod: or(names.pod, &of_path.pod),
+        namespace: names.namespace.into(),
+        image: names.image.into(),
+    };
+    Named { root: place.root.into(), container: Arc::new(container) }
+}
+
+/// A user's own folder, where runtimes without root keep their state, and the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Home {
+    path: PathBuf,
+    uid: u32,
+}
+
+/// The home of the user whose slice a cgroup is in.
+fn home_of(path: &str, root: &Path) -> Option<Home> {
+    let part = path.split('/').find_map(|part| part.strip_prefix("user-")?.strip_suffix(".slice"))?;
+    let uid: u32 = part.parse().ok()?;
+    let users = Opened::of(&root.join("etc"))?.read(Path::new("passwd"))?;
+    let users = String::from_utf8_lossy(&users).into_owned();
+    let home = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2)?.parse() == Ok(uid)).then(|| fields.get(5).map(|home| (*home).to_owned()))?
+    })?;
+    Some(Home { path: root.join(home.trim_start_matches('/')), uid })
+}
+
+/// Whether a part of a cgroup's path can be the name of a folder in another one.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains('/')
+}
+
+/// A folder, and what is read in it.
+#[derive(Debug)]
+struct Opened(Door);
+
+impl Opened {
+    /// Believed as far as its owner may read.
+    fn of(path: &Path) -> Option<Self> {
+        Self::with(path, Namers::default())
+    }
+
+    fn with(path: &Path, mut namers: Namers) -> Option<Self> {
+        let folder = procfs::directory(path).ok()?;
+        namers.add_writers(&folder);
+        Some(Self(Door::new(folder, namers)))
+    }
+
+    fn open(&self, path: &Path) -> Option<File> {
+        self.0.open(path, Purpose::Source).ok()
+    }
+
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open(path)?.take(LIMIT).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+/// The names in a folder; none where there is no such.
+fn entries(folder: &Path) -> Vec<String> {
+    let list = std::fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES);
+    let mut names: Vec<String> = list.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! The bundle of a container as the OCI runtime specification has it: `config.json`, and the annotations in which
+//! runtimes keep names.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::Names;
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    annotations: HashMap<String, String>,
+}
+
+const NAME: [&str; 3] = ["io.kubernetes.cri.container-name", "io.kubernetes.container.name", "nerdctl/name"];
+const POD: [&str; 2] = ["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"];
+const NAMESPACE: [&str; 2] = ["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"];
+const IMAGE: [&str; 4] = [
+    "io.kubernetes.cri.image-name",
+    "io.kubernetes.cri-o.ImageName",
+    "io.kubernetes.cri-o.UserRequestedImage",
+    "org.opencontainers.image.ref.name",
+];
+const SANDBOX: [&str; 2] = ["io.kubernetes.cri.sandbox-id", "io.kubernetes.cri-o.SandboxID"];
+const KIND: [&str; 2] = ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
+
+/// What holds a pod together has no name of its own.
+const PAUSE: &str = "pause";
+
+/// The names in a bundle; `None` when it is none.
+pub(super) fn parse(bytes: &[u8]) -> Option<Names> {
+    let config: Config = serde_json::from_slice(bytes).ok()?;
+    Some(of_labels(&config.annotations))
+}
+
+/// The names in annotations, or in labels.
+pub(super) fn of_labels(labels: &HashMap<String, String>) -> Names {
+    let first = |keys: &[&str]| {
+        keys.iter().find_map(|key| labels.get(*key).filter(|value| !value.is_empty())).cloned().unwrap_or_default()
+    };
+    let mut names = Names {
+        name: first(&NAME),
+        pod: first(&POD),
+        namespace: first(&NAMESPACE),
+        image: first(&IMAGE),
+        sandbox: first(&SANDBOX),
+    };
+    if first(&KIND) == "sandbox" {
+        names.name = PAUSE.to_owned();
+    }
+    names
+}

@@ -1,0 +1,100 @@
+//! The state that containers/storage keeps, the library of CRI-O and Podman: a list of containers, and the bundle of each.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::session::containers::Runtime;
+
+use super::{Home, Names, Opened, entries, oci};
+
+/// A list as it was read last.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    /// Inode, size and time of its change.
+    stamp: (u64, u64, i64, i64),
+    containers: HashMap<String, Names>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+    #[serde(default)]
+    names: Vec<String>,
+    /// JSON of its own.
+    #[serde(default)]
+    metadata: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    image_name: String,
+}
+
+const ROOT: &str = "var/lib/containers/storage";
+const RUN: &str = "run/containers/storage";
+const HOME: &str = ".local/share/containers/storage";
+/// Folders of containers are called so by each driver: `overlay-containers`.
+const FOLDER: &str = "-containers";
+const LISTS: [&str; 2] = ["containers.json", "volatile-containers.json"];
+
+pub(super) fn find(
+    root: &Path,
+    stores: &mut HashMap<PathBuf, Store>,
+    id: &str,
+    home: Option<&Home>,
+) -> Option<(Runtime, Names)> {
+    let of_home = |home: &Home| [home.path.join(HOME), root.join(format!("run/user/{}/containers", home.uid))];
+    let own = home.map(of_home).into_iter().flatten();
+    let (mut listed, mut bundled) = (None, None);
+    for place in own.chain([root.join(ROOT), root.join(RUN)]) {
+        for folder in entries(&place).into_iter().filter(|name| name.ends_with(FOLDER)) {
+            let path = place.join(folder);
+            let Some(opened) = Opened::of(&path) else { continue };
+            let lists = LISTS.iter().find_map(|list| look_up(stores, &path, &opened, list, id));
+            listed = listed.or(lists);
+            let bundle = || oci::parse(&opened.read(&Path::new(id).join("userdata/config.json"))?);
+            bundled = bundled.or_else(bundle);
+        }
+    }
+    let names = match (bundled, listed) {
+        (None, None) => return None,
+        (bundled, listed) => bundled.unwrap_or_default().complete(listed.unwrap_or_default()),
+    };
+    let runtime = if names.sandbox.is_empty() { Runtime::Podman } else { Runtime::Crio };
+    Some((runtime, names))
+}
+
+/// What a list says of a container; it is parsed once for each change of it.
+fn look_up(
+    stores: &mut HashMap<PathBuf, Store>,
+    folder: &Path,
+    opened: &Opened,
+    list: &str,
+    id: &str,
+) -> Option<Names> {
+    let meta = opened.open(Path::new(list))?.metadata().ok()?;
+    let stamp = (meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec());
+    let store = stores.entry(folder.join(list)).or_default();
+    if store.stamp != stamp {
+        let containers = parse(&opened.read(Path::new(list))?)?;
+        *store = Store { stamp, containers };
+    }
+    store.containers.get(id).cloned()
+}
+
+fn parse(bytes: &[u8]) -> Option<HashMap<String, Names>> {
+    let list: Vec<Entry> = serde_json::from_slice(bytes).ok()?;
+    let one = |entry: Entry| {
+        let told: Metadata = serde_json::from_str(&entry.metadata).unwrap_or_default();
+        let name = entry.names.into_iter().next().unwrap_or(told.name);
+        (entry.id, Names { name, image: told.image_name, ..Names::default() })
+    };
+    Some(list.into_iter().map(one).collect())
+}

@@ -241,13 +241,9 @@ fn text(name: &str) -> String {
 fn the_readme_is_short_and_names_all_there_is() {
     let readme = text("README.md");
     assert!(readme.lines().count() <= 300, "{} lines", readme.lines().count());
-    for spec in perfprof_tui::units::registry::UNITS {
-        let named = [format!("`{}`", spec.name), format!("`unit {}`", spec.name)];
-        assert!(named.iter().any(|name| readme.contains(name)), "README.md names no unit {}", spec.name);
-    }
     for command in perfprof_tui::cli::args::whole().get_subcommands() {
         let name = command.get_name();
-        let unit = perfprof_tui::units::registry::find(name).is_some() || name == "unit";
+        let unit = perfprof_tui::units::find(name).is_some() || name == "unit";
         assert!(unit || readme.contains(&format!("`perfprof-tui {name}")), "README.md names no command {name}");
     }
     for (name, _) in texts().iter().filter(|(name, _)| name.contains("/manual/")) {
@@ -276,6 +272,16 @@ fn links_lead_somewhere() {
         }
     }
     assert!(links > 40, "{links}");
+}
+
+/// A unit without its line is no part of the program; and `cargo fmt` does not see modules that a macro makes.
+#[test]
+fn every_unit_has_its_line_and_is_formatted() {
+    let of_units = |path: &PathBuf| path.parent() == Some(&root().join("src/units")) && !path.ends_with("mod.rs");
+    let files: Vec<PathBuf> = sources(&root().join("src/units")).into_iter().filter(of_units).collect();
+    assert_eq!(files.len(), perfprof_tui::units::UNITS.len(), "src/units/mod.rs lists not all of {files:#?}");
+    let output = std::process::Command::new("rustfmt").arg("--check").args(&files).output().expect("rustfmt");
+    assert!(output.status.success(), "rustfmt src/units/*.rs\n{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// The unit that others are begun from is one that runs, and short.
@@ -369,7 +375,7 @@ fn command_lines_that_are_shown_are_taken() {
         lines.extend(shown.chain(recipes).map(|line| line.replace('\n', " ")));
         assert!(name != "README.md" || lines.len() > before + 20, "{lines:?}");
     }
-    for spec in perfprof_tui::units::registry::UNITS {
+    for spec in perfprof_tui::units::UNITS {
         let run = spec.output.replace("\\\n", " ");
         let run = run.lines().next().unwrap_or_default().trim_start_matches("$ ").to_owned();
         let own = |line: &str| line.starts_with(&format!("{} ", spec.name)) || line.starts_with("unit ");

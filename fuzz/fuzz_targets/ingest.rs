@@ -28,8 +28,8 @@ use perfprof_tui::session::{Origin, TimeMark};
 use perfprof_tui::source::{Batch, Counts, CpuCount, FreshId, Handover, Info, Waker, recording};
 use perfprof_tui::symbols::lines::InlinedFrame;
 use perfprof_tui::symbols::{Symbolized, resolver};
+use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Settings;
-use perfprof_tui::units::registry::UNITS;
 
 /// When the session began.
 const START: u64 = 1_000_000_000_000;

@@ -11,8 +11,8 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 use crate::kernel::files::{NewFile, unwritten};
 use crate::lang::nearest;
 use crate::ui::commands::rows;
+use crate::units;
 use crate::units::kit::Spec;
-use crate::units::registry;
 
 use super::args::{Completions, Man, whole};
 use super::output::print;
@@ -61,7 +61,7 @@ fn unknown(command: &Command, name: &str) -> String {
 
 /// A command's page for man(1).
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
-    let spec = name.strip_prefix("perfprof-tui-").and_then(registry::find).filter(|_| command.get_name() != "help");
+    let spec = name.strip_prefix("perfprof-tui-").and_then(units::find).filter(|_| command.get_name() != "help");
     let titled = command.clone().version(env!("CARGO_PKG_VERSION")).name(name.to_owned());
     let titled = titled.bin_name(name.replacen("perfprof-tui-", "perfprof-tui ", 1));
     let titled = titled.subcommand_help_heading("COMMANDS");
@@ -177,7 +177,7 @@ fn write(folder: &Path, name: &str, section: &str, page: &str) -> anyhow::Result
 mod tests {
     use super::*;
     use crate::cli::args::unit_args::own_options;
-    use crate::units::registry::UNITS;
+    use crate::units::UNITS;
 
     #[test]
     fn every_command_has_a_page_and_every_shell_its_completions() {
@@ -228,7 +228,7 @@ mod tests {
         let mut command = whole();
         command.build();
         let mut shown = 0;
-        for spec in registry::UNITS {
+        for spec in units::UNITS {
             let own = command.find_subcommand("unit").and_then(|all| all.find_subcommand(spec.name)).expect("there");
             let page = read(&page(own, &format!("{NAME}-{}", spec.name)).expect("a page"));
             for part in [spec.help, spec.example, spec.output] {

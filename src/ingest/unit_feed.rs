@@ -614,13 +614,13 @@ fn prepare(event: &mut Event, want: &EventRequest, stack: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units;
     use crate::units::kit::Settings;
-    use crate::units::registry;
 
     /// No kernel loses as much; a recording may say so.
     #[test]
     fn more_losses_than_a_number_holds_are_the_most_that_it_holds() {
-        let spec = registry::find("forks").expect("a unit");
+        let spec = units::find("forks").expect("a unit");
         let unit = (spec.make)(&Settings::default()).expect("needs nothing");
         let mut units = Units::default();
         let id = units.start(spec, unit, 0).expect("starts");

@@ -14,7 +14,7 @@ use super::kit::{
     Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "blktrace",
     about: "where disk requests spend their time: by stage, process, direction and size; queue depth",
     help: "A request is followed by its device and sector: get (block_getrq), insert, issue, complete; the time from \

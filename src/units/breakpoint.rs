@@ -12,9 +12,9 @@ use crate::profile::RetainedStack;
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "breakpoint",
     about: "who reads, writes or executes an address: hits by stack, and the values seen there",
     help: "Addresses are named as -e mem:ADDR[/LEN][:rwx]; four at most, in hardware. Values are read from the process \
@@ -98,12 +98,6 @@ impl Unit for Breakpoint {
             let entry = self.values.entry((hit.role, value)).or_default();
             *entry = (entry.0 + 1, hit.time);
         }
-    }
-
-    fn lost(&mut self, _lost: &Lost) {}
-
-    fn loss_words(&self) -> &'static str {
-        "counts are too low by them"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -5,9 +5,9 @@ use crate::panel::{Align, Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{left, named, right, text};
 use super::kit::counts::Counts;
 use super::kit::select::{self, Selected};
-use super::kit::{Context, Counted, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Counted, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "stat",
     about: "how often events happen: by CPU, with their course",
     help: "Events are counted by the kernel and read five times a second, so no event costs a sample; of a recording \
@@ -100,8 +100,6 @@ impl Unit for EventStat {
     fn count(&mut self, counted: &Counted) {
         self.counts.read(counted);
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"

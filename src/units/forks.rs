@@ -6,9 +6,9 @@ use crate::panel::{Body, Cell, Panel, Rows};
 
 use super::kit::columns::{by_weight, left, right, text};
 use super::kit::field::Num;
-use super::kit::{Context, Event, EventRequest, Lost, Moment, Sample, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Moment, Sample, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "forks",
     about: "who forks, and how often",
     help: "Every fork counts for the thread that made it.",
@@ -43,12 +43,6 @@ impl Unit for Forks {
         cx.comm(hit.tid);
         let entry = self.counts.entry(hit.tid).or_default();
         *entry = (entry.0 + 1, self.child.as_ref().map_or(0, |child| child.tid(hit.raw)));
-    }
-
-    fn lost(&mut self, _lost: &Lost) {}
-
-    fn loss_words(&self) -> &'static str {
-        "counts are too low by them"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

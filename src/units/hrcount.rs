@@ -8,9 +8,9 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{left, right, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Context, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
+use super::kit::{Context, EventRequest, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "hrcount",
     about: "whether events come in bursts: counts in windows of milliseconds on each CPU",
     help: "Every event is put into its window by its own time, so windows have no skew and need no timer. A burst is \
@@ -98,8 +98,6 @@ impl Unit for HrCount {
         slots.turn(hit.time / self.period, self.period);
         slots.count += 1;
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "windows of that time have too few events, on the CPU that lost them"

@@ -17,7 +17,7 @@ use super::kit::select::{self, Selected};
 use super::kit::{Context, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, TopN, Unit};
 use crate::panel::Align;
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "hrtimer",
     about: "who runs when events are dense, or when a timer is late: stacks in windows where a condition holds",
     help: "A timer samples each CPU every --period (or -F times a second); --when is asked of the counts of -e's \

@@ -11,7 +11,7 @@ use super::kit::alloc::{self, AllocEvent, AllocReader};
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
 use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "kmemleak",
     about: "which allocations are not freed: surviving stacks by bytes, age and growth",
     help: "With -p or a command: malloc, calloc, realloc, memalign, aligned_alloc and mmap of the C library, by probes \

@@ -11,7 +11,7 @@ use super::kit::alloc::{self, AllocEvent, AllocReader};
 use super::kit::columns::{MOST_ROWS, left, right, share, text, time};
 use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "kmemprof",
     about: "where memory is allocated and freed: rates, bytes, sizes, lifetimes, net growth, by stack",
     help: "Allocations come from the same places as those of kmemleak (-p or a command: the C library; else the \

@@ -20,7 +20,7 @@ use super::kit::{
 pub(super) const NO_GUEST: &str =
     "KVM's tracepoints are here and none has fired: no guest runs on this machine (or it is one itself)";
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "kvm-exit",
     about: "why guests leave to the host, and how long until they are back, by exit reason",
     help: "The time from kvm_exit to the next kvm_entry of the same vCPU thread. Reasons have the names that this \

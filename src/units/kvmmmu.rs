@@ -9,10 +9,10 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{MOST_ROWS, left, right, text};
 use super::kit::field::Num;
 use super::kit::rowids::id;
-use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 use super::kvm_exit::NO_GUEST;
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "kvmmmu",
     about: "the life of KVM's shadow pages: made, reused and zapped, by level and generation",
     help: "A page is known by its guest frame and role; its level is in the role's low four bits. --spte follows the \
@@ -151,8 +151,6 @@ impl Unit for KvmMmu {
             }
         }
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "pages that were zapped meanwhile still count as alive"

@@ -3,7 +3,7 @@
 use super::kit::Spec;
 use super::kit::memory::Accesses;
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "ldlat-loads",
     about: "where loads get their data from and what they cost: cache levels, functions, cache lines",
     help: "Precise samples of loads (Intel PEBS load latency) with at least --latency cycles; shares are of cycles. It \

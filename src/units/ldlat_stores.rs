@@ -3,7 +3,7 @@
 use super::kit::Spec;
 use super::kit::memory::Accesses;
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "ldlat-stores",
     about: "where stores go and which functions make them: cache levels, cache lines",
     help: "Precise samples of stores (Intel PEBS). It needs a hardware PMU that samples stores: bare metal, or a guest \

@@ -3,7 +3,7 @@
 use super::kit::Spec;
 use super::kit::ratios::{Ratio, Ratios};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "llcstat",
     about: "how often the last-level cache has what is asked of it, by CPU",
     help: "Hardware counters: AMD's L3 (amd_l3: all coherent accesses, and those that missed) where that PMU is, and the \

@@ -6,9 +6,9 @@ use crate::panel::{Body, Cell, Panel, Rows};
 use crate::record::Record;
 
 use super::kit::columns::{left, right, text};
-use super::kit::{Context, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, EventRequest, Moment, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "misc",
     about: "what changes in the kernel: BPF programs, symbols and cgroups that come and go, patched code",
     help: "From records that the kernel gives beside samples (BPF_EVENT, KSYMBOL, CGROUP, TEXT_POKE). What was there \
@@ -54,8 +54,6 @@ impl Unit for Misc {
         vec![EventRequest { text_poke: true, ..EventRequest::new("dummy|~") }.counted()]
     }
 
-    fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
-
     fn side(&mut self, record: &Record<'_>, time: u64, _cx: &mut Context<'_>) {
         if time == 0 {
             return;
@@ -78,8 +76,6 @@ impl Unit for Misc {
             _ => {}
         }
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "they may have told of changes"

@@ -18,7 +18,7 @@ use super::kit::{
     Bound, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "multi-trace",
     about: "how long it takes from event A to B (to C), paired by a key, and what happened in between",
     help: "Each -e is a step: an event of it pairs with the last unpaired event of the step before that has the same \

@@ -14,7 +14,7 @@ use super::kit::{
     Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "nested-trace",
     about: "what happens inside of what: a tree of entries and exits, with inclusive and own time",
     help: "Each -e names an entry and its exit. What is entered while something else of the same key is open stands \

@@ -9,11 +9,9 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use super::kit::columns::{MOST_ROWS, left, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{
-    Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
-};
+use super::kit::{Bound, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "num-dist",
     about: "how a number is distributed: min, p50, p95, p99, max, and histograms, by key",
     help: "The number is --num (or num= of one event), an expression over its fields; values below zero or that cannot \
@@ -185,8 +183,6 @@ impl Unit for NumDist {
             self.greatest.add(value, (hit.event, hit.time, hit.tid));
         }
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "their numbers are missing; the rest is distributed as it came"

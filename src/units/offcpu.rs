@@ -19,7 +19,7 @@ use super::kit::rowids::id;
 use super::kit::sched::{self, SchedEvent, SchedReader, state};
 use super::kit::{Chosen, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Stats, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "offcpu",
     about: "where tasks block, for how long and who wakes them, by stack; hot and cold in one flame graph",
     help: "Time from leaving a CPU asleep to being woken is blocked time, with the stack that left and the stack of \

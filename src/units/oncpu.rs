@@ -12,7 +12,7 @@ use super::kit::{
     Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "oncpu",
     about: "who ran on which CPU and for how long at a time; lanes over time, and migrations",
     help: "Time between two switches of a CPU belongs to the task that had it; the one that has it now counts up to \

@@ -12,9 +12,9 @@ use crate::record::Record;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "page-faults",
     about: "which code touches memory that is not there yet: minor and major faults by stack, mapping and address",
     help: "Every fault is a sample with its address. Mappings are those that the process has when the fault is read \
@@ -189,12 +189,6 @@ impl Unit for PageFaults {
             let at = list.partition_point(|(start, ..)| *start < map.start);
             list.insert(at, (map.start, map.start.saturating_add(map.len), name));
         }
-    }
-
-    fn lost(&mut self, _lost: &Lost) {}
-
-    fn loss_words(&self) -> &'static str {
-        "counts are too low by them"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

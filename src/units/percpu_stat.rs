@@ -4,10 +4,10 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 
 use super::kit::columns::{named, right, text};
 use super::kit::counts::Counts;
-use super::kit::{Context, Counted, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Counted, EventRequest, Moment, Sample, Settings, Spec, Unit};
 use crate::panel::Align;
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "percpu-stat",
     about: "what each CPU is busy with: switches, faults, interrupts, softirqs, packets, pages, a second",
     help: "Counted by the kernel, without samples. An event that this kernel does not have is said and left out. Idle \
@@ -128,8 +128,6 @@ impl Unit for PercpuStat {
     fn count(&mut self, counted: &Counted) {
         self.counts.read(counted);
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "counts of a recording are too low by them; live counters lose nothing"

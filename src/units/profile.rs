@@ -12,9 +12,9 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{MOST_ROWS, left, right, share, text};
 use super::kit::rowids::id;
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "profile",
     about: "what runs on the CPUs: functions and stacks, of busy seconds only if wanted",
     help: "A clock samples each busy CPU -F times a second (999). With --percent P only the samples of a CPU's seconds \
@@ -115,8 +115,6 @@ impl Unit for Profile {
         current.1.push(taken);
         self.settle(over);
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "shares are those of the samples that came"

@@ -13,7 +13,7 @@ use super::kit::{
     Bound, Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, TopN, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "rundelay",
     about: "how long runnable tasks waited for a CPU, why, and who ran meanwhile",
     help: "A wait begins when a task is woken, is preempted or yields, and ends when it is switched to. A wake-up of a \

@@ -17,7 +17,7 @@ use super::kit::{
     latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "syscalls",
     about: "what system calls cost: by call, with errors by errno, percentiles, and those that block right now",
     help: "A call counts when it returns, to the thread that made it; what has not returned is under 'Under way'. \

@@ -17,7 +17,7 @@ use super::kit::{
     rowids,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "task-state",
     about: "where the time of tasks goes: R running, RD waiting for a CPU, S and D asleep, T t stopped, I idle",
     help: "Times are those of the interval, the state that a task is in now included; so the states of a thread that \

@@ -3,7 +3,7 @@
 use super::kit::Spec;
 use super::kit::ratios::{Ratio, Ratios};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "tlbstat",
     about: "how often the TLBs have the page that is touched: data reads, data writes, instructions, by CPU",
     help: "Hardware counters of the generic cache events dTLB-loads, dTLB-stores and iTLB-loads with their misses. Those \

@@ -11,9 +11,9 @@ use crate::profile::RetainedStack;
 use super::kit::columns::{MOST_ROWS, left, named, right, text};
 use super::kit::rowids::id;
 use super::kit::select::{self, Selected};
-use super::kit::{Bound, Context, Event, EventRequest, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Bound, Context, Event, EventRequest, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "top",
     about: "which key has most of some events: by any field or expression, with sums of others",
     help: "The key is an expression over the event's fields and pid, tid, cpu, comm (default: tid). Each --sum and \
@@ -222,8 +222,6 @@ impl Unit for Top {
         }
         self.total += 1;
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "counts and sums are too low by them"

@@ -12,9 +12,9 @@ use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
 use super::kit::select::{self, Selected};
-use super::kit::{Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "trace",
     about: "what happens: any events as a log in order of time, with rates and stacks",
     help: "The newest events are kept with their fields, and are put in words when they are looked at; of \
@@ -193,8 +193,6 @@ impl Unit for Trace {
             *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
         }
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "those events are missing in the log and in the rates"

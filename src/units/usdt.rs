@@ -10,9 +10,9 @@ use crate::panel::{Body, Cell, Measure, Panel, Rows};
 use crate::profile::RetainedStack;
 
 use super::kit::columns::{left, right, text};
-use super::kit::{Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Unit};
+use super::kit::{Chosen, Context, Event, EventRequest, Grid, Moment, Sample, Settings, Spec, Unit};
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "usdt",
     about: "static probes of a program: which fire, how often, with what arguments",
     help: "Probes are made for the time it runs, their semaphores raised, and taken away at the end. FILE alone is all \
@@ -152,8 +152,6 @@ impl Unit for UsdtUnit {
         self.lines.push_back(line);
         self.number += 1;
     }
-
-    fn lost(&mut self, _lost: &Lost) {}
 
     fn loss_words(&self) -> &'static str {
         "counts are too low by them, and they are missing in the log"

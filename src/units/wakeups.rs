@@ -17,7 +17,7 @@ use super::kit::{
     Chosen, Context, Event, EventRequest, Grid, Lost, Moment, Sample, Settings, Spec, Stats, Unit, latency,
 };
 
-pub const SPEC: Spec = Spec {
+pub(super) const SPEC: Spec = Spec {
     name: "wakeups",
     about: "who wakes whom: how often, out of which context, and how long until they run",
     help: "The waker is the task that ran on the CPU of the wake-up; out of an interrupt or a softirq it only stood \

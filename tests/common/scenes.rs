@@ -1,8 +1,8 @@
 //! A small story for each analysis unit, told in records whose truth is plain to see.
 
 use perfprof_tui::record::Record;
+use perfprof_tui::units;
 use perfprof_tui::units::kit::Counted;
-use perfprof_tui::units::registry;
 
 use super::stage::{START, Stage, Value, settings};
 
@@ -14,7 +14,7 @@ const SWITCH: &[&str] =
 const WAKEUP: &[&str] = &["char comm[16]", "int pid", "int target_cpu"];
 
 fn stage(name: &str, words: &[&str]) -> Stage {
-    Stage::new(registry::find(name).expect("a unit"), words)
+    Stage::new(units::find(name).expect("a unit"), words)
 }
 
 /// A stage with the scheduler's three tracepoints.
@@ -452,7 +452,7 @@ pub fn scene(name: &str) -> Stage {
         }
         "usdt" => {
             let file = std::env::current_exe().expect("a file");
-            let spec = registry::find(name).expect("a unit");
+            let spec = units::find(name).expect("a unit");
             let place = super::data("units/usdt").display().to_string();
             let mut s = Stage::with(spec, settings(spec, &["--usdt", &place]));
             drop(file);

@@ -160,7 +160,7 @@ fn no_unit_lets_a_control_character_through() {
     let dir = tempfile::tempdir().expect("dir");
     let file = hostile(dir.path());
     let files = [file, common::data("comm-hostile.data")];
-    for spec in perfprof_tui::units::registry::UNITS {
+    for spec in perfprof_tui::units::UNITS {
         for file in &files {
             for format in ["text", "csv", "json"] {
                 tried(&[spec.name, file.to_str().expect("text"), "--batch", "--format", format]);

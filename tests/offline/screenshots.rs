@@ -11,8 +11,8 @@ use perfprof_tui::engine::offline;
 use perfprof_tui::source::recording;
 use perfprof_tui::symbols::resolver::Options as SymbolOptions;
 use perfprof_tui::ui::commands::program;
+use perfprof_tui::units;
 use perfprof_tui::units::kit::Settings;
-use perfprof_tui::units::registry;
 use ratatui::buffer::Buffer;
 
 const THEME: &str = "dark";
@@ -97,7 +97,7 @@ fn events_that_are_measured_and_those_that_could_be() {
 #[test]
 fn a_unit_of_a_recording() {
     let mut source = recording::open(&[data("units/sched.data")]).expect("opens");
-    let spec = registry::find("rundelay").expect("a unit");
+    let spec = units::find("rundelay").expect("a unit");
     let settings = Settings::parse(&["--than".to_owned(), "10ms".to_owned()], spec.options).expect("options");
     let unit = (spec.make)(&settings).expect("a unit");
     let options = SymbolOptions { live: false, same_kernel: false, kallsyms: None, ..SymbolOptions::live() };

@@ -15,7 +15,7 @@ use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::commands::{general, program};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
-use perfprof_tui::units::registry::UNITS;
+use perfprof_tui::units::UNITS;
 
 fn app(width: u16, height: u16) -> App {
     let start =

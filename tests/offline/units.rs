@@ -7,8 +7,8 @@ use crate::common::scenes::{MS, US, counted, scene, sched, switch, wake};
 use crate::common::stage::{START, Stage, cell, number, rows};
 use crate::common::{self, data, program, run};
 use perfprof_tui::panel::{Body, Panel};
+use perfprof_tui::units::UNITS;
 use perfprof_tui::units::kit::Sample;
-use perfprof_tui::units::registry::UNITS;
 
 fn of<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     let found = panels.iter().find(|panel| panel.title.starts_with(title));
@@ -333,8 +333,7 @@ fn pairs_by_key_with_what_was_between() {
         .collect();
     assert_eq!(list, [(0.0, "id=8".into()), (1e6, "id=7".into()), (6e6, "id=8".into())]);
     // Without a key the table says by what it paired.
-    let stage =
-        Stage::new(perfprof_tui::units::registry::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
+    let stage = Stage::new(perfprof_tui::units::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
     let mut stage = stage;
     assert!(of(&stage.panels(), "Pairs").note.contains("paired by tid"));
 }

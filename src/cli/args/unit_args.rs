@@ -8,7 +8,7 @@ use crate::event::CallGraph;
 use crate::lang::quantity;
 use crate::units::kit::settings::{OPTIONS, Opt};
 use crate::units::kit::{Settings, Spec};
-use crate::units::registry::{self, UNITS};
+use crate::units::{self, UNITS};
 
 use super::{Format, NameArgs};
 
@@ -35,7 +35,7 @@ pub fn find(matches: &ArgMatches) -> Option<(&'static Spec, &ArgMatches)> {
         (name, own) if !TAKEN.contains(&name) => (name, own),
         _ => return None,
     };
-    registry::find(name).map(|spec| (spec, own))
+    units::find(name).map(|spec| (spec, own))
 }
 
 fn switch(id: &'static str, help: &'static str) -> Arg {

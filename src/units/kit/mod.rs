@@ -1,7 +1,6 @@
 //! The kit of analysis units: a description, events that they need, records in, panels out.
 //!
-//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`] that the registry
-//! lists. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
+//! A unit is one type in one file of [`super`] that implements [`Unit`], with a [`Spec`]. Screens, text, JSON, CSV, help and completion are made from the two; a unit knows no terminal, does
 //! not open events and does not look names up.
 
 pub mod alloc;
@@ -318,8 +317,8 @@ pub trait Unit: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Takes a record in.
-    fn record(&mut self, hit: &Sample<'_>, cx: &mut Context<'_>);
+    /// Takes a record in; counted events come to [`Unit::count`] instead.
+    fn record(&mut self, _hit: &Sample<'_>, _cx: &mut Context<'_>) {}
 
     /// A counter was read.
     fn count(&mut self, _counted: &Counted) {}
@@ -330,11 +329,13 @@ pub trait Unit: Send + Sync + Debug {
     /// A thread has come to a CPU, by a record of its own (`PERF_RECORD_SWITCH_CPU_WIDE`).
     fn came(&mut self, _cpu: u32, _tid: i32, _time: u64, _cx: &mut Context<'_>) {}
 
-    /// Records were lost.
-    fn lost(&mut self, lost: &Lost);
+    /// Records were lost: for units that pair or follow what records tell.
+    fn lost(&mut self, _lost: &Lost) {}
 
     /// What losses do to the figures, in words.
-    fn loss_words(&self) -> &'static str;
+    fn loss_words(&self) -> &'static str {
+        "counts are too low by them"
+    }
 
     /// What it has found by now.
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel>;

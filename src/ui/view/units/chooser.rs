@@ -15,7 +15,7 @@ use crate::ui::view::events::state::{EventsScreen, NO_TRACEPOINTS};
 use crate::ui::view::units::state::completions;
 use crate::units::kit::settings::Settings;
 use crate::units::kit::{EventRequest, Spec};
-use crate::units::registry::{self, UNITS};
+use crate::units::{self, UNITS};
 
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl App {
         let choices = unit_choices(&self.context, &self.views.events, &typed);
         let chosen = choices.get(chooser.cursor).or(choices.first());
         let text = match chosen {
-            _ if registry::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0) => typed,
+            _ if units::find(name).is_some() && (typed.len() > name.len() || chooser.cursor == 0) => typed,
             Some(choice) => choice.text.clone(),
             None => typed,
         };
@@ -64,7 +64,7 @@ impl App {
 /// Units that what is typed may mean, by name first, then by what they answer; behind a name its options.
 pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Vec<Choice> {
     let typed = typed.trim_start();
-    if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| registry::find(name).is_some()) {
+    if typed.split_once(char::is_whitespace).is_some_and(|(name, _)| units::find(name).is_some()) {
         let one = |(text, about): (String, String)| {
             let name = text.rsplit(char::is_whitespace).next().unwrap_or_default().to_owned();
             Choice { name, about, text, missing: String::new() }
@@ -91,7 +91,7 @@ pub fn unit_choices(context: &Context, events: &EventsScreen, typed: &str) -> Ve
 
 /// What a unit is made from, and what to know of it.
 pub fn about_unit(context: &Context, name: &str) -> Option<String> {
-    let spec = registry::find(name)?;
+    let spec = units::find(name)?;
     let needs = match (spec.make)(&Settings::default()) {
         Ok(unit) => {
             let wants = unit.event_requests();

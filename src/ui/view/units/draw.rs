@@ -14,7 +14,7 @@ use crate::ui::theme::Theme;
 use crate::ui::view::units::order::{cursor, visible};
 use crate::ui::view::units::state::PanelView;
 use crate::ui::view::units::state::UnitsScreen;
-use crate::units::registry::UNITS;
+use crate::units::UNITS;
 
 use crate::ui::draw::layout::places;
 use crate::ui::draw::put;

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::panel::{Body, Panel};
 use crate::units::kit::Look;
-use crate::units::registry::{self, UNITS};
+use crate::units::{self, UNITS};
 
 use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::units::order::{cursor, own_order, visible};
@@ -227,7 +227,7 @@ impl UnitsScreen {
 pub fn completions(text: &str) -> Vec<(String, String)> {
     let typed = text.trim_start();
     if let Some((name, _)) = typed.split_once(char::is_whitespace) {
-        let Some(spec) = registry::find(name) else { return Vec::new() };
+        let Some(spec) = units::find(name) else { return Vec::new() };
         let help = |name: &&'static str| {
             let opt = crate::units::kit::settings::OPTIONS.iter().find(|opt| *name == opt.name);
             opt.map(|opt| (format!("{typed}--{}", opt.name), opt.help.to_owned()))

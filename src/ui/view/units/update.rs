@@ -11,8 +11,8 @@ use crate::ui::view::units::commands::ENTER;
 use crate::ui::view::units::draw as drawn;
 use crate::ui::view::units::order::visible;
 use crate::ui::view::units::state::split_shell_words;
+use crate::units;
 use crate::units::kit::{Settings, Spec};
-use crate::units::registry;
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
@@ -244,8 +244,8 @@ impl App {
 pub fn unit_of(text: &str) -> Result<(&'static Spec, Settings), String> {
     let words = split_shell_words(text)?;
     let (name, rest) = words.split_first().ok_or("name a unit, such as rundelay")?;
-    let spec = registry::find(name).ok_or_else(|| {
-        let near = nearest(name, registry::UNITS.iter().map(|spec| spec.name));
+    let spec = units::find(name).ok_or_else(|| {
+        let near = nearest(name, units::UNITS.iter().map(|spec| spec.name));
         format!("no unit is called {name}; nearest: {}", near.join(", "))
     })?;
     let mut settings = Settings::parse(rest, spec.options).map_err(|why| format!("{}: {why}", spec.name))?;

@@ -15,10 +15,10 @@ use perfprof_tui::query::{Aggregate, Answer, ColumnKey, Data, Keep, Question, To
 use perfprof_tui::record::Sample;
 use perfprof_tui::session::{Dso, DsoId, MapId, Origin, Session};
 use perfprof_tui::source::Info;
-use perfprof_tui::ui::app::{App, Start};
 use perfprof_tui::ui::run::{render, show};
 use perfprof_tui::ui::theme::{Depth, Theme};
 use perfprof_tui::ui::view::flame::state::FlameScreen;
+use perfprof_tui::ui::{App, Start};
 
 const SAMPLES: usize = 10_000_000;
 const NODES: usize = 1_000_000;

@@ -1,7 +1,7 @@
-//! What a command is: one row with its name, keys, argument, meaning and what it does. Keymap, palette, help, footers,
-//! the prompt, the table of keys and `--exec` are all made from rows.
+//! Commands: name, keys, argument, meaning. Keymap, palette, help, footers, the prompt, the table of keys and `--exec` are
+//! all made from them; what each does to the model stands beside it in its row ([`crate::ui::act`]).
 
-use crate::ui::app::App;
+use crate::ui::tab::Tab;
 
 /// A command.
 pub struct Command {
@@ -9,22 +9,14 @@ pub struct Command {
     pub name: &'static str,
     /// Keys; those of a chord are separated by a space.
     pub keys: &'static [&'static str],
+    /// The heading of the help that it stands under.
     pub group: &'static str,
+    /// The screen that its keys work on; `None` where they work on all.
+    pub tab: Option<Tab>,
     pub doc: &'static str,
     pub argument: Option<Argument>,
     /// Whether it is about the table's rows, which are not seen on other screens.
     pub of_table: bool,
-    pub act: Act,
-}
-
-/// What a command does.
-#[derive(Clone, Copy)]
-pub enum Act {
-    Plain(fn(&mut App)),
-    /// With its argument; without one it knows itself what is meant.
-    Given(fn(&mut App, Option<String>)),
-    /// With its argument, which is asked for where there is none: what then stands in the prompt.
-    Asked(fn(&mut App, String), fn(&App) -> String),
 }
 
 /// An argument.
@@ -122,35 +114,3 @@ impl From<&'static Command> for Invocation {
         row.command(None)
     }
 }
-
-/// Commands under one heading of the help.
-pub struct Group {
-    pub title: &'static str,
-    pub rows: &'static [&'static Command],
-}
-
-/// Lists the commands of a group: `NAME "name" ["keys"] "what it does" (argument) => act;`, with `of table` before the
-/// arrow where it is about the table's rows.
-macro_rules! commands {
-    ($list:ident $group:literal {
-        $($id:ident $name:literal [$($key:literal),*] $doc:literal $(($argument:expr))? $(of $table:ident)? => $act:expr;)*
-    }) => {
-        $(pub static $id: $crate::ui::command::Command = $crate::ui::command::Command {
-            name: $name,
-            keys: &[$($key),*],
-            group: $group,
-            doc: $doc,
-            argument: commands!(@argument $($argument)?),
-            of_table: commands!(@table $($table)?),
-            act: $act,
-        };)*
-        pub static $list: $crate::ui::command::Group =
-            $crate::ui::command::Group { title: $group, rows: &[$(&$id),*] };
-    };
-    (@argument) => { None };
-    (@argument $argument:expr) => { Some($argument) };
-    (@table) => { false };
-    (@table table) => { true };
-}
-
-pub(in crate::ui) use commands;

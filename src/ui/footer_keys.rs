@@ -7,10 +7,10 @@ use crate::query::Direction;
 use crate::session::Origin;
 use crate::ui::command::Command;
 use crate::ui::commands::{general, program};
-use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
+use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
 /// What a click on a hint does.

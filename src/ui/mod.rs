@@ -1,6 +1,7 @@
 //! The screen: a model, commands that change it, and functions that draw it. Knows questions,
 //! answers and panels; nothing of the kernel.
 
+pub mod act;
 pub mod app;
 pub mod command;
 pub mod commands;
@@ -10,6 +11,7 @@ pub mod draw;
 pub mod footer_keys;
 pub mod frame;
 pub mod frame_pacer;
+pub mod key_lookup;
 pub mod keymap;
 pub mod keys;
 pub mod lag;
@@ -21,6 +23,8 @@ pub mod range;
 pub mod run;
 pub mod scene;
 pub mod selection;
+pub mod start;
+pub mod tab;
 pub mod term;
 pub mod term_query;
 pub mod theme;
@@ -28,5 +32,6 @@ pub mod tour;
 pub mod view;
 pub mod widget;
 
-pub use app::{App, Effect, Start};
+pub use app::{App, Effect};
 pub use command::Invocation;
+pub use start::Start;

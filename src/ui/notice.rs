@@ -7,8 +7,9 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::session::{DsoKind, Origin};
-use crate::ui::frame::Tab;
 use crate::ui::scene::Scene;
+use crate::ui::selection::NoticeSubject;
+use crate::ui::tab::Tab;
 
 /// From which share of what is shown on code without names is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
@@ -20,18 +21,7 @@ pub struct Notice {
     /// What follows it where there is room.
     pub more: String,
     pub urgent: bool,
-    pub of: Of,
-}
-
-/// What a message is about: one that was dismissed does not come back for the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Of {
-    /// A CPU and what is strange of it.
-    Anomaly(u32, String),
-    /// The path of a DSO that has no names.
-    Unnamed(String),
-    /// Stacks that are longer than what is copied of them.
-    Cut,
+    pub of: NoticeSubject,
 }
 
 impl Scene<'_> {
@@ -42,7 +32,7 @@ impl Scene<'_> {
     }
 
     fn anomaly(self) -> Option<Notice> {
-        let of = |found: &Finding| Of::Anomaly(found.cpu, format!("{:?} {:?}", found.kind, found.vector));
+        let of = |found: &Finding| NoticeSubject::Anomaly(found.cpu, format!("{:?} {:?}", found.kind, found.vector));
         let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
         let first = kept().next()?;
         let others: std::collections::BTreeSet<u32> = kept().map(|f| f.cpu).filter(|cpu| *cpu != first.cpu).collect();
@@ -63,7 +53,7 @@ impl Scene<'_> {
         }
         let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
         let text = format!("{} without names, most in {}", percent(share), self.why_unnamed(line));
-        let notice = Notice { text, more: String::new(), urgent: false, of: Of::Unnamed(path.to_owned()) };
+        let notice = Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Unnamed(path.to_owned()) };
         (share > UNNAMED_PERCENT).then_some(notice)
     }
 
@@ -87,7 +77,7 @@ impl Scene<'_> {
                     "{:.0} % of stacks are longer than the {size} bytes copied",
                     self.context.answer.cut_percent
                 );
-                Some(Notice { text, more: String::new(), urgent: false, of: Of::Cut })
+                Some(Notice { text, more: String::new(), urgent: false, of: NoticeSubject::Cut })
             }
             _ => None,
         }

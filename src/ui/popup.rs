@@ -8,7 +8,6 @@ use crate::panel::top::Field;
 use crate::query::column;
 
 use crate::ui::command::{Command, Invocation};
-use crate::ui::commands;
 use crate::ui::view::annotate::state::Annotated;
 
 /// A popup and its state.
@@ -90,38 +89,41 @@ impl PaletteEntry {
 pub struct Palette {
     pub input: Input,
     pub cursor: usize,
-    things: Vec<PaletteEntry>,
+    /// Commands, then things of the session.
+    entries: Vec<PaletteEntry>,
 }
 
 impl Palette {
-    /// A palette that finds these beside the commands.
-    pub fn over(things: Vec<PaletteEntry>) -> Self {
-        Self { things, ..Self::default() }
+    /// A palette that finds these, commands before things that match as well.
+    pub fn over(entries: Vec<PaletteEntry>) -> Self {
+        Self { entries, ..Self::default() }
     }
 
     /// What matches what is typed, best first; commands come before things that match as well.
     pub fn matches(&self) -> Vec<PaletteEntry> {
         let typed = self.input.value().trim();
-        let commands = commands::rows().map(PaletteEntry::Command);
+        let is_command = |entry: &PaletteEntry| matches!(entry, PaletteEntry::Command(_));
         if typed.is_empty() {
-            return commands.collect();
+            return self.entries.iter().filter(|entry| is_command(entry)).cloned().collect();
         }
         let word = typed.split_whitespace().next().unwrap_or_default();
-        if let Some(exact) = commands::find(word).filter(|row| row.argument.is_some() && typed != word) {
-            return vec![PaletteEntry::Command(exact)];
+        let takes_more = |entry: &&PaletteEntry| matches!(entry, PaletteEntry::Command(row) if row.name == word && row.argument.is_some() && typed != word);
+        if let Some(exact) = self.entries.iter().find(takes_more) {
+            return vec![exact.clone()];
         }
         let fuzzy = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
         // What a command does is told by whole words: letters strewn over a sentence mean nothing.
         let words = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Substring);
         let mut matcher = Matcher::new(Config::DEFAULT);
         let mut buffer = Vec::new();
-        let mut scored: Vec<(u32, usize, PaletteEntry)> = commands
-            .chain(self.things.iter().cloned())
+        let mut scored: Vec<(u32, usize, &PaletteEntry)> = self
+            .entries
+            .iter()
             .enumerate()
             .filter_map(|(i, entry)| {
                 let mut score =
                     |pattern: &Pattern, text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
-                let is_command = matches!(entry, PaletteEntry::Command(_));
+                let is_command = is_command(entry);
                 let exact = if entry.name() == word { 1000 } else { 0 };
                 let by_name = score(&fuzzy, entry.name()).map(|s| s + exact + if is_command { 100 } else { 60 });
                 let whole = format!("{} {}", entry.name(), entry.about());
@@ -130,7 +132,7 @@ impl Palette {
             })
             .collect();
         scored.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        scored.into_iter().map(|(_, _, entry)| entry).collect()
+        scored.into_iter().map(|(_, _, entry)| entry.clone()).collect()
     }
 }
 
@@ -149,10 +151,11 @@ pub fn column_menu(shown: &[Field]) -> Vec<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::commands;
 
     #[test]
     fn the_palette_finds_by_name_and_by_meaning() {
-        let things = vec![
+        let things = [
             PaletteEntry::Thing {
                 kind: "function",
                 name: "estimation_timer".into(),
@@ -161,8 +164,9 @@ mod tests {
             },
             PaletteEntry::Event(3, "sched:sched_switch".into()),
         ];
+        let all: Vec<_> = commands::rows().map(PaletteEntry::Command).chain(things).collect();
         let find = |text: &str| {
-            let palette = Palette { input: Input::new(text.into()), ..Palette::over(things.clone()) };
+            let palette = Palette { input: Input::new(text.into()), ..Palette::over(all.clone()) };
             palette.matches().first().map(|entry| entry.name().to_owned())
         };
         assert_eq!(find("").as_deref(), Some("up"));

@@ -4,10 +4,12 @@ use ratatui::layout::Rect;
 
 use crate::session::Origin;
 use crate::ui::context::Context;
-use crate::ui::draw::layout::MIN;
 use crate::ui::frame::Surroundings;
 use crate::ui::keymap::Facts;
 use crate::ui::selection::Selection;
+
+/// Below this size nothing useful fits.
+pub const MIN: (u16, u16) = (20, 6);
 
 /// What layout and drawing are given.
 #[derive(Clone, Copy, Debug)]

@@ -13,11 +13,10 @@ use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::Form;
 
-use crate::ui::app::Start;
 use crate::ui::context::Context;
-use crate::ui::frame::Tab;
-use crate::ui::notice;
 use crate::ui::range::{Ranges, clause};
+use crate::ui::start::Start;
+use crate::ui::tab::Tab;
 
 /// A step into the data that can be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,14 +31,15 @@ pub struct Zoom {
 
 /// What the view is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ComparedWith {
     /// For the line that says what is shown.
     pub label: String,
-    pub of: Of,
+    pub of: BaselineSource,
 }
 
+/// Where what the view is compared with comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum BaselineSource {
     /// What came before this time, in nanoseconds from the start.
     Past(u64),
     /// What passed this filter.
@@ -48,6 +48,17 @@ pub enum Of {
     Range((u64, u64)),
     /// Another recording.
     File,
+}
+
+/// What a message is about: one that was dismissed does not come back for the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum NoticeSubject {
+    /// A CPU and what is strange of it.
+    Anomaly(u32, String),
+    /// The path of a DSO that has no names.
+    Unnamed(String),
+    /// Stacks that are longer than what is copied of them.
+    Cut,
 }
 
 /// What `:window` cycles through.
@@ -86,7 +97,7 @@ pub struct Selection {
     pub age: Age,
     /// Whether somebody wants it so; else it is what is usual.
     pub age_chosen: bool,
-    pub baseline: Option<Mark>,
+    pub baseline: Option<ComparedWith>,
     pub per: Per,
     /// How rows were ordered before differences came.
     pub order_before: Option<(Order, bool)>,
@@ -102,7 +113,7 @@ pub struct Selection {
     /// How many points a CPU must stand above the others to be a finding.
     pub points: f64,
     /// Messages that were dismissed.
-    pub dismissed: HashSet<notice::Of>,
+    pub dismissed: HashSet<NoticeSubject>,
 }
 
 impl Selection {
@@ -221,7 +232,7 @@ impl Selection {
     /// The filter of the question, which has the range of time apart.
     pub fn asked_filter(&self) -> Option<String> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
-            Some(Of::Past(ns)) => Some(format!("time >= {ns}ns")),
+            Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
         };
         self.narrowed(self.filter.as_ref(), clause)
@@ -236,30 +247,32 @@ impl Selection {
         }
         let mark = self.baseline.as_ref()?;
         let (text, split) = match &mark.of {
-            Of::Range(_) => (self.narrowed(self.filter.as_ref(), None), None),
-            Of::Past(ns) => (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns)),
-            Of::View(filter) => (self.narrowed(filter.as_ref(), None), None),
-            Of::File => (self.narrowed(self.filter.as_ref(), None), None),
+            BaselineSource::Range(_) => (self.narrowed(self.filter.as_ref(), None), None),
+            BaselineSource::Past(ns) => {
+                (self.narrowed(self.filter.as_ref(), Some(format!("time < {ns}ns"))), Some(*ns))
+            }
+            BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None),
+            BaselineSource::File => (self.narrowed(self.filter.as_ref(), None), None),
         };
         let filter = text.and_then(|t| context.parse(&t).ok()).map(std::sync::Arc::new);
         let range = match mark.of {
-            Of::Range(range) => Some(range),
-            Of::File => None,
+            BaselineSource::Range(range) => Some(range),
+            BaselineSource::File => None,
             _ => self.range(),
         };
-        Some(Baseline { event: None, filter, other: mark.of == Of::File, per: self.per, split, range })
+        Some(Baseline { event: None, filter, other: mark.of == BaselineSource::File, per: self.per, split, range })
     }
 
     /// The commands that compare as this view does. The past of a live session cannot be had again.
     pub fn baseline_command(&self, context: &Context) -> Vec<String> {
         let Some(mark) = &self.baseline else { return Vec::new() };
         let of = match &mark.of {
-            Of::Past(_) => return Vec::new(),
-            Of::View(None) => "time >= 0".to_owned(),
-            Of::View(Some(filter)) => filter.clone(),
-            Of::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
-            Of::File if context.invocation.contains(&mark.label) => String::new(),
-            Of::File => mark.label.clone(),
+            BaselineSource::Past(_) => return Vec::new(),
+            BaselineSource::View(None) => "time >= 0".to_owned(),
+            BaselineSource::View(Some(filter)) => filter.clone(),
+            BaselineSource::Range((from, until)) => format!("range {},{}", *from as f64 / 1e9, *until as f64 / 1e9),
+            BaselineSource::File if context.invocation.contains(&mark.label) => String::new(),
+            BaselineSource::File => mark.label.clone(),
         };
         let mut commands = Vec::new();
         if !of.is_empty() {
@@ -273,7 +286,7 @@ impl Selection {
 
     /// The columns that say something: another run has other processes.
     pub fn fields(&self) -> Vec<Field> {
-        let other = self.baseline.as_ref().is_some_and(|mark| mark.of == Of::File);
+        let other = self.baseline.as_ref().is_some_and(|mark| mark.of == BaselineSource::File);
         let says = |f: &&Field| !other || !matches!(f, Field::Key(key) if key.entry().of_this_run);
         self.rows.columns.iter().filter(says).copied().collect()
     }
@@ -281,9 +294,9 @@ impl Selection {
     /// The range of time that is compared with, when it is one.
     pub fn baseline_range(&self) -> Option<(u64, u64)> {
         match self.baseline.as_ref()?.of {
-            Of::Range(range) => Some(range),
-            Of::Past(ns) => Some((0, ns)),
-            Of::View(_) | Of::File => None,
+            BaselineSource::Range(range) => Some(range),
+            BaselineSource::Past(ns) => Some((0, ns)),
+            BaselineSource::View(_) | BaselineSource::File => None,
         }
     }
 

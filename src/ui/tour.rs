@@ -2,7 +2,7 @@
 
 use crate::ui::command::Command;
 use crate::ui::commands::{general, program};
-use crate::ui::frame::Tab;
+use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, time, top};
 
 /// A step: what it says, and the command that it waits for.
@@ -107,28 +107,14 @@ pub static STEPS: &[TourStep] = &[
     },
 ];
 
-/// Where in the tour one is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tour {
-    at: usize,
+/// The step of a number, counted from 0.
+pub fn step(at: usize) -> Option<&'static TourStep> {
+    STEPS.get(at)
 }
 
-impl Tour {
-    pub fn step(self) -> Option<&'static TourStep> {
-        STEPS.get(self.at)
-    }
-
-    /// Which step of how many, from 1.
-    pub fn place(self) -> (usize, usize) {
-        (self.at + 1, STEPS.len())
-    }
-
-    /// A command was run, and led to this screen.
-    pub fn ran(&mut self, row: &Command, tab: Tab) {
-        if self.step().is_some_and(|step| step.is_done(row, tab)) {
-            self.at += 1;
-        }
-    }
+/// The step after a command was run there that led to this screen.
+pub fn after(at: usize, row: &Command, tab: Tab) -> usize {
+    at + usize::from(step(at).is_some_and(|step| step.is_done(row, tab)))
 }
 
 #[cfg(test)]
@@ -137,11 +123,8 @@ mod tests {
 
     #[test]
     fn a_step_is_done_when_it_led_somewhere() {
-        let mut tour = Tour::default();
-        tour.ran(&program::FINDING, Tab::Top);
-        assert_eq!(tour.place().0, 1, "nothing was found yet");
-        tour.ran(&program::FINDING, Tab::Cpus);
-        tour.ran(&top::commands::TOGGLE, Tab::Cpus);
-        assert_eq!(tour.place().0, 2);
+        assert_eq!(after(0, &program::FINDING, Tab::Top), 0, "nothing was found yet");
+        assert_eq!(after(0, &program::FINDING, Tab::Cpus), 1);
+        assert_eq!(after(1, &top::commands::TOGGLE, Tab::Cpus), 1);
     }
 }

@@ -21,9 +21,9 @@ use perfprof_tui::source::{Info, recording};
 use perfprof_tui::symbols::lines::Lines;
 use perfprof_tui::symbols::resolver::Options;
 use perfprof_tui::symbols::{Resolver, code};
-use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
+use perfprof_tui::ui::{App, Effect, Start};
 
 /// Engine and interface in one thread: questions are answered at once.
 pub struct Harness {

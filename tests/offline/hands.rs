@@ -1,7 +1,7 @@
 //! What hands do beside keys of screens: typing into help, palette and the list of units, and clicking.
 
 use crate::common::harness::Harness;
-use perfprof_tui::ui::frame::Tab;
+use perfprof_tui::ui::tab::Tab;
 
 fn incident(width: u16, height: u16) -> Harness {
     Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", width, height)
@@ -213,11 +213,11 @@ fn an_annotated_function_stands_alone() {
 /// What keys do is said whole, at any width.
 #[test]
 fn no_word_of_help_is_cut() {
-    use perfprof_tui::ui::commands::{layer, rows};
+    use perfprof_tui::ui::commands::rows;
 
     for width in [60, 80, 120, 200] {
         let text = incident(width, 320).keys("?").text();
-        for row in rows().filter(|row| layer(row).is_none()) {
+        for row in rows().filter(|row| row.tab.is_none()) {
             let name = format!(" :{} ", row.name);
             let at = text.lines().position(|line| line.contains(&name));
             let at = at.unwrap_or_else(|| panic!("no {name}: {text}"));

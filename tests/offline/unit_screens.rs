@@ -11,10 +11,10 @@ use perfprof_tui::panel::{Align, Body, Cell, Column, Panel, Rows};
 use perfprof_tui::query::{Answer, ColumnKey};
 use perfprof_tui::session::Origin;
 use perfprof_tui::source::Info;
-use perfprof_tui::ui::app::{App, Effect, Start};
 use perfprof_tui::ui::commands::{general, program};
 use perfprof_tui::ui::run::render;
 use perfprof_tui::ui::theme::{Depth, Theme};
+use perfprof_tui::ui::{App, Effect, Start};
 use perfprof_tui::units::UNITS;
 
 fn app(width: u16, height: u16) -> App {

@@ -246,7 +246,9 @@ mod tests {
     use super::*;
     use crate::damage;
     use crate::ui::commands::program;
-    use crate::ui::keymap::{Facts, Lookup};
+    use crate::ui::key_lookup::Lookup;
+    use crate::ui::keymap::Facts;
+    use crate::ui::tab::Tab;
 
     #[test]
     fn all_that_can_be_configured() {
@@ -273,7 +275,7 @@ mod tests {
             (Some("record"), "quiet", 1),
         ];
         assert_eq!(options, wanted);
-        assert_eq!(config.keymap.lookup("ctrl-t", None, &Facts::default()), Lookup::Run((&program::TIME).into()));
+        assert_eq!(config.keymap.lookup("ctrl-t", Tab::Top, &Facts::default()), Lookup::Run((&program::TIME).into()));
         assert_eq!(config.filters["web"], "comm == nginx");
     }
 

@@ -5,10 +5,10 @@ use crossterm::event::{Event as Input, KeyEvent, KeyModifiers, MouseButton, Mous
 use crate::ui::app::App;
 use crate::ui::command::ArgumentKind;
 use crate::ui::commands::{general, program};
-use crate::ui::frame::Tab;
-use crate::ui::keymap::Lookup;
+use crate::ui::key_lookup::Lookup;
 use crate::ui::keys;
 use crate::ui::prompt::Prompt;
+use crate::ui::tab::Tab;
 use crate::ui::view::top::commands::TOGGLE;
 use crate::ui::view::top::hit;
 use crate::ui::view::top::state::TopScreen;
@@ -54,7 +54,7 @@ impl App {
             return self.mark(Some(name));
         }
         let keys = if self.frame.chord.is_empty() { name } else { format!("{} {name}", self.frame.chord) };
-        match self.context.keymap.lookup(&keys, self.frame.tab.group(), &self.scene().key_facts()) {
+        match self.context.keymap.lookup(&keys, self.frame.tab, &self.scene().key_facts()) {
             Lookup::Run(command) => {
                 self.frame.chord.clear();
                 self.run(command);

@@ -1,6 +1,7 @@
 //! The model of the interface. No terminal and no engine here: what is to happen outside comes back
 //! as effects.
 
+pub(in crate::ui) mod answer;
 pub(in crate::ui) mod input;
 pub(in crate::ui) mod notice;
 pub(in crate::ui) mod popups;
@@ -15,21 +16,15 @@ use std::time::Duration;
 
 use crate::engine::{Clock, Request, UnitRequest};
 use crate::ingest::tracepoints;
-use crate::panel::top::Field;
-use crate::query::{Age, Answer, Question, TopLine};
-use crate::session::Origin;
+use crate::query::{Question, TopLine};
 use crate::source::{Control, Info};
-use crate::symbols::Form;
 
-use crate::ui::commands;
 use crate::ui::context::{Context, SavedFilters};
-use crate::ui::draw::layout;
-use crate::ui::frame::{Level, Surroundings, Tab};
-use crate::ui::keymap::Keymap;
+use crate::ui::frame::{Level, Surroundings};
 use crate::ui::scene::Scene;
 use crate::ui::selection::Selection;
+use crate::ui::start::Start;
 use crate::ui::view::Views;
-use crate::ui::view::time::state::usual;
 
 /// Something to be done outside the model.
 #[derive(Debug)]
@@ -58,60 +53,6 @@ pub enum Effect {
     /// Read a recording to compare with.
     Baseline(PathBuf),
     Quit,
-}
-
-/// How the interface starts.
-#[derive(Clone, Debug)]
-pub struct Start {
-    pub columns: Vec<Field>,
-    /// Whether those were asked for.
-    pub sorted: bool,
-    pub children: bool,
-    pub filter: Option<String>,
-    pub limit: f64,
-    pub refresh: Duration,
-    /// How many points a CPU must stand above the others to be a finding.
-    pub points: f64,
-    /// The command line without its filters and commands.
-    pub invocation: Vec<String>,
-    /// Commands to run, one after each answer.
-    pub exec: Vec<String>,
-    /// How names are made readable, and whether inlined functions are frames.
-    pub form: Form,
-    pub inlined: bool,
-    pub saved: SavedFilters,
-    /// The theme by name, and all that there are.
-    pub theme: String,
-    pub themes: Vec<String>,
-    pub keymap: Keymap,
-    /// Whether a tour is given.
-    pub tour: bool,
-    /// Whether the link to the terminal is slow.
-    pub slow: bool,
-}
-
-impl Default for Start {
-    fn default() -> Self {
-        Self {
-            columns: Field::FIRST.to_vec(),
-            sorted: false,
-            children: true,
-            filter: None,
-            limit: 0.0,
-            refresh: Duration::from_secs(1),
-            points: 10.0,
-            invocation: vec!["perfprof-tui".to_owned()],
-            exec: Vec::new(),
-            form: Form::Plain,
-            inlined: true,
-            saved: SavedFilters::new(),
-            theme: String::new(),
-            themes: Vec::new(),
-            keymap: Keymap::default(),
-            tour: false,
-            slow: false,
-        }
-    }
 }
 
 /// The model.
@@ -153,60 +94,6 @@ impl App {
         app
     }
 
-    /// The size of the terminal.
-    pub fn resize(&mut self, width: u16, height: u16) {
-        self.frame.size = (width, height);
-        self.views.top.height = layout::table_height(self.scene());
-        let answer = self.context.answer.clone();
-        if answer.flame.is_none() && answer.heat.is_none() {
-            self.views.top.follow(&answer);
-        }
-        self.ask(false);
-    }
-
-    /// A new answer has come.
-    pub fn set_answer(&mut self, answer: Arc<Answer>) {
-        let before = std::mem::replace(&mut self.context.answer, answer.clone());
-        if answer.events.len() > before.events.len().max(self.context.info.events.len()) {
-            let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
-            self.context.fields = Arc::new(tracepoints::fields(&self.context.info, &names));
-        }
-        if answer.ended.is_some() && !std::mem::replace(&mut self.views.time.chosen, true) {
-            self.views.time.length = usual(answer.elapsed_ns);
-        }
-        if answer.ended.is_some() && !self.selection.age_chosen {
-            // What is over is looked at as a whole.
-            self.selection.age = Age::All;
-        }
-        self.look_for_findings();
-        self.views.top.height = layout::table_height(self.scene());
-        self.follow_heat();
-        self.follow_hits();
-        if let Some(flame) = answer.flame.as_ref().filter(|flame| flame.found.is_some())
-            && std::mem::take(&mut self.views.flame.seeks)
-        {
-            self.views.flame.to_found(flame);
-        }
-        if let Some(flame) = &answer.flame {
-            let rows = self.flame_area().height;
-            self.views.flame.fit(flame, rows);
-        }
-        self.return_cursor();
-        if answer.flame.is_none() && answer.heat.is_none() {
-            self.views.top.follow(&answer);
-        }
-        let loaded = self.context.info.origin == Origin::Live || self.context.info.flows || answer.ended.is_some();
-        // A range may be a share of what there is in the end.
-        let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
-        if answer.question.generation == self.asked.generation
-            && !waits
-            && let Some(text) = self.exec.pop_front()
-        {
-            self.exec_command(&text);
-        }
-        self.ask(false);
-    }
-
     /// What the session's clock says as a frame is made.
     pub fn tick(&mut self, clock: Option<Clock>) {
         self.context.behind.tick(clock.filter(|_| !self.selection.frozen && self.context.answer.ended.is_none()));
@@ -215,13 +102,6 @@ impl App {
     /// Whether commands given at the start still wait to be run.
     pub fn has_exec(&self) -> bool {
         !self.exec.is_empty()
-    }
-
-    pub(in crate::ui) fn exec_command(&mut self, text: &str) {
-        match commands::parse(text) {
-            Ok(command) => self.step(|app| app.run(command)),
-            Err(error) => self.error(error),
-        }
     }
 
     /// What is shown of, beside the view's own state.
@@ -265,28 +145,5 @@ impl App {
     /// The row under the cursor, or that the entry of a call chain under it belongs to.
     pub fn row(&self) -> Option<&TopLine> {
         self.views.top.row(&self.context.answer)
-    }
-
-    /// Sends the question when it has changed.
-    pub(in crate::ui) fn ask(&mut self, always: bool) {
-        if self.frame.tab == Tab::Events {
-            self.look_up_entry();
-        }
-        let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
-        let scene = self.scene();
-        let question = Question {
-            beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
-            first_line: if unfolded { self.views.top.top } else { 0 },
-            height: self.views.top.height.max(1),
-            cpu: self.asked_cpu(),
-            flame: (self.frame.tab == Tab::Flame).then(|| self.flame_spec()),
-            heat: (self.frame.tab == Tab::Time).then(|| self.heat_spec()),
-            annotate: self.annotated().map(|screen| screen.target.clone()),
-            ..self.selection.question(&self.context, self.frame.tab, &self.asked)
-        };
-        if always || question != self.asked {
-            self.asked = Question { generation: self.asked.generation + 1, ..question };
-            self.request(Request::Ask(Arc::new(self.asked.clone())));
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::session::DsoKind;
 use crate::ui::app::App;
-use crate::ui::notice::{Of, is_unnamed};
+use crate::ui::notice::is_unnamed;
+use crate::ui::selection::NoticeSubject;
 
 impl App {
     /// Says no more of what the message is about.
@@ -18,8 +19,8 @@ impl App {
     /// Goes to what the message is about.
     pub(in crate::ui) fn go_to_notice(&mut self) {
         match self.scene().notice().map(|notice| notice.of) {
-            Some(Of::Unnamed(path)) => self.go_to_unnamed(&path),
-            Some(Of::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),
+            Some(NoticeSubject::Unnamed(path)) => self.go_to_unnamed(&path),
+            Some(NoticeSubject::Cut) => self.say(":call-graph dwarf,SIZE copies more of each stack"),
             _ => self.go_to_finding(),
         }
     }

@@ -9,9 +9,9 @@ use crate::ui::command::Invocation;
 use crate::ui::commands::{self, general, program};
 use crate::ui::draw::{footer, header, layout, popups};
 use crate::ui::footer_keys::{self, Press};
-use crate::ui::frame::Tab;
 use crate::ui::keys;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry, Popup, Searched, column_menu};
+use crate::ui::tab::Tab;
 use crate::ui::view::units::chooser::unit_choices;
 
 impl App {
@@ -74,12 +74,12 @@ impl App {
 
     /// What the palette finds beside commands: functions and tasks on the screen, and the events.
     pub(in crate::ui) fn palette(&self) -> Palette {
-        let mut things: Vec<PaletteEntry> = Vec::new();
+        let mut entries: Vec<PaletteEntry> = commands::rows().map(PaletteEntry::Command).collect();
         let mut seen = hashbrown::HashSet::new();
         let mut add = |kind: &'static str, name: &str, about: String, command: Invocation| {
             let usable = !name.is_empty() && !name.contains('"') && !name.contains(char::is_control);
             if usable && seen.insert((kind, name.to_owned())) {
-                things.push(PaletteEntry::Thing { kind, name: name.to_owned(), about, command });
+                entries.push(PaletteEntry::Thing { kind, name: name.to_owned(), about, command });
             }
         };
         for line in &self.context.answer.lines {
@@ -93,10 +93,10 @@ impl App {
             let filter = format!("comm == \"{comm}\"");
             add("task", comm, "only its samples".to_owned(), general::FILTER.with(filter));
         }
-        things.extend(
+        entries.extend(
             self.context.answer.events.iter().enumerate().map(|(i, event)| PaletteEntry::Event(i, event.name.clone())),
         );
-        Palette::over(things)
+        Palette::over(entries)
     }
 
     /// Returns whether the palette stays.

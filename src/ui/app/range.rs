@@ -8,9 +8,9 @@ use crate::ui::popup::Popup;
 use crate::ui::view::time::state::Spot;
 
 use crate::ui::app::App;
-use crate::ui::frame::Tab;
 use crate::ui::range::{clause, label};
 use crate::ui::selection::Zoom;
+use crate::ui::tab::Tab;
 
 impl App {
     /// Narrows everything to a range, in place of the one before.
@@ -119,7 +119,7 @@ impl App {
 
     /// Shows a marked moment on the time screen.
     pub(in crate::ui) fn go_to_mark(&mut self, mark: &TimeMark) {
-        let columns = crate::ui::view::time::draw::room(self.scene(), &self.views.time).0 as u64;
+        let columns = crate::ui::view::time::layout::room(self.scene(), &self.views.time).0 as u64;
         let column = mark.at / self.views.time.length.max(1);
         self.views.time.page = Some(column / columns * columns);
         self.views.time.cursor = Some(Spot { at: mark.at, row: 0 });

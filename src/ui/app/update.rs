@@ -11,20 +11,22 @@ use crate::lang::quantity;
 use crate::profile::frames::SymState;
 use crate::query::answer::Mark;
 use crate::source::{Change, Control};
+use crate::ui::act::Act;
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::command::{Act, Command, Invocation};
+use crate::ui::command::{Command, Invocation};
 use crate::ui::commands::{self, Meaning, general, program};
 use crate::ui::draw::layout;
-use crate::ui::frame::Tab;
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
+use crate::ui::tab::Tab;
+use crate::ui::tour;
 
 impl App {
     /// Runs a command.
     pub fn run(&mut self, command: impl Into<Invocation>) {
         let command = command.into();
-        let Some(mut tour) = self.frame.tour else { return self.carry_out_command(command) };
+        let Some(at) = self.frame.tour else { return self.carry_out_command(command) };
         if command.row.is(&general::LEAVE) || command.row.is(&general::STOP) {
             self.frame.tour = None;
             self.views.top.height = layout::table_height(self.scene());
@@ -32,8 +34,7 @@ impl App {
         }
         let row = command.row;
         self.carry_out_command(command);
-        tour.ran(row, self.frame.tab);
-        self.frame.tour = Some(tour);
+        self.frame.tour = Some(tour::after(at, row, self.frame.tab));
         self.views.top.height = layout::table_height(self.scene());
     }
 

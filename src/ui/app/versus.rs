@@ -12,9 +12,9 @@ use crate::ui::view::{cpus, events, flame, time, units};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::frame::Tab;
 use crate::ui::range::label;
-use crate::ui::selection::{Mark, Of, WINDOWS, age_words};
+use crate::ui::selection::{BaselineSource, ComparedWith, WINDOWS, age_words};
+use crate::ui::tab::Tab;
 
 impl App {
     /// Marks now, a filter or a file as the baseline, or takes the baseline away.
@@ -31,7 +31,7 @@ impl App {
             };
         }
         match self.context.parse(&text) {
-            Ok(_) => self.compare(Mark { label: text.clone(), of: Of::View(Some(text)) }),
+            Ok(_) => self.compare(ComparedWith { label: text.clone(), of: BaselineSource::View(Some(text)) }),
             Err(_) => {
                 self.effects.push(Effect::Baseline(text.clone().into()));
                 self.say(format!("reading {text}…"));
@@ -42,27 +42,27 @@ impl App {
     fn mark_now(&mut self) {
         if self.context.info.origin == Origin::Live && self.context.answer.ended.is_none() {
             let at = self.context.answer.elapsed_ns;
-            self.compare(Mark { label: format!("before {}", clock(at)), of: Of::Past(at) });
+            self.compare(ComparedWith { label: format!("before {}", clock(at)), of: BaselineSource::Past(at) });
             return self.say("marked: from now on against what was before; b marks again, B ends it");
         }
         let label = self.selection.filter.clone().unwrap_or_else(|| "all samples".into());
-        self.compare(Mark { label, of: Of::View(self.selection.filter.clone()) });
+        self.compare(ComparedWith { label, of: BaselineSource::View(self.selection.filter.clone()) });
         self.say("marked: change the filter (f) and see the difference to this; B ends it");
     }
 
     /// Compares with a range of time.
     pub(in crate::ui) fn compare_range(&mut self, range: (u64, u64)) {
-        self.compare(Mark { label: label(range), of: Of::Range(range) });
+        self.compare(ComparedWith { label: label(range), of: BaselineSource::Range(range) });
     }
 
     /// A file was read to be compared with.
     pub fn baseline_read(&mut self, label: String) {
         self.frame.status = None;
-        self.step(|app| app.compare(Mark { label, of: Of::File }));
+        self.step(|app| app.compare(ComparedWith { label, of: BaselineSource::File }));
         self.ask(false);
     }
 
-    fn compare(&mut self, mark: Mark) {
+    fn compare(&mut self, mark: ComparedWith) {
         if self.selection.baseline.is_none() {
             self.selection.rows.columns.splice(0..0, [Field::Delta, Field::Old]);
             self.selection.order_before = Some((self.selection.rows.order, self.selection.rows.reversed));

@@ -3,8 +3,9 @@
 use crate::engine::Request;
 use crate::query::ColumnKey;
 use crate::source::Control;
-use crate::ui::command::Act::{Asked, Given, Plain};
-use crate::ui::command::{Argument, ArgumentKind, commands};
+use crate::ui::act::Act::{Asked, Given, Plain};
+use crate::ui::act::commands;
+use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::popup::Popup;
 
 commands! { MOVE "Move" {

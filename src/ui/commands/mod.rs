@@ -4,12 +4,13 @@ pub mod general;
 pub mod program;
 
 use crate::lang::nearest;
-use crate::ui::command::{Act, Command, Group, Invocation};
-use crate::ui::frame::Tab;
+use crate::ui::act::{Act, Acts};
+use crate::ui::command::{Command, Invocation};
+use crate::ui::tab::Tab;
 use crate::ui::view::{cpus, events, flame, time, top, units};
 
 /// All groups, in the order of the help.
-const GROUPS: &[&Group] = &[
+static GROUPS: &[&Acts] = &[
     &general::MOVE,
     &general::STEPS,
     &top::commands::CHAINS,
@@ -25,12 +26,13 @@ const GROUPS: &[&Group] = &[
     &program::PROGRAM,
 ];
 
-/// What commands of every screen mean on one of them.
-pub type Here = &'static [(&'static Command, Act)];
+fn all() -> impl Iterator<Item = &'static (&'static Command, Act)> + Clone {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
 
 /// All commands, in the order of the help.
 pub fn rows() -> impl Iterator<Item = &'static Command> + Clone {
-    GROUPS.iter().flat_map(|group| group.rows).copied()
+    all().map(|(row, _)| *row)
 }
 
 /// The row of a name.
@@ -49,7 +51,7 @@ pub enum Meaning {
 
 /// What a row means on a screen: what the screen makes of it, or what it means everywhere.
 pub fn meaning(row: &Command, tab: Tab) -> Meaning {
-    let here: Here = match tab {
+    let here: Acts = match tab {
         Tab::Top => &[],
         Tab::Flame => flame::commands::HERE,
         Tab::Time => time::commands::HERE,
@@ -57,16 +59,16 @@ pub fn meaning(row: &Command, tab: Tab) -> Meaning {
         Tab::Events => events::commands::HERE,
         Tab::Units => units::commands::HERE,
     };
-    if let Some((_, act)) = here.iter().find(|(general, _)| general.is(row)) {
+    let is_row = |(other, _): &&(&'static Command, Act)| other.is(row);
+    if let Some((_, act)) = here.iter().find(is_row) {
         return Meaning::Act(*act);
     }
-    let lives_here = layer(row).is_none_or(|layer| Some(layer) == tab.group());
-    match row.of_table && tab != Tab::Top {
-        true => Meaning::OfTable,
-        // The time in softirqs can be measured from everywhere.
-        false if lives_here || row.is(&cpus::commands::SOFTIRQ_TIME) => Meaning::Act(row.act),
-        false => Meaning::Nothing,
+    if row.of_table && tab != Tab::Top {
+        return Meaning::OfTable;
     }
+    // The time in softirqs can be measured from everywhere.
+    let lives_here = row.tab.is_none_or(|own| own == tab) || row.is(&cpus::commands::SOFTIRQ_TIME);
+    all().find(is_row).filter(|_| lives_here).map_or(Meaning::Nothing, |(_, act)| Meaning::Act(*act))
 }
 
 /// Reads a command as typed after `:`.
@@ -84,31 +86,26 @@ pub fn parse(text: &str) -> Result<Invocation, String> {
     Ok(row.command((!argument.is_empty()).then(|| argument.to_owned())))
 }
 
-/// The group that a row's keys are bound to: none for those that work everywhere.
-pub fn layer(row: &Command) -> Option<&'static str> {
-    Tab::ALL.iter().filter_map(|tab| tab.group()).find(|group| *group == row.group)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn no_key_means_two_things() {
-        let of = |own: Option<&'static str>| {
-            let mine = |r: &&'static Command| layer(r) == own;
+        let of = |own: Option<Tab>| {
+            let mine = |r: &&'static Command| r.tab == own;
             let mut keys: Vec<&str> = rows().filter(mine).flat_map(|r| r.keys).copied().collect();
             keys.sort_unstable();
             assert!(keys.windows(2).all(|w| w[0] != w[1]), "{keys:?}");
             keys
         };
         let keys = of(None);
-        for own in std::iter::once(None).chain(Tab::ALL.map(Tab::group)) {
+        for own in std::iter::once(None).chain(Tab::ALL.map(Some)) {
             let mut here = of(own);
             here.extend(&keys);
             let mut begun = here.iter().filter(|k| k.contains(' ')).filter_map(|chord| chord.split(' ').next());
             // A screen's own key may stand before a chord that begins like it everywhere else.
-            assert!(begun.all(|first| !here.contains(&first) || own == Tab::Time.group() && first == "-"), "{own:?}");
+            assert!(begun.all(|first| !here.contains(&first) || own == Some(Tab::Time) && first == "-"), "{own:?}");
         }
     }
 

@@ -1,10 +1,11 @@
 //! Commands of the program: its screens, messages, help, how it looks.
 
+use crate::ui::act::Act::{Given, Plain};
+use crate::ui::act::commands;
 use crate::ui::app::Effect;
-use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, ArgumentKind, commands};
-use crate::ui::frame::Tab;
+use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::popup::{Popup, Searched};
+use crate::ui::tab::Tab;
 
 commands! { PROGRAM "Program" {
     TOP "top" ["1"] "the table" => Plain(|app| app.frame.tab = Tab::Top);

@@ -4,14 +4,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::text::{clean, fit, fit_end, width, wrap};
-use crate::ui::draw::popups::frame;
-use crate::ui::draw::put;
 use crate::ui::keys::shown;
 use crate::ui::popup::{Chooser, Palette, PaletteEntry};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::events::state::EventsScreen;
 use crate::ui::view::units::chooser::{about_unit, unit_choices};
+use crate::ui::widget::popup_frame::frame;
+use crate::ui::widget::put;
 
 /// How wide and how high they are where there is room.
 pub const PALETTE: (u16, u16) = (76, 22);

@@ -8,15 +8,16 @@ use ratatui::widgets::{Clear, Widget};
 
 use crate::panel::text::{clean, width, wrap};
 use crate::ui::footer_keys;
-use crate::ui::frame::{Level, Tab};
+use crate::ui::frame::Level;
 use crate::ui::keys::shown;
 use crate::ui::popup::Popup;
 use crate::ui::prompt::Prompt;
 use crate::ui::scene::Scene;
+use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::view::{Views, flame, top, units};
 
-use crate::ui::draw::put;
+use crate::ui::widget::put;
 
 /// Lines that a message takes at most.
 const MOST_LINES: usize = 5;
@@ -48,7 +49,7 @@ pub fn details(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffe
 
 /// What may follow the keys of a chord, upwards over as many lines as it takes, in columns.
 fn chord_help(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab.group(), &scene.key_facts());
+    let list = scene.context.keymap.continuations(&scene.frame.chord, scene.frame.tab, &scene.key_facts());
     let widest = list.iter().map(|(key, doc)| width(&shown(key)) + width(doc) + 4).max().unwrap_or(1);
     let room = usize::from(area.width.saturating_sub(2)).max(1);
     let columns = (room / widest).clamp(1, list.len().max(1));

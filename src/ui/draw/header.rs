@@ -14,13 +14,13 @@ use crate::session::machine::Ticks;
 use crate::source::Rate;
 use crate::ui::command::Command;
 use crate::ui::commands::program;
-use crate::ui::frame::Tab;
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
+use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::put;
 use crate::ui::view::events::draw::rate_words;
+use crate::ui::widget::put;
 
 /// One piece of the header; pieces of low weight go first when there is no room.
 struct Piece {

@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 
 use crate::panel::text::{width, wrap};
 use crate::ui::command::Command;
-use crate::ui::commands::{layer, rows};
-use crate::ui::draw::popups::{Styled, frame, scrolled};
-use crate::ui::draw::put;
+use crate::ui::commands::rows;
 use crate::ui::keys::shown;
 use crate::ui::popup::{Searched, has_words};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
+use crate::ui::widget::popup_frame::{Styled, frame, scrolled};
+use crate::ui::widget::put;
 
 /// Draws it. Returns where the cursor belongs.
 pub fn draw(scene: Scene<'_>, searched: &Searched, theme: &Theme, area: Rect, buffer: &mut Buffer) -> (u16, u16) {
@@ -65,14 +65,14 @@ fn whole_words(mut line: Styled, room: usize) -> Vec<Styled> {
 
 /// What the screen is for, its own keys, then those that work everywhere.
 fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
-    let (about, own) = (scene.frame.tab.about(), scene.frame.tab.group());
+    let (about, tab) = (scene.frame.tab.about(), scene.frame.tab);
     let mut lines: Vec<Styled> = wrap(about, usize::from(scene.frame.size.0).saturating_sub(8).min(96))
         .into_iter()
         .map(|text| vec![(text, theme.text)])
         .collect();
     // Keys of other screens do not work here.
-    let here = rows().filter(|row| own.is_some() && layer(row) == own);
-    let everywhere = rows().filter(|row| layer(row).is_none());
+    let here = rows().filter(|row| row.tab == Some(tab));
+    let everywhere = rows().filter(|row| row.tab.is_none());
     lines.extend(grouped(scene, theme, here.chain(everywhere)));
     lines.extend(own_keys(scene, theme));
     lines.push(Vec::new());
@@ -81,15 +81,15 @@ fn whole(scene: Scene<'_>, theme: &Theme) -> Vec<Styled> {
 }
 
 fn found(scene: Scene<'_>, theme: &Theme, typed: &str) -> Vec<Styled> {
-    let own = scene.frame.tab.group();
+    let is_here = |row: &&'static Command| row.tab.is_none_or(|tab| tab == scene.frame.tab);
     let has = |row: &&'static Command| {
         let keys = scene.context.keymap.keys_of(row).join(" ");
         scene.context.keymap.keys_of(row).contains(&typed)
             || has_words(&format!("{} {} {keys} {}", row.group, row.name, row.doc), typed)
     };
     // Those that work on this screen come first.
-    let here = rows().filter(|row| layer(row).is_none() || layer(row) == own).filter(has);
-    let elsewhere = rows().filter(|row| layer(row).is_some() && layer(row) != own).filter(has);
+    let here = rows().filter(is_here).filter(has);
+    let elsewhere = rows().filter(|row| !is_here(row)).filter(has);
     let mut lines = grouped(scene, theme, here.chain(elsewhere));
     lines.drain(..usize::from(!lines.is_empty()));
     let text = |line: &Styled| line.iter().map(|(text, _)| text.as_str()).collect::<String>();

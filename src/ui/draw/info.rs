@@ -6,7 +6,7 @@ use crate::symbols::spaces::{Made, Walked};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::popups::Styled;
+use crate::ui::widget::popup_frame::Styled;
 
 /// Cells of the left column.
 const LABEL: usize = 24;

@@ -3,12 +3,9 @@
 use ratatui::layout::Rect;
 
 use crate::ui::draw::tour;
-use crate::ui::frame::Tab;
 use crate::ui::popup::Popup;
 use crate::ui::scene::Scene;
-
-/// Below this nothing useful fits.
-pub const MIN: (u16, u16) = (20, 6);
+use crate::ui::tab::Tab;
 
 /// The parts of the screen, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,20 +11,17 @@ mod tour;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
-use crate::panel::text::{clean, fit_end};
-
-use crate::ui::frame::Tab;
-use crate::ui::scene::Scene;
+use crate::ui::scene::{MIN, Scene};
+use crate::ui::tab::Tab;
 use crate::ui::theme::Theme;
 use crate::ui::view::{Views, cpus, events, flame, time, top, units};
-use crate::ui::widget;
+use crate::ui::widget::{self, put};
 
 /// Draws the whole screen. Returns where the terminal's cursor belongs, if anywhere.
 pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: &mut Buffer) -> Option<(u16, u16)> {
     buffer.set_style(area, theme.ground);
-    if area.width < layout::MIN.0 || area.height < layout::MIN.1 {
+    if area.width < MIN.0 || area.height < MIN.1 {
         let text = format!("{}×{} is too small", area.width, area.height);
         put(buffer, area, 0, 0, &text, theme.text);
         return None;
@@ -54,17 +51,4 @@ pub fn draw(scene: Scene<'_>, views: &Views, theme: &Theme, area: Rect, buffer: 
     tour::draw(scene, theme, places.tour, buffer);
     let over = popups::draw(scene, views, theme, layout::popup(scene, &places), buffer);
     over.or(cursor)
-}
-
-/// Writes a text at an offset in an area, cut at its end; returns the cells used. Text from outside
-/// goes through here or is cleaned before, so no control character reaches the terminal.
-pub fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
-    if y >= area.height || x >= area.width {
-        return 0;
-    }
-    let room = usize::from(area.width - x);
-    let text = clean(text);
-    let text = fit_end(&text, room);
-    let (end, _) = buffer.set_stringn(area.x + x, area.y + y, text.as_ref(), room, style);
-    end - area.x - x
 }

@@ -8,13 +8,13 @@ use crate::panel::text::{width, wrap};
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::tour::TourStep;
+use crate::ui::tour::{STEPS, TourStep, step};
 
-use crate::ui::draw::put;
+use crate::ui::widget::put;
 
 /// The lines that the tour takes below what it speaks of; none where there is no tour, or no room for it.
 pub fn height(scene: Scene<'_>, width: u16, room: u16) -> u16 {
-    let lines = scene.frame.tour.and_then(|tour| tour.step()).map_or(0, |step| plan(scene, step, width).2);
+    let lines = scene.frame.tour.and_then(step).map_or(0, |step| plan(scene, step, width).2);
     if lines + LEAST <= room && width >= 30 { lines } else { 0 }
 }
 
@@ -38,13 +38,12 @@ fn has_room(lines: &[String], key: &str, room: usize) -> bool {
 
 /// Draws the step that one is at.
 pub fn draw(scene: Scene<'_>, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let Some((tour, step)) = scene.frame.tour.and_then(|tour| Some((tour, tour.step()?))) else { return };
+    let Some((at, step)) = scene.frame.tour.and_then(|at| Some((at, step(at)?))) else { return };
     if area.height == 0 {
         return;
     }
     let (lines, key, _) = plan(scene, step, area.width);
-    let (at, of) = tour.place();
-    let title = format!(" tour {at} of {of}, Esc ends it ");
+    let title = format!(" tour {} of {}, Esc ends it ", at + 1, STEPS.len());
     let block = Block::bordered().title(title).title_style(theme.title).border_style(theme.bar);
     let inner = block.inner(area);
     block.render(area, buffer);

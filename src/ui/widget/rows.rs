@@ -9,11 +9,14 @@ use ratatui::style::{Color, Modifier};
 use crate::panel::unit::thousands;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::put;
+use crate::ui::widget::put;
 
 /// Below this width there is no bar beside a share, which takes so many cells, a blank before it included.
 pub const BARRED: u16 = 100;
 pub const BAR: u16 = 9;
+
+/// Eighths of a cell's height, the lowest first.
+pub const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The mark behind the title of the column that rows are ordered by.
 pub fn arrow(ordered: bool, reversed: bool) -> &'static str {

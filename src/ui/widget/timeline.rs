@@ -9,13 +9,12 @@ use crate::panel::unit::clock;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 
-use crate::ui::draw::put;
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+use crate::ui::widget::put;
+use crate::ui::widget::rows::LEVELS;
 
 /// A number as a bar, by its share of the highest; nothing is no bar.
 pub fn bar(n: u64, top: u64) -> char {
-    if n == 0 { ' ' } else { BARS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
+    if n == 0 { ' ' } else { LEVELS[(n * 7).div_ceil(top.max(1)).min(7) as usize] }
 }
 
 /// Draws it into one line.

@@ -12,7 +12,7 @@ use crate::symbols::code::Listing;
 use crate::ui::theme::Theme;
 use crate::ui::view::annotate::state::Annotated;
 
-use crate::ui::draw::put;
+use crate::ui::widget::put;
 
 /// Lines that are not instructions: the title.
 const FRAME: u16 = 1;

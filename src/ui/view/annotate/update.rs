@@ -14,8 +14,8 @@ use crate::symbols::code::Listing;
 use crate::ui::app::App;
 use crate::ui::app::Effect;
 use crate::ui::draw::layout;
-use crate::ui::frame::Tab;
 use crate::ui::popup::Popup;
+use crate::ui::tab::Tab;
 use crate::ui::view::annotate::draw as drawn;
 use crate::ui::view::annotate::state::{Annotated, Wish};
 

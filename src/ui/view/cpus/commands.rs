@@ -1,12 +1,13 @@
 //! Commands of the CPUs' screen, and what those of every screen mean here.
 
-use crate::ui::command::Act::Plain;
-use crate::ui::command::commands;
-use crate::ui::commands::{Here, general, program};
+use crate::ui::act::Act::Plain;
+use crate::ui::act::Acts;
+use crate::ui::act::commands;
+use crate::ui::commands::{general, program};
 use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::view::top;
 
-commands! { GROUP "CPUs" {
+commands! { GROUP "CPUs" on Cpus {
     LEFT "cpu-left" ["left"] "to the column on the left" => Plain(|app| app.move_column(-1));
     RIGHT "cpu-right" ["right"] "to the column on the right" => Plain(|app| app.move_column(1));
     ENTER "cpu-enter" ["enter"] "the functions of this cell: only its samples, on every screen"
@@ -20,7 +21,7 @@ commands! { GROUP "CPUs" {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Here = &[
+pub static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_cpu(-1))),
     (&general::DOWN, Plain(|app| app.move_cpu(1))),
     (&general::PAGE_UP, Plain(|app| app.move_cpu(-app.cpu_page()))),

@@ -20,8 +20,8 @@ use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::CpusScreen;
 use crate::ui::view::cpus::state::Page;
 
-use crate::ui::draw::put;
-use crate::ui::view::cpus::draw::LEVELS;
+use crate::ui::widget::put;
+use crate::ui::widget::rows::LEVELS;
 
 /// The words below the rows, the most important first.
 pub fn draw(

@@ -15,11 +15,9 @@ use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::CpusScreen;
 
 use crate::ui::draw::layout::places;
-use crate::ui::draw::put;
 use crate::ui::view::cpus::describe;
-
-/// Cells of the history stand for this many levels.
-pub(in crate::ui) const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+use crate::ui::widget::put;
+use crate::ui::widget::rows::LEVELS;
 
 /// Where a column stands.
 #[derive(Clone, Copy, Debug, PartialEq)]

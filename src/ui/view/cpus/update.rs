@@ -18,7 +18,7 @@ use crate::ui::view::cpus::state::{CpusScreen, Page};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::frame::Tab;
+use crate::ui::tab::Tab;
 
 impl App {
     /// New figures of the machine's CPUs.

@@ -1,11 +1,13 @@
 //! Commands of the events' screen, and what those of every screen mean here.
 
-use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, ArgumentKind, commands};
-use crate::ui::commands::{Here, general};
+use crate::ui::act::Act::{Given, Plain};
+use crate::ui::act::Acts;
+use crate::ui::act::commands;
+use crate::ui::command::{Argument, ArgumentKind};
+use crate::ui::commands::general;
 use crate::ui::footer_keys::Hinted::{self, Chord, Command};
 
-commands! { GROUP "Events" {
+commands! { GROUP "Events" on Events {
     ENTER "event-enter" ["enter"] "start the event under the cursor, or show its samples"
         => Plain(|app| app.enter_item());
     STOP "event-stop" ["del", "x"] "stop it; its samples stay" => Plain(|app| app.stop_event());
@@ -24,7 +26,7 @@ commands! { GROUP "Events" {
 pub static SEARCHED: Argument = Argument::of("regex", "search events", ArgumentKind::Events).or_nothing();
 
 /// What commands of every screen mean here.
-pub static HERE: Here = &[
+pub static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_item(-1))),
     (&general::DOWN, Plain(|app| app.move_item(1))),
     (&general::PAGE_UP, Plain(|app| app.move_item(-app.event_page()))),

@@ -21,8 +21,8 @@ use crate::ui::theme::{Depth, Theme};
 use crate::ui::view::events::state::{EventRow, EventsScreen, NO_TRACEPOINTS};
 
 use crate::ui::draw::layout::places;
-use crate::ui::draw::put;
-use crate::ui::view::cpus::draw::LEVELS;
+use crate::ui::widget::put;
+use crate::ui::widget::rows::LEVELS;
 
 /// A column of the measured events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::ui::view::events::state::{EventRow, EventsScreen, rate, rate_text};
 
 use crate::ui::app::App;
 use crate::ui::app::Effect;
-use crate::ui::frame::Tab;
+use crate::ui::tab::Tab;
 
 /// Why an event cannot be changed.
 const NO_EVENT: &str = "this event is not measured: put the cursor on one that is, at the top";

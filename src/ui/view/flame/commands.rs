@@ -3,13 +3,15 @@
 use crate::query::ColumnKey;
 use crate::query::flame::Edit;
 use crate::query::flame::layout::Way;
-use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, ArgumentKind, commands};
-use crate::ui::commands::{Here, general};
+use crate::ui::act::Act::{Given, Plain};
+use crate::ui::act::Acts;
+use crate::ui::act::commands;
+use crate::ui::command::{Argument, ArgumentKind};
+use crate::ui::commands::general;
 use crate::ui::footer_keys::Hinted::{self, Chord, Command};
 use crate::ui::view::top;
 
-commands! { GROUP "Flame graph" {
+commands! { GROUP "Flame graph" on Flame {
     LEFT "flame-left" ["left"] "to the sibling on the left"
         => Plain(|app| app.in_flame(|view, flame| view.sideways(flame, -1)));
     RIGHT "flame-right" ["right"] "to the sibling on the right"
@@ -44,12 +46,15 @@ commands! { GROUP "Flame graph" {
         => Plain(|app| app.toggle_off_cpu());
 }}
 
+/// Rows of a page on the flame graph.
+const PAGE: usize = 8;
+
 /// What commands of every screen mean here.
-pub static HERE: Here = &[
+pub static HERE: Acts = &[
     (&general::UP, Plain(|app| app.along_flame(-1, 1))),
     (&general::DOWN, Plain(|app| app.along_flame(1, 1))),
-    (&general::PAGE_UP, Plain(|app| app.along_flame(-1, super::update::PAGE))),
-    (&general::PAGE_DOWN, Plain(|app| app.along_flame(1, super::update::PAGE))),
+    (&general::PAGE_UP, Plain(|app| app.along_flame(-1, PAGE))),
+    (&general::PAGE_DOWN, Plain(|app| app.along_flame(1, PAGE))),
     (&general::HOME, Plain(|app| app.views.flame.cursor = None)),
     (&general::END, Plain(|app| app.in_flame(|view, flame| view.far(flame, 1, usize::from(u16::MAX))))),
     (&general::SEARCH, Given(|app, text| app.flame_search(text))),

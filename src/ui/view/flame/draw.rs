@@ -20,8 +20,8 @@ use crate::ui::theme::Theme;
 use crate::ui::view::flame::state::FlameScreen;
 use crate::ui::view::flame::state::LEGEND;
 
-use crate::ui::draw::put;
 use crate::ui::view::top::draw as table;
+use crate::ui::widget::put;
 
 /// Where the graph itself stands in the screen's area: a line above, a line below.
 pub fn graph(area: Rect) -> Rect {

@@ -16,6 +16,7 @@ use crate::session::containers::joined;
 use crate::ui::app::App;
 use crate::ui::commands::general;
 use crate::ui::draw::layout;
+use crate::ui::scene::MIN;
 use crate::ui::selection::Zoom;
 use crate::ui::view::flame::commands::{AROUND, ZOOM};
 use crate::ui::view::flame::draw as drawn;
@@ -24,12 +25,9 @@ use crate::ui::view::flame::state::FlameScreen;
 /// What stacks stand on instead of programs.
 const GROUNDS: &[Edit] = &[Edit::Processes, Edit::Containers, Edit::AllTasks];
 
-/// Rows of a page on the flame graph.
-pub(in crate::ui) const PAGE: usize = 8;
-
 impl App {
     pub(in crate::ui) fn flame_area(&self) -> Rect {
-        let area = Rect { x: 0, y: 0, width: self.frame.size.0, height: self.frame.size.1.max(layout::MIN.1) };
+        let area = Rect { x: 0, y: 0, width: self.frame.size.0, height: self.frame.size.1.max(MIN.1) };
         drawn::graph(layout::places(self.scene(), area).table)
     }
 

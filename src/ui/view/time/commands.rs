@@ -1,11 +1,13 @@
 //! Commands of the map of time, and what those of every screen mean here.
 
-use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::{Argument, commands};
-use crate::ui::commands::{Here, general};
+use crate::ui::act::Act::{Given, Plain};
+use crate::ui::act::Acts;
+use crate::ui::act::commands;
+use crate::ui::command::Argument;
+use crate::ui::commands::general;
 use crate::ui::footer_keys::Hinted::{self, Command};
 
-commands! { GROUP "Time" {
+commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "a column back" => Plain(|app| app.move_time(-1, 0));
     RIGHT "time-right" ["right"] "a column on" => Plain(|app| app.move_time(1, 0));
     SELECT "time-select" ["v"] "select from here, in order of time, or rows and columns"
@@ -22,7 +24,7 @@ commands! { GROUP "Time" {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Here = &[
+pub static HERE: Acts = &[
     (&general::UP, Plain(|app| app.move_time(0, -1))),
     (&general::DOWN, Plain(|app| app.move_time(0, 1))),
     (&general::PAGE_UP, Plain(|app| app.turn_time(-1))),

@@ -46,7 +46,7 @@ pub fn draw(map: &Map<'_>, area: Rect, buffer: &mut Buffer) {
             return;
         }
         for x in 0..columns {
-            let column = crate::ui::view::time::draw::column_in(map.scene, map.heat, usize::from(x / map.wide));
+            let column = crate::ui::view::time::layout::column_in(map.scene, map.heat, usize::from(x / map.wide));
             cell(map, column, row, (area.x + x, area.y + y), buffer);
         }
     }

@@ -3,5 +3,6 @@
 pub mod commands;
 pub mod draw;
 pub mod heat;
+pub mod layout;
 pub mod state;
 pub mod update;

@@ -5,16 +5,16 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use crate::filter::equals;
 use crate::query::heat::{By, Heat, HeatSpec, SECOND, Scale, offset_rows};
 use crate::ui::commands::general;
-use crate::ui::view::time::draw as drawn;
+use crate::ui::view::time::layout;
 use crate::ui::view::time::state::{Spot, fitting, usual};
 
 use crate::ui::app::App;
-use crate::ui::frame::Tab;
+use crate::ui::tab::Tab;
 
 impl App {
     /// The map that the screen has room for.
     pub(in crate::ui) fn heat_spec(&self) -> HeatSpec {
-        let room = drawn::room(self.scene(), &self.views.time);
+        let room = layout::room(self.scene(), &self.views.time);
         let rows = match self.views.time.by {
             By::Offset => offset_rows(room.1, self.event_rate(), self.views.time.length),
             _ => room.1,
@@ -110,7 +110,7 @@ impl App {
         self.views.time.by = next;
         (self.views.time.page, self.views.time.cursor, self.views.time.anchor) = (None, None, None);
         // Where rows are no offsets a whole recording is best seen at once.
-        let columns = drawn::room(self.scene(), &self.views.time).0;
+        let columns = layout::room(self.scene(), &self.views.time).0;
         self.views.time.length = match (&self.context.answer.ended, next) {
             (Some(_), by) if by != By::Offset => fitting(self.context.answer.elapsed_ns, columns),
             (Some(_), _) => usual(self.context.answer.elapsed_ns),
@@ -191,7 +191,7 @@ impl App {
 
     pub(in crate::ui) fn time_mouse(&mut self, mouse: MouseEvent) {
         let Some(heat) = self.context.answer.heat.clone() else { return };
-        let at = drawn::hit(self.scene(), &self.views.time, mouse.column, mouse.row);
+        let at = layout::hit(self.scene(), &self.views.time, mouse.column, mouse.row);
         let spot = at.map(|(column, row)| match heat.by {
             By::Offset => Spot { at: heat.time(column * heat.rows + row), row },
             _ => Spot { at: heat.column_time(column), row },

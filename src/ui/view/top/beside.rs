@@ -6,10 +6,10 @@ use ratatui::layout::Rect;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::percent;
 use crate::query::{Direction, TopLine};
-use crate::ui::draw::put;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
+use crate::ui::widget::put;
 
 use super::columns::name_at;
 use super::draw::{chain_signs, name};

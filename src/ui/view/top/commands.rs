@@ -1,8 +1,9 @@
 //! Commands of the table: call chains, columns, order.
 
 use crate::query::{ChainMode, Direction};
-use crate::ui::command::Act::{Asked, Given, Plain};
-use crate::ui::command::{Argument, ArgumentKind, commands};
+use crate::ui::act::Act::{Asked, Given, Plain};
+use crate::ui::act::commands;
+use crate::ui::command::{Argument, ArgumentKind};
 use crate::ui::commands::{general, program};
 use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::popup::Popup;

@@ -6,11 +6,11 @@ use ratatui::layout::Rect;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::commands::general;
-use crate::ui::draw::put;
 use crate::ui::keys::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
+use crate::ui::widget::put;
 use crate::ui::widget::rows;
 
 /// Draws it.

@@ -16,8 +16,8 @@ use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::top::state::TopScreen;
 
-use crate::ui::draw::put;
 use crate::ui::view::top::columns::{self, Span};
+use crate::ui::widget::put;
 use crate::ui::widget::rows::{arrow, eighths, light_up, scroll_bar};
 
 /// Draws heading, lines and scroll bar.

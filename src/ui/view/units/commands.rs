@@ -1,14 +1,15 @@
 //! Commands of the units' screen, and what those of every screen mean here.
 
 use crate::engine::UnitRequest;
+use crate::ui::act::Act::{Given, Plain};
+use crate::ui::act::Acts;
+use crate::ui::act::commands;
 use crate::ui::app::Effect;
-use crate::ui::command::Act::{Given, Plain};
-use crate::ui::command::commands;
-use crate::ui::commands::{Here, general};
+use crate::ui::commands::general;
 use crate::ui::footer_keys::Hinted::{self, Command};
 use crate::ui::view::top;
 
-commands! { GROUP "Units" {
+commands! { GROUP "Units" on Units {
     PANEL "unit-panel" ["tab"] "to the unit's next panel" => Plain(|app| app.views.units.step_panel(1));
     PANEL_BACK "unit-panel-back" ["backtab"] "to the panel before" => Plain(|app| app.views.units.step_panel(-1));
     LEFT "unit-left" ["left"] "to the panel before; in a flame graph, to the frame on the left"
@@ -31,7 +32,7 @@ commands! { GROUP "Units" {
 }}
 
 /// What commands of every screen mean here.
-pub static HERE: Here = &[
+pub static HERE: Acts = &[
     (&general::UP, Plain(|app| app.unit_line(-1))),
     (&general::DOWN, Plain(|app| app.unit_line(1))),
     (&general::PAGE_UP, Plain(|app| app.unit_rows(-app.unit_page()))),

@@ -11,14 +11,14 @@ use crate::query::flame::layout::{Flame, layout};
 use crate::query::search::shown;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::order::{cursor, visible};
-use crate::ui::view::units::state::PanelView;
+use crate::ui::view::units::panel_view::PanelView;
+use crate::ui::view::units::panel_view::{cursor, visible};
 use crate::ui::view::units::state::UnitsScreen;
 use crate::units::UNITS;
 
 use crate::ui::draw::layout::places;
-use crate::ui::draw::put;
 use crate::ui::view::units::{panels, table};
+use crate::ui::widget::put;
 use crate::ui::widget::rows::place;
 
 /// What a click means.

@@ -3,7 +3,7 @@
 pub mod chooser;
 pub mod commands;
 pub mod draw;
-pub mod order;
+pub mod panel_view;
 pub mod panels;
 pub mod state;
 pub mod table;

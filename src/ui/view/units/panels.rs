@@ -12,11 +12,11 @@ use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
 use crate::ui::theme::Theme;
-use crate::ui::view::units::state::PanelView;
+use crate::ui::view::units::panel_view::PanelView;
 use crate::ui::view::units::table;
 
-use crate::ui::draw::put;
 use crate::ui::view::flame::draw as graph;
+use crate::ui::widget::put;
 
 /// Draws a panel; the cursor is seen in the one that is looked at.
 pub fn draw(

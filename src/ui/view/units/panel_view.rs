@@ -1,7 +1,49 @@
-//! Which rows of a panel are shown, in which order, and where the cursor is among them.
+//! One's place in a panel: which of its rows are shown, in which order, and where the cursor is among them.
 
-use crate::panel::{Body, Cell, Rows};
-use crate::ui::view::units::state::PanelView;
+use hashbrown::HashSet;
+
+use crate::panel::{Body, Cell, Panel, Rows};
+use crate::ui::view::flame::state::FlameScreen;
+
+/// Where one is in a panel.
+#[derive(Clone, Debug, Default)]
+pub struct PanelView {
+    /// The row under the cursor, by its id; `None` while the cursor rests on the first row, whatever that is, and while
+    /// a log is followed.
+    pub selected: Option<u64>,
+    /// The first row in sight.
+    pub top: usize,
+    /// The column that rows are ordered by, and whether the order is turned around; the unit's own order when none.
+    pub order: Option<(usize, bool)>,
+    /// The unit's own order, as the rows tell it.
+    pub own_order: Option<(usize, bool)>,
+    /// Only rows with a text that matches are shown.
+    pub filter: Option<regex::Regex>,
+    /// Rows of a tree that are folded.
+    pub folded: HashSet<u64>,
+    pub flame: FlameScreen,
+}
+
+impl PanelView {
+    /// The column that rows stand in the order of, and whether it is turned around.
+    pub fn ordered_by(&self) -> Option<(usize, bool)> {
+        self.order.or(self.own_order)
+    }
+
+    /// Keeps the cursor on its row, and the row in its place on the screen, while others come and go.
+    pub(in crate::ui) fn follow(&mut self, before: &Panel, now: &Panel) {
+        let Some(rows) = now.rows() else { return };
+        self.own_order = own_order(&now.body, rows, self.own_order);
+        let (Some(id), Some(old)) = (self.selected, before.rows()) else { return };
+        let at = visible(&before.body, old, self).iter().position(|row| old.ids[*row] == id);
+        let Some(at) = at else { return };
+        let list = visible(&now.body, rows, self);
+        let last = list.len().saturating_sub(1);
+        let then = list.iter().position(|row| rows.ids[*row] == id).unwrap_or(at.min(last));
+        self.selected = list.get(then).map(|row| rows.ids[*row]);
+        self.top = then.saturating_sub(at.saturating_sub(self.top));
+    }
+}
 
 /// The rows of a panel in the order in which they are shown, folded ones and those that are filtered away left out.
 pub fn visible(body: &Body, rows: &Rows, view: &PanelView) -> Vec<usize> {

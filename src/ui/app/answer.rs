@@ -1,0 +1,99 @@
+//! Answers of the engine as they come in, and the questions that follow from what is shown.
+
+use std::sync::Arc;
+
+use crate::engine::Request;
+use crate::ingest::tracepoints;
+use crate::query::{Age, Answer, Question};
+use crate::session::Origin;
+use crate::ui::app::App;
+use crate::ui::commands;
+use crate::ui::draw::layout;
+use crate::ui::tab::Tab;
+use crate::ui::view::time::state::usual;
+
+impl App {
+    /// The size of the terminal.
+    pub fn resize(&mut self, width: u16, height: u16) {
+        self.frame.size = (width, height);
+        self.views.top.height = layout::table_height(self.scene());
+        let answer = self.context.answer.clone();
+        if answer.flame.is_none() && answer.heat.is_none() {
+            self.views.top.follow(&answer);
+        }
+        self.ask(false);
+    }
+
+    /// A new answer has come.
+    pub fn set_answer(&mut self, answer: Arc<Answer>) {
+        let before = std::mem::replace(&mut self.context.answer, answer.clone());
+        if answer.events.len() > before.events.len().max(self.context.info.events.len()) {
+            let names: Vec<&str> = answer.events.iter().map(|e| e.name.as_str()).collect();
+            self.context.fields = Arc::new(tracepoints::fields(&self.context.info, &names));
+        }
+        if answer.ended.is_some() && !std::mem::replace(&mut self.views.time.chosen, true) {
+            self.views.time.length = usual(answer.elapsed_ns);
+        }
+        if answer.ended.is_some() && !self.selection.age_chosen {
+            // What is over is looked at as a whole.
+            self.selection.age = Age::All;
+        }
+        self.look_for_findings();
+        self.views.top.height = layout::table_height(self.scene());
+        self.follow_heat();
+        self.follow_hits();
+        if let Some(flame) = answer.flame.as_ref().filter(|flame| flame.found.is_some())
+            && std::mem::take(&mut self.views.flame.seeks)
+        {
+            self.views.flame.to_found(flame);
+        }
+        if let Some(flame) = &answer.flame {
+            let rows = self.flame_area().height;
+            self.views.flame.fit(flame, rows);
+        }
+        self.return_cursor();
+        if answer.flame.is_none() && answer.heat.is_none() {
+            self.views.top.follow(&answer);
+        }
+        let loaded = self.context.info.origin == Origin::Live || self.context.info.flows || answer.ended.is_some();
+        // A range may be a share of what there is in the end.
+        let waits = !loaded && self.exec.front().is_some_and(|text| text.starts_with("range"));
+        if answer.question.generation == self.asked.generation
+            && !waits
+            && let Some(text) = self.exec.pop_front()
+        {
+            self.exec_command(&text);
+        }
+        self.ask(false);
+    }
+
+    pub(in crate::ui) fn exec_command(&mut self, text: &str) {
+        match commands::parse(text) {
+            Ok(command) => self.step(|app| app.run(command)),
+            Err(error) => self.error(error),
+        }
+    }
+
+    /// Sends the question when it has changed.
+    pub(in crate::ui) fn ask(&mut self, always: bool) {
+        if self.frame.tab == Tab::Events {
+            self.look_up_entry();
+        }
+        let unfolded = self.selection.rows.expand_all || !self.selection.rows.toggled.is_empty();
+        let scene = self.scene();
+        let question = Question {
+            beside: self.row().map(|row| row.id).filter(|_| layout::beside_width(scene, self.frame.size.0) > 0),
+            first_line: if unfolded { self.views.top.top } else { 0 },
+            height: self.views.top.height.max(1),
+            cpu: self.asked_cpu(),
+            flame: (self.frame.tab == Tab::Flame).then(|| self.flame_spec()),
+            heat: (self.frame.tab == Tab::Time).then(|| self.heat_spec()),
+            annotate: self.annotated().map(|screen| screen.target.clone()),
+            ..self.selection.question(&self.context, self.frame.tab, &self.asked)
+        };
+        if always || question != self.asked {
+            self.asked = Question { generation: self.asked.generation + 1, ..question };
+            self.request(Request::Ask(Arc::new(self.asked.clone())));
+        }
+    }
+}

@@ -75,8 +75,7 @@ fn target(loaded: &Offline, fold: &Aggregate, symbol: Option<&str>) -> anyhow::R
                 bail!("{symbol} has no samples of its own: it only calls functions that have");
             }
             let names = named.iter().map(|t| &*t.function);
-            let nearest = crate::lang::nearest(symbol, names);
-            let hint = if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) };
+            let hint = crate::lang::nearest_hint(symbol, names);
             bail!("no function is called {symbol}{hint}")
         }
         many => {

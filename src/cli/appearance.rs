@@ -8,13 +8,13 @@ use super::output::complain;
 use super::{Usage, config};
 
 /// The themes of a session and the name of the first: `auto` for what suits the terminal.
-pub struct Looks {
+pub struct Appearance {
     pub themes: Themes,
     pub name: String,
 }
 
 /// Chooses.
-pub fn choose(view: &View) -> anyhow::Result<Looks> {
+pub fn choose(view: &View) -> anyhow::Result<Appearance> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
     let depth = asked.map(|text| Depth::parse(text)).transpose().map_err(Usage)?.flatten();
     let depth = depth.unwrap_or_else(Depth::detect);
@@ -35,5 +35,5 @@ pub fn choose(view: &View) -> anyhow::Result<Looks> {
         Some(name) => return Err(Usage(none(name)).into()),
         None => "auto".to_owned(),
     };
-    Ok(Looks { themes, name })
+    Ok(Appearance { themes, name })
 }

@@ -9,7 +9,7 @@ use clap_complete::generate;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::kernel::files::{NewFile, unwritten};
-use crate::lang::nearest;
+use crate::lang::nearest_hint;
 use crate::ui::commands::rows;
 use crate::units;
 use crate::units::kit::Spec;
@@ -53,8 +53,7 @@ pub fn man(args: Man) -> anyhow::Result<u8> {
 fn unknown(command: &Command, name: &str) -> String {
     let topics = || manual::pages().filter(|page| page.about.is_some());
     let short = |page: manual::Page| page.name.trim_start_matches("perfprof-tui-");
-    let near = nearest(name, command.get_subcommands().map(Command::get_name).chain(topics().map(short)));
-    let near = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    let near = nearest_hint(name, command.get_subcommands().map(Command::get_name).chain(topics().map(short)));
     let list: Vec<&str> = topics().map(short).collect();
     format!("no command and no topic is called {name}{near}; topics: {}", list.join(", "))
 }

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
 use crate::cpu::findings::{self, Facts, Finding, FindingKind};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
 use crate::engine::host::HostWatch;
 use crate::engine::softirqs::Tracer;
-use crate::engine::{Engine, Options, Request, Wants};
+use crate::engine::{Engine, Options, Request};
 use crate::kernel::host::Roots;
 use crate::kernel::spawn::Output;
 use crate::kernel::wall_ns;
@@ -24,7 +22,8 @@ use crate::symbols::resolver::Options as SymbolOptions;
 
 use super::Usage;
 use super::args::{self, Cpus, Format};
-use super::output::{complain, print, print_json_line};
+use super::output::{complain, print, print_json_line, timed_csv};
+use super::signals;
 use super::source_config::{self, cpu_list, points};
 
 /// `perfprof-tui cpus`.
@@ -35,7 +34,7 @@ pub fn run(args: Cpus) -> anyhow::Result<u8> {
     }
     points(args.threshold)?;
     let chosen = args.cpus.as_deref().map(cpu_list).transpose()?;
-    let stop = stop_signals()?;
+    let stop = signals::stop_flag()?;
     let mut reader = HostWatch::new(Roots::default());
     let first = reader.cut();
     if first.rows.is_empty() {
@@ -108,16 +107,11 @@ impl Sampler {
         (sampling.events, sampling.freq) = (vec!["cpu-clock".to_owned()], RATE.to_owned());
         let started = source_config::start(&sampling, &[], Output::Inherit)?;
         let options = Options {
-            symbols: SymbolOptions::live(),
-            memory: MEMORY,
             keep: Some(2 * cpus::WINDOW_NS),
-            watched: None,
             own_pid: Some(std::process::id() as i32),
-            wants: Wants::default(),
-            refresh: Duration::from_secs(1),
             per_sample: started.per_sample,
-            realtime: None,
             no_inline: true,
+            ..source_config::engine_options(SymbolOptions::live(), MEMORY)
         };
         Ok(Self { engine: Engine::spawn(Box::new(started.source), options)?, asked: 0 })
     }
@@ -162,19 +156,11 @@ fn of_samples(facts: Facts<'_>, answer: &Answer) -> Vec<Finding> {
     findings::findings(Facts { samples, own: answer.cost.own_percent, ..facts })
 }
 
-fn stop_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
 /// Reads ticks until an interval is over; `false` when we are to end.
 fn wait(reader: &mut HostWatch, interval: Duration, stop: &AtomicBool) -> bool {
-    let end = std::time::Instant::now() + interval;
+    let end = Instant::now() + interval;
     loop {
-        let left = end.saturating_duration_since(std::time::Instant::now());
+        let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return true;
         }
@@ -234,14 +220,7 @@ fn show(
             out.push('\n');
             print(&out)?;
         }
-        Format::Csv => {
-            let csv = table.to_csv();
-            let mut lines = csv.split_inclusive("\r\n");
-            let head = lines.next().unwrap_or_default();
-            let mut out = if first { format!("time,{head}") } else { String::new() };
-            lines.for_each(|line| out.push_str(&format!("{seconds:.3},{line}")));
-            print(&out)?;
-        }
+        Format::Csv => print(&timed_csv(&table, &format!("{seconds:.3}"), first))?,
         Format::Json => {
             let found: Vec<_> = found
                 .iter()

@@ -22,7 +22,7 @@ use super::output::{self, complain, print, print_json, texts};
 use super::report::{chosen_events, keys_of};
 
 /// A recording and the event of it that is compared.
-struct One {
+struct ComparedSide {
     loaded: Offline,
     event: usize,
     side: Side,
@@ -51,7 +51,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
     match args.format {
         DiffFormat::Json => {
             let list: Vec<_> = rows.iter().map(|r| object(r, &keys)).collect();
-            let side = |path: &std::path::Path, one: &One| {
+            let side = |path: &std::path::Path, one: &ComparedSide| {
                 serde_json::json!({ "file": path.display().to_string(), "event": one.loaded.event_names[one.event],
                     "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
             };
@@ -61,7 +61,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
         }
         DiffFormat::Csv => print(&table(&rows, &keys, per).to_csv())?,
         _ => {
-            let side = |name: &str, path: &std::path::Path, one: &One| {
+            let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
                 format!(
                     "# {name} {}: {} samples of {}, {:.1} s\n",
                     clean(&path.display().to_string()),
@@ -83,7 +83,7 @@ pub fn run(args: Diff) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<One> {
+fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<ComparedSide> {
     let recording = Recording { files: vec![path.to_owned()], ..args.names.clone().into() };
     let loaded = open::open(&recording, args.no_demangle)?.load(Wants {
         chains: args.children
@@ -114,7 +114,7 @@ fn load(args: &Diff, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Resu
     let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
     let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
     let side = Side { total: top.total, seconds };
-    Ok(One { event, side, rows, loaded })
+    Ok(ComparedSide { event, side, rows, loaded })
 }
 
 fn table(rows: &[&DiffRow<Vec<String>>], keys: &[ColumnKey], per: Per) -> Table {
@@ -170,7 +170,7 @@ fn object(r: &DiffRow<Vec<String>>, keys: &[ColumnKey]) -> serde_json::Value {
 }
 
 /// Folded stacks with both weights, as difffolded.pl writes them (`stack old new`), or their graph.
-fn stacks(args: &Diff, old: &One, new: &One, per: Per) -> anyhow::Result<u8> {
+fn stacks(args: &Diff, old: &ComparedSide, new: &ComparedSide, per: Per) -> anyhow::Result<u8> {
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;

@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use crossbeam_channel::Sender;
 
-use crate::engine::{Engine, Offline, Request, Snapshot, Wants, offline};
-use crate::export::perfdata;
+use crate::engine::{Engine, Offline, Request, Wants, offline};
 use crate::ingest::unit_feed::SEVERAL_HOSTS;
 use crate::kernel::files::{NewFile, unwritten};
 use crate::kernel::tty;
 use crate::panel::printable::{Form, Printable};
-use crate::panel::unit;
 use crate::session::TimeMark;
 use crate::ui::context::SavedFilters;
 use crate::ui::run::{Driver, Outside};
@@ -21,10 +19,11 @@ use crate::units::kit::{Settings, Spec};
 
 use super::args::{NameArgs, Recording};
 use super::export::save_again;
-use super::open;
+use super::snapshot::{free_name, save};
+use super::{open, signals};
 
 /// Does the interface's work with files, beside the running session.
-pub struct Outer {
+pub struct SessionDriver {
     pub outside: Sender<Outside>,
     /// The name of snapshots.
     pub name: Option<PathBuf>,
@@ -35,7 +34,20 @@ pub struct Outer {
     pub no_demangle: bool,
 }
 
-impl Driver for Outer {
+impl SessionDriver {
+    fn tell(&self, said: Result<String, String>) {
+        let _ = self.outside.send(Outside::Saved(said));
+    }
+
+    /// Does what takes long beside the screen.
+    fn beside(&self, name: &str, work: impl FnOnce() + Send + 'static) {
+        if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
+            self.tell(Err(error.to_string()));
+        }
+    }
+}
+
+impl Driver for SessionDriver {
     fn save(&mut self, engine: &Engine, path: Option<PathBuf>, range: Option<(u64, u64)>) {
         let path = path.or_else(|| self.name.clone()).unwrap_or_else(|| free_name(Path::new(""), "perfprof-"));
         let (reply, moments) = crossbeam_channel::bounded(1);
@@ -60,9 +72,7 @@ impl Driver for Outer {
             };
             let _ = outside.send(Outside::Saved(saved));
         };
-        if let Err(error) = std::thread::Builder::new().name("save".to_owned()).spawn(work) {
-            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
-        }
+        self.beside("save", work);
     }
 
     fn write(&mut self, path: PathBuf, text: String) {
@@ -76,11 +86,11 @@ impl Driver for Outer {
             Ok(()) => Ok(format!("{} lines written to {}", text.lines().count(), path.display())),
             Err(error) => Err(unwritten(&path, &error)),
         };
-        let _ = self.outside.send(Outside::Saved(said));
+        self.tell(said);
     }
 
     fn save_filters(&mut self, filters: SavedFilters) {
-        let _ = self.outside.send(Outside::Saved(super::filters::write(&filters)));
+        self.tell(super::filters::write(&filters));
     }
 
     fn baseline(&mut self, engine: &Engine, path: PathBuf) {
@@ -102,9 +112,7 @@ impl Driver for Outer {
                 Err(error) => Outside::Saved(Err(format!("{error:#}"))),
             });
         };
-        if let Err(error) = std::thread::Builder::new().name("baseline".to_owned()).spawn(work) {
-            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
-        }
+        self.beside("baseline", work);
     }
 
     fn unit(&mut self, engine: &Engine, spec: &'static Spec, settings: Settings) {
@@ -115,8 +123,7 @@ impl Driver for Outer {
                 true => SEVERAL_HOSTS,
                 false => "a recording that came by a pipe cannot be read again for a unit: give it as a file",
             };
-            let _ = self.outside.send(Outside::Saved(Err(why.to_owned())));
-            return;
+            return self.tell(Err(why.to_owned()));
         };
         let work = move || {
             let read = || -> anyhow::Result<Offline> {
@@ -130,87 +137,15 @@ impl Driver for Outer {
                 Err(error) => drop(outside.send(Outside::Saved(Err(format!("{error:#}"))))),
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("unit".to_owned()).spawn(work) {
-            let _ = self.outside.send(Outside::Saved(Err(error.to_string())));
-        }
+        self.beside("unit", work);
     }
 
     fn suspend(&mut self) {
-        let set = |on| super::live::SUSPENDED.store(on, Ordering::Release);
+        let set = |on| signals::SUSPENDED.store(on, Ordering::Release);
         set(true);
         tty::stop_self();
         // The signal thread may see SIGCONT a little later than we go on.
         std::thread::sleep(Duration::from_millis(20));
         set(false);
-    }
-}
-
-pub(super) fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
-    let cmdline: Vec<String> = std::env::args().collect();
-    let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
-    for (host, own) in moment.hosts.iter().enumerate() {
-        // A recording is of one machine.
-        let mut path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
-        // Names that differ may be written alike.
-        while names.contains(&path.display().to_string()) {
-            path = name_with_host(&path, &host.to_string());
-        }
-        let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
-        let written = written.map_err(|e| format!("{}; the samples are still here", unwritten(&path, &e)))?;
-        samples += written.samples;
-        bytes += written.bytes;
-        names.push(path.display().to_string());
-    }
-    let samples = unit::thousands(samples as u64);
-    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
-}
-
-/// `x.data` as `x-HOST.data`. A host's name came from elsewhere: nothing of it leads to another folder.
-fn name_with_host(path: &Path, host: &str) -> PathBuf {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    let host: String = host.chars().take(64).map(plain).collect();
-    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-    let (stem, extension) = (part(path.file_stem()), part(path.extension()));
-    let dot = if extension.is_empty() { "" } else { "." };
-    path.with_file_name(format!("{stem}-{host}{dot}{extension}"))
-}
-
-/// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
-pub(super) fn free_name(dir: &Path, prefix: &str) -> PathBuf {
-    free_name_at(dir, prefix, crate::kernel::wall_ns() / 1_000_000_000)
-}
-
-fn free_name_at(dir: &Path, prefix: &str, seconds: u64) -> PathBuf {
-    let stamp = stamp(seconds);
-    let name = |n: usize| if n == 0 { format!("{prefix}{stamp}.data") } else { format!("{prefix}{stamp}-{n}.data") };
-    let mut paths = (0..1000).map(|n| dir.join(name(n)));
-    paths.find(|path| !path.exists()).unwrap_or_else(|| dir.join(name(1000)))
-}
-
-/// A second since 1970 as `20261121-054200`, in UTC so that names sort.
-fn stamp(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| seconds.to_string(), |time| time.strftime("%Y%m%d-%H%M%S").to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_snapshot_takes_the_place_of_another() {
-        let dir = tempfile::tempdir().expect("dir");
-        let first = free_name_at(dir.path(), "p-", 1_795_000_000);
-        assert!(first.ends_with("p-20261118-110640.data"), "{}", first.display());
-        std::fs::write(&first, b"x").expect("written");
-        // The clock was set back, or it is the same second.
-        assert!(free_name_at(dir.path(), "p-", 1_795_000_000).ends_with("p-20261118-110640-1.data"));
-    }
-
-    #[test]
-    fn hosts_have_snapshots_of_their_own() {
-        let name = |path: &str, host| name_with_host(Path::new(path), host).display().to_string();
-        assert_eq!(name("/tmp/a.b.data", "web-1.lan"), "/tmp/a.b-web-1.lan.data");
-        assert_eq!(name("x", "../etc/passwd"), "x-.._etc_passwd");
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::lang::nearest;
+use crate::lang::nearest_hint;
 
 use super::Usage;
 
@@ -21,8 +21,7 @@ pub fn arranged(words: Vec<OsString>, parser: &clap::Command) -> Result<Vec<OsSt
     }
     let typed = word.to_string_lossy();
     let names = parser.get_subcommands().map(clap::Command::get_name);
-    let near = nearest(&typed, names.filter(|name| !name.is_empty()));
-    let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    let hint = nearest_hint(&typed, names.filter(|name| !name.is_empty()));
     Err(Usage(format!(
         "no command and no file is called {typed}{hint}\nperfprof-tui --help lists the commands; a command to sample stands after --"
     )))

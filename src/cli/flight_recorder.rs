@@ -13,8 +13,8 @@ use crate::lang::quantity::{self, SECOND};
 use crate::panel::unit;
 
 use super::Usage;
-use super::args::Keeping;
-use super::driver::{free_name, save};
+use super::args::RetentionArgs;
+use super::snapshot::{free_name, save};
 
 /// How snapshots of triggers are named, before the time.
 const PREFIX: &str = "perfprof-trigger-";
@@ -33,7 +33,7 @@ fn usual(machine: u64, limit: Option<u64>) -> usize {
 }
 
 /// What is kept.
-pub struct Kept {
+pub struct Retention {
     /// Bytes.
     pub memory: usize,
     /// Nanoseconds.
@@ -41,7 +41,7 @@ pub struct Kept {
     pub watched: Option<Watched>,
 }
 
-impl Kept {
+impl Retention {
     /// The events that triggers count.
     pub fn counted(&self) -> Vec<String> {
         let triggers = self.watched.iter().flat_map(|watched| &watched.triggers);
@@ -50,7 +50,7 @@ impl Kept {
 }
 
 /// Checks the options.
-pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
+pub fn kept(args: &RetentionArgs) -> anyhow::Result<Retention> {
     let usage = |option: &str, value: &str, expected: &str| -> anyhow::Error {
         Usage(format!("{option} {value}: expected {expected}")).into()
     };
@@ -71,7 +71,7 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
     let triggers: Result<Vec<Trigger>, _> = args.triggers.iter().map(|text| Trigger::parse(text)).collect();
     let triggers = triggers.map_err(|fault| Usage(format!("--trigger: {fault}")))?;
     if triggers.is_empty() {
-        return Ok(Kept { memory, keep, watched: None });
+        return Ok(Retention { memory, keep, watched: None });
     }
     let (before, after) = args.trigger_span.split_once(',').unwrap_or((&args.trigger_span, "5s"));
     let span = quantity::time(before).ok().zip(quantity::time(after).ok());
@@ -88,19 +88,19 @@ pub fn kept(args: &Keeping) -> anyhow::Result<Kept> {
         .mode(0o700)
         .create(&dir)
         .map_err(|error| anyhow::anyhow!("--trigger-dir {}: {error}", dir.display()))?;
-    let shelf = Shelf { dir, number, room };
-    let save = move |moment: &Snapshot, range, what: &str| shelf.save(moment, range, what);
-    Ok(Kept { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
+    let folder = TriggerFolder { dir, number, room };
+    let save = move |moment: &Snapshot, range, what: &str| folder.save(moment, range, what);
+    Ok(Retention { memory, keep, watched: Some(Watched { triggers, before, after, pause, save: Arc::new(save) }) })
 }
 
 /// The directory of the snapshots and what it may hold.
-struct Shelf {
+struct TriggerFolder {
     dir: PathBuf,
     number: usize,
     room: u64,
 }
 
-impl Shelf {
+impl TriggerFolder {
     fn save(&self, moment: &Snapshot, range: (u64, u64), what: &str) -> Result<String, String> {
         let (number, bytes) =
             held(&self.dir).map_err(|error| format!("{} cannot be read: {error}", self.dir.display()))?;
@@ -142,10 +142,10 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        keeping: Keeping,
+        keeping: RetentionArgs,
     }
 
-    fn parsed(words: &[&str]) -> Result<Kept, String> {
+    fn parsed(words: &[&str]) -> Result<Retention, String> {
         let line = Line::try_parse_from([&["x"], words].concat()).map_err(|e| e.to_string())?;
         kept(&line.keeping).map_err(|e| e.to_string())
     }
@@ -184,18 +184,18 @@ mod tests {
     #[test]
     fn a_full_shelf_takes_no_more() {
         let dir = tempfile::tempdir().expect("dir");
-        let shelf = Shelf { dir: dir.path().to_owned(), number: 1, room: 1 << 20 };
+        let folder = TriggerFolder { dir: dir.path().to_owned(), number: 1, room: 1 << 20 };
         assert_eq!(held(dir.path()).expect("readable"), (0, 0));
-        let first = shelf.free_name();
+        let first = folder.free_name();
         fs::write(&first, b"x").expect("written");
-        assert_ne!(shelf.free_name(), first);
+        assert_ne!(folder.free_name(), first);
         assert_eq!(held(dir.path()).expect("readable"), (1, 1));
         let core = crate::ingest::Ingest::new(
             &crate::source::Info::new(crate::session::Origin::Live),
             None,
             crate::engine::Wants::default(),
         );
-        let told = shelf.save(&core.core().moment(), (0, 1), "lost 3").expect_err("full");
+        let told = folder.save(&core.core().moment(), (0, 1), "lost 3").expect_err("full");
         assert!(told.contains("lost 3: not saved") && told.contains("holds 1 snapshots"), "{told}");
     }
 }

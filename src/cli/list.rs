@@ -5,8 +5,8 @@ use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 
 use super::Usage;
-use super::args::{Format, List};
-use super::output::{complain, print, print_json};
+use super::args::List;
+use super::output::{complain, print_table};
 
 /// `perfprof-tui list`.
 pub fn run(args: List) -> anyhow::Result<u8> {
@@ -23,11 +23,7 @@ pub fn run(args: List) -> anyhow::Result<u8> {
         complain(&format!("no tracepoints: {why}"));
     }
     let table = table(&places, &list);
-    match args.format {
-        Format::Text => print(&table.to_text())?,
-        Format::Csv => print(&table.to_csv())?,
-        Format::Json => print_json(&table.to_json())?,
-    }
+    print_table(&table, args.format)?;
     if list.is_empty() {
         complain(&format!("no event matches {}", args.globs.join(" ")));
         return Ok(1);

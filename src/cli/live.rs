@@ -3,26 +3,22 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Parser;
-use crossbeam_channel::{Sender, unbounded};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use crossbeam_channel::unbounded;
 
 use crate::engine::{Engine, Options, Wants};
 use crate::filter::Known;
 use crate::ingest::tracepoints;
 use crate::kernel::spawn::Output;
-use crate::kernel::tty;
 use crate::panel::top::Field;
 use crate::query::{ColumnKey, range};
 use crate::session::Origin;
 use crate::source::Source;
 use crate::symbols::Form;
 use crate::symbols::resolver::Options as SymbolOptions;
-use crate::ui::run::Outside;
 use crate::ui::theme::Depth;
 use crate::ui::{App, Effect, Start, run as interface, term};
 use crate::units::kit::{Settings, Spec};
@@ -30,12 +26,13 @@ use crate::units::kit::{Settings, Spec};
 use super::Usage;
 use super::args::unit_args::UnitArgs;
 use super::args::{Args, Command, Live, NameArgs, Open, View};
-use super::driver::Outer;
+use super::driver::SessionDriver;
 use super::flight_recorder;
 use super::open::{self, Opened, filter_of};
-use super::output::complain;
+use super::output::{complain, need_terminal};
 use super::report::keys_of;
-use super::{appearance, args, config, run_unit, source_config, welcome};
+use super::source_config::engine_options;
+use super::{appearance, args, config, signals, source_config, unit_source, welcome};
 
 /// The live screen.
 pub fn run(mut args: Live) -> anyhow::Result<u8> {
@@ -59,17 +56,15 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         SymbolOptions { form: if args.view.no_demangle { Form::Raw } else { Form::Plain }, ..SymbolOptions::of_user() };
     let options = Options {
         no_inline: args.view.no_inline,
-        symbols,
-        memory: kept.memory,
         keep: kept.keep,
         watched: kept.watched,
         own_pid,
-        wants: Wants::default(),
         refresh,
         per_sample: started.per_sample,
         realtime,
+        ..engine_options(symbols, kept.memory)
     };
-    let files = Files { recording: None, baseline: args.view.baseline.clone(), names: NameArgs::default(), unit: None };
+    let files = Files { baseline: args.view.baseline.clone(), ..Files::default() };
     session(Box::new(started.source), options, &args.view, start, started.warning, files)
 }
 
@@ -92,15 +87,15 @@ pub fn open(mut args: Open) -> anyhow::Result<u8> {
     // Of several machines each has a snapshot of its own, made from what is held.
     let info = opened.source.info();
     let recording = (!info.flows && !from_stdin && !info.is_of_many()).then(|| args.recording.paths());
-    let files =
-        Files { recording, baseline: args.view.baseline.clone(), names: args.recording.names.clone(), unit: None };
+    let (baseline, names) = (args.view.baseline.clone(), args.recording.names.clone());
+    let files = Files { recording, baseline, names, unit: None };
     show(opened, &args.view, start, files)
 }
 
 /// The screen on a stream, which `kept` is needed for; with the tour, if wanted.
 pub fn flow<T>(opened: Opened, view: &View, tour: bool, kept: T) -> anyhow::Result<u8> {
     let start = Start { tour, ..start(view, Duration::from_secs(1))? };
-    let files = Files { recording: None, baseline: view.baseline.clone(), names: NameArgs::default(), unit: None };
+    let files = Files { baseline: view.baseline.clone(), ..Files::default() };
     let code = show(opened, view, start, files);
     drop(kept);
     code
@@ -114,17 +109,12 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
     if flows {
         start.refresh = Duration::from_secs(1);
     }
+    let memory = if flows { flight_recorder::kept(&args::live().keeping)?.memory } else { usize::MAX };
     let options = Options {
         no_inline: view.no_inline,
-        symbols: opened.symbols.clone(),
-        memory: if flows { flight_recorder::kept(&args::live().keeping)?.memory } else { usize::MAX },
-        keep: None,
-        watched: None,
-        own_pid: None,
         wants: Wants { traces: start.columns.contains(&Field::Key(ColumnKey::Trace)), ..Wants::default() },
         refresh: start.refresh,
-        per_sample: None,
-        realtime: None,
+        ..engine_options(opened.symbols.clone(), memory)
     };
     let apart = opened.source.info().hosts.iter().any(|host| host.shift.is_none());
     let absent = || opened.source.info().notes.first().filter(|_| flows).cloned();
@@ -135,23 +125,15 @@ fn show(opened: Opened, view: &View, mut start: Start, files: Files) -> anyhow::
 /// A unit's screen on the running machine.
 pub fn unit(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     let live = args::live();
-    let refresh = Duration::from_secs(1);
-    let start = start(&live.view, refresh)?;
+    let start = start(&live.view, Duration::from_secs(1))?;
     // Whom the unit narrows itself to is known when its source is.
-    let (source, _) = run_unit::start(spec, &mut args, false)?;
+    let (source, _) = unit_source::start(spec, &mut args, false)?;
     let options = Options {
-        no_inline: false,
-        symbols: SymbolOptions::of_user(),
-        memory: flight_recorder::kept(&live.keeping)?.memory,
-        keep: None,
-        watched: None,
         own_pid: Some(std::process::id() as i32),
         wants: Wants { units_only: true, ..Wants::default() },
-        refresh,
-        per_sample: None,
-        realtime: None,
+        ..engine_options(SymbolOptions::of_user(), flight_recorder::kept(&live.keeping)?.memory)
     };
-    let files = Files { recording: None, baseline: None, names: args.names, unit: Some((spec, args.settings)) };
+    let files = Files { names: args.names, unit: Some((spec, args.settings)), ..Files::default() };
     session(Box::new(source), options, &live.view, start, None, files)
 }
 
@@ -171,13 +153,6 @@ pub fn unit_of_recording(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<
         .exec
         .insert(0, format!("unit {}", crate::ui::view::units::state::quoted(text.iter().map(String::as_str))));
     self::open(open)
-}
-
-pub(super) fn need_terminal(instead: &str) -> anyhow::Result<()> {
-    if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-        return Ok(());
-    }
-    Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`")).into())
 }
 
 fn start(view: &View, refresh: Duration) -> anyhow::Result<Start> {
@@ -236,6 +211,7 @@ fn invocation() -> Vec<String> {
 }
 
 /// Files beside a session.
+#[derive(Default)]
 struct Files {
     /// Those of the recording itself.
     recording: Option<Vec<PathBuf>>,
@@ -258,7 +234,7 @@ fn session(
         filter_of(view.filter.as_deref(), Known::These(&tracepoints::first_fields(source.info())))?;
     }
     let (outside_tx, outside) = unbounded();
-    watch_signals(outside_tx.clone())?;
+    signals::watch_signals(outside_tx.clone())?;
     if source.info().is_of_many() && view.sort.is_none() {
         let at = start.columns.iter().position(|field| matches!(field, Field::Key(_))).unwrap_or(0);
         start.columns.insert(at, Field::Key(ColumnKey::Host));
@@ -278,8 +254,8 @@ fn session(
     }
     term::restore_on_panic();
     term::enter()?;
-    let watched = watch_hangup();
-    let mut outer = Outer {
+    let watched = signals::watch_hangup();
+    let mut outer = SessionDriver {
         outside: outside_tx,
         name: view.output.clone(),
         recording: files.recording,
@@ -303,38 +279,3 @@ fn session(
     result?;
     Ok(0)
 }
-
-/// Ends the process when the terminal is gone: nobody can see or stop it any more.
-fn watch_hangup() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = stop.clone();
-    let watch = move || {
-        if tty::wait_for_hangup(&|| seen.load(Ordering::Relaxed)) {
-            tty::exit_now(1);
-        }
-    };
-    // Without the watchdog a lost terminal still ends us by SIGHUP; only a blocked one would not.
-    let _ = std::thread::Builder::new().name("hangup".to_owned()).spawn(watch);
-    stop
-}
-
-fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            let what = match signal {
-                // Our own suspension takes the terminal back itself.
-                SIGCONT if SUSPENDED.load(Ordering::Acquire) => continue,
-                SIGCONT => Outside::Continued,
-                _ => Outside::Stop,
-            };
-            if outside.send(what).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// Whether we are stopping ourselves right now.
-pub(super) static SUSPENDED: AtomicBool = AtomicBool::new(false);

@@ -68,7 +68,8 @@ impl Page {
 
     /// Its chapters, behind whatever is there.
     pub fn write(&self, roff: &mut Roff) {
-        let mut writer = Writer { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
+        let mut writer =
+            RoffWriter { roff, line: Vec::new(), fonts: Vec::new(), code: false, picture: false, table: None };
         Parser::new_ext(self.text, Options::ENABLE_TABLES).for_each(|event| writer.take(event));
     }
 }
@@ -99,23 +100,23 @@ pub fn entry(roff: &mut Roff, word: Vec<Inline>, meaning: Vec<Inline>) {
 
 /// A table while it is read: its headings, and the cells of the row.
 #[derive(Default)]
-struct Table {
+struct ManualTable {
     head: Vec<String>,
     cells: Vec<Vec<Inline>>,
 }
 
 /// What Markdown is written into.
-struct Writer<'a> {
+struct RoffWriter<'a> {
     roff: &'a mut Roff,
     line: Vec<Inline>,
     fonts: Vec<fn(String) -> Inline>,
     code: bool,
     /// Inside of a picture's title, which man(1) cannot show.
     picture: bool,
-    table: Option<Table>,
+    table: Option<ManualTable>,
 }
 
-impl Writer<'_> {
+impl RoffWriter<'_> {
     fn take(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(&tag),
@@ -152,7 +153,7 @@ impl Writer<'_> {
             }
             Tag::Strong | Tag::Link { .. } => self.fonts.push(bold),
             Tag::Emphasis => self.fonts.push(italic),
-            Tag::Table(_) => self.table = Some(Table::default()),
+            Tag::Table(_) => self.table = Some(ManualTable::default()),
             Tag::Image { .. } => self.picture = true,
             _ => {}
         }

@@ -12,6 +12,7 @@ pub mod demo;
 pub mod diff;
 pub mod driver;
 pub mod entry;
+mod error;
 pub mod export;
 mod filters;
 mod flight_recorder;
@@ -27,25 +28,24 @@ mod remote;
 pub mod report;
 pub mod run_unit;
 pub mod script;
+mod signals;
+mod snapshot;
 pub mod source_config;
 pub mod stat;
 mod store;
 pub mod symbols;
 mod trigger;
+mod unit_source;
 mod welcome;
 
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::FromArgMatches;
+pub use error::Usage;
+use error::code;
 
-use crate::kernel::spawn::NotRun;
 use crate::kernel::{own_memory, privilege};
-
-/// The arguments or a request make no sense: exit code 2, as clap's own.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
 
 /// Parses the arguments, runs the command, prints what went wrong.
 pub fn main() -> ExitCode {
@@ -109,30 +109,4 @@ pub fn main() -> ExitCode {
 enum Parsed {
     Unit(&'static crate::units::kit::Spec, Box<args::unit_args::UnitArgs>),
     Other(Box<Args>),
-}
-
-fn code(result: anyhow::Result<u8>) -> ExitCode {
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // As a shell says it: what was to run is nobody's fault here.
-            if let Some(not_run) = error.chain().find_map(not_run) {
-                output::complain(&not_run.to_string());
-                return ExitCode::from(not_run.code);
-            }
-            output::complain(&format!("{error:#}"));
-            let no_files = |e: &std::io::Error| matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-            if error.chain().filter_map(|cause| cause.downcast_ref()).any(no_files) {
-                output::complain("no more files can be open: raise the limit with ulimit -n");
-            }
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
-        }
-    }
-}
-
-/// Why a command could not be run, where that is what went wrong.
-fn not_run<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a NotRun> {
-    let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-    cause.downcast_ref().or_else(|| inner?.downcast_ref())
 }

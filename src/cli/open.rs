@@ -43,7 +43,7 @@ impl Recording {
 }
 
 /// A source with what it needs until its end: files, processes.
-struct Kept<T> {
+struct KeptSource<T> {
     source: Box<dyn Source>,
     kept: T,
 }
@@ -66,7 +66,7 @@ impl Keeps for Vec<Remote> {
     }
 }
 
-impl<T: Keeps> Source for Kept<T> {
+impl<T: Keeps> Source for KeptSource<T> {
     fn info(&self) -> &Info {
         self.source.info()
     }
@@ -114,7 +114,7 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
                 let said: Vec<String> = remotes.iter().flat_map(Remote::complaints).collect();
                 format!("{name} sent no recording: {}", said.join("; ")).trim_end_matches(": ").to_owned()
             })?;
-            Box::new(Kept { source, kept: remotes })
+            Box::new(KeptSource { source, kept: remotes })
         }
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
@@ -150,7 +150,7 @@ impl Opened {
     pub fn into_source(self) -> Box<dyn Source> {
         match self._unpacked {
             None => self.source,
-            Some(dir) => Box::new(Kept { source: self.source, kept: dir }),
+            Some(dir) => Box::new(KeptSource { source: self.source, kept: dir }),
         }
     }
 

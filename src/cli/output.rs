@@ -1,13 +1,17 @@
 //! Standard output and error: a closed pipe is an ordinary end, not a failure. All text goes through
 //! [`Printable`], since names in it came from elsewhere; bytes for other programs go as they are.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::kernel::files::{NewFile, unwritten};
+use crate::panel::Table;
 use crate::panel::printable::{Form, Printable};
+
+use super::Usage;
+use super::args::Format;
 
 /// Standard output for text in pieces.
 pub fn texts(form: Form) -> Printable<BufWriter<Stdout>> {
@@ -40,6 +44,38 @@ fn print_json_text(text: &str) -> anyhow::Result<()> {
     let mut out = texts(Form::Json);
     writeln!(out, "{text}")?;
     Ok(out.finish()?)
+}
+
+/// Writes a table in the form that is asked for.
+pub fn print_table(table: &Table, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&table.to_text()),
+        Format::Csv => print(&table.to_csv()),
+        Format::Json => print_json(&table.to_json()),
+    }
+}
+
+/// A table as CSV, one of many: each row after the time, and the heading with the first of them.
+pub fn timed_csv(table: &Table, time: &str, first: bool) -> String {
+    let csv = table.to_csv();
+    let mut lines = csv.split_inclusive("\r\n");
+    let head = lines.next().unwrap_or_default();
+    let mut out = if first { format!("time,{head}") } else { String::new() };
+    lines.for_each(|line| out.push_str(&format!("{time},{line}")));
+    out
+}
+
+/// Whether somebody sits at a terminal, on both sides.
+pub fn has_terminal() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+/// Refuses a screen without a terminal, with what does the same without one.
+pub fn need_terminal(instead: &str) -> Result<(), Usage> {
+    match has_terminal() {
+        true => Ok(()),
+        false => Err(Usage(format!("this needs a terminal; without one use `perfprof-tui {instead}`"))),
+    }
 }
 
 /// Writes a file that the user named, whole or not at all; text in some form, or bytes as they are.

@@ -15,8 +15,8 @@ use crate::panel::{Align, Cell, Column, Table};
 use crate::source::live::probes;
 
 use super::Usage;
-use super::args::{Format, Probe};
-use super::output::{complain, print, print_json};
+use super::args::Probe;
+use super::output::{complain, print, print_table};
 
 /// `perfprof-tui probe`.
 pub fn run(args: Probe) -> anyhow::Result<u8> {
@@ -58,12 +58,7 @@ fn text(text: &str) -> Cell {
 }
 
 fn show(args: &Probe, table: &Table) -> anyhow::Result<u8> {
-    match args.format {
-        Format::Text => print(&table.to_text())?,
-        Format::Csv => print(&table.to_csv())?,
-        Format::Json => print_json(&table.to_json())?,
-    }
-    Ok(0)
+    print_table(table, args.format).map(|()| 0)
 }
 
 /// perf's groups: `probe` for the kernel, `probe_FILE` and `sdt_FILE` for programs.

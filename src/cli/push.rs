@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::engine::curl::hidden;
 use crate::engine::intervals::Slices;
@@ -19,7 +18,7 @@ use crate::symbols::resolver::Options;
 use super::args::Record;
 use super::output::complain;
 use super::store::{Parcel, Sent, Store};
-use super::{Usage, source_config};
+use super::{Usage, signals, source_config};
 
 /// Bytes of profiles that wait while the store cannot be reached; the oldest give way.
 const SPOOL: usize = 64 << 20;
@@ -45,10 +44,7 @@ pub fn run(args: &Record) -> anyhow::Result<u8> {
         Rate::Period(period) => period,
         Rate::Frequency(_) => 0,
     });
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = signals::stop_flag()?;
     let (sender, parcels) = bounded::<Parcel>(64);
     let quiet = args.quiet;
     let to = store.clone();

@@ -2,11 +2,9 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::engine::Urgency;
 use crate::event::tracepoint;
@@ -31,7 +29,7 @@ use crate::symbols::resolver::Options;
 
 use super::args::Record;
 use super::output::complain;
-use super::{flight_recorder, push, source_config, trigger};
+use super::{flight_recorder, push, signals, source_config, trigger};
 
 /// `perfprof-tui record`.
 pub fn run(mut args: Record) -> anyhow::Result<u8> {
@@ -48,13 +46,10 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let out = Out::open(&args, &info)?;
+    let out = RecordSink::open(&args, &info)?;
     let mut recorder = Recorder::start(out, &info, &args, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = signals::stop_flag()?;
     let ended = recorder.record(&mut source, realtime, &stop).map_err(|error| recorder.salvage(&args.output, error))?;
     let summary = recorder.finish(&info).map_err(|error| recorder.salvage(&args.output, error))?;
     if !args.quiet {
@@ -76,12 +71,12 @@ struct Summary {
 }
 
 /// Where records go: a file, or a stream to standard output.
-enum Out {
+enum RecordSink {
     File(Writer),
     Stream(StreamWriter),
 }
 
-impl Out {
+impl RecordSink {
     fn open(args: &Record, info: &Info) -> anyhow::Result<Self> {
         if args.output.as_os_str() == "-" {
             if std::io::stdout().is_terminal() {
@@ -131,7 +126,7 @@ fn described(info: &Info) -> anyhow::Result<Vec<Section>> {
 
 /// Writes batches as they come.
 struct Recorder {
-    writer: Out,
+    writer: RecordSink,
     /// Tables of functions that go with a stream.
     tables: Option<TableWriter>,
     beside: Vec<u8>,
@@ -144,7 +139,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn start(mut writer: Out, info: &Info, args: &Record, command: Option<i32>) -> anyhow::Result<Self> {
+    fn start(mut writer: RecordSink, info: &Info, args: &Record, command: Option<i32>) -> anyhow::Result<Self> {
         let sampling = &args.sampling;
         let layout = info.events[0].layout();
         let mut session = Session::new(Origin::Live);
@@ -170,8 +165,8 @@ impl Recorder {
         SideWriter::new(&session.dsos, session.log(0), layout).until(u64::MAX, &mut out);
         writer.records(&out)?;
         let own_pid = (!sampling.include_self).then(|| std::process::id() as i32);
-        let names = args.names && matches!(writer, Out::Stream(_));
-        let identities = matches!(writer, Out::File(_)).then(|| Identities::new(session.dsos.clone()));
+        let names = args.names && matches!(writer, RecordSink::Stream(_));
+        let identities = matches!(writer, RecordSink::File(_)).then(|| Identities::new(session.dsos.clone()));
         let tables = names.then(|| TableWriter::new(session, Options::of_user(), layout));
         Ok(Self { writer, tables, beside: Vec::new(), identities, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
     }
@@ -243,8 +238,8 @@ impl Recorder {
             _ => format!("{} is incomplete: {error:#}", path.display()),
         };
         let kept = match &mut self.writer {
-            Out::File(writer) => writer.keep(),
-            Out::Stream(_) => None,
+            RecordSink::File(writer) => writer.keep(),
+            RecordSink::Stream(_) => None,
         };
         let kept = kept.map(|kept| format!("; what was recorded so far can be opened: {}", kept.display()));
         anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
@@ -252,8 +247,8 @@ impl Recorder {
 
     fn finish(&mut self, info: &Info) -> anyhow::Result<Summary> {
         let bytes = match &mut self.writer {
-            Out::Stream(writer) => writer.written(),
-            Out::File(writer) => {
+            RecordSink::Stream(writer) => writer.written(),
+            RecordSink::File(writer) => {
                 let mut sections = described(info)?;
                 sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
                 sections.extend(features::clock());

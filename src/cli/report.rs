@@ -9,7 +9,7 @@ use crate::engine::offline::Offline;
 use crate::event::plain;
 use crate::filter::Filter;
 use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample};
-use crate::lang::quantity;
+use crate::lang::{nearest_hint, quantity};
 use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::query::chains::{Reach, Tree};
@@ -29,8 +29,7 @@ use super::output::{print, print_json};
 pub fn keys_of(text: &str) -> anyhow::Result<Vec<ColumnKey>> {
     ColumnKey::parse_list(text).map_err(|word| {
         let names: Vec<&str> = crate::query::column::ALL.iter().map(|entry| entry.names[0]).collect();
-        let near = crate::lang::nearest(&word, names.iter().copied());
-        let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+        let hint = nearest_hint(&word, names.iter().copied());
         Usage(format!("--sort {text}: {word} is no key; there are {}{hint}", names.join(", "))).into()
     })
 }
@@ -47,8 +46,7 @@ fn is_recorded(loaded: &Offline, name: &str) -> anyhow::Result<()> {
     if list.contains(&word) {
         return Ok(());
     }
-    let near = crate::lang::nearest(word, list.iter().copied());
-    let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+    let hint = nearest_hint(word, list.iter().copied());
     Err(Usage(format!("--sort {name}: the recording has no {what} {word}{hint}")).into())
 }
 
@@ -64,7 +62,7 @@ fn own_keys(info: &Info) -> Vec<ColumnKey> {
 }
 
 /// What a report prints of each event.
-struct Shape {
+struct ReportShape {
     keys: Vec<ColumnKey>,
     children: bool,
     limit: usize,
@@ -101,7 +99,7 @@ pub fn run(args: Report) -> anyhow::Result<u8> {
     let filter = args.which.filter(&loaded)?;
     let spec = TopSpec { keys: keys.clone(), children, order: Order::SelfTime, reversed: false, origins: false };
     let limit = args.limit.unwrap_or(usize::MAX);
-    let shape = Shape { keys, children, limit, percent: args.percent_limit, chains, hierarchy: args.hierarchy };
+    let shape = ReportShape { keys, children, limit, percent: args.percent_limit, chains, hierarchy: args.hierarchy };
     let tops: Vec<(usize, Top)> = chosen_events(&loaded, &args.which)?
         .into_iter()
         .map(|event| (event, top(&loaded, event, filter.clone(), &spec, args.percent_limit)))
@@ -221,7 +219,7 @@ fn top(loaded: &Offline, event: usize, filter: Option<Arc<Filter>>, spec: &TopSp
     top
 }
 
-fn print_text(loaded: &Offline, event: usize, top: &Top, shape: &Shape) -> anyhow::Result<()> {
+fn print_text(loaded: &Offline, event: usize, top: &Top, shape: &ReportShape) -> anyhow::Result<()> {
     let lost = loaded.ingest.core().profile.ledger.lost_of(event);
     let name = panel::text::clean(&loaded.event_names[event]).into_owned();
     let head = format!(
@@ -254,7 +252,7 @@ fn print_text(loaded: &Offline, event: usize, top: &Top, shape: &Shape) -> anyho
 }
 
 /// The call chains of the rows that have some which are shown, by group and label.
-fn chains_of(loaded: &Offline, top: &Top, direction: Direction, shape: &Shape) -> FxHashMap<(u32, u32), String> {
+fn chains_of(loaded: &Offline, top: &Top, direction: Direction, shape: &ReportShape) -> FxHashMap<(u32, u32), String> {
     let limit = shape.percent.max(CHAIN_LIMIT);
     // A chain counts no more than its row does, so that most rows have none.
     let counts = |row: &TopRow| if shape.children { row.children } else { row.own };

@@ -1,44 +1,27 @@
 //! The commands of analysis units: on the running machine or a recording, as text, JSON or CSV, or on the screen.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use rustix::time::Timespec;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::engine::headless::{self, Cut};
-use crate::event::{CallGraph, Event, Rate};
-use crate::ingest::unit_feed::shared;
 use crate::kernel::files::{NewFile, unwritten};
-use crate::kernel::limits::Rights;
-use crate::kernel::procfs;
-use crate::kernel::spawn::{self, Output};
-use crate::kernel::sys::RealSys;
 use crate::panel::printable::{Form, Printable};
 use crate::panel::{Body, Panel};
-use crate::source::live::attr::Exclude;
-use crate::source::live::{LiveConfig, LiveSource, Target, tables_of};
-use crate::source::{Control, Source};
+use crate::source::Source;
 use crate::symbols::resolver::Options as SymbolOptions;
 use crate::units::kit::Spec;
 
 use super::Usage;
 use super::args::unit_args::UnitArgs;
 use super::args::{Format, Recording};
-use super::output::{complain, print, print_json_line};
-use super::{live, open, source_config};
-
-/// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
-const PAGES: usize = 1024;
-/// Less on machines with many CPUs: all rings together are locked memory.
-const PAGES_OF_MANY: usize = 256;
-const MANY_CPUS: usize = 32;
+use super::output::{complain, has_terminal, print, print_json_line, timed_csv};
+use super::unit_source::{interval, made, narrow, start};
+use super::{live, open, signals};
 
 /// Runs a unit's command.
 pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
@@ -50,19 +33,16 @@ pub fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
         return Err(Usage("--duration: expected seconds".to_owned()).into());
     }
     let headless = args.batch || args.folded.is_some() || args.points.is_some() || args.format != Format::Text;
-    if headless || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+    if headless || !has_terminal() {
         return batch(spec, args);
     }
     // What is wrong with the options is said before the screen is taken.
-    (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
+    made(spec, &args)?;
     if args.files.is_empty() { live::unit(spec, args) } else { live::unit_of_recording(spec, args) }
 }
 
 fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = signals::stop_flag()?;
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
     let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
@@ -70,7 +50,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         (Box::new(source), SymbolOptions::of_user(), unit)
     } else {
         narrow(&mut args)?;
-        let unit = (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
+        let unit = made(spec, &args)?;
         let recording = Recording::from_files(std::mem::take(&mut args.files), args.names.clone());
         let opened = open::open(&recording, false)?;
         let symbols = opened.symbols.clone();
@@ -101,123 +81,44 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// How often figures are printed: of a time that is given there is one report, unless more are asked for.
-fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
-    let own = spec.interval.filter(|_| args.duration.is_none());
-    args.interval.or(own.map(Duration::from_secs_f64))
-}
-
-/// Tells a unit whose figures are wanted.
-fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
-    if let Some(pids) = &args.pids {
-        let pids = source_config::ids(pids, "-p")?;
-        args.settings.tasks = pids.iter().flat_map(|pid| procfs::threads(*pid)).chain(pids.iter().copied()).collect();
-        args.settings.tasks.sort_unstable();
-        args.settings.tasks.dedup();
-        args.settings.processes = pids.clone();
-        return Ok(args.files.is_empty().then(|| Target::processes(&pids)).transpose()?);
-    }
-    if let Some(tids) = &args.tids {
-        let tids = source_config::ids(tids, "-t")?;
-        args.settings.tasks = tids.clone();
-        return Ok(args.files.is_empty().then(|| Target::threads(&tids)).transpose()?);
-    }
-    Ok(None)
-}
-
-/// Opens what a unit needs on the running machine; `probes` whether its probes are made here, too.
-pub fn start(
-    spec: &'static Spec,
-    args: &mut UnitArgs,
-    probes: bool,
-) -> anyhow::Result<(LiveSource, Box<dyn crate::units::kit::Unit>)> {
-    let mut target = narrow(args)?;
-    // On the screen the command's own output has no place.
-    let output = if probes { Output::Inherit } else { Output::Discard };
-    let command = match args.cmd.is_empty() {
-        true => None,
-        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
-    };
-    if let Some(held) = command.as_ref().filter(|_| target.is_none()) {
-        args.settings.tasks = vec![held.pid()];
-        args.settings.processes = vec![held.pid()];
-        target = Some(Target::Processes(vec![held.pid()]));
-    }
-    let unit = (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))?;
-    let wants = unit.event_requests();
-    let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
-    let mut events = std::mem::take(&mut wanted.events);
-    if events.is_empty() {
-        events.push(Event::dummy());
-    }
-    let cpus = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
-    let pages = match &args.pages {
-        Some(text) => source_config::pages(text)?,
-        None if crate::kernel::cpus::online()?.len() > MANY_CPUS => PAGES_OF_MANY,
-        None => PAGES,
-    };
-    let config = LiveConfig {
-        events,
-        rate: Rate::Period(1),
-        // On the screen a unit may be added that wants them.
-        chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
-        cgroups: false,
-        exclude: Exclude::default(),
-        inherit: true,
-        pages: Some(pages),
-        delay: Duration::ZERO,
-        target: if spec.whole { Target::System } else { target.unwrap_or(Target::System) },
-        cpus,
-        command,
-        force: true,
-        tables: tables_of(usize::MAX),
-    };
-    let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
-    if let Some(every) = interval(spec, args).or(args.duration) {
-        source.count_for(every);
-    }
-    if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {
-        source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
-    }
-    Ok((source, unit))
-}
-
 /// Where figures of one kind go: a file, which has its name when all are there, or standard output.
-enum Out {
+enum FigureFile {
     Stdout,
     File(PathBuf, Printable<BufWriter<NewFile>>),
 }
 
-impl Out {
+impl FigureFile {
     fn open(name: &str) -> anyhow::Result<Self> {
         if name == "-" {
             return Ok(Self::Stdout);
         }
         let path = PathBuf::from(name);
-        let file = NewFile::create(&path).map_err(|error| anyhow::anyhow!("{}", unwritten(&path, &error)))?;
+        let file = NewFile::create(&path).map_err(|error| failed(&path, &error))?;
         Ok(Self::File(path, Printable::new(Form::Text, BufWriter::new(file))))
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
         match self {
             Self::Stdout => print(text),
-            Self::File(path, file) => {
-                file.write_all(text.as_bytes()).map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
-            }
+            Self::File(path, file) => file.write_all(text.as_bytes()).map_err(|error| failed(path, &error)),
         }
     }
 
     fn end(&mut self) -> anyhow::Result<()> {
         let Self::File(path, file) = self else { return Ok(()) };
         let end = file.finish().and_then(|()| file.get_mut().get_mut().commit());
-        end.map_err(|error| anyhow::anyhow!("{}", unwritten(path, &error)))
+        end.map_err(|error| failed(path, &error))
     }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!("{}", unwritten(path, error))
 }
 
 /// Where figures go.
 struct Outputs {
-    folded: Option<Out>,
-    points: Option<Out>,
+    folded: Option<FigureFile>,
+    points: Option<FigureFile>,
     /// Whether standard output has something else on it.
     quiet: bool,
 }
@@ -226,8 +127,8 @@ impl Outputs {
     fn open(args: &UnitArgs) -> anyhow::Result<Self> {
         let to_stdout = |name: &Option<String>| name.as_deref() == Some("-");
         Ok(Self {
-            folded: args.folded.as_deref().map(Out::open).transpose()?,
-            points: args.points.as_deref().map(Out::open).transpose()?,
+            folded: args.folded.as_deref().map(FigureFile::open).transpose()?,
+            points: args.points.as_deref().map(FigureFile::open).transpose()?,
             quiet: to_stdout(&args.folded) || to_stdout(&args.points),
         })
     }
@@ -318,12 +219,7 @@ fn json_of(cut: &Cut, panels: &[&Panel]) -> serde_json::Value {
 fn csv(cut: &Cut, panels: &[&Panel], first: bool) -> String {
     let Some(rows) = panels.iter().find_map(|panel| panel.rows()) else { return String::new() };
     let seconds = if cut.wall.1 > 0 { cut.wall.1 } else { cut.clock.1 } as f64 / 1e9;
-    let csv = rows.table.to_csv();
-    let mut lines = csv.split_inclusive("\r\n");
-    let head = lines.next().unwrap_or_default();
-    let mut out = if first { format!("time,{head}") } else { String::new() };
-    lines.for_each(|line| out.push_str(&format!("{seconds:.6},{line}")));
-    out
+    timed_csv(&rows.table, &format!("{seconds:.6}"), first)
 }
 
 /// `2026-03-04 05:06:07` of the local time, the two divided by a character.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::engine::urgency;
+use crate::engine::{Options, Wants, urgency};
 use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse, plain};
 use crate::filter::capture;
@@ -17,6 +17,8 @@ use crate::lang::quantity;
 use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::error::refusal;
 use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
+
+use crate::symbols::resolver::Options as SymbolOptions;
 
 use super::Usage;
 use super::args::Sampling;
@@ -31,6 +33,22 @@ pub struct Started {
 
 fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
+}
+
+/// An engine's options: names and memory as given, all else as nobody asked for anything.
+pub fn engine_options(symbols: SymbolOptions, memory: usize) -> Options {
+    Options {
+        symbols,
+        memory,
+        keep: None,
+        watched: None,
+        own_pid: None,
+        wants: Wants::default(),
+        refresh: Duration::from_secs(1),
+        per_sample: None,
+        no_inline: false,
+        realtime: None,
+    }
 }
 
 /// Opens the events that were asked for.

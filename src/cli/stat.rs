@@ -27,7 +27,7 @@ use crate::source::live::counters::{CountConfig, CountedOn, Counters};
 
 use super::Usage;
 use super::args::{Format, Stat};
-use super::output::{complain, print, print_json, print_json_line};
+use super::output::{complain, print, print_json, print_json_line, timed_csv};
 use super::source_config;
 
 /// What perf stat counts by itself, and what each -d adds.
@@ -39,7 +39,7 @@ const DETAILED: [&str; 3] = [
 ];
 
 /// A run's figures by place.
-type Run = BTreeMap<(usize, CountedOn), Value>;
+type CounterRun = BTreeMap<(usize, CountedOn), Value>;
 
 /// `perfprof-tui stat`.
 pub fn run(args: Stat) -> anyhow::Result<u8> {
@@ -198,12 +198,12 @@ fn rest(end: Option<&OwnedFd>, left: Duration) {
     let _ = poll(&mut fds, Some(&timeout));
 }
 
-fn read(counters: &Counters) -> Run {
+fn read(counters: &Counters) -> CounterRun {
     let value = |c: crate::source::Counts| Value { raw: c.value, enabled_ns: c.enabled_ns, running_ns: c.running_ns };
     counters.read().into_iter().map(|(at, counts)| (at, value(counts))).collect()
 }
 
-fn since(now: Run, then: &Run) -> Run {
+fn since(now: CounterRun, then: &CounterRun) -> CounterRun {
     let rest =
         |(at, value): ((usize, CountedOn), Value)| (at, value.since(&then.get(&at).copied().unwrap_or_default()));
     now.into_iter().map(rest).collect()
@@ -212,7 +212,7 @@ fn since(now: Run, then: &Run) -> Run {
 /// What is printed.
 struct Report<'a> {
     args: &'a Stat,
-    runs: Vec<Run>,
+    runs: Vec<CounterRun>,
     seconds: Vec<f64>,
     /// CPU time of children before: user and system.
     cpu: (u64, u64),
@@ -221,7 +221,7 @@ struct Report<'a> {
 
 impl Report<'_> {
     /// The counters of some runs by the places that are told apart.
-    fn places(&self, counters: &Counters, runs: &[Run]) -> Vec<(String, Vec<Counter>)> {
+    fn places(&self, counters: &Counters, runs: &[CounterRun]) -> Vec<(String, Vec<Counter>)> {
         let name = |place: CountedOn| match place {
             CountedOn::Cpu(cpu) if self.args.per_cpu => format!("CPU {cpu}"),
             CountedOn::Thread(tid) if self.args.per_thread => {
@@ -237,7 +237,7 @@ impl Report<'_> {
             }
         }
         places.sort_by_key(|(place, _)| *place);
-        let sum = |run: &Run, event: usize, of: &str| {
+        let sum = |run: &CounterRun, event: usize, of: &str| {
             let own = run.iter().filter(|((e, place), _)| *e == event && name(*place) == of);
             own.fold(None, |sum: Option<Value>, (_, v)| {
                 let sum = sum.unwrap_or_default();
@@ -261,18 +261,11 @@ impl Report<'_> {
         places.into_iter().map(list).collect()
     }
 
-    fn interval(&mut self, counters: &Counters, run: &Run, time: f64, seconds: f64) -> anyhow::Result<()> {
+    fn interval(&mut self, counters: &Counters, run: &CounterRun, time: f64, seconds: f64) -> anyhow::Result<()> {
         let table = counters::table(&self.places(counters, std::slice::from_ref(run)), seconds);
         match self.args.format {
             Format::Text => print(&format!("{time:.3} s\n{}\n", table.to_text()))?,
-            Format::Csv => {
-                let csv = table.to_csv();
-                let mut lines = csv.split_inclusive("\r\n");
-                let head = lines.next().unwrap_or_default();
-                let mut out = if std::mem::take(&mut self.head) { format!("time,{head}") } else { String::new() };
-                lines.for_each(|line| out.push_str(&format!("{time:.6},{line}")));
-                print(&out)?;
-            }
+            Format::Csv => print(&timed_csv(&table, &format!("{time:.6}"), std::mem::take(&mut self.head)))?,
             Format::Json => {
                 let line = serde_json::json!({ "time": time, "seconds": seconds, "counters": table.to_json() });
                 print_json_line(&line)?;

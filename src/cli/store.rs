@@ -28,7 +28,7 @@ pub(super) struct Parcel {
 
 /// What is spoken to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StoreProtocol {
     Pyroscope,
     Parca,
     /// OTLP by gRPC.
@@ -46,7 +46,7 @@ pub(super) struct Store {
     auth: Option<Auth>,
     /// What no message may have.
     pub(super) secrets: Vec<String>,
-    kind: Kind,
+    kind: StoreProtocol,
     name: String,
     labels: Vec<(String, String)>,
     rate: u64,
@@ -116,7 +116,7 @@ impl Store {
                        not repeated here)";
             return Err(Usage(why.into()).into());
         };
-        if kind == Kind::Otlp && args.push_to.is_some() {
+        if kind == StoreProtocol::Otlp && args.push_to.is_some() {
             return Err(Usage("--push-to is of stores at http:// and https://; otlp:// says what it is".into()).into());
         }
         let auth = Auth::of(args)?;
@@ -154,7 +154,7 @@ impl Store {
     fn address(&self, parcel: &Parcel) -> String {
         match self.kind {
             // Grafana Pyroscope, "Server HTTP API", POST /ingest.
-            Kind::Pyroscope => {
+            StoreProtocol::Pyroscope => {
                 let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let name = escaped(&format!("{}{{{}}}", self.name, labels.join(",")));
                 let own = format!(
@@ -164,8 +164,8 @@ impl Store {
                 self.below("ingest", &own)
             }
             // Parca, proto/parca/profilestore/v1alpha1/profilestore.proto: WriteRaw.
-            Kind::Parca => self.below("profiles/writeraw", ""),
-            Kind::Otlp => self.below(EXPORT, ""),
+            StoreProtocol::Parca => self.below("profiles/writeraw", ""),
+            StoreProtocol::Otlp => self.below(EXPORT, ""),
         }
     }
 
@@ -180,7 +180,7 @@ impl Store {
     /// What is sent of an interval that began so many seconds after 1970.
     pub(super) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        if self.kind == Kind::Otlp {
+        if self.kind == StoreProtocol::Otlp {
             let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
             let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
             let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
@@ -208,15 +208,15 @@ impl Store {
         };
         let code = |curl: Curl| curl.option("output", "/dev/null").option("write-out", "%{http_code}");
         let curl = match self.kind {
-            Kind::Pyroscope => {
+            StoreProtocol::Pyroscope => {
                 body.write_all(&parcel.profile)?;
                 code(curl).option("form", &format!("profile={file};type=application/octet-stream"))
             }
-            Kind::Parca => {
+            StoreProtocol::Parca => {
                 body.write_all(self.raw_series(parcel).as_bytes())?;
                 code(curl).option("header", "Content-Type: application/json").option("data-binary", &file)
             }
-            Kind::Otlp => {
+            StoreProtocol::Otlp => {
                 body.write_all(&parcel.profile)?;
                 grpc::call(curl, self.url.starts_with("http://")).option("data-binary", &file)
             }
@@ -225,7 +225,9 @@ impl Store {
         let child = curl.start().context("curl cannot be run, which pushes profiles")?;
         let output = child.wait_with_output()?;
         let sent = match self.kind {
-            Kind::Otlp => Some(grpc::answer(&output.stdout)).filter(|said| said.http > 0).map(|said| judge_call(&said)),
+            StoreProtocol::Otlp => {
+                Some(grpc::answer(&output.stdout)).filter(|said| said.http > 0).map(|said| judge_call(&said))
+            }
             _ => String::from_utf8_lossy(&output.stdout).trim().parse().ok().filter(|code| *code > 0).map(judge),
         };
         match sent {
@@ -258,16 +260,16 @@ fn escaped(text: &str) -> String {
 }
 
 /// What is spoken at an address, and that address as curl takes it.
-fn addressed(url: &str, to: Option<StoreArg>) -> Option<(Kind, String)> {
+fn addressed(url: &str, to: Option<StoreArg>) -> Option<(StoreProtocol, String)> {
     let (scheme, rest) = url.split_once("://").filter(|(_, rest)| !rest.is_empty())?;
     let http = match to {
-        None | Some(StoreArg::Pyroscope) => Kind::Pyroscope,
-        Some(StoreArg::Parca) => Kind::Parca,
+        None | Some(StoreArg::Pyroscope) => StoreProtocol::Pyroscope,
+        Some(StoreArg::Parca) => StoreProtocol::Parca,
     };
     let (kind, scheme) = match scheme {
         "http" | "https" => (http, scheme),
-        "otlp" => (Kind::Otlp, "http"),
-        "otlps" => (Kind::Otlp, "https"),
+        "otlp" => (StoreProtocol::Otlp, "http"),
+        "otlps" => (StoreProtocol::Otlp, "https"),
         _ => return None,
     };
     let is_proper = !rest.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -318,7 +320,7 @@ mod tests {
             shown: "http://store:4040".into(),
             auth: None,
             secrets: Vec::new(),
-            kind: Kind::Pyroscope,
+            kind: StoreProtocol::Pyroscope,
             name: "web cpu".into(),
             labels: vec![("host".into(), "node-7".into())],
             rate: 99,
@@ -329,7 +331,7 @@ mod tests {
             address.starts_with("http://store:4040/ingest?name=web%20cpu%7Bhost%3Dnode-7%7D&from=100&until=110&"),
             "{address}"
         );
-        let queried = Store { kind: Kind::Parca, url: "https://store/x?tenant=a".into(), ..store };
+        let queried = Store { kind: StoreProtocol::Parca, url: "https://store/x?tenant=a".into(), ..store };
         assert_eq!(queried.address(&parcel), "https://store/x/profiles/writeraw?tenant=a");
         let body = queried.raw_series(&parcel);
         let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
@@ -363,10 +365,10 @@ mod tests {
     #[test]
     fn an_address_says_what_is_spoken_there() {
         let of = addressed;
-        assert_eq!(of("http://h:1", None), Some((Kind::Pyroscope, "http://h:1".to_owned())));
-        assert_eq!(of("https://h:1", Some(StoreArg::Parca)), Some((Kind::Parca, "https://h:1".to_owned())));
-        assert_eq!(of("otlp://me:x@h:4317", None), Some((Kind::Otlp, "http://me:x@h:4317".to_owned())));
-        assert_eq!(of("otlps://h", None), Some((Kind::Otlp, "https://h".to_owned())));
+        assert_eq!(of("http://h:1", None), Some((StoreProtocol::Pyroscope, "http://h:1".to_owned())));
+        assert_eq!(of("https://h:1", Some(StoreArg::Parca)), Some((StoreProtocol::Parca, "https://h:1".to_owned())));
+        assert_eq!(of("otlp://me:x@h:4317", None), Some((StoreProtocol::Otlp, "http://me:x@h:4317".to_owned())));
+        assert_eq!(of("otlps://h", None), Some((StoreProtocol::Otlp, "https://h".to_owned())));
         for bad in ["h:1", "http//h", "otlp://", "ftp://h", "otlp://a b"] {
             assert_eq!(of(bad, None), None, "{bad}");
         }

@@ -30,7 +30,7 @@ pub fn run(args: Symbols) -> anyhow::Result<u8> {
     let file = door::own(&path).with_context(|| args.binary.display().to_string())?;
     let image = Image::of(Bytes::of(&file)?).with_context(|| args.binary.display().to_string())?;
     let options = plain_options(args.no_demangle);
-    let mut named = Named {
+    let mut named = AddressNamer {
         session: Session::new(Origin::Recorded),
         resolver: Resolver::new(options.clone()),
         lines: Lines::new(options),
@@ -63,7 +63,7 @@ pub fn run(args: Symbols) -> anyhow::Result<u8> {
 const PROGRAM: i32 = 1;
 const PROCESS: i32 = 2;
 
-struct Named {
+struct AddressNamer {
     session: Session,
     resolver: Resolver,
     lines: Lines,
@@ -72,7 +72,7 @@ struct Named {
     with_lines: bool,
 }
 
-impl Named {
+impl AddressNamer {
     fn map(&mut self, pid: i32, start: u64, len: u64, pgoff: u64, name: &[u8]) {
         let map = Mmap { pid, tid: pid, start, len, pgoff, file: FileId::None, prot: 5, flags: 2, name };
         self.session.apply(&Record::Mmap(map), 0);

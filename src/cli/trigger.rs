@@ -1,26 +1,23 @@
 //! `record --trigger`: no file is written all the time; what is kept in memory is saved when something happens.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-use crate::engine::{Engine, Notice, Options, Wants};
+use crate::engine::{Engine, Notice, Options};
 use crate::kernel::spawn::Output;
 use crate::panel::unit;
 use crate::symbols::resolver::Options as SymbolOptions;
 
 use super::args::Record;
-use super::flight_recorder::Kept;
+use super::flight_recorder::Retention;
 use super::output::complain;
-use super::source_config;
+use super::{signals, source_config};
 
 /// How long a signal may wait to be seen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Runs until a signal comes or the command ends.
-pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
+pub fn run(args: &mut Record, kept: Retention) -> anyhow::Result<u8> {
     args.sampling.counted = kept.counted();
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
@@ -29,20 +26,14 @@ pub fn run(args: &mut Record, kept: Kept) -> anyhow::Result<u8> {
         kept.watched.iter().flat_map(|w| &w.triggers).map(|trigger| format!("`{trigger}`")).collect();
     let options = Options {
         no_inline: true,
-        symbols: SymbolOptions::live(),
-        memory: kept.memory,
         keep: kept.keep,
         watched: kept.watched,
         own_pid,
-        wants: Wants::default(),
-        refresh: Duration::from_secs(1),
         per_sample: started.per_sample,
         realtime: source_config::realtime(&args.sampling)?,
+        ..source_config::engine_options(SymbolOptions::live(), kept.memory)
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = signals::stop_flag()?;
     let engine = Engine::spawn(Box::new(started.source), options)?;
     if !args.quiet {
         complain(&format!("waiting for {}", triggers.join(" or ")));

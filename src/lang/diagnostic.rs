@@ -54,6 +54,12 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     scored.into_iter().take(3).map(|(_, n)| n.to_owned()).collect()
 }
 
+/// `; nearest: a, b`, to be put behind what is unknown; empty where nothing is near.
+pub fn nearest_hint<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let near = nearest(word, names);
+    if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,4 +5,4 @@ pub mod lex;
 pub mod parse;
 pub mod quantity;
 
-pub use diagnostic::{Diagnostic, nearest};
+pub use diagnostic::{Diagnostic, nearest, nearest_hint};

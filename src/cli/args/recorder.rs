@@ -1,12 +1,18 @@
-//! Options of retention and triggers: common to the live screen and `record`.
+//! Options of `record`, and those of retention and triggers, which the live screen has, too.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{ArgAction, Args as ClapArgs};
+use clap::{ArgAction, Args as ClapArgs, ValueEnum};
+
+use crate::lang::quantity;
+
+use super::Sampling;
 
 /// The flight recorder.
 #[derive(Debug, ClapArgs)]
-pub struct Keeping {
+pub struct RetentionArgs {
     /// Memory that the program may use in all before the oldest samples are dropped; 256M, or less on a machine below 4 GB and where a cgroup limits memory
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
@@ -29,4 +35,53 @@ pub struct Keeping {
     /// How long no trigger fires after one has
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub trigger_pause: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Record {
+    #[command(flatten)]
+    pub sampling: Sampling,
+    #[command(flatten)]
+    pub keeping: RetentionArgs,
+    /// The file to write; one that is there becomes FILE.old. - for a stream to standard output, which
+    /// `perfprof-tui open -` and `perf report -i -` read while it is written
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "perf.data")]
+    pub output: PathBuf,
+    /// Put the names of functions into the stream, for a reader on another machine (perf cannot read it then)
+    #[arg(long)]
+    pub names: bool,
+    /// Send profiles of each interval to a store of continuous profiles instead of writing a file: http:// or
+    /// https://HOST:PORT, or otlp://HOST:PORT for whatever takes OTLP by gRPC (otlps:// with TLS)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["triggers", "names"])]
+    pub push: Option<String>,
+    /// A file with USER:PASSWORD or Bearer TOKEN for the store; or put that into PERFPROF_PUSH_AUTH
+    #[arg(long, value_name = "FILE", requires = "push")]
+    pub push_auth_file: Option<PathBuf>,
+    /// What a store at http:// or https:// is [default: pyroscope]
+    #[arg(long, value_enum, requires = "push")]
+    pub push_to: Option<StoreArg>,
+    /// The name of the application there
+    #[arg(long, value_name = "NAME", default_value = "perfprof", requires = "push")]
+    pub push_name: String,
+    /// A label, NAME=VALUE; may be repeated. The host's name is one
+    #[arg(long = "push-label", value_name = "LABEL", action = ArgAction::Append, requires = "push")]
+    pub push_labels: Vec<String>,
+    /// Seconds that a profile is of
+    #[arg(long, value_name = "SECONDS", default_value = "10", requires = "push", value_parser = quantity::duration)]
+    pub push_interval: Duration,
+    /// Say nothing at the end
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// A command to run and record; without one recording ends with Ctrl-C
+    #[arg(last = true, value_name = "CMD")]
+    pub cmd: Vec<OsString>,
+}
+
+/// Stores of continuous profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StoreArg {
+    /// Grafana Pyroscope
+    Pyroscope,
+    /// Parca
+    Parca,
 }

@@ -15,7 +15,7 @@ use super::{Config, OptionDefault};
 /// What stands at the top level.
 const TOP: &[&str] = &["theme", "color", "mouse", "columns", "options", "keys", "filters", "thresholds"];
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     text: &'a str,
     config: Config,
 }
@@ -23,7 +23,7 @@ struct Reader<'a> {
 impl Config {
     /// Reads a configuration.
     pub fn parse(text: &str) -> Self {
-        let mut reader = Reader { text, config: Self::default() };
+        let mut reader = ConfigReader { text, config: Self::default() };
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let line = error.span().map_or(1, |span| reader.line(span.start));
@@ -45,7 +45,7 @@ pub fn column_name(field: Field) -> String {
     field.column().name.trim_end_matches("_pct").to_owned()
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     fn line(&self, offset: usize) -> usize {
         self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
     }

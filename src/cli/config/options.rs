@@ -4,7 +4,7 @@
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command};
 
-use crate::lang::nearest;
+use crate::lang::nearest_hint;
 
 use super::OptionDefault;
 use crate::cli::args::whole;
@@ -25,8 +25,7 @@ pub fn check(option: &OptionDefault) -> Result<(), String> {
         None => whole.clone(),
     };
     let Some(arg) = long(&command, name) else {
-        let near = nearest(name, command.get_arguments().filter_map(Arg::get_long));
-        let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+        let hint = nearest_hint(name, command.get_arguments().filter_map(Arg::get_long));
         return Err(format!("no option is called --{name}{hint}"));
     };
     if REFUSED.contains(&name.as_str()) {

@@ -26,7 +26,7 @@ const BEFORE: Duration = Duration::from_secs(4);
 
 /// `perfprof-tui demo`.
 pub fn run(args: args::Demo) -> anyhow::Result<u8> {
-    super::live::need_terminal("report")?;
+    super::output::need_terminal("report")?;
     if !(args.speed > 0.0 && args.speed <= 100.0) {
         return Err(super::Usage(format!("--speed {}: expected more than 0, 100 at most", args.speed)).into());
     }

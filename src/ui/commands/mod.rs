@@ -3,7 +3,7 @@
 pub mod general;
 pub mod program;
 
-use crate::lang::nearest;
+use crate::lang::nearest_hint;
 use crate::ui::act::{Act, Acts};
 use crate::ui::command::{Command, Invocation};
 use crate::ui::tab::Tab;
@@ -76,8 +76,7 @@ pub fn parse(text: &str) -> Result<Invocation, String> {
     let text = text.trim();
     let (name, argument) = text.split_once(char::is_whitespace).map_or((text, ""), |(n, a)| (n, a.trim()));
     let Some(row) = find(name) else {
-        let near = nearest(name, rows().map(|r| r.name));
-        let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
+        let hint = nearest_hint(name, rows().map(|r| r.name));
         return Err(format!("no command is called {name}{hint}"));
     };
     if row.argument.is_none() && !argument.is_empty() {

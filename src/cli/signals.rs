@@ -1,0 +1,55 @@
+//! Signals and the end of the terminal, as screens and commands are told of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::Sender;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+
+use crate::kernel::tty;
+use crate::ui::run::Outside;
+
+/// Set when a signal asks us to end.
+pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Ends the process when the terminal is gone: nobody can see or stop it any more.
+pub fn watch_hangup() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let watch = move || {
+        if tty::wait_for_hangup(&|| seen.load(Ordering::Relaxed)) {
+            tty::exit_now(1);
+        }
+    };
+    // Without the watchdog a lost terminal still ends us by SIGHUP; only a blocked one would not.
+    let _ = std::thread::Builder::new().name("hangup".to_owned()).spawn(watch);
+    stop
+}
+
+/// Tells the screen of signals.
+pub fn watch_signals(outside: Sender<Outside>) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            let what = match signal {
+                // Our own suspension takes the terminal back itself.
+                SIGCONT if SUSPENDED.load(Ordering::Acquire) => continue,
+                SIGCONT => Outside::Continued,
+                _ => Outside::Stop,
+            };
+            if outside.send(what).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether we are stopping ourselves right now.
+pub static SUSPENDED: AtomicBool = AtomicBool::new(false);

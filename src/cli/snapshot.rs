@@ -1,0 +1,79 @@
+//! Snapshots: what they are called, and saving what is held to perf.data files.
+
+use std::path::{Path, PathBuf};
+
+use crate::engine::Snapshot;
+use crate::export::perfdata;
+use crate::kernel::files::unwritten;
+use crate::panel::unit;
+
+/// Saves what is held, each machine by itself; the outcome in words.
+pub fn save(moment: &Snapshot, path: &Path, range: Option<(u64, u64)>) -> Result<String, String> {
+    let cmdline: Vec<String> = std::env::args().collect();
+    let (mut samples, mut bytes, mut names) = (0, 0, Vec::<String>::new());
+    for (host, own) in moment.hosts.iter().enumerate() {
+        // A recording is of one machine.
+        let mut path = if moment.hosts.len() > 1 { name_with_host(path, &own.name) } else { path.to_owned() };
+        // Names that differ may be written alike.
+        while names.contains(&path.display().to_string()) {
+            path = name_with_host(&path, &host.to_string());
+        }
+        let written = perfdata::save_host(moment, host as u16, &path, &cmdline, range);
+        let written = written.map_err(|e| format!("{}; the samples are still here", unwritten(&path, &e)))?;
+        samples += written.samples;
+        bytes += written.bytes;
+        names.push(path.display().to_string());
+    }
+    let samples = unit::thousands(samples as u64);
+    Ok(format!("saved {samples} samples, {} to {}", unit::bytes(bytes), names.join(" and ")))
+}
+
+/// `x.data` as `x-HOST.data`. A host's name came from elsewhere: nothing of it leads to another folder.
+fn name_with_host(path: &Path, host: &str) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let host: String = host.chars().take(64).map(plain).collect();
+    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, extension) = (part(path.file_stem()), part(path.extension()));
+    let dot = if extension.is_empty() { "" } else { "." };
+    path.with_file_name(format!("{stem}-{host}{dot}{extension}"))
+}
+
+/// A name in a directory that nothing has: the clock may be set back, and two snapshots may be of one second.
+pub fn free_name(dir: &Path, prefix: &str) -> PathBuf {
+    free_name_at(dir, prefix, crate::kernel::wall_ns() / 1_000_000_000)
+}
+
+fn free_name_at(dir: &Path, prefix: &str, seconds: u64) -> PathBuf {
+    let stamp = stamp(seconds);
+    let name = |n: usize| if n == 0 { format!("{prefix}{stamp}.data") } else { format!("{prefix}{stamp}-{n}.data") };
+    let mut paths = (0..1000).map(|n| dir.join(name(n)));
+    paths.find(|path| !path.exists()).unwrap_or_else(|| dir.join(name(1000)))
+}
+
+/// A second since 1970 as `20261121-054200`, in UTC so that names sort.
+fn stamp(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| seconds.to_string(), |time| time.strftime("%Y%m%d-%H%M%S").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_snapshot_takes_the_place_of_another() {
+        let dir = tempfile::tempdir().expect("dir");
+        let first = free_name_at(dir.path(), "p-", 1_795_000_000);
+        assert!(first.ends_with("p-20261118-110640.data"), "{}", first.display());
+        std::fs::write(&first, b"x").expect("written");
+        // The clock was set back, or it is the same second.
+        assert!(free_name_at(dir.path(), "p-", 1_795_000_000).ends_with("p-20261118-110640-1.data"));
+    }
+
+    #[test]
+    fn hosts_have_snapshots_of_their_own() {
+        let name = |path: &str, host| name_with_host(Path::new(path), host).display().to_string();
+        assert_eq!(name("/tmp/a.b.data", "web-1.lan"), "/tmp/a.b-web-1.lan.data");
+        assert_eq!(name("x", "../etc/passwd"), "x-.._etc_passwd");
+    }
+}

@@ -1,0 +1,107 @@
+//! The running machine as a unit needs it: its events, whom it narrows itself to, the command that it follows.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::event::{CallGraph, Event, Rate};
+use crate::ingest::unit_feed::shared;
+use crate::kernel::limits::Rights;
+use crate::kernel::procfs;
+use crate::kernel::spawn::{self, Output};
+use crate::kernel::sys::RealSys;
+use crate::source::live::attr::Exclude;
+use crate::source::live::{LiveConfig, LiveSource, Target, tables_of};
+use crate::source::{Control, Source};
+use crate::units::kit::{Spec, Unit};
+
+use super::args::unit_args::UnitArgs;
+use super::{Usage, source_config};
+
+/// Data pages of a ring of a unit's session, unless -m says otherwise: tracepoints come in storms.
+const PAGES: usize = 1024;
+/// Less on machines with many CPUs: all rings together are locked memory.
+const PAGES_OF_MANY: usize = 256;
+const MANY_CPUS: usize = 32;
+
+/// How often figures are printed: of a time that is given there is one report, unless more are asked for.
+pub fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
+    let own = spec.interval.filter(|_| args.duration.is_none());
+    args.interval.or(own.map(Duration::from_secs_f64))
+}
+
+/// Tells a unit whose figures are wanted.
+pub fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
+    if let Some(pids) = &args.pids {
+        let pids = source_config::ids(pids, "-p")?;
+        args.settings.tasks = pids.iter().flat_map(|pid| procfs::threads(*pid)).chain(pids.iter().copied()).collect();
+        args.settings.tasks.sort_unstable();
+        args.settings.tasks.dedup();
+        args.settings.processes = pids.clone();
+        return Ok(args.files.is_empty().then(|| Target::processes(&pids)).transpose()?);
+    }
+    if let Some(tids) = &args.tids {
+        let tids = source_config::ids(tids, "-t")?;
+        args.settings.tasks = tids.clone();
+        return Ok(args.files.is_empty().then(|| Target::threads(&tids)).transpose()?);
+    }
+    Ok(None)
+}
+
+/// Opens what a unit needs on the running machine; `probes` whether its probes are made here, too.
+pub fn start(spec: &'static Spec, args: &mut UnitArgs, probes: bool) -> anyhow::Result<(LiveSource, Box<dyn Unit>)> {
+    let mut target = narrow(args)?;
+    // On the screen the command's own output has no place.
+    let output = if probes { Output::Inherit } else { Output::Discard };
+    let command = match args.cmd.is_empty() {
+        true => None,
+        false => Some(spawn::hold(&args.cmd, output).context("the command cannot be started")?),
+    };
+    if let Some(held) = command.as_ref().filter(|_| target.is_none()) {
+        args.settings.tasks = vec![held.pid()];
+        args.settings.processes = vec![held.pid()];
+        target = Some(Target::Processes(vec![held.pid()]));
+    }
+    let unit = made(spec, args)?;
+    let wants = unit.event_requests();
+    let mut wanted = shared(&wants).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    let mut events = std::mem::take(&mut wanted.events);
+    if events.is_empty() {
+        events.push(Event::dummy());
+    }
+    let cpus = args.cpus.as_deref().map(source_config::cpu_list).transpose()?;
+    let pages = match &args.pages {
+        Some(text) => source_config::pages(text)?,
+        None if crate::kernel::cpus::online()?.len() > MANY_CPUS => PAGES_OF_MANY,
+        None => PAGES,
+    };
+    let config = LiveConfig {
+        events,
+        rate: Rate::Period(1),
+        // On the screen a unit may be added that wants them.
+        chains: if !probes || wants.iter().any(|want| want.stack) { args.chains } else { CallGraph::None },
+        cgroups: false,
+        exclude: Exclude::default(),
+        inherit: true,
+        pages: Some(pages),
+        delay: Duration::ZERO,
+        target: if spec.whole { Target::System } else { target.unwrap_or(Target::System) },
+        cpus,
+        command,
+        force: true,
+        tables: tables_of(usize::MAX),
+    };
+    let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
+    if let Some(every) = interval(spec, args).or(args.duration) {
+        source.count_for(every);
+    }
+    if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {
+        source.control(&Control::Share(wanted)).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
+    }
+    Ok((source, unit))
+}
+
+/// The unit with its settings.
+pub fn made(spec: &Spec, args: &UnitArgs) -> Result<Box<dyn Unit>, Usage> {
+    (spec.make)(&args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
+}

@@ -4,12 +4,15 @@ use crate::event::catalogue::{self, CatalogueEvent, Sort};
 use crate::event::spec::LookupPaths;
 use crate::panel::{Align, Cell, Column, Table};
 
-use super::Usage;
 use super::args::List;
 use super::output::{complain, print_table};
+use super::{Usage, list_containers};
 
 /// `perfprof-tui list`.
 pub fn run(args: List) -> anyhow::Result<u8> {
+    if args.globs == ["containers"] {
+        return list_containers::run(args.format);
+    }
     let globs = args.globs.iter().map(|text| matcher(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let places = LookupPaths::system();
     let wanted = |entry: &CatalogueEvent| {

@@ -48,6 +48,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
     need_terminal("record")?;
     let realtime = source_config::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
+    let viewed = source_config::view_containers(&mut args.sampling, &mut start.filter)?;
     args.sampling.counted = kept.counted();
     args.sampling.memory = Some(kept.memory);
     let started = source_config::start(&args.sampling, &args.cmd, Output::Discard)?;
@@ -65,7 +66,7 @@ pub fn run(mut args: Live) -> anyhow::Result<u8> {
         ..engine_options(symbols, kept.memory)
     };
     let files = Files { baseline: args.view.baseline.clone(), ..Files::default() };
-    session(Box::new(started.source), options, &args.view, start, started.warning, files)
+    session(Box::new(started.source), options, &args.view, start, viewed.or(started.warning), files)
 }
 
 /// The same screen on a recording.

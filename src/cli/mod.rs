@@ -17,6 +17,7 @@ pub mod export;
 mod filters;
 mod flight_recorder;
 pub mod list;
+mod list_containers;
 pub mod live;
 mod manual;
 pub mod open;

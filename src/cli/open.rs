@@ -22,7 +22,7 @@ use crate::symbols::shipped::Given;
 use super::args::{Recording, Which};
 use super::output::complain;
 use super::remote::Remote;
-use super::{Usage, archive, remote};
+use super::{Usage, archive, list_containers, remote};
 
 /// An opened recording, not read yet.
 pub struct Opened {
@@ -116,6 +116,10 @@ pub fn open_silently(args: &Recording, no_demangle: bool) -> anyhow::Result<(Ope
             })?;
             Box::new(KeptSource { source, kept: remotes })
         }
+    };
+    let source: Box<dyn Source> = match &args.names.containers {
+        Some(path) => Box::new(list_containers::Told::new(source, path)?),
+        None => source,
     };
     let unpacked = args.names.archive.as_deref().map(archive::unpack).transpose()?;
     // With --symfs the user has said where names come from; what perf left in the home does not count.

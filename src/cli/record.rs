@@ -1,7 +1,9 @@
 //! `record`: from the rings to a perf.data file, in one thread, with as little as possible between.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -21,8 +23,10 @@ use crate::perfdata::features::Section;
 use crate::perfdata::stream::StreamWriter;
 use crate::perfdata::write::Writer;
 use crate::record::kinds::{HEADER, Header, types};
-use crate::session::{Origin, Session};
+use crate::session::containers::Named;
+use crate::session::{Origin, Session, containers};
 use crate::source::live::LiveSource;
+use crate::source::live::containers::Scanner;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
 
 use crate::symbols::resolver::Options;
@@ -40,13 +44,16 @@ pub fn run(mut args: Record) -> anyhow::Result<u8> {
     if kept.watched.is_some() {
         return trigger::run(&mut args, kept);
     }
+    // Where containers run, samples tell whose they are.
+    let named: Vec<Named> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
+    args.sampling.all_cgroups |= !named.is_empty();
     let realtime = source_config::realtime(&args.sampling)?;
     let started = source_config::start(&args.sampling, &args.cmd, Output::Inherit)?;
     source_config::warn(started.warning.as_ref());
     let mut source = started.source;
     let info = source.info().clone();
     info.notes.iter().chain(info.states.iter().filter_map(|s| s.note.as_ref())).for_each(|note| complain(note));
-    let out = RecordSink::open(&args, &info)?;
+    let out = RecordSink::open(&args, &info, &named)?;
     let mut recorder = Recorder::start(out, &info, &args, source.command_pid())
         .with_context(|| format!("{} cannot be written", args.output.display()))?;
     let stop = signals::stop_flag()?;
@@ -77,13 +84,14 @@ enum RecordSink {
 }
 
 impl RecordSink {
-    fn open(args: &Record, info: &Info) -> anyhow::Result<Self> {
+    fn open(args: &Record, info: &Info, named: &[Named]) -> anyhow::Result<Self> {
         if args.output.as_os_str() == "-" {
             if std::io::stdout().is_terminal() {
                 anyhow::bail!("a recording is nothing for a terminal: pipe it, to `perfprof-tui open -` for example");
             }
             let mut sections = described(info)?;
             sections.extend(features::clock());
+            sections.extend(names_of(named));
             let out = Box::new(super::output::binary());
             return Ok(Self::Stream(StreamWriter::start(out, &info.events, &sections)?));
         }
@@ -104,6 +112,11 @@ impl RecordSink {
             Self::Stream(writer) => writer.finish_round(),
         }
     }
+}
+
+/// What containers are called, where there are any.
+fn names_of(named: &[Named]) -> Option<Section> {
+    (!named.is_empty()).then(|| (containers::FEATURE, containers::encode(named.iter())))
 }
 
 /// What describes the machine and the events.
@@ -132,6 +145,8 @@ struct Recorder {
     beside: Vec<u8>,
     /// Of a file's programs; a stream has no place for what is known at its end.
     identities: Option<Identities>,
+    /// Containers that ran, by the path of their cgroups.
+    named: BTreeMap<Arc<str>, Named>,
     own_pid: Option<i32>,
     samples: u64,
     lost: u64,
@@ -168,7 +183,17 @@ impl Recorder {
         let names = args.names && matches!(writer, RecordSink::Stream(_));
         let identities = matches!(writer, RecordSink::File(_)).then(|| Identities::new(session.dsos.clone()));
         let tables = names.then(|| TableWriter::new(session, Options::of_user(), layout));
-        Ok(Self { writer, tables, beside: Vec::new(), identities, own_pid, samples: 0, lost: 0, span: (u64::MAX, 0) })
+        Ok(Self {
+            writer,
+            tables,
+            beside: Vec::new(),
+            identities,
+            named: BTreeMap::new(),
+            own_pid,
+            samples: 0,
+            lost: 0,
+            span: (u64::MAX, 0),
+        })
     }
 
     fn record(&mut self, source: &mut LiveSource, realtime: Option<i32>, stop: &AtomicBool) -> anyhow::Result<String> {
@@ -183,6 +208,7 @@ impl Recorder {
             self.write(&batch.bytes)?;
             self.lost = batch.counts.take().map_or(self.lost, |list| list.iter().map(|c| c.lost).sum());
             batch.notes.iter().for_each(|note| complain(note));
+            self.named.extend(batch.containers.drain(..).map(|named| (named.root.clone(), named)));
             batch.clear();
             if let Progress::End(why) = step {
                 return Ok(why);
@@ -252,6 +278,8 @@ impl Recorder {
                 let mut sections = described(info)?;
                 sections.push(features::sample_time(self.span.0.min(self.span.1), self.span.1));
                 sections.extend(features::clock());
+                let named: Vec<Named> = std::mem::take(&mut self.named).into_values().collect();
+                sections.extend(names_of(&named));
                 let identities = self.identities.take();
                 sections.extend(identities.map(|identities| features::build_ids(identities.list())));
                 writer.finish_beside_old(sections)?

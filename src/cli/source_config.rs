@@ -15,7 +15,9 @@ use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::lang::quantity;
 use crate::source::live::attr::{Exclude, Rate};
+use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
+use crate::source::live::wanted::Wanted;
 use crate::source::live::{LiveConfig, LiveSource, Target, overhead, tables_of};
 
 use crate::symbols::resolver::Options as SymbolOptions;
@@ -139,7 +141,7 @@ fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig> {
         events: events(s)?,
         rate,
         chains,
-        cgroups: s.all_cgroups,
+        cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
         exclude: Exclude {
             kernel: s.exclude_kernel,
             user: s.exclude_user,
@@ -219,9 +221,30 @@ fn target(s: &Sampling) -> anyhow::Result<Target> {
         Target::user(user)?
     } else if let Some(group) = &s.cgroup {
         Target::cgroups(group)?
+    } else if let Some(wanted) = wanted(s)? {
+        Target::containers(wanted)?
     } else {
         Target::System
     })
+}
+
+/// The containers that are asked for.
+pub fn wanted(s: &Sampling) -> anyhow::Result<Option<Wanted>> {
+    let container = s.container.as_deref().map(Wanted::container);
+    Ok(container.or_else(|| s.pod.as_deref().map(Wanted::pod)).transpose()?)
+}
+
+/// Has the view filtered for containers whose groups no event can be bound to, and the whole machine sampled; what is
+/// to be said of it.
+pub fn view_containers(s: &mut Sampling, filter: &mut Option<String>) -> anyhow::Result<Option<String>> {
+    let Some(wanted) = wanted(s)? else { return Ok(None) };
+    let Some(only) = wanted.view(&mut Scanner::here())? else { return Ok(None) };
+    (s.container, s.pod) = (None, None);
+    *filter = Some(filter.as_ref().map_or(only.clone(), |filter| format!("({only}) && ({filter})")));
+    Ok(Some(format!(
+        "{}: the whole machine is sampled, as events cannot be bound to its group; a filter shows it",
+        wanted.words
+    )))
 }
 
 /// `0-3,32`.

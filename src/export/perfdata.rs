@@ -16,7 +16,7 @@ use crate::record::SampleId;
 use crate::record::kinds::{BuildId, encode, misc, types};
 use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
 use crate::session::layouts::Layouts;
-use crate::session::{DsoId, DsoKind, MapId, marks};
+use crate::session::{DsoId, DsoKind, MapId, containers, marks};
 use crate::symbols::debug_image;
 use crate::symbols::resolver::Options;
 
@@ -247,7 +247,10 @@ fn sections(
     let mut sections = if moment.live { features::machine(cmdline) } else { own.machine.clone() };
     sections.push(features::event_desc(events));
     sections.push(features::sample_time(span.0, span.1));
-    sections.retain(|(bit, _)| *bit != marks::FEATURE);
+    sections.retain(|(bit, _)| ![marks::FEATURE, containers::FEATURE].contains(bit));
+    if !own.containers.is_empty() {
+        sections.push((containers::FEATURE, containers::encode(own.containers.iter())));
+    }
     if !moment.marks.is_empty() {
         sections.push((marks::FEATURE, marks::encode(&moment.marks)));
     }

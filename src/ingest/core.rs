@@ -461,6 +461,7 @@ impl Core {
             name: name.clone(),
             log: self.session.log(at as u16).clone(),
             machine: self.hosts.machine(at).unwrap_or(&self.told.machine).clone(),
+            containers: self.session.named_containers(at as u16).cloned().collect(),
         };
         self.session.hosts().enumerate().map(one).collect()
     }

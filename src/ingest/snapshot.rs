@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::perfdata::EventDesc;
 use crate::profile::{Chunk, Frames, Ledger, Losses, SiteId, Sites, Trie};
+use crate::session::containers::Named;
 use crate::session::{Dsos, SideLog, Task, TimeMark};
 
 /// The state of a session.
@@ -36,6 +37,8 @@ pub struct HostSnapshot {
     pub log: SideLog,
     /// Header features that describe it, of a recording; none when live.
     pub machine: Vec<(u8, Vec<u8>)>,
+    /// What its containers are called.
+    pub containers: Vec<Named>,
 }
 
 impl Snapshot {

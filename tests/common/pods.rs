@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A containerd that keeps everything in a folder of its own, and what runs in it; all ends with it.
@@ -9,6 +10,8 @@ pub struct Pods {
     dir: tempfile::TempDir,
     daemon: Child,
     running: Vec<String>,
+    /// The namespace of its pods, which no other test has.
+    pub namespace: String,
 }
 
 /// What a container does.
@@ -17,6 +20,9 @@ pub enum Does {
     Burn,
     Sleep,
 }
+
+/// How many were started.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -46,7 +52,9 @@ impl Pods {
         std::fs::write(at("config.toml"), config).expect("written");
         let mut daemon = Command::new("containerd");
         let daemon = daemon.arg("-c").arg(at("config.toml")).stdout(Stdio::null()).stderr(Stdio::null());
-        let pods = Self { daemon: daemon.spawn().map_err(|error| error.to_string())?, dir, running: Vec::new() };
+        let daemon = daemon.spawn().map_err(|error| error.to_string())?;
+        let namespace = format!("shop-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let pods = Self { daemon, dir, running: Vec::new(), namespace };
         let until = Instant::now() + Duration::from_secs(30);
         while !pods.ctr(&["version"]).status.success() {
             if Instant::now() > until {
@@ -63,22 +71,22 @@ impl Pods {
         ctr.arg("-a").arg(socket).args(["-n", "k8s.io"]).args(args).stdin(Stdio::null()).output().expect("ctr")
     }
 
-    pub fn rootfs(&self) -> PathBuf {
+    fn rootfs(&self) -> PathBuf {
         self.dir.path().join("rootfs")
     }
 
     /// What it calls a container, which no other test has.
-    pub fn id(pod: &str, name: &str) -> String {
-        format!("{pod}-{name}-{}", std::process::id())
+    fn id(&self, pod: &str, name: &str) -> String {
+        format!("{}-{pod}-{name}", self.namespace)
     }
 
-    /// Runs a container of a pod in the namespace `shop`.
+    /// Runs a container of a pod.
     ///
     /// # Errors
     /// What ctr says.
     pub fn run(&mut self, pod: &str, name: &str, does: Does) -> Result<(), String> {
-        let (id, rootfs) = (Self::id(pod, name), self.rootfs());
-        let labels = [("pod.name", pod), ("pod.namespace", "shop"), ("container.name", name)];
+        let (id, rootfs) = (self.id(pod, name), self.rootfs());
+        let labels = [("pod.name", pod), ("pod.namespace", self.namespace.as_str()), ("container.name", name)];
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("io.kubernetes.{key}={value}")).collect();
         let work = match does {
             Does::Burn => "while :; do :; done",
@@ -96,17 +104,9 @@ impl Pods {
         Ok(())
     }
 
-    /// The first process of a container.
-    pub fn pid(&self, pod: &str, name: &str) -> i32 {
-        let (id, list) = (Self::id(pod, name), self.ctr(&["task", "ls"]).stdout);
-        let list = String::from_utf8_lossy(&list).into_owned();
-        let mut words = list.lines().find(|line| line.starts_with(&id)).expect("it runs").split_whitespace();
-        words.nth(1).and_then(|pid| pid.parse().ok()).expect("a pid")
-    }
-
     /// Ends a container.
     pub fn end(&mut self, pod: &str, name: &str) {
-        let id = Self::id(pod, name);
+        let id = self.id(pod, name);
         self.running.retain(|running| *running != id);
         self.remove(&id);
     }

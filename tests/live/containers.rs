@@ -1,6 +1,6 @@
 //! Containers by the names that people know: pods of a real containerd, on the live screen and in recordings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::pods::{Does, Pods};
@@ -31,7 +31,7 @@ fn who_burns_is_found_by_name() {
     session.wait_for("cart-7d9");
     let first = session.text();
     let line = first.lines().find(|line| line.contains("cart-7d9")).expect("the pod");
-    assert!(line.contains("shop") && line.contains("app"), "{first}");
+    assert!(line.contains("shop-") && line.contains("app"), "{first}");
     pods.run("late-000", "worker", Does::Burn).expect("runs");
     session.wait_for("late-000");
     pods.end("cart-7d9", "app");
@@ -40,6 +40,67 @@ fn who_burns_is_found_by_name() {
     session.wait_for("late-000");
     session.keys("q");
     assert!(session.end().success());
+}
+
+/// Only the containers of a pattern are sampled, also those that start later and those of another target.
+#[test]
+fn some_containers_are_sampled_alone() {
+    let Some(mut pods) = shop("some_containers_are_sampled_alone") else { return };
+    pods.run("till-5c2", "burner", Does::Burn).expect("runs");
+    let wanted = format!("{}/cart-*", pods.namespace);
+    let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container", "--pod", &wanted], 30, 160);
+    let count = |n: usize| format!("{n} of pod shop-");
+    session.wait_for("cart-7d9").wait_for(&count(2));
+    pods.run("cart-8e0", "worker", Does::Burn).expect("runs");
+    session.wait_for(&count(3)).wait_for("cart-8e0");
+    assert!(!session.text().contains("till-5c2"), "{}", session.text());
+    pods.end("cart-7d9", "proxy");
+    session.wait_for(&count(2));
+    session.keys(":attach container burner\r").wait_for("till-5c2").wait_for("container burner");
+    session.keys(":attach container burnr\r").wait_for("no such container runs");
+    session.keys("q");
+    assert!(session.end().success());
+}
+
+/// A recording keeps the names when all of it has ended; one without them is told by a list.
+#[test]
+fn recordings_keep_the_names() {
+    let Some(mut pods) = shop("recordings_keep_the_names") else { return };
+    let dir = tempfile::tempdir().expect("dir");
+    let [file, list, bare] = ["perf.data", "containers.json", "perf.only"].map(|name| dir.path().join(name));
+    let (namespace, wanted) = (pods.namespace.clone(), format!("{}/*", pods.namespace));
+    run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
+    let listed = run(program().args(["list", "containers", "--format", "json"])).stdout;
+    std::fs::write(&list, &listed).expect("written");
+    let all: serde_json::Value = serde_json::from_slice(&listed).expect("JSON");
+    let own = all.as_array().expect("rows").iter().filter(|row| row["namespace"] == namespace.as_str());
+    assert_eq!(own.count(), 6, "{all}");
+    let perf = |args: &[&str]| Command::new("perf").args(args).stdin(Stdio::null()).output();
+    let path = |path: &Path| path.display().to_string();
+    let Ok(recorded) = perf(&["record", "-a", "-F", "499", "--all-cgroups", "-o", &path(&bare), "sleep", "1"]) else {
+        return skipped("recordings_keep_the_names", "perf is not installed");
+    };
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    pods.end("cart-7d9", "app");
+    drop(pods);
+    let report = |file: &Path, more: &[&str]| {
+        let mut report = program();
+        report.arg("report").arg(file).args(["-s", "namespace,pod,container,image", "--format", "json"]).args(more);
+        let json: serde_json::Value = serde_json::from_slice(&run(&mut report).stdout).expect("JSON");
+        let rows = json["events"][0]["rows"].as_array().expect("rows").clone();
+        rows.into_iter().filter(|row| row["namespace"] == namespace.as_str()).collect::<Vec<_>>()
+    };
+    let rows = report(&file, &[]);
+    assert_eq!([&rows[0]["pod"], &rows[0]["container"]], ["cart-7d9", "app"], "{rows:?}");
+    assert!(rows[0]["samples"].as_u64() > Some(100), "{rows:?}");
+    let kept = report(&file, &["--where", "pod == cart-7d9 && container == app"]);
+    assert_eq!((kept.len(), &kept[0]["samples"]), (1, &rows[0]["samples"]));
+    // perf steps over the names; what it recorded itself has none, until a list tells them.
+    let stepped = perf(&["report", "--stdio", "-i", &path(&file)]).expect("perf");
+    assert!(stepped.status.success() && stepped.stdout.len() > 500, "{}", String::from_utf8_lossy(&stepped.stderr));
+    assert_eq!(report(&bare, &[]), Vec::<serde_json::Value>::new());
+    let told = report(&bare, &["--containers", &path(&list)]);
+    assert!(told.iter().any(|row| row["pod"] == "cart-7d9" && row["container"] == "app"), "{told:?}");
 }
 
 /// Work in a group of its own; both end with it.

@@ -102,7 +102,7 @@ pub struct Probe {
 /// Options of `list`.
 #[derive(Debug, ClapArgs)]
 pub struct List {
-    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem
+    /// Names, parts of names or globs; also hardware, software, cache, pmu, tracepoint, or a subsystem; containers lists those that run
     #[arg(value_name = "GLOB")]
     pub globs: Vec<String>,
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -44,6 +44,9 @@ pub struct NameArgs {
     /// The tarball that perf archive made of the recorded machine's files
     #[arg(long, value_name = "FILE")]
     pub archive: Option<PathBuf>,
+    /// What containers were called, as `perfprof-tui list containers --format json` says it on the recorded machine
+    #[arg(long, value_name = "FILE")]
+    pub containers: Option<PathBuf>,
     /// Take each address that no symbol covers by itself, as perf report does, instead of the function that unwind
     /// tables say it is in
     #[arg(long)]

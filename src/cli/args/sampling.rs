@@ -64,17 +64,23 @@ pub struct Sampling {
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub cpus: Option<String>,
     /// These processes and what they start
-    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup"])]
+    #[arg(short = 'p', long = "pid", value_name = "PIDS", conflicts_with_all = ["all", "tids", "user", "cgroup", "container", "pod"])]
     pub pids: Option<String>,
     /// Only these threads
-    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup"])]
+    #[arg(short = 't', long = "tid", value_name = "TIDS", conflicts_with_all = ["all", "user", "cgroup", "container", "pod"])]
     pub tids: Option<String>,
     /// All processes of a user
-    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup"])]
+    #[arg(short = 'u', long = "uid", value_name = "USER", conflicts_with_all = ["all", "cgroup", "container", "pod"])]
     pub user: Option<String>,
     /// A cgroup by its path below the tree's root, or a glob of several
     #[arg(short = 'G', long, value_name = "NAME")]
     pub cgroup: Option<String>,
+    /// A container by its name, the beginning of its id, or a glob; those that start later are sampled, too
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["all", "cgroup", "pod"])]
+    pub container: Option<String>,
+    /// A pod, as [NAMESPACE/]NAME, or globs of them
+    #[arg(long, value_name = "POD", conflicts_with_all = ["all", "cgroup"])]
+    pub pod: Option<String>,
     /// Leave kernel code out
     #[arg(long, visible_alias = "all-user")]
     pub exclude_kernel: bool,

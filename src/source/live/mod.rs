@@ -17,6 +17,7 @@ mod stack_walks;
 mod strings;
 pub mod target;
 pub mod throttle;
+pub mod wanted;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
@@ -261,6 +262,9 @@ impl LiveSource {
         match &self.target {
             Target::System => vec![Who::Task(-1)],
             Target::Cgroups(groups) => (0..groups.len()).map(Who::Cgroup).collect(),
+            Target::Containers(_, groups) => {
+                (0..groups.len()).filter(|at| groups[*at].is_some()).map(Who::Cgroup).collect()
+            }
             _ => self.known_tasks.iter().map(|tid| Who::Task(*tid)).collect(),
         }
     }
@@ -269,6 +273,10 @@ impl LiveSource {
         let had = self.attachment.rings.contains_key(&cpu);
         for who in whos {
             self.attachment.open(cpu, *who)?;
+        }
+        if !had && whos.is_empty() && matches!(self.target, Target::Containers(..)) {
+            // They are still to come.
+            self.attachment.open_ring(cpu, -1)?;
         }
         if !had {
             self.watch(cpu);
@@ -301,7 +309,9 @@ impl LiveSource {
             self.child = Some(held.release().map_err(SourceError::Command)?);
         }
         batch.bytes.append(&mut self.first);
-        for news in self.containers.iter().flat_map(containers::Watch::news) {
+        let news: Vec<containers::News> = self.containers.iter().flat_map(containers::Watch::news).collect();
+        for news in news {
+            self.follow_containers(&news, batch);
             batch.containers.extend(news.came.into_iter().map(|running| running.named));
         }
         batch.events.append(&mut self.fresh_events);
@@ -412,6 +422,35 @@ impl LiveSource {
         if !fresh.is_empty() && self.enable_at.is_none() {
             self.attachment.enable_all();
         }
+    }
+
+    /// Opens events on containers that came, where they are what is sampled, and closes those of containers that went.
+    fn follow_containers(&mut self, news: &containers::News, batch: &mut Batch) {
+        let (gone, fresh) = self.target.follow(news);
+        if gone.is_empty() && fresh.is_empty() {
+            return;
+        }
+        self.attachment.close(|open| matches!(open.who, Who::Cgroup(at) if gone.contains(&at)));
+        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
+        for (at, dir) in fresh {
+            // One that has ended meanwhile is no loss.
+            let Ok(fd) = cgroup::open(&dir) else { continue };
+            let groups = &mut self.attachment.cgroups;
+            match groups.get_mut(at) {
+                Some(place) => *place = fd,
+                None => groups.push(fd),
+            }
+            for cpu in &cpus {
+                if let Err(error) = self.attachment.open(*cpu, Who::Cgroup(at)) {
+                    batch.notes.push(error.to_string().replace('\n', " "));
+                    return;
+                }
+            }
+        }
+        if self.enable_at.is_none() {
+            self.attachment.enable_all();
+        }
+        batch.changed = Some(self.changed());
     }
 
     /// Whether a thread's process, or the one that started it, is followed already.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use crate::kernel::{cgroup, procfs};
 use crate::lang::nearest;
 
+use super::containers::{News, Scanner};
 use super::error::OpenError;
+use super::wanted::{Group, Wanted};
 
 /// Who is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,9 @@ pub enum Target {
     },
     /// (name, directory) of each group.
     Cgroups(Vec<(String, PathBuf)>),
+    /// What is wanted, and the groups of what runs of it, by the number of their descriptors; `None` where one has
+    /// ended.
+    Containers(Box<Wanted>, Vec<Option<Group>>),
 }
 
 impl Target {
@@ -85,7 +90,36 @@ impl Target {
         Ok(Self::Cgroups(found))
     }
 
-    /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`;
+    /// The containers of `--container` and `--pod` that run.
+    ///
+    /// # Errors
+    /// Those of [`Wanted::groups`].
+    pub fn containers(wanted: Wanted) -> Result<Self, OpenError> {
+        let groups = wanted.groups(&mut Scanner::here())?;
+        Ok(Self::Containers(Box::new(wanted), groups.into_iter().map(Some).collect()))
+    }
+
+    /// Follows containers that come and go: which places of groups are free now, and which are taken by new ones.
+    pub fn follow(&mut self, news: &News) -> (Vec<usize>, Vec<(usize, PathBuf)>) {
+        let Self::Containers(wanted, groups) = self else { return Default::default() };
+        let is_gone = |group: &Option<Group>| group.as_ref().is_some_and(|group| news.went.contains(&group.root));
+        let gone: Vec<usize> = (0..groups.len()).filter(|at| is_gone(&groups[*at])).collect();
+        gone.iter().for_each(|at| groups[*at] = None);
+        let mut fresh = Vec::new();
+        for group in news.came.iter().filter(|came| wanted.is(&came.named.container)).filter_map(Group::of) {
+            if groups.iter().flatten().any(|known| known.root == group.root) {
+                continue;
+            }
+            let at = groups.iter().position(Option::is_none).unwrap_or(groups.len());
+            fresh.push((at, group.dir.clone()));
+            groups.resize(groups.len().max(at + 1), None);
+            groups[at] = Some(group);
+        }
+        (gone, fresh)
+    }
+
+    /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`,
+    /// `container web`, `pod shop/cart-*`;
     /// numbers alone are processes, another word alone is a comm.
     pub fn parse(text: &str) -> Result<Self, OpenError> {
         let text = text.trim();
@@ -100,6 +134,8 @@ impl Target {
             ("tid", list) if !list.is_empty() => Self::threads(&numbers(list).ok_or_else(wrong)?),
             ("user", name) if !name.is_empty() => Self::user(name),
             ("cgroup", name) if !name.is_empty() => Self::cgroups(name),
+            ("container", name) if !name.is_empty() => Self::containers(Wanted::container(name)?),
+            ("pod", name) if !name.is_empty() => Self::containers(Wanted::pod(name)?),
             ("comm", name) if !name.is_empty() => Self::named(name),
             (list, "") if numbers(list).is_some() => Self::processes(&numbers(list).unwrap_or_default()),
             (name, "") => Self::named(name),
@@ -107,7 +143,7 @@ impl Target {
                 format!("{text:?}"),
                 "sampled",
                 "it is no target",
-                "e.g. all, pid 12,34, tid 5, comm nginx*, user www, cgroup web/*",
+                "e.g. all, pid 12,34, tid 5, comm nginx*, user www, cgroup web/*, container web, pod shop/cart-*",
             )),
         }
     }
@@ -139,17 +175,20 @@ impl Target {
 
     /// Descriptors of its groups; none when it is no groups.
     pub fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
-        let Self::Cgroups(groups) = self else { return Ok(Vec::new()) };
-        let open = |(name, dir): &(String, PathBuf)| {
+        let open = |dir: &PathBuf, name: &str| {
             cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
         };
-        groups.iter().map(open).collect()
+        match self {
+            Self::Cgroups(groups) => groups.iter().map(|(name, dir)| open(dir, name)).collect(),
+            Self::Containers(_, groups) => groups.iter().flatten().map(|group| open(&group.dir, &group.root)).collect(),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// The threads to open events on now; empty for targets that are not tasks.
     pub fn tasks(&self) -> Vec<i32> {
         let mut tids: Vec<i32> = match self {
-            Self::System | Self::Cgroups(_) => Vec::new(),
+            Self::System | Self::Cgroups(_) | Self::Containers(..) => Vec::new(),
             Self::Threads(tids) => tids.clone(),
             Self::Processes(pids) => pids.iter().flat_map(|pid| procfs::threads(*pid)).collect(),
             Self::User { uid, .. } => procfs::processes()
@@ -187,6 +226,10 @@ impl Target {
             Self::User { name, .. } => format!("user {name}"),
             Self::Cgroups(groups) if groups.len() == 1 => format!("cgroup {}", groups[0].0),
             Self::Cgroups(groups) => format!("{} cgroups", groups.len()),
+            Self::Containers(wanted, groups) => match groups.iter().flatten().count() {
+                1 => wanted.words.clone(),
+                n => format!("{n} of {}", wanted.words),
+            },
         }
     }
 }

@@ -1,0 +1,122 @@
+//! `list containers`: what runs in which container of this machine; and recordings with what that says of another one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::panel::{Align, Cell, Column, Table};
+use crate::session::containers::{Named, Runtime, named};
+use crate::source::live::containers::Scanner;
+use crate::source::{Batch, Control, Info, Progress, Source, SourceError};
+use crate::symbols::shipped::Given;
+
+use super::Usage;
+use super::args::Format;
+use super::output::{complain, print_table};
+
+/// Fields of a container, in the order of [`named`], after the cgroup and the runtime.
+const FIELDS: [&str; 5] = ["id", "container", "pod", "namespace", "image"];
+
+/// Prints the containers that run.
+pub fn run(format: Format) -> anyhow::Result<u8> {
+    let list: Vec<Named> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
+    let table = table(&list);
+    print_table(&table, format)?;
+    if list.is_empty() {
+        complain("no container runs here");
+    }
+    Ok(0)
+}
+
+fn table(list: &[Named]) -> Table {
+    let column = |(name, title)| Column::new(name, title, Align::Left, 0);
+    let columns = [
+        ("namespace", "Namespace"),
+        ("pod", "Pod"),
+        ("container", "Container"),
+        ("image", "Image"),
+        ("runtime", "Runtime"),
+        ("id", "Id"),
+        ("cgroup", "Cgroup"),
+    ];
+    let row = |Named { root, container: c }: &Named| {
+        let runtime = c.runtime.word();
+        let cells = [&*c.namespace, &*c.pod, &*c.name, &*c.image, runtime, &*c.id, &**root];
+        cells.into_iter().map(|text| Cell::Text(text.into())).collect()
+    };
+    Table { columns: columns.into_iter().map(column).collect(), rows: list.iter().map(row).collect() }
+}
+
+/// Containers from what was printed as JSON.
+fn parse(text: &str) -> Option<Vec<Named>> {
+    let list: Vec<Value> = serde_json::from_str(text).ok()?;
+    let one = |row: &Value| {
+        let field = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+        named(field("cgroup"), Runtime::of_word(field("runtime"))?, FIELDS.map(field))
+    };
+    list.iter().map(one).collect()
+}
+
+/// A recording, and what its containers were called.
+pub struct Told {
+    source: Box<dyn Source>,
+    names: Vec<Named>,
+}
+
+impl Told {
+    /// # Errors
+    /// When the file cannot be read, or says nothing of containers.
+    pub fn new(source: Box<dyn Source>, path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let names = parse(&text).ok_or_else(|| {
+            Usage(format!(
+                "--containers {}: expected what `perfprof-tui list containers --format json` prints",
+                path.display()
+            ))
+        })?;
+        Ok(Self { source, names })
+    }
+}
+
+impl Source for Told {
+    fn info(&self) -> &Info {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
+        batch.containers.append(&mut self.names);
+        self.source.next(batch)
+    }
+
+    fn given(&self) -> Vec<Arc<Given>> {
+        self.source.given()
+    }
+
+    fn control(&mut self, control: &Control) -> Result<String, String> {
+        self.source.control(control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::containers::{decode, encode};
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        let fields = ["4f1c", "app", "cart-7d9", "shop", "reg.example/cart:1.4"];
+        let list: Vec<Named> = [("/a/b", Runtime::Containerd), ("/c", Runtime::Crio)]
+            .into_iter()
+            .filter_map(|(root, runtime)| named(root, runtime, fields))
+            .collect();
+        assert_eq!(list.len(), 2);
+        let printed = serde_json::to_string(&table(&list).to_json()).expect("JSON");
+        assert_eq!(parse(&printed).as_deref(), Some(&list[..]));
+        assert_eq!(decode(&encode(list.iter())), list);
+        for odd in ["", "{}", "[5]", "[{\"cgroup\": \"a\", \"runtime\": \"docker\"}]", "[{\"cgroup\": \"/a\"}]"] {
+            assert_eq!(parse(odd), None, "{odd}");
+        }
+    }
+}

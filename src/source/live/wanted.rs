@@ -1,0 +1,193 @@
+//! Containers that are asked for by name, id, pattern or pod, and those of them that run.
+
+use std::path::PathBuf;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::filter::equals;
+use crate::lang::nearest;
+use crate::session::containers::Container;
+
+use super::containers::{Running, Scanner};
+use super::error::OpenError;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// As it was typed: `container web*`, `pod shop/cart-7d9`.
+    pub words: String,
+    /// What of it names a container, or a pod.
+    name: String,
+    matcher: GlobMatcher,
+    /// Of a pod: the pattern of its namespace.
+    namespace: Option<GlobMatcher>,
+    is_pattern: bool,
+}
+
+impl PartialEq for Wanted {
+    fn eq(&self, other: &Self) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Wanted {}
+
+impl Wanted {
+    /// `NAME`, an id as far as it tells one from all others, or a pattern of names.
+    ///
+    /// # Errors
+    /// When it is no pattern.
+    pub fn container(name: &str) -> Result<Self, OpenError> {
+        let words = format!("container {name}");
+        let matcher = glob(name, &words)?;
+        Ok(Self { is_pattern: is_pattern(name), words, name: name.to_owned(), matcher, namespace: None })
+    }
+
+    /// `NAMESPACE/NAME`, each of them a pattern, too; a name alone is one of any namespace.
+    ///
+    /// # Errors
+    /// When it is no pattern.
+    pub fn pod(text: &str) -> Result<Self, OpenError> {
+        let words = format!("pod {text}");
+        let (namespace, name) = text.split_once('/').unwrap_or(("*", text));
+        let (namespace, matcher) = (Some(glob(namespace, &words)?), glob(name, &words)?);
+        Ok(Self { is_pattern: is_pattern(text), words, name: name.to_owned(), matcher, namespace })
+    }
+
+    pub fn is(&self, container: &Container) -> bool {
+        match &self.namespace {
+            Some(namespace) => {
+                !container.pod.is_empty()
+                    && self.matcher.is_match(&*container.pod)
+                    && namespace.is_match(&*container.namespace)
+            }
+            None => container.is_called(&self.name, |name| self.matcher.is_match(name)),
+        }
+    }
+
+    /// What runs of it.
+    ///
+    /// # Errors
+    /// When nothing does, and it is no pattern that something may come to match.
+    pub fn running(&self, scanner: &mut Scanner) -> Result<Vec<Running>, OpenError> {
+        let all = scanner.look().came;
+        let found: Vec<Running> = all.iter().filter(|running| self.is(&running.named.container)).cloned().collect();
+        if found.is_empty() && !self.is_pattern {
+            let of = |container: &Container| match self.namespace {
+                Some(_) => container.pod.to_string(),
+                None => container.name.to_string(),
+            };
+            let names: Vec<String> = all.iter().map(|running| of(&running.named.container)).collect();
+            let near = nearest(&self.name, names.iter().map(String::as_str)).join(", ");
+            let remedy = match near.is_empty() {
+                true => "See perfprof-tui list containers; a pattern waits for what will match.".to_owned(),
+                false => format!("Nearest: {near}"),
+            };
+            return Err(OpenError::new(&self.words, "sampled", "no such container runs", remedy));
+        }
+        Ok(found)
+    }
+
+    /// The filter of a view that leaves it, where events cannot be bound to the groups of what runs; `None` where they
+    /// can.
+    ///
+    /// # Errors
+    /// As [`Self::running`].
+    pub fn view(&self, scanner: &mut Scanner) -> Result<Option<String>, OpenError> {
+        let found = self.running(scanner)?;
+        if found.is_empty() || found.iter().any(|running| running.place.is_some()) {
+            return Ok(None);
+        }
+        let one = |running: &Running| {
+            let Container { name, pod, namespace, .. } = &*running.named.container;
+            let clauses = [("container", name), ("pod", pod), ("namespace", namespace)];
+            let clauses = clauses.into_iter().filter(|(_, value)| !value.is_empty());
+            format!("({})", clauses.map(|(field, value)| equals(field, value)).collect::<Vec<_>>().join(" && "))
+        };
+        Ok(Some(found.iter().map(one).collect::<Vec<_>>().join(" || ")))
+    }
+
+    /// The directories of its groups in the tree of perf events.
+    ///
+    /// # Errors
+    /// As [`Self::running`], and when all of its groups are in other trees.
+    pub fn groups(&self, scanner: &mut Scanner) -> Result<Vec<Group>, OpenError> {
+        let found = self.running(scanner)?;
+        let groups: Vec<Group> = found.iter().filter_map(Group::of).collect();
+        if groups.is_empty() && !found.is_empty() {
+            return Err(OpenError::new(
+                &self.words,
+                "sampled alone",
+                "perf events can be bound to groups of version 2 or of the perf_event tree only, and it is in neither",
+                "Sample the whole machine, and filter the view: f container == NAME",
+            ));
+        }
+        Ok(groups)
+    }
+}
+
+/// The group of a container that is sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The container's cgroup.
+    pub root: std::sync::Arc<str>,
+    pub dir: PathBuf,
+}
+
+impl Group {
+    pub fn of(running: &Running) -> Option<Self> {
+        Some(Self { root: running.named.root.clone(), dir: running.place.clone()? })
+    }
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+fn glob(text: &str, words: &str) -> Result<GlobMatcher, OpenError> {
+    let glob = GlobBuilder::new(text).build();
+    let glob = glob.map_err(|e| OpenError::new(words, "sampled", format!("not a pattern: {}", e.kind()), ""))?;
+    Ok(glob.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_found_by_name_id_pattern_and_pod() {
+        let cart = Container {
+            id: "4f1c0a7be2d9".into(),
+            name: "app".into(),
+            pod: "cart-7d9".into(),
+            namespace: "shop".into(),
+            ..Container::default()
+        };
+        let alone = Container { name: "cart-7d9".into(), ..Container::default() };
+        let container = |text: &str| Wanted::container(text).expect(text);
+        let pod = |text: &str| Wanted::pod(text).expect(text);
+        for (wanted, is) in [
+            (container("app"), true),
+            (container("a*"), true),
+            (container("4f1c0a"), true),
+            (container("cart-7d9"), false),
+            (pod("shop/cart-7d9"), true),
+            (pod("cart-*"), true),
+            (pod("s*/cart-*"), true),
+            (pod("other/cart-7d9"), false),
+            (pod("shop/app"), false),
+        ] {
+            assert_eq!(wanted.is(&cart), is, "{}", wanted.words);
+        }
+        assert!(!pod("*/*").is(&alone) && container("cart-7d9").is(&alone));
+        assert!(Wanted::container("a[").is_err() && Wanted::pod("a/b[").is_err());
+    }
+
+    #[test]
+    fn a_name_must_run_and_a_pattern_may_wait() {
+        let wanted = |text: &str| Wanted::container(text).expect(text);
+        let error = wanted("no-such-container-here").groups(&mut Scanner::here()).expect_err("none");
+        assert!(error.to_string().contains("no such container runs"), "{error}");
+        assert_eq!(wanted("no-such-container-h*").groups(&mut Scanner::here()), Ok(Vec::new()));
+    }
+}

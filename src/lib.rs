@@ -51,6 +51,18 @@
 //! * Ties are broken everywhere: the same input gives the same output, byte for byte.
 //! * Names from outside are cleaned where they are drawn or printed, and nowhere else.
 
+/// The modules of a list of things, and what each of them has by one name, at once: a file without its name in the list
+/// is no part of the program, and a name without its file, or without that in it, does not compile. `cargo fmt` does
+/// not follow it: `rustfmt` formats such files by their names.
+macro_rules! listed {
+    ($(#[$about:meta])* $list_vis:vis const $LIST:ident: $Type:ty = $ITEM:ident of $($module:ident),+;) => {
+        $(pub mod $module;)+
+
+        $(#[$about])*
+        $list_vis const $LIST: &[&$Type] = &[$(&$module::$ITEM),+];
+    };
+}
+
 pub mod kernel;
 pub mod record;
 

@@ -1,22 +1,22 @@
 //! `export`: a recording in another tool's format.
 
-use std::io::Write;
+use std::io::Write as _;
 use std::path::Path;
 
 use crate::engine::Wants;
 use crate::engine::offline::Offline;
+use crate::event::Rate;
 use crate::export::copy::CopyError;
-use crate::export::{copy, firefox, folded, otlp, pprof, speedscope, svg};
-use crate::kernel::attr::{Flag, sample};
+use crate::export::{ExportInput, FormatWriter, copy};
+use crate::kernel::attr::sample;
 use crate::kernel::files::unwritten;
-use crate::panel::printable::Form;
 use crate::panel::unit;
 use crate::query::symbol_stacks;
 use crate::session::marks::{self, TimeMark};
 use crate::source::recording;
 
 use super::Usage;
-use super::args::{Export, ExportFormat};
+use super::args::Export;
 use super::open;
 use super::output::{self, complain};
 use super::report::chosen_events;
@@ -26,9 +26,7 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
     args.which.check()?;
     let opened = open::open(&args.recording, args.no_demangle)?;
     let name = opened.name.clone();
-    if args.to == ExportFormat::Perfdata {
-        return perfdata(&args, opened);
-    }
+    let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
     let loaded = opened.load(Wants { inline: args.inline, ..Wants::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = first_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no event")) };
@@ -40,20 +38,17 @@ pub fn run(args: Export) -> anyhow::Result<u8> {
             rest.join(", ")
         ));
     }
-    let form = match args.to {
-        ExportFormat::Folded | ExportFormat::Svg => Some(Form::Text),
-        ExportFormat::Firefox | ExportFormat::Speedscope => Some(Form::Json),
-        ExportFormat::Pprof | ExportFormat::Otlp | ExportFormat::Perfdata => None,
-    };
+    let title = Path::new(&name).file_name().map_or_else(|| name.clone(), |n| n.to_string_lossy().into_owned());
+    let input = input(&args, &loaded, event, &title)?;
     if args.output.as_os_str() != "-" {
-        output::file(&args.output, form, |out| write(&args, &loaded, event, &name, out))?;
+        output::file(&args.output, form, |out| Ok(write(&input, out)?))?;
     } else if let Some(form) = form {
         let mut out = output::texts(form);
-        write(&args, &loaded, event, &name, &mut out)?;
+        write(&input, &mut out)?;
         out.finish()?;
     } else {
         let mut out = output::binary();
-        write(&args, &loaded, event, &name, &mut out)?;
+        write(&input, &mut out)?;
         out.flush()?;
     }
     let code = loaded.exit_code();
@@ -75,37 +70,29 @@ fn first_event(loaded: &Offline, events: &[usize]) -> Option<usize> {
     first(&|event| is_chosen(event) && has_chains(event)).or_else(|| first(&is_chosen)).or(events.first().copied())
 }
 
-fn write(args: &Export, loaded: &Offline, event: usize, name: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (data, filter) = (loaded.data(), args.which.filter(loaded)?);
-    let attr = &loaded.ingest.core().events[event].attr;
-    let frequency = if attr.has(Flag::Freq) { attr.period_or_freq } else { 0 };
-    let title = Path::new(name).file_name().map_or_else(|| name.to_owned(), |n| n.to_string_lossy().into_owned());
-    match args.to {
-        ExportFormat::Folded => folded::write(data, event, filter, args.annotate, out)?,
-        ExportFormat::Svg => svg::write(data, event, filter, &title, out)?,
-        ExportFormat::Pprof => {
-            pprof::write(data, event, filter, if frequency == 0 { attr.period_or_freq } else { 0 }, out)?
-        }
-        ExportFormat::Speedscope => speedscope::write(data, event, filter, &title, out)?,
-        ExportFormat::Firefox => {
-            let when =
-                firefox::When { wall_ns: loaded.ingest.core().told.wall_start(loaded.ingest.core().start), frequency };
-            firefox::write(data, event, filter, &title, when, out)?;
-        }
-        ExportFormat::Otlp => {
-            let core = loaded.ingest.core();
-            let hosts: Vec<_> = core.session.hosts().collect();
-            let resource = match hosts[..] {
-                [host] if !host.is_empty() => vec![("host.name".to_owned(), host.to_string())],
-                _ => Vec::new(),
-            };
-            let period = if frequency == 0 { attr.period_or_freq } else { 0 };
-            let about = otlp::About { wall_ns: core.told.wall_start(core.start), period, frequency, resource };
-            otlp::write(data, event, filter, &about, out)?;
-        }
-        ExportFormat::Perfdata => {}
-    }
-    Ok(())
+/// What formats say of a recording.
+fn input<'a>(args: &Export, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
+    let core = loaded.ingest.core();
+    let attr = &core.events[event].attr;
+    let (period, frequency) = match Rate::of(attr) {
+        Rate::Period(period) => (period, 0),
+        Rate::Frequency(frequency) => (0, frequency),
+    };
+    let resource = match core.session.hosts().collect::<Vec<_>>()[..] {
+        [host] if !host.is_empty() => vec![("host.name".to_owned(), host.to_string())],
+        _ => Vec::new(),
+    };
+    Ok(ExportInput {
+        data: loaded.data(),
+        event,
+        filter: args.which.filter(loaded)?,
+        title,
+        annotate: args.annotate,
+        wall_ns: core.told.wall_start(core.start),
+        period,
+        frequency,
+        resource,
+    })
 }
 
 /// perf.data to perf.data: the first pass decides which samples stay, the second copies them.

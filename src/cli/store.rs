@@ -9,7 +9,7 @@ use prost::Message;
 
 use crate::engine::curl::{Curl, secrets, shown};
 use crate::engine::grpc;
-use crate::export::{otlp, pprof};
+use crate::export::{ExportInput, otlp, pprof};
 use crate::kernel::privilege;
 use crate::lang::quantity;
 use crate::query::Data;
@@ -179,17 +179,19 @@ impl Store {
 
     /// What is sent of an interval that began so many seconds after 1970.
     pub(super) fn profile(&self, data: Data<'_>, period: u64, from: u64) -> io::Result<Vec<u8>> {
+        let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
+        let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
+        let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
+        let wall_ns = from.saturating_mul(1_000_000_000);
+        let (frequency, filter) = (self.rate, None);
+        let input =
+            ExportInput { data, event: 0, filter, title: "", annotate: false, wall_ns, period, frequency, resource };
         let mut out = Vec::new();
         if self.kind == StoreProtocol::Otlp {
-            let key = |key: &String| if key == "host" { "host.name".to_owned() } else { key.clone() };
-            let labels = self.labels.iter().map(|(name, value)| (key(name), value.clone()));
-            let resource = std::iter::once(("service.name".to_owned(), self.name.clone())).chain(labels).collect();
-            let about =
-                otlp::About { wall_ns: from.saturating_mul(1_000_000_000), period, frequency: self.rate, resource };
-            otlp::write(data, 0, None, &about, &mut out)?;
+            otlp::write(&input, &mut out)?;
             return Ok(grpc::framed(&out));
         }
-        pprof::write(data, 0, None, period, &mut out)?;
+        pprof::write(&input, &mut out)?;
         Ok(out)
     }
 

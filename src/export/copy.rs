@@ -18,10 +18,13 @@ use crate::session::marks::{self, TimeMark};
 use crate::source::{Info, Source, SourceError};
 
 use super::perfdata::Written;
+use super::{Format, FormatWriter};
 
 const FLUSH: usize = 1 << 18;
 /// Records between two marks that tell readers what they may sort.
 const ROUND: usize = 1 << 16;
+
+pub(super) const FORMAT: Format = Format { name: "perfdata", about: "perf.data", writer: FormatWriter::Records };
 
 /// Why a recording could not be written anew.
 #[derive(Debug, thiserror::Error)]

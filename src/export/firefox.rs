@@ -1,7 +1,6 @@
 //! The processed profile format of profiler.firefox.com, by the fxprof-processed-profile crate.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 use fxprof_processed_profile::{
@@ -10,20 +9,16 @@ use fxprof_processed_profile::{
 };
 use hashbrown::HashMap;
 
-use crate::filter::Filter;
+use crate::panel::printable::Form;
 use crate::profile::NodeId;
 use crate::query::Data;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::DsoKind;
 
-/// What a recording says of when and how often.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct When {
-    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.
-    pub wall_ns: u64,
-    /// 0 for a fixed period.
-    pub frequency: u64,
-}
+use super::{ExportInput, Format, FormatWriter};
+
+pub(super) const FORMAT: Format =
+    Format { name: "firefox", about: "profiler.firefox.com", writer: FormatWriter::Profile(Some(Form::Json), write) };
 
 struct Builder<'a> {
     data: Data<'a>,
@@ -83,21 +78,14 @@ impl Builder<'_> {
     }
 }
 
-/// Writes one event's samples.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    title: &str,
-    when: When,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let interval = match when.frequency {
+fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let data = input.data;
+    let interval = match input.frequency {
         0 => SamplingInterval::from_millis(1),
         hz => SamplingInterval::from_nanos(1_000_000_000 / hz),
     };
-    let reference = ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_nanos(when.wall_ns));
-    let mut profile = Profile::new(title, reference, interval);
+    let reference = ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_nanos(input.wall_ns));
+    let mut profile = Profile::new(input.title, reference, interval);
     let categories = [("Kernel", CategoryColor::Orange), ("User", CategoryColor::Blue), ("JIT", CategoryColor::Green)]
         .map(|(name, color)| profile.add_category(name, color));
     profile.set_os_name("Linux");
@@ -112,8 +100,8 @@ pub fn write(
         stacks: HashMap::new(),
     };
     let mut before: HashMap<ThreadHandle, u64> = HashMap::new();
-    samples(data, filter, |row| {
-        if usize::from(row.event) != event {
+    samples(data, input.filter.clone(), |row| {
+        if usize::from(row.event) != input.event {
             return;
         }
         let site = b.data.profile.sites.all()[row.site as usize];

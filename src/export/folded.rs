@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::filter::Filter;
+use crate::panel::printable::Form;
 use crate::panel::text::clean;
 use crate::profile::NodeId;
 use crate::profile::frames::INLINED;
@@ -14,6 +15,14 @@ use crate::query::symbol_stacks::{Name, SymbolStacks, stacks};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::symbols::demangle::arguments;
+
+use super::{ExportInput, Format, FormatWriter};
+
+pub(super) const FORMAT: Format = Format {
+    name: "folded",
+    about: "Folded stacks, for FlameGraph and its kin",
+    writer: FormatWriter::Profile(Some(Form::Text), write),
+};
 
 /// Calls `each` with every line's stack and weight, sorted by stack.
 pub fn lines(
@@ -78,15 +87,8 @@ fn tidy(name: &str) -> Cow<'_, str> {
     Cow::Owned(name[..end.unwrap_or(name.len())].to_owned())
 }
 
-/// Writes all lines.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    annotate: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    lines(data, event, filter, annotate, |line, n| writeln!(out, "{line} {n}"))
+fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    lines(input.data, input.event, input.filter.clone(), input.annotate, |line, n| writeln!(out, "{line} {n}"))
 }
 
 #[cfg(test)]

@@ -1,14 +1,57 @@
-//! Profiles in the formats of other tools. Saving works on a [`crate::engine::Snapshot`], so a live
-//! session goes on while it is written; the others work on what queries read.
+//! Profiles in the formats of other tools: each is a file with its `FORMAT`, listed here. Saving what is on the screen
+//! ([`perfdata`]) works on a [`crate::engine::Snapshot`], so a live session goes on while it is written.
 
-pub mod copy;
-pub mod firefox;
-pub mod folded;
 pub mod ids;
-pub mod otlp;
 pub mod perfdata;
-pub mod pprof;
 pub mod side;
-pub mod speedscope;
-pub mod svg;
 pub mod tables;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use crate::filter::Filter;
+use crate::panel::printable::Form;
+use crate::query::Data;
+
+listed! {
+    /// All formats, in the order of the help.
+    pub const FORMATS: Format = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
+}
+
+/// A format of `export`, of which the command line, its help and its completion are made.
+#[derive(Debug)]
+pub struct Format {
+    pub name: &'static str,
+    /// What it is, or what reads it, in one line.
+    pub about: &'static str,
+    pub writer: FormatWriter,
+}
+
+/// What a format is written from.
+#[derive(Clone, Copy, Debug)]
+pub enum FormatWriter {
+    /// The samples of one event; as text of a form, where it is one.
+    Profile(Option<Form>, fn(&ExportInput<'_>, &mut dyn Write) -> io::Result<()>),
+    /// All records of a recording, by [`copy::copy`].
+    Records,
+}
+
+/// The samples of one event, and what formats say of their recording.
+#[derive(Clone)]
+pub struct ExportInput<'a> {
+    pub data: Data<'a>,
+    pub event: usize,
+    /// Which of its samples.
+    pub filter: Option<Arc<Filter>>,
+    pub title: &'a str,
+    /// Whether names of functions say what kind of code they are of.
+    pub annotate: bool,
+    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.
+    pub wall_ns: u64,
+    /// What a sample stands for, in the event's unit; 0 where they differ.
+    pub period: u64,
+    /// Samples a second; 0 for a fixed period.
+    pub frequency: u64,
+    /// What is said of the machine or the service, by name.
+    pub resource: Vec<(String, String)>,
+}

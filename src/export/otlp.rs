@@ -2,7 +2,6 @@
 //! of OpenTelemetry's semantic conventions.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -14,23 +13,14 @@ use opentelemetry_proto::tonic::profiles::v1development::{
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use crate::filter::Filter;
-use crate::query::Data;
-
 use super::pprof;
+use super::{ExportInput, Format, FormatWriter};
 
-/// What the samples themselves do not say.
-#[derive(Clone, Debug, Default)]
-pub struct About {
-    /// Wall-clock time of the first sample in nanoseconds since 1970; 0 when unknown.
-    pub wall_ns: u64,
-    /// What a sample stands for, in the event's unit; 0 where they differ.
-    pub period: u64,
-    /// Samples a second; 0 for a fixed period.
-    pub frequency: u64,
-    /// Attributes of the resource.
-    pub resource: Vec<(String, String)>,
-}
+pub(super) const FORMAT: Format = Format {
+    name: "otlp",
+    about: "OTLP profiles, one message ProfilesData",
+    writer: FormatWriter::Profile(None, write),
+};
 
 /// The dictionary under construction. The first entry of each table is the one that stands for none, so that the
 /// numbers of pprof's tables, which begin with 1, are places in these.
@@ -147,10 +137,10 @@ impl Tables {
 }
 
 /// The profile of one event: one of samples, one of the period, which share their tables.
-pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, about: &About) -> ProfilesData {
-    let mut from = pprof::build(data, event, filter, about.period);
+fn build(input: &ExportInput<'_>) -> ProfilesData {
+    let mut from = pprof::build(input);
     let mut tables = Tables::new(std::mem::take(&mut from.strings));
-    let dsos = data.session.dsos.all().iter();
+    let dsos = input.data.session.dsos.all().iter();
     let kernel: HashSet<&str> = dsos.filter(|dso| dso.kind.is_kernel()).map(|dso| &*dso.path).collect();
     let kernel: Vec<bool> = from
         .mapping
@@ -176,13 +166,13 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, about: &
     }
     let period = match from.period {
         // A clock's samples are as long as their frequency says.
-        0 if is_clock => 1_000_000_000u64.checked_div(about.frequency).map_or(0, |ns| ns as i64),
+        0 if is_clock => 1_000_000_000u64.checked_div(input.frequency).map_or(0, |ns| ns as i64),
         period => period,
     };
     let profile = |(at, kind): (usize, &pprof::ValueType)| Profile {
         sample_type: Some(of(kind)),
         samples: samples.iter().map(|(sample, value)| Sample { values: vec![value[at]], ..sample.clone() }).collect(),
-        time_unix_nano: about.wall_ns,
+        time_unix_nano: input.wall_ns,
         duration_nano: from.duration_nanos as u64,
         period_type: Some(period_type),
         period,
@@ -196,7 +186,7 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, about: &
         value: Some(AnyValue { value: Some(Value::StringValue(value.clone())) }),
         ..KeyValue::default()
     };
-    let resource = Resource { attributes: about.resource.iter().map(attribute).collect(), ..Resource::default() };
+    let resource = Resource { attributes: input.resource.iter().map(attribute).collect(), ..Resource::default() };
     let scope_profiles = vec![ScopeProfiles { scope: Some(scope), profiles, ..ScopeProfiles::default() }];
     ProfilesData {
         resource_profiles: vec![ResourceProfiles {
@@ -208,14 +198,7 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, about: &
     }
 }
 
-/// Writes it as one message, not compressed.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    about: &About,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    out.write_all(&build(data, event, filter, about).encode_to_vec())?;
+pub(crate) fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(&build(input).encode_to_vec())?;
     out.flush()
 }

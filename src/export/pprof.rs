@@ -2,16 +2,16 @@
 //! here by hand, with the field numbers of that file.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use prost::Message;
 
-use crate::filter::Filter;
 use crate::panel::text::clean;
 use crate::profile::{Acc, Frame, FrameId, SymId};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoId;
+
+use super::{ExportInput, Format, FormatWriter};
 
 /// `message ValueType`.
 #[derive(Clone, PartialEq, Message)]
@@ -209,8 +209,9 @@ impl Builder<'_> {
 }
 
 /// The profile of one event: a value for samples and one for the period.
-pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: u64) -> Profile {
-    let mut fold = Aggregate::new(event, filter, false);
+pub(super) fn build(input: &ExportInput<'_>) -> Profile {
+    let (data, event) = (input.data, input.event);
+    let mut fold = Aggregate::new(event, input.filter.clone(), false);
     fold.update(data, 0..u64::MAX);
     let mut b = Builder {
         data,
@@ -226,7 +227,7 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: 
     let (samples, count, name, unit) = (b.string("samples"), b.string("count"), b.string(&name), b.string(unit));
     b.out.sample_type = vec![ValueType { kind: samples, unit: count }, ValueType { kind: name, unit }];
     b.out.period_type = Some(ValueType { kind: name, unit });
-    b.out.period = period as i64;
+    b.out.period = input.period as i64;
     b.out.default_sample_type = name;
     if let Some((first, last)) = data.profile.span() {
         b.out.duration_nanos = last.saturating_sub(first) as i64;
@@ -258,15 +259,11 @@ pub fn build(data: Data<'_>, event: usize, filter: Option<Arc<Filter>>, period: 
     b.out
 }
 
-/// Writes it, compressed.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    period: u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) const FORMAT: Format =
+    Format { name: "pprof", about: "pprof (Go tool pprof), gzip", writer: FormatWriter::Profile(None, write) };
+
+pub(crate) fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut gzip = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
-    gzip.write_all(&build(data, event, filter, period).encode_to_vec())?;
+    gzip.write_all(&build(input).encode_to_vec())?;
     gzip.finish()?.flush()
 }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::filter::Filter;
+use crate::panel::printable::Form;
 use crate::profile::NodeId;
-use crate::query::Data;
 use crate::query::symbol_stacks::{SymbolStacks, samples};
 use crate::session::TaskId;
+
+use super::{ExportInput, Format, FormatWriter};
 
 /// A thread's samples; neighbours with one stack are one entry.
 #[derive(Default)]
@@ -19,17 +19,14 @@ struct Thread {
     stacks: Vec<(NodeId, u64)>,
 }
 
-/// Writes one event's samples.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    title: &str,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) const FORMAT: Format =
+    Format { name: "speedscope", about: "speedscope.app", writer: FormatWriter::Profile(Some(Form::Json), write) };
+
+fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (data, event) = (input.data, input.event);
     let named = SymbolStacks::build(data);
     let mut threads: BTreeMap<TaskId, Thread> = BTreeMap::new();
-    samples(data, filter, |row| {
+    samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != event {
             return;
         }
@@ -45,7 +42,7 @@ pub fn write(
     out.write_all(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":")?;
     serde_json::to_writer(&mut *out, concat!("perfprof-tui ", env!("CARGO_PKG_VERSION")))?;
     out.write_all(b",\"name\":")?;
-    serde_json::to_writer(&mut *out, title)?;
+    serde_json::to_writer(&mut *out, input.title)?;
     out.write_all(b",\"activeProfileIndex\":0,\"shared\":{\"frames\":[")?;
     for (i, name) in named.names.iter().enumerate() {
         if i > 0 {

@@ -1,31 +1,27 @@
 //! A flame graph as SVG, by the inferno crate.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use inferno::flamegraph::{Options, from_lines};
 
-use crate::filter::Filter;
+use crate::panel::printable::Form;
 use crate::panel::text::clean;
-use crate::query::Data;
 
-/// Writes the graph of one event.
-pub fn write(
-    data: Data<'_>,
-    event: usize,
-    filter: Option<Arc<Filter>>,
-    title: &str,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+use super::{ExportInput, Format, FormatWriter};
+
+pub(super) const FORMAT: Format =
+    Format { name: "svg", about: "A flame graph for browsers", writer: FormatWriter::Profile(Some(Form::Text), write) };
+
+fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut lines = Vec::new();
-    super::folded::lines(data, event, filter, true, |line, n| {
+    super::folded::lines(input.data, input.event, input.filter.clone(), true, |line, n| {
         lines.push(format!("{line} {n}"));
         Ok(())
     })?;
     if lines.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no sample is left: there is nothing to draw"));
     }
-    write_lines(&lines, title, &data.events[event], out)
+    write_lines(&lines, input.title, &input.data.events[input.event], out)
 }
 
 /// Draws folded lines; those with two weights become a differential graph, in red what grew and in

@@ -5,18 +5,9 @@ pub mod kit;
 
 use kit::Spec;
 
-/// The modules of the units and the list of their `SPEC`s at once: a file without a line is no part of the program, and
-/// a line without a `SPEC` does not compile.
-macro_rules! units {
-    ($($unit:ident,)*) => {
-        $(pub(crate) mod $unit;)*
-
-        /// All units, in the order of the help.
-        pub const UNITS: &[&Spec] = &[$(&$unit::SPEC),*];
-    };
-}
-
-units! {
+listed! {
+    /// All units, in the order of the help.
+    pub const UNITS: Spec = SPEC of
     trace,
     top,
     num_dist,
@@ -46,7 +37,7 @@ units! {
     llcstat,
     tlbstat,
     usdt,
-    misc,
+    misc;
 }
 
 /// A unit by its name.

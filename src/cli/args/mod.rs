@@ -10,8 +10,10 @@ mod sampling;
 mod screens;
 pub mod unit_args;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::export;
 use crate::lang::quantity;
 
 pub use machine::{Cpus, List, Probe, Stat};
@@ -142,23 +144,11 @@ pub enum Format {
     Csv,
 }
 
-/// Formats of `export`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// Folded stacks, for FlameGraph and its kin
-    Folded,
-    /// A flame graph for browsers
-    Svg,
-    /// pprof (Go tool pprof), gzip
-    Pprof,
-    /// profiler.firefox.com
-    Firefox,
-    /// speedscope.app
-    Speedscope,
-    /// OTLP profiles, one message ProfilesData
-    Otlp,
-    /// perf.data
-    Perfdata,
+/// The name of one of the formats of `export`.
+fn export_format() -> impl TypedValueParser<Value = &'static export::Format> {
+    let values = export::FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.about));
+    PossibleValuesParser::new(values)
+        .try_map(|name| export::FORMATS.iter().find(|format| format.name == name).copied().ok_or("it is no format"))
 }
 
 /// Options of `export`.
@@ -168,8 +158,8 @@ pub struct Export {
     pub recording: Recording,
     #[command(flatten)]
     pub which: Which,
-    #[arg(long, value_enum)]
-    pub to: ExportFormat,
+    #[arg(long, value_parser = export_format())]
+    pub to: &'static export::Format,
     /// The file to write; - for standard output
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     pub output: PathBuf,

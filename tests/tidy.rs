@@ -274,14 +274,33 @@ fn links_lead_somewhere() {
     assert!(links > 40, "{links}");
 }
 
-/// A unit without its line is no part of the program; and `cargo fmt` does not see modules that a macro makes.
+/// A file without its line is no part of the program; and `cargo fmt` does not see modules that a macro makes.
 #[test]
-fn every_unit_has_its_line_and_is_formatted() {
-    let of_units = |path: &PathBuf| path.parent() == Some(&root().join("src/units")) && !path.ends_with("mod.rs");
-    let files: Vec<PathBuf> = sources(&root().join("src/units")).into_iter().filter(of_units).collect();
-    assert_eq!(files.len(), perfprof_tui::units::UNITS.len(), "src/units/mod.rs lists not all of {files:#?}");
-    let output = std::process::Command::new("rustfmt").arg("--check").args(&files).output().expect("rustfmt");
-    assert!(output.status.success(), "rustfmt src/units/*.rs\n{}", String::from_utf8_lossy(&output.stdout));
+fn every_file_of_a_list_has_its_line_and_is_formatted() {
+    for (list, item) in [("units/mod.rs", "SPEC"), ("export/mod.rs", "FORMAT"), ("ingest/derived.rs", "FIND")] {
+        let code = text(&format!("src/{list}"));
+        let of = format!(" = {item} of");
+        let (_, names) = code.split_once(&of).unwrap_or_else(|| panic!("{list} has no{of}"));
+        let names = names.split(';').next().unwrap_or_default();
+        let names: Vec<&str> = names.split(',').map(str::trim).collect();
+        let dir = root().join("src").join(list.trim_end_matches("/mod.rs").trim_end_matches(".rs"));
+        let own = format!(" const {item}: ");
+        let has = |path: &&PathBuf| std::fs::read_to_string(path).expect("read").contains(&own);
+        let found = sources(&dir);
+        let files: Vec<&PathBuf> = found.iter().filter(|path| path.parent() == Some(&dir)).filter(has).collect();
+        assert!(files.len() > 2, "{files:?}");
+        for path in &files {
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            assert!(names.contains(&&*name), "src/{list} does not list {name}");
+        }
+        let output = std::process::Command::new("rustfmt").arg("--check").args(&files).output().expect("rustfmt");
+        assert!(output.status.success(), "rustfmt {files:?}\n{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let themes = std::fs::read_dir(root().join("themes")).expect("themes").flatten();
+    let list = text("src/ui/theme/mod.rs");
+    for name in themes.map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()) {
+        assert!(list.contains(&format!("    \"{name}\"")), "src/ui/theme/mod.rs does not list {name}");
+    }
 }
 
 /// The unit that others are begun from is one that runs, and short.

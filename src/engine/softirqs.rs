@@ -18,7 +18,7 @@ use crate::source::live::attr::{Exclude, Rate};
 use crate::source::live::{LiveConfig, LiveSource, Target};
 use crate::source::{Batch, Progress, Source};
 
-use crate::ingest::softirqs::SoftirqTrace;
+use crate::ingest::derived::softirqs::SoftirqTrace;
 use crate::ingest::{Ingest, Wants};
 
 use super::Notice;

@@ -8,8 +8,6 @@ use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::session::Origin;
 
-use super::{offcpu, pairs, softirqs};
-
 /// What something took: the site of its beginning, and nanoseconds.
 pub type Took = (SiteId, u64);
 
@@ -60,8 +58,13 @@ impl SeriesInput<'_> {
 /// Series of one kind.
 pub type Found = Vec<Box<dyn Series>>;
 
-/// Each kind: those that events have and that are not there yet.
-const KINDS: &[fn(&SeriesInput<'_>) -> Found] = &[offcpu::among, pairs::among, softirqs::among];
+/// Makes the series of a kind that events have and that are not there yet.
+type Finder = fn(&SeriesInput<'_>) -> Found;
+
+listed! {
+    /// Each kind's; the events of series come in this order.
+    const KINDS: Finder = FIND of offcpu, pairs, softirqs;
+}
 
 /// A series, and the event that tells it.
 type Entry = (Option<u16>, Box<dyn Series>);

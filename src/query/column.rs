@@ -13,32 +13,6 @@ use crate::session::containers::Container;
 use super::Data;
 use super::field_rows::Traced;
 
-/// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ColumnKey {
-    Cpu,
-    Comm,
-    /// The comm of the process.
-    Program,
-    Pid,
-    Tid,
-    /// The text of a tracepoint's sample.
-    Trace,
-    /// A field of a tracepoint: of one event, `event.field`, or of any.
-    Traced(&'static str),
-    Cgroup,
-    /// The container, unit or group by its name.
-    Container,
-    /// The Kubernetes pod of a container, and its namespace.
-    Pod,
-    Namespace,
-    Image,
-    /// The machine, where recordings of several are together.
-    Host,
-    Dso,
-    Sym,
-}
-
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ColumnValue {
@@ -91,14 +65,12 @@ pub struct ColumnDef {
 
 /// A column whose value is a sample's.
 const fn of(
-    key: ColumnKey,
     names: &'static [&'static str],
     title: &'static str,
     value: fn(&Sampled<'_>, ColumnKey) -> ColumnValue,
 ) -> ColumnDef {
-    let field = Some(names[0]);
     ColumnDef {
-        key,
+        key: ColumnKey::Traced(""),
         names,
         title,
         is_number: false,
@@ -106,7 +78,7 @@ const fn of(
         words: "",
         of_this_run: false,
         value: Some(value),
-        field,
+        field: Some(names[0]),
     }
 }
 
@@ -153,27 +125,38 @@ fn nothing(_: &Sampled<'_>, _: ColumnKey) -> ColumnValue {
     ColumnValue::Id(0)
 }
 
-/// All of them, in the order in which they are offered.
-pub const ALL: &[ColumnDef] = &[
-    of(ColumnKey::Host, &["host"], "Host", |of, _| ColumnValue::Text(of.data.session.host(of.task))).wide(12),
-    of(ColumnKey::Cpu, &["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4),
-    of(ColumnKey::Comm, &["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15),
-    of(ColumnKey::Program, &["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15),
-    of(ColumnKey::Pid, &["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run(),
-    of(ColumnKey::Tid, &["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run(),
-    of(ColumnKey::Cgroup, &["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24),
-    of(ColumnKey::Container, &["container"], "Container", |of, _| ColumnValue::Text(container(of).name.clone()))
-        .wide(20),
-    of(ColumnKey::Pod, &["pod"], "Pod", |of, _| ColumnValue::Text(container(of).pod.clone())).wide(20),
-    of(ColumnKey::Namespace, &["namespace"], "Namespace", |of, _| ColumnValue::Text(container(of).namespace.clone()))
-        .wide(12),
-    of(ColumnKey::Image, &["image"], "Image", |of, _| ColumnValue::Text(container(of).image.clone())).wide(24),
-    of(ColumnKey::Trace, &["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace)))
-        .wide(40)
-        .without_field(),
-    of(ColumnKey::Dso, &["dso"], "DSO", nothing).wide(18).of_function("dso"),
-    of(ColumnKey::Sym, &["sym", "symbol"], "Symbol", nothing).of_function("stack"),
-];
+/// The keys and the entries of columns at once.
+macro_rules! columns {
+    ($($Key:ident = $entry:expr;)+) => {
+        /// A column that rows are told apart by. Rows that are equal otherwise stand in this order of their values.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ColumnKey {
+            $($Key,)+
+            /// A field of a tracepoint: of one event, `event.field`, or of any.
+            Traced(&'static str),
+        }
+
+        /// All of them, in the order in which they are offered.
+        pub const ALL: &[ColumnDef] = &[$(ColumnDef { key: ColumnKey::$Key, ..$entry }),+];
+    };
+}
+
+columns! {
+    Host = of(&["host"], "Host", |of, _| ColumnValue::Text(of.data.session.host(of.task))).wide(12);
+    Cpu = of(&["cpu"], "CPU", |of, _| ColumnValue::Id(of.cpu.into())).number(4);
+    Comm = of(&["comm"], "Comm", |of, _| ColumnValue::Text(of.task.comm.clone())).wide(15);
+    Program = of(&["program"], "Program", |of, _| ColumnValue::Text(of.task.program.clone())).wide(15);
+    Pid = of(&["pid", "tgid"], "PID", |of, _| ColumnValue::Id(of.task.pid)).number(7).of_this_run();
+    Tid = of(&["tid"], "TID", |of, _| ColumnValue::Id(of.task.tid)).number(7).of_this_run();
+    Cgroup = of(&["cgroup"], "Cgroup", |of, _| ColumnValue::Text(of.data.session.cgroup(of.task))).wide(24);
+    Container = of(&["container"], "Container", |of, _| ColumnValue::Text(container(of).name.clone())).wide(20);
+    Pod = of(&["pod"], "Pod", |of, _| ColumnValue::Text(container(of).pod.clone())).wide(20);
+    Namespace = of(&["namespace"], "Namespace", |of, _| ColumnValue::Text(container(of).namespace.clone())).wide(12);
+    Image = of(&["image"], "Image", |of, _| ColumnValue::Text(container(of).image.clone())).wide(24);
+    Trace = of(&["trace"], "Trace output", |of, _| ColumnValue::Text(of.data.trace(of.trace))).wide(40).without_field();
+    Dso = of(&["dso"], "DSO", nothing).wide(18).of_function("dso");
+    Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
+}
 
 /// The columns of tracepoints' fields that were asked for: they live as long as the program, as all others do.
 static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());
@@ -202,7 +185,7 @@ pub fn traced(name: &str) -> ColumnKey {
         title: field,
         field: Some(field),
         key: ColumnKey::Traced(name),
-        ..of(ColumnKey::Trace, &[""], "", value)
+        ..of(&[""], "", value)
     };
     list.push(Box::leak(Box::new(entry.wide(20))));
     ColumnKey::Traced(name)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 use crate::event::plain;
-use crate::ingest::offcpu::NAME as OFF_CPU;
+use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::panel::top::Field;
 use crate::query::diff::Per;
 use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};

@@ -1,6 +1,6 @@
 //! What the view is compared with, how old samples may be, and what leaves the screen as text.
 
-use crate::ingest::offcpu::NAME as OFF_CPU;
+use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::top::{Field, shown};
 use crate::panel::unit::clock;

@@ -16,20 +16,27 @@ use crate::session::DsoKind;
 pub use depth::Depth;
 pub use file::{Background, SCOPES, ThemeFile};
 
-/// The themes that come with the program, by name.
-pub const BUILT_IN: &[(&str, &str)] = &[
-    ("ansi", include_str!("../../../themes/ansi.toml")),
-    ("ansi-light", include_str!("../../../themes/ansi-light.toml")),
-    ("color-blind", include_str!("../../../themes/color-blind.toml")),
-    ("dark", include_str!("../../../themes/dark.toml")),
-    ("dracula", include_str!("../../../themes/dracula.toml")),
-    ("gruvbox", include_str!("../../../themes/gruvbox.toml")),
-    ("high-contrast", include_str!("../../../themes/high-contrast.toml")),
-    ("light", include_str!("../../../themes/light.toml")),
-    ("monochrome", include_str!("../../../themes/monochrome.toml")),
-    ("nord", include_str!("../../../themes/nord.toml")),
-    ("solarized-light", include_str!("../../../themes/solarized-light.toml")),
-];
+macro_rules! themes {
+    ($($name:literal,)+) => {
+        /// The themes that come with the program: names and texts of the files in `themes`.
+        pub const BUILT_IN: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../themes/", $name, ".toml")))),+];
+    };
+}
+
+themes! {
+    "ansi",
+    "ansi-light",
+    "color-blind",
+    "dark",
+    "dracula",
+    "gruvbox",
+    "high-contrast",
+    "light",
+    "monochrome",
+    "nord",
+    "solarized-light",
+}
 
 /// The theme of a terminal of which only this is known; its own palette decides where nothing else does.
 pub fn suited(depth: Depth, background: Option<Background>) -> &'static str {

@@ -9,8 +9,8 @@ use crate::record::Sample;
 use crate::session::Origin;
 use crate::source::Info;
 
-use super::derived::{Found, Series, SeriesInput, Took};
-use super::tracepoints;
+use super::{Finder, Found, Series, SeriesInput, Took};
+use crate::ingest::tracepoints;
 
 const NAME: &str = "softirqs";
 
@@ -49,8 +49,10 @@ impl SoftirqTrace {
     }
 }
 
+pub(super) const FIND: Finder = among;
+
 /// None of several machines: it is counted by CPU number, which all of them have.
-pub fn among(place: &SeriesInput<'_>) -> Found {
+fn among(place: &SeriesInput<'_>) -> Found {
     let wanted = !place.several_hosts && !place.has(NAME);
     let found = wanted.then(|| SoftirqTrace::among(place.events, place.tracing, place.origin)).flatten();
     found.map(|trace| Box::new(trace) as _).into_iter().collect()

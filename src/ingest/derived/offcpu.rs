@@ -4,8 +4,8 @@ use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::record::open_spans::Begun;
 
-use super::derived::{Found, Series, SeriesInput, Took};
-use super::switches::Switches;
+use super::{Finder, Found, Series, SeriesInput, Took};
+use crate::ingest::switches::Switches;
 
 /// The name of the event; its periods are nanoseconds.
 pub const NAME: &str = "off-cpu";
@@ -18,8 +18,10 @@ struct OffCpu {
     away: Begun<i32, (), SiteId>,
 }
 
+pub(super) const FIND: Finder = among;
+
 /// None where no switches are recorded, or their fields are not known.
-pub fn among(place: &SeriesInput<'_>) -> Found {
+fn among(place: &SeriesInput<'_>) -> Found {
     let found = if place.has(NAME) { None } else { Switches::among(place.events, place.tracing, place.origin) };
     found.map(|switches| Box::new(OffCpu { switches, away: Begun::one_by_one() }) as _).into_iter().collect()
 }

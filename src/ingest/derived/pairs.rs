@@ -8,8 +8,8 @@ use crate::profile::SiteId;
 use crate::record::Sample;
 use crate::record::open_spans::Begun;
 
-use super::derived::{Found, Series, SeriesInput, Took};
-use super::tracepoints;
+use super::{Finder, Found, Series, SeriesInput, Took};
+use crate::ingest::tracepoints;
 
 /// What tells that an end belongs to a beginning, by fields that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +49,10 @@ struct Pairing {
     begun: Begun<[u64; 2], [u64; 2], SiteId>,
 }
 
+pub(super) const FIND: Finder = among;
+
 /// The pairs among some events.
-pub fn among(place: &SeriesInput<'_>) -> Found {
+fn among(place: &SeriesInput<'_>) -> Found {
     let mut found: Found = Vec::new();
     let mut add = |begin: &str, end: &str, key: Key, name: &str| {
         // Most sessions have neither: the formats need not be looked for.

@@ -8,13 +8,13 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 /// A property's settings: what was found once is kept beside the file of the test, and tried before all else.
-pub fn kept() -> Config {
+pub(crate) fn kept() -> Config {
     let beside = FileFailurePersistence::WithSource("proptest-regressions");
     Config { failure_persistence: Some(Box::new(beside)), ..Config::default() }
 }
 
 /// Runs a test on so many inputs. It says of each whether it came to what is tested; `least` percent must.
-pub fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {
+pub(crate) fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S::Value) -> bool) {
     let (all, reached) = (Cell::new(0u32), Cell::new(0u32));
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let outcome = TestRunner::new(config).run(&inputs, |input| {
@@ -33,7 +33,7 @@ pub fn reaching<S: Strategy>(cases: u32, least: u32, inputs: S, test: impl Fn(S:
 
 /// One of the list: a third as it is, the rest with up to three pieces cut out, said twice or taken from others, or
 /// a character between.
-pub fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = String> {
+pub(crate) fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = String> {
     let edit = (0..4, any::<Index>(), 1usize..12, proptest::sample::select(whole), any::<char>());
     (proptest::sample::select(whole), proptest::collection::vec(edit, 0..4)).prop_map(|(whole, edits)| {
         let mut text: Vec<char> = whole.chars().collect();
@@ -52,7 +52,7 @@ pub fn texts(whole: &'static [&'static str]) -> impl Strategy<Value = String> {
 }
 
 /// Bytes with fewer than so many of them changed, and sometimes without their end.
-pub fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn bytes(changes: usize, whole: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let changes = proptest::collection::vec((any::<Index>(), any::<u8>()), 0..changes);
     (whole, changes, proptest::option::weighted(0.2, any::<Index>())).prop_map(|(mut bytes, changes, cut)| {
         let n = bytes.len();

@@ -21,9 +21,9 @@ pub enum CallGraph {
 }
 
 /// What perf copies when it is not told how much.
-pub const STACK: u32 = 8192;
+pub(crate) const STACK: u32 = 8192;
 /// What the kernel copies at most: less than 64 KiB, in whole words.
-pub const MAX_STACK: u32 = 65_528;
+pub(crate) const MAX_STACK: u32 = 65_528;
 
 impl CallGraph {
     /// Reads `fp`, `tables`, `dwarf`, `dwarf,SIZE`, `lbr`, `auto` or `none`.
@@ -48,7 +48,7 @@ impl CallGraph {
     }
 
     /// How samples of a recorded event have theirs.
-    pub fn of(attr: &Attr) -> Self {
+    pub(crate) fn of(attr: &Attr) -> Self {
         if attr.sample_type & sample::STACK_USER != 0 && attr.stack_user > 0 {
             Self::Dwarf(attr.stack_user)
         } else if attr.sample_type & sample::BRANCH_STACK != 0 && attr.branch_sample_type & branch::CALL_STACK != 0 {
@@ -61,19 +61,19 @@ impl CallGraph {
     }
 
     /// What it comes to for events whose stacks no tables lead through.
-    pub fn without_tables(self) -> Self {
+    pub(crate) fn without_tables(self) -> Self {
         match self {
             Self::Tables | Self::Auto => Self::Fp,
             other => other,
         }
     }
 
-    pub fn is_on(self) -> bool {
+    pub(crate) fn is_on(self) -> bool {
         self != Self::None
     }
 
     /// As after `--call-graph`.
-    pub fn spelling(self) -> String {
+    pub(crate) fn spelling(self) -> String {
         match self {
             Self::None => "none".to_owned(),
             Self::Fp => "fp".to_owned(),

@@ -77,7 +77,7 @@ const ABOUT: &[(&str, &str)] = &[
 
 /// All events by sort, then by name. Tracepoints come without their fields: there are thousands, and
 /// each has a file of its own ([`fields`]).
-pub fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
+pub(crate) fn all(places: &LookupPaths) -> Vec<CatalogueEvent> {
     let counters = pmu::has_hardware(&places.pmus);
     let mut out: Vec<CatalogueEvent> = fixed(counters);
     for name in pmu::all(&places.pmus) {
@@ -168,7 +168,7 @@ fn of_pmu(places: &LookupPaths, name: &str) -> Vec<CatalogueEvent> {
 }
 
 /// The fields of a tracepoint, as `type name`, common ones left out; `None` when it cannot be read.
-pub fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
+pub(crate) fn fields(places: &LookupPaths, name: &str) -> Option<Vec<String>> {
     let (system, event) = name.split_once(':')?;
     let text = tracepoint::format(places.tracefs.as_ref().ok()?, system, event).ok()?;
     let format = Format::parse(system, &text, cfg!(target_endian = "big"))?;

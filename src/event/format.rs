@@ -9,11 +9,11 @@ use super::print::{FunctionAt, Printer};
 use super::strings::text_of;
 
 /// Strings of the kernel that records name by their address.
-pub type Strings = FxHashMap<u64, Box<str>>;
+pub(crate) type Strings = FxHashMap<u64, Box<str>>;
 
 /// How a field's bytes are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// One number.
     Number,
     /// Numbers of so many bytes each.
@@ -29,25 +29,25 @@ pub enum Shape {
 pub struct Field {
     pub name: String,
     /// As in C.
-    pub kind: String,
-    pub offset: usize,
+    pub(crate) kind: String,
+    pub(crate) offset: usize,
     pub size: usize,
-    pub signed: bool,
-    pub shape: Shape,
+    pub(crate) signed: bool,
+    pub(crate) shape: Shape,
 }
 
 /// A tracepoint's description.
 #[derive(Clone, Debug)]
 pub struct Format {
-    pub system: String,
-    pub name: String,
-    pub id: u64,
+    pub(crate) system: String,
+    pub(crate) name: String,
+    pub(crate) id: u64,
     pub fields: Vec<Field>,
     pub printer: Printer,
     /// What the printer was read from.
     pub print: String,
-    pub big: bool,
-    pub strings: Arc<Strings>,
+    pub(crate) big: bool,
+    pub(crate) strings: Arc<Strings>,
 }
 
 impl Format {
@@ -84,21 +84,21 @@ impl Format {
     }
 
     /// Whether a record names strings by their address.
-    pub fn names_strings(&self) -> bool {
+    pub(crate) fn names_strings(&self) -> bool {
         self.fields.iter().any(|f| f.kind.contains("char") && f.kind.ends_with('*'))
     }
 
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
     }
 
     /// The same, and of a string whose address is recorded the field with its text, where there is one.
-    pub fn said(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn said(&self, name: &str) -> Option<&Field> {
         self.field(&text_of(name)).or_else(|| self.field(name))
     }
 
     /// Whether a field is the text of another.
-    pub fn tells_beside(&self, field: &Field) -> bool {
+    pub(crate) fn tells_beside(&self, field: &Field) -> bool {
         self.fields.iter().any(|of| field.name == text_of(&of.name))
     }
 
@@ -115,7 +115,7 @@ impl Format {
     }
 
     /// The same with the names of the kernel's functions.
-    pub fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
+    pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {
             return String::new();
         }
@@ -128,7 +128,7 @@ impl Format {
 
 impl Field {
     /// The bytes of the field, followed to where they lie.
-    pub fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
+    pub(crate) fn bytes<'a>(&self, raw: &'a [u8], big: bool) -> Option<&'a [u8]> {
         let own = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
         let Shape::Located { relative, .. } = self.shape else { return Some(own) };
         let word = number(own, false, big) as u32;
@@ -140,12 +140,12 @@ impl Field {
     }
 
     /// Whether it holds words for people.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(self.shape, Shape::Text | Shape::Located { text: true, .. })
     }
 
     /// Whether it holds one number.
-    pub fn is_number(&self) -> bool {
+    pub(crate) fn is_number(&self) -> bool {
         self.shape == Shape::Number
     }
 
@@ -173,7 +173,7 @@ impl Field {
 }
 
 /// A number of 1, 2, 4 or 8 bytes.
-pub fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
+pub(crate) fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
     let fold = |n: u64, b: &u8| n << 8 | u64::from(*b);
     let raw = match *bytes {
         [a, b, c, d] if !big => u64::from(u32::from_le_bytes([a, b, c, d])),
@@ -186,7 +186,7 @@ pub fn number(bytes: &[u8], signed: bool, big: bool) -> i64 {
 }
 
 /// Text up to a NUL.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
@@ -288,7 +288,7 @@ impl Formats {
 }
 
 /// Reads tracefs's `printk_formats`: `0xffffffff8281972f : "thaw_processes"`.
-pub fn strings(text: &str) -> Strings {
+pub(crate) fn strings(text: &str) -> Strings {
     let line = |line: &str| -> Option<(u64, Box<str>)> {
         let (address, string) = line.split_once(" : ")?;
         let address = u64::from_str_radix(address.trim().strip_prefix("0x")?, 16).ok()?;
@@ -320,9 +320,9 @@ impl<'a> Blob<'a> {
 mod tests {
     use super::*;
 
-    pub const SYS_ENTER: &str = "name: sys_enter\nID: 19\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n\tfield:unsigned long args[2];\toffset:16;\tsize:16;\tsigned:0;\n\tfield:__data_loc char[] name;\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: \"NR %ld (%lx, %lx) %s\", REC->id, REC->args[0], REC->args[1], __get_str(name)\n";
+    pub(crate) const SYS_ENTER: &str = "name: sys_enter\nID: 19\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n\tfield:unsigned long args[2];\toffset:16;\tsize:16;\tsigned:0;\n\tfield:__data_loc char[] name;\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: \"NR %ld (%lx, %lx) %s\", REC->id, REC->args[0], REC->args[1], __get_str(name)\n";
 
-    pub fn raw() -> Vec<u8> {
+    pub(crate) fn raw() -> Vec<u8> {
         let mut raw = vec![19, 0, 0, 0, 0, 0, 0, 0];
         for word in [-3i64 as u64, 0xab, 0xcd] {
             raw.extend(word.to_le_bytes());

@@ -4,13 +4,13 @@ pub mod callgraph;
 pub mod catalogue;
 pub mod filter_error;
 pub mod format;
-pub mod names;
-pub mod pmu;
+pub(crate) mod names;
+pub(crate) mod pmu;
 pub mod print;
 pub mod probe;
 pub mod spec;
-pub mod state;
-pub mod strings;
+pub(crate) mod state;
+pub(crate) mod strings;
 pub mod trace_filter;
 pub mod tracepoint;
 
@@ -19,7 +19,7 @@ pub use spec::{Event, Rate, parse};
 pub use state::{EventState, Run};
 
 /// An event's name without its modifiers.
-pub fn plain(name: &str) -> &str {
+pub(crate) fn plain(name: &str) -> &str {
     match name.rsplit_once(':') {
         Some((event, mods)) if mods.bytes().all(|b| spec::MODIFIERS.contains(&b)) => event,
         _ => name,

@@ -48,17 +48,17 @@ const CACHE_OPS: &[(&str, u64, u64)] = &[
 ];
 
 /// Type and config of a fixed name.
-pub fn find(name: &str) -> Option<(u32, u64)> {
+pub(crate) fn find(name: &str) -> Option<(u32, u64)> {
     all().find_map(|(n, kind, config)| (n == name).then_some((kind, config)))
 }
 
 /// The name of a fixed event.
-pub fn name_of(kind: u32, config: u64) -> Option<String> {
+pub(crate) fn name_of(kind: u32, config: u64) -> Option<String> {
     all().find_map(|(n, k, c)| (k == kind && c == config).then_some(n))
 }
 
 /// All fixed names with type and config.
-pub fn all() -> impl Iterator<Item = (String, u32, u64)> {
+pub(crate) fn all() -> impl Iterator<Item = (String, u32, u64)> {
     let fixed = FIXED.iter().map(|(n, kind, config)| ((*n).to_owned(), *kind, *config));
     let caches = CACHES.iter().zip(0u64..).flat_map(|(cache, number)| {
         CACHE_OPS.iter().map(move |(suffix, op, result)| {

@@ -8,18 +8,18 @@ use crate::kernel::attr::Attr;
 use crate::lang::quantity;
 
 /// Where PMUs are listed on a live system.
-pub const SYSFS: &str = "/sys/bus/event_source/devices";
+pub(crate) const SYSFS: &str = "/sys/bus/event_source/devices";
 
 /// Why a term cannot be set; `name` is the piece at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TermError {
-    pub name: String,
-    pub message: String,
-    pub known: Vec<String>,
+pub(crate) struct TermError {
+    pub(crate) name: String,
+    pub(crate) message: String,
+    pub(crate) known: Vec<String>,
 }
 
 /// The PMUs of a sysfs tree, by name.
-pub fn all(root: &Path) -> Vec<String> {
+pub(crate) fn all(root: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
     names.sort();
@@ -27,17 +27,17 @@ pub fn all(root: &Path) -> Vec<String> {
 }
 
 /// The kernel's type number of a PMU.
-pub fn kind(root: &Path, pmu: &str) -> Option<u32> {
+pub(crate) fn kind(root: &Path, pmu: &str) -> Option<u32> {
     fs::read_to_string(root.join(pmu).join("type")).ok()?.trim().parse().ok()
 }
 
 /// Whether the machine has hardware counters at all.
-pub fn has_hardware(root: &Path) -> bool {
+pub(crate) fn has_hardware(root: &Path) -> bool {
     all(root).iter().any(|name| name == "cpu" || name.starts_with("cpu_") || name.starts_with("armv"))
 }
 
 /// Applies `event=0x3c,umask=1` or an alias such as `cache-misses` to an attr.
-pub fn apply(root: &Path, pmu: &str, terms: &str, attr: &mut Attr) -> Result<(), TermError> {
+pub(crate) fn apply(root: &Path, pmu: &str, terms: &str, attr: &mut Attr) -> Result<(), TermError> {
     let dir = root.join(pmu);
     for term in terms.split(',').map(str::trim).filter(|t| !t.is_empty()) {
         let (name, value) = term.split_once('=').unwrap_or((term, ""));

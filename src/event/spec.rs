@@ -25,12 +25,12 @@ pub enum Rate {
 
 impl Rate {
     /// As an attr has it.
-    pub fn of(attr: &Attr) -> Self {
+    pub(crate) fn of(attr: &Attr) -> Self {
         if attr.has(Flag::Freq) { Self::Frequency(attr.period_or_freq) } else { Self::Period(attr.period_or_freq) }
     }
 
     /// In Hz; 0 for a fixed period.
-    pub fn hz(self) -> u64 {
+    pub(crate) fn hz(self) -> u64 {
         match self {
             Self::Frequency(hz) => hz,
             Self::Period(_) => 0,
@@ -43,21 +43,21 @@ impl Rate {
 pub struct Event {
     /// As typed, without spaces.
     pub name: String,
-    pub attr: Attr,
+    pub(crate) attr: Attr,
     /// Events of one number were braced together; `None` for those alone.
-    pub group: Option<u32>,
+    pub(crate) group: Option<u32>,
     /// (system, name) of a tracepoint.
-    pub tracepoint: Option<(String, String)>,
+    pub(crate) tracepoint: Option<(String, String)>,
     /// What of it is kept.
-    pub filter: Option<Capture>,
+    pub(crate) filter: Option<Capture>,
     /// Whether its samples have no call chain though the session's have.
-    pub no_chains: bool,
+    pub(crate) no_chains: bool,
     /// Whether it is only counted, never sampled.
-    pub no_samples: bool,
+    pub(crate) no_samples: bool,
     /// The CPUs that it is restricted to; `None` for all that are sampled.
-    pub cpus: Option<Vec<u32>>,
+    pub(crate) cpus: Option<Vec<u32>>,
     /// Whether analysis units alone want it: its samples are not kept.
-    pub for_units: bool,
+    pub(crate) for_units: bool,
 }
 
 impl Event {
@@ -86,13 +86,13 @@ impl Event {
     }
 
     /// An event that never happens, for sessions whose events come later (PERF_COUNT_SW_DUMMY).
-    pub fn dummy() -> Self {
+    pub(crate) fn dummy() -> Self {
         let attr = Attr { kind: TYPE_SOFTWARE, config: crate::kernel::attr::SW_DUMMY, ..Attr::default() };
         Self { no_samples: true, ..Self::new("dummy".into(), attr, None) }
     }
 
     /// The default event of perf and of us.
-    pub fn cycles() -> Self {
+    pub(crate) fn cycles() -> Self {
         let attr = Attr { kind: crate::kernel::attr::TYPE_HARDWARE, ..Attr::default() };
         Self::new("cycles".into(), attr, None)
     }
@@ -102,34 +102,34 @@ impl Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     /// As it is shown.
-    pub text: String,
+    pub(crate) text: String,
     /// In the kernel's language for tracepoints.
     pub trace: Option<String>,
-    pub exclude_user: bool,
-    pub exclude_kernel: bool,
+    pub(crate) exclude_user: bool,
+    pub(crate) exclude_kernel: bool,
     /// The event is opened on these CPUs only.
-    pub cpus: Option<Vec<u32>>,
-    pub program: Option<Program>,
+    pub(crate) cpus: Option<Vec<u32>>,
+    pub(crate) program: Option<Program>,
     /// Each clause and where it runs.
-    pub clauses: Vec<(String, &'static str)>,
+    pub(crate) clauses: Vec<(String, &'static str)>,
     /// What to know of it.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl Event {
     /// Whether it is a timer.
-    pub fn is_clock(&self) -> bool {
+    pub(crate) fn is_clock(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK)
     }
 
     /// Whether it is wanted on a CPU.
-    pub fn wants(&self, cpu: u32) -> bool {
+    pub(crate) fn wants(&self, cpu: u32) -> bool {
         let has = |list: &Option<Vec<u32>>| list.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         has(&self.cpus) && self.filter.as_ref().is_none_or(|filter| has(&filter.cpus))
     }
 
     /// Sets perf's modifier letters in place of those that it has.
-    pub fn set_modifiers(&mut self, letters: &str) -> Result<(), Diagnostic> {
+    pub(crate) fn set_modifiers(&mut self, letters: &str) -> Result<(), Diagnostic> {
         let mut attr = self.attr.clone();
         for flag in MODIFIED {
             attr.set(flag, false);
@@ -146,7 +146,7 @@ impl Event {
     }
 
     /// Samples it at a rate of its own.
-    pub fn set_rate(&mut self, rate: Rate) {
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
         let (value, by_time) = match rate {
             Rate::Frequency(hz) => (hz, true),
             Rate::Period(period) => (period, false),
@@ -157,7 +157,7 @@ impl Event {
     }
 
     /// The modifier letters that it has.
-    pub fn modifiers(name: &str) -> &str {
+    pub(crate) fn modifiers(name: &str) -> &str {
         match name.rfind('/') {
             Some(slash) => name[slash + 1..].trim_start_matches(':'),
             None => name.strip_prefix(super::plain(name)).unwrap_or_default().trim_start_matches(':'),
@@ -426,7 +426,7 @@ fn raw(word: &str) -> Option<u64> {
 }
 
 /// perf's modifier letters.
-pub const MODIFIERS: &[u8] = b"ukhGHpPIDe";
+pub(crate) const MODIFIERS: &[u8] = b"ukhGHpPIDe";
 
 /// Applies perf's modifier letters; the error is the index of the letter at fault.
 fn modifiers(attr: &mut Attr, mods: &str) -> Result<(), usize> {

@@ -35,7 +35,7 @@ pub struct EventState {
 
 impl EventState {
     /// Whether all that it stands for comes: it runs, on all CPUs that are sampled, and nothing is filtered.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.run == Run::Running && self.filter.is_none() && self.cpus.is_empty()
     }
 }

@@ -4,20 +4,20 @@
 use super::format::Format;
 
 /// A record has no more of them: of all calls `mount` and `request_key` have the most.
-pub const MOST: usize = 3;
+pub(crate) const MOST: usize = 3;
 
 /// Which fields of a record lead to strings, and where their texts are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strings {
+pub(crate) struct Strings {
     /// Where the record has each address.
-    pub addresses: Vec<usize>,
+    pub(crate) addresses: Vec<usize>,
     /// Where the words that locate the texts begin, four bytes each.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 impl Strings {
     /// Those of a tracepoint; `None` where it has none, or the kernel tells them.
-    pub fn of(format: &Format) -> Option<Self> {
+    pub(crate) fn of(format: &Format) -> Option<Self> {
         let is_call = format.system == "syscalls" && format.name.starts_with("sys_enter_");
         if !is_call || format.fields.iter().any(|field| field.name.ends_with("_val")) {
             return None;
@@ -35,12 +35,12 @@ impl Strings {
 }
 
 /// The name of the field with the text of another.
-pub fn text_of(name: &str) -> String {
+pub(crate) fn text_of(name: &str) -> String {
     format!("__{name}_val")
 }
 
 /// A `format` file as it describes records with their strings.
-pub fn described(system: &str, text: &str) -> String {
+pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(format) = Format::parse(system, text, false) else { return text.to_owned() };
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };
     let (head, print) = text.split_once("\nprint fmt: ").unwrap_or((text, ""));

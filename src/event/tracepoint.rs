@@ -21,7 +21,7 @@ pub fn root() -> io::Result<PathBuf> {
 }
 
 /// The kernel's id of `system:name`, the config of its event.
-pub fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
+pub(crate) fn id(root: &Path, system: &str, name: &str) -> io::Result<u64> {
     if [system, name].iter().any(|part| part.is_empty() || part.contains(['/', '.'])) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -36,7 +36,7 @@ pub fn format(root: &Path, system: &str, name: &str) -> io::Result<String> {
 }
 
 /// The list of the kernel's strings that records name by address; empty where there is none.
-pub fn strings(root: &Path) -> Vec<u8> {
+pub(crate) fn strings(root: &Path) -> Vec<u8> {
     let text = procfs::read_at_once(&root.join("printk_formats")).unwrap_or_default();
     if u32::try_from(text.len()).is_ok() { text } else { Vec::new() }
 }
@@ -64,7 +64,7 @@ pub fn all(root: &Path) -> Vec<(String, String)> {
 
 /// The blob of tracefs texts that perf.data carries as TRACING_DATA (feature 1), version 0.6
 /// (trace.dat(5) shares its shape), as a live session lays records out.
-pub fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
+pub(crate) fn tracing_data(root: &Path, events: &[(String, String)]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     out.extend_from_slice(&[23, 8, 68]);
     out.extend_from_slice(b"tracing0.6\0");

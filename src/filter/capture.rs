@@ -30,7 +30,7 @@ pub enum Subject {
 
 impl Subject {
     /// Of an event as it is named after `-e`; its format is looked up.
-    pub fn of(event: &Event, places: &LookupPaths) -> Result<Self, String> {
+    pub(crate) fn of(event: &Event, places: &LookupPaths) -> Result<Self, String> {
         let Some((system, name)) = &event.tracepoint else {
             return Ok(Self::Sampling { clock: event.is_clock() });
         };
@@ -43,7 +43,7 @@ impl Subject {
     }
 
     /// The fields that a filter may name beside the common ones.
-    pub fn fields(&self) -> Vec<TraceField> {
+    pub(crate) fn fields(&self) -> Vec<TraceField> {
         match self {
             Self::Tracepoint(format) => crate::filter::trace_fields(std::iter::once(&**format)),
             Self::Sampling { .. } => Vec::new(),
@@ -52,7 +52,7 @@ impl Subject {
 }
 
 /// Sets an event's filter, or takes it away.
-pub fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -> Result<(), Diagnostic> {
+pub(crate) fn set(event: &mut Event, text: Option<&str>, places: &LookupPaths) -> Result<(), Diagnostic> {
     event.filter = match text {
         None => None,
         Some(text) => {

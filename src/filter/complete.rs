@@ -60,7 +60,7 @@ pub fn expected(text: &str, traced: &[TraceField]) -> (Expect, usize) {
 }
 
 /// The operators that a field can be compared by.
-pub fn operators(field: Field) -> &'static [&'static str] {
+pub(crate) fn operators(field: Field) -> &'static [&'static str] {
     match field.kind() {
         FieldType::Text => &["==", "!=", "~", "!~", "=~", "in"],
         FieldType::Number | FieldType::Seconds => &["==", "!=", "<", "<=", ">", ">=", "in"],

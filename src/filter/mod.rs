@@ -4,11 +4,11 @@
 //! in its own way (a name once, a process once) and hands the bits to [`Filter::eval`].
 
 pub mod capture;
-pub mod complete;
-pub mod expr;
-pub mod parse;
+pub(crate) mod complete;
+pub(crate) mod expr;
+pub(crate) mod parse;
 pub mod program;
-pub mod show;
+pub(crate) mod show;
 
 use globset::GlobMatcher;
 use regex::Regex;
@@ -56,7 +56,7 @@ pub enum Field {
 
 /// What kind of values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldType {
+pub(crate) enum FieldType {
     Text,
     Number,
     /// Seconds since the start of the session.
@@ -69,10 +69,10 @@ pub enum FieldType {
 /// A field of the session's tracepoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceField {
-    pub name: String,
+    pub(crate) name: String,
     /// As in C, for the user.
-    pub kind: String,
-    pub text: bool,
+    pub(crate) kind: String,
+    pub(crate) text: bool,
 }
 
 /// Which tracepoint fields may stand in a filter beside [`FIELDS`].
@@ -88,7 +88,7 @@ pub enum Known<'a> {
 }
 
 /// One row for each field: the table behind parser, completion and documentation.
-pub const FIELDS: &[(Field, &str, FieldType, &str)] = &[
+pub(crate) const FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::Comm, "comm", FieldType::Text, "name of the thread"),
     (Field::Program, "program", FieldType::Text, "name of its process: that of the first thread"),
     (Field::Pid, "pid", FieldType::Number, "process id"),
@@ -114,7 +114,7 @@ pub const FIELDS: &[(Field, &str, FieldType, &str)] = &[
 ];
 
 /// What only the kernel knows at the moment of a sample: fields of capture filters.
-pub const CAPTURE_FIELDS: &[(Field, &str, FieldType, &str)] = &[
+pub(crate) const CAPTURE_FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::IrqsOff, "irqs_off", FieldType::Flag, "interrupts are disabled"),
     (Field::NeedResched, "need_resched", FieldType::Flag, "another task is to run soon"),
     (Field::NrRunning, "nr_running", FieldType::Number, "runnable tasks of this CPU"),
@@ -130,7 +130,7 @@ const BY_FLAGS: &[Field] =
     &[Field::Tid, Field::Pid, Field::Comm, Field::Cpu, Field::Context, Field::IrqsOff, Field::NeedResched];
 
 /// A row of [`FIELDS`].
-pub type FieldRow = (Field, &'static str, FieldType, &'static str);
+pub(crate) type FieldRow = (Field, &'static str, FieldType, &'static str);
 
 /// The own fields of some tracepoints. One that is a text in any of them is a text.
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
@@ -152,7 +152,7 @@ pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceF
 
 impl Known<'_> {
     /// The fields that may stand in a filter beside those of tracepoints.
-    pub fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
+    pub(crate) fn rows(self) -> impl Iterator<Item = &'static FieldRow> {
         let all = FIELDS.iter().chain(CAPTURE_FIELDS);
         all.filter(move |row| match self {
             Known::These(_) | Known::Any => FIELDS.iter().any(|known| known.0 == row.0),
@@ -163,7 +163,7 @@ impl Known<'_> {
 }
 
 impl Field {
-    pub fn kind(self) -> FieldType {
+    pub(crate) fn kind(self) -> FieldType {
         match self {
             Self::TraceText => FieldType::Text,
             Self::TraceNumber => FieldType::Signed,
@@ -172,7 +172,7 @@ impl Field {
     }
 
     /// Whether the value belongs to the single sample, not to its task and call chain.
-    pub fn per_sample(self) -> bool {
+    pub(crate) fn per_sample(self) -> bool {
         matches!(self, Self::Cpu | Self::Time | Self::Period | Self::Event) || self.is_traced()
     }
 
@@ -194,14 +194,14 @@ impl Field {
     }
 
     /// Whether it is one of a tracepoint's own.
-    pub fn is_traced(self) -> bool {
+    pub(crate) fn is_traced(self) -> bool {
         matches!(self, Self::TraceText | Self::TraceNumber)
     }
 }
 
 /// How a clause compares.
 #[derive(Clone, Debug)]
-pub enum Test {
+pub(crate) enum Test {
     Equals(Vec<String>),
     Glob(GlobMatcher),
     Regex(Regex),
@@ -215,15 +215,15 @@ pub enum Test {
 
 /// One comparison.
 #[derive(Clone, Debug)]
-pub struct Atom {
-    pub field: Field,
+pub(crate) struct Atom {
+    pub(crate) field: Field,
     /// The name of a tracepoint's own field; empty for others.
-    pub name: String,
-    pub test: Test,
+    pub(crate) name: String,
+    pub(crate) test: Test,
 }
 
 impl Atom {
-    pub fn text(&self, value: &str) -> bool {
+    pub(crate) fn text(&self, value: &str) -> bool {
         match &self.test {
             Test::Equals(values) => values.iter().any(|v| v == value),
             Test::Glob(glob) => glob.is_match(value),
@@ -233,7 +233,7 @@ impl Atom {
     }
 
     /// Whether a number that may be below zero holds.
-    pub fn signed(&self, value: i64) -> bool {
+    pub(crate) fn signed(&self, value: i64) -> bool {
         match &self.test {
             Test::Signed(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)),
             Test::Bits(bits) => value & bits != 0,
@@ -241,13 +241,13 @@ impl Atom {
         }
     }
 
-    pub fn number(&self, value: u64) -> bool {
+    pub(crate) fn number(&self, value: u64) -> bool {
         matches!(&self.test, Test::Ranges(ranges) if ranges.iter().any(|(from, to)| (*from..=*to).contains(&value)))
     }
 }
 
 /// A clause that a field equals a text, whatever quotes the text has.
-pub fn equals(field: &str, value: &str) -> String {
+pub(crate) fn equals(field: &str, value: &str) -> String {
     if !value.contains('"') {
         format!("{field} == \"{value}\"")
     } else if !value.contains('\'') {
@@ -259,7 +259,7 @@ pub fn equals(field: &str, value: &str) -> String {
 
 /// The expression over atoms, by their index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
+pub(crate) enum Expr {
     Atom(u8),
     Not(Box<Expr>),
     And(Vec<Expr>),
@@ -267,7 +267,7 @@ pub enum Expr {
 }
 
 /// The most clauses that one filter may have: their verdicts are bits of one word.
-pub const MAX_ATOMS: usize = 64;
+pub(crate) const MAX_ATOMS: usize = 64;
 
 /// A checked filter.
 #[derive(Clone, Debug)]
@@ -295,36 +295,36 @@ impl Filter {
     }
 
     /// As it was typed.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub fn atoms(&self) -> &[Atom] {
+    pub(crate) fn atoms(&self) -> &[Atom] {
         &self.atoms
     }
 
     /// Bits of the atoms that are decided by the single sample.
-    pub fn per_sample_mask(&self) -> u64 {
+    pub(crate) fn per_sample_mask(&self) -> u64 {
         self.atoms.iter().enumerate().filter(|(_, a)| a.field.per_sample()).fold(0, |mask, (i, _)| mask | 1 << i)
     }
 
     /// Whether it looks at tracepoints' own fields.
-    pub fn needs_fields(&self) -> bool {
+    pub(crate) fn needs_fields(&self) -> bool {
         self.atoms.iter().any(|a| a.field.is_traced())
     }
 
     /// Whether it looks at call chains.
-    pub fn needs_chains(&self) -> bool {
+    pub(crate) fn needs_chains(&self) -> bool {
         self.atoms.iter().any(|a| matches!(a.field, Field::Stack | Field::Context | Field::Softirq))
     }
 
     /// The verdict, from one bit for each atom.
-    pub fn eval(&self, bits: u64) -> bool {
+    pub(crate) fn eval(&self, bits: u64) -> bool {
         eval(&self.expr, bits)
     }
 
     /// The verdict as far as the atoms in `known` decide it.
-    pub fn partial(&self, bits: u64, known: u64) -> Option<bool> {
+    pub(crate) fn partial(&self, bits: u64, known: u64) -> Option<bool> {
         partial(&self.expr, bits, known)
     }
 }

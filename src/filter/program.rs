@@ -19,7 +19,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    pub fn of(btf: &Result<Btf, BtfError>, release: &str) -> Self {
+    pub(crate) fn of(btf: &Result<Btf, BtfError>, release: &str) -> Self {
         let at = |of: &str, path: &[&str]| btf.as_ref().map_err(Clone::clone).and_then(|btf| btf.offset(of, path));
         let run_queue = || {
             let to_rq = at("cfs_rq", &["rq"]);
@@ -107,7 +107,7 @@ struct Assembler<'a> {
 }
 
 /// Makes the program of an expression; the error says what cannot be decided there, by its atom.
-pub fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
+pub(crate) fn assemble(expr: &Expr, atoms: &[Atom], offsets: &Offsets) -> Result<Program, (u8, String)> {
     let mut a = Assembler { offsets, code: Vec::new(), constants: Vec::new(), labels: Vec::new(), jumps: Vec::new() };
     // r6: the context; r7: the bank of parameters in force.
     a.op(MOV_X, 6, 1, 0, 0);

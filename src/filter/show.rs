@@ -6,7 +6,7 @@ use super::{Atom, Expr, FIELDS, Field, FieldType, Filter, Test};
 
 /// An expression with its atoms, to be shown.
 #[derive(Clone, Copy)]
-pub struct ShownExpr<'a>(pub &'a Expr, pub &'a [Atom]);
+pub(crate) struct ShownExpr<'a>(pub(crate) &'a Expr, pub(crate) &'a [Atom]);
 
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> Shown {
@@ -50,7 +50,7 @@ fn quoted(text: &str) -> String {
 
 impl Atom {
     /// The field as it is typed.
-    pub fn field_name(&self) -> &str {
+    pub(crate) fn field_name(&self) -> &str {
         let row = FIELDS.iter().chain(super::CAPTURE_FIELDS).find(|row| row.0 == self.field);
         row.map_or(&self.name, |row| row.1)
     }
@@ -93,7 +93,7 @@ impl Display for Atom {
 
 /// The expression in the kernel's language for tracepoints (Documentation/trace/events.rst, "Event
 /// filtering"); the error says which atom it has no words for, and why.
-pub fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
+pub(crate) fn for_kernel(expr: &Expr, atoms: &[Atom]) -> Result<String, (u8, String)> {
     let join = |list: &[Expr], between: &str| -> Result<String, (u8, String)> {
         let parts: Vec<String> = list.iter().map(|part| for_kernel(part, atoms)).collect::<Result<_, _>>()?;
         Ok(format!("({})", parts.join(between)))

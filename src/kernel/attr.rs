@@ -4,64 +4,63 @@
 use perf_event_open_sys::bindings as b;
 
 /// Attr size that every perf since 4.8 opens (`PERF_ATTR_SIZE_VER5`); newer fields stay unused.
-pub const FILE_SIZE: usize = b::PERF_ATTR_SIZE_VER5 as usize;
+pub(crate) const FILE_SIZE: usize = b::PERF_ATTR_SIZE_VER5 as usize;
 /// The smallest size that ever existed (`PERF_ATTR_SIZE_VER0`).
-pub const MIN_SIZE: usize = b::PERF_ATTR_SIZE_VER0 as usize;
+pub(crate) const MIN_SIZE: usize = b::PERF_ATTR_SIZE_VER0 as usize;
 
-pub const TYPE_HARDWARE: u32 = b::PERF_TYPE_HARDWARE;
-pub const TYPE_SOFTWARE: u32 = b::PERF_TYPE_SOFTWARE;
-pub const TYPE_TRACEPOINT: u32 = b::PERF_TYPE_TRACEPOINT;
-pub const TYPE_HW_CACHE: u32 = b::PERF_TYPE_HW_CACHE;
-pub const TYPE_RAW: u32 = b::PERF_TYPE_RAW;
-pub const TYPE_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
+pub(crate) const TYPE_HARDWARE: u32 = b::PERF_TYPE_HARDWARE;
+pub(crate) const TYPE_SOFTWARE: u32 = b::PERF_TYPE_SOFTWARE;
+pub(crate) const TYPE_TRACEPOINT: u32 = b::PERF_TYPE_TRACEPOINT;
+pub(crate) const TYPE_HW_CACHE: u32 = b::PERF_TYPE_HW_CACHE;
+pub(crate) const TYPE_RAW: u32 = b::PERF_TYPE_RAW;
+pub(crate) const TYPE_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
 
-pub const SW_CPU_CLOCK: u64 = b::PERF_COUNT_SW_CPU_CLOCK as u64;
-pub const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
-pub const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
-pub const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
+pub(crate) const SW_CPU_CLOCK: u64 = b::PERF_COUNT_SW_CPU_CLOCK as u64;
+pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
+pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;
+pub(crate) const SW_BPF_OUTPUT: u64 = b::PERF_COUNT_SW_BPF_OUTPUT as u64;
 
 /// `PERF_SAMPLE_*` bits of `sample_type`.
 pub mod sample {
     pub const IP: u64 = 1;
     pub const TID: u64 = 1 << 1;
     pub const TIME: u64 = 1 << 2;
-    pub const ADDR: u64 = 1 << 3;
-    pub const READ: u64 = 1 << 4;
+    pub(crate) const ADDR: u64 = 1 << 3;
+    pub(crate) const READ: u64 = 1 << 4;
     pub const CALLCHAIN: u64 = 1 << 5;
-    pub const ID: u64 = 1 << 6;
+    pub(crate) const ID: u64 = 1 << 6;
     pub const CPU: u64 = 1 << 7;
     pub const PERIOD: u64 = 1 << 8;
-    pub const STREAM_ID: u64 = 1 << 9;
-    pub const RAW: u64 = 1 << 10;
-    pub const BRANCH_STACK: u64 = 1 << 11;
-    pub const REGS_USER: u64 = 1 << 12;
-    pub const STACK_USER: u64 = 1 << 13;
-    pub const WEIGHT: u64 = 1 << 14;
-    pub const DATA_SRC: u64 = 1 << 15;
-    pub const CGROUP: u64 = 1 << 21;
+    pub(crate) const STREAM_ID: u64 = 1 << 9;
+    pub(crate) const RAW: u64 = 1 << 10;
+    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+    pub(crate) const REGS_USER: u64 = 1 << 12;
+    pub(crate) const STACK_USER: u64 = 1 << 13;
+    pub(crate) const WEIGHT: u64 = 1 << 14;
+    pub(crate) const DATA_SRC: u64 = 1 << 15;
+    pub(crate) const CGROUP: u64 = 1 << 21;
     pub const IDENTIFIER: u64 = 1 << 16;
 }
 
 /// `PERF_SAMPLE_BRANCH_*` bits of `branch_sample_type`.
-pub mod branch {
-    pub const USER: u64 = 1;
+pub(crate) mod branch {
+    pub(crate) const USER: u64 = 1;
     /// The LBR as a stack of calls that have not returned.
-    pub const CALL_STACK: u64 = 1 << 11;
-    pub const NO_FLAGS: u64 = 1 << 14;
-    pub const NO_CYCLES: u64 = 1 << 15;
+    pub(crate) const CALL_STACK: u64 = 1 << 11;
+    pub(crate) const NO_FLAGS: u64 = 1 << 14;
+    pub(crate) const NO_CYCLES: u64 = 1 << 15;
 }
 
 /// The registers that unwinding needs: all general ones, as perf asks for them
 /// (arch/x86/include/uapi/asm/perf_regs.h, arch/arm64 likewise).
-pub const REGS_USER: u64 = if cfg!(target_arch = "aarch64") { (1 << 33) - 1 } else { 0xff_0fff };
+pub(crate) const REGS_USER: u64 = if cfg!(target_arch = "aarch64") { (1 << 33) - 1 } else { 0xff_0fff };
 
 /// `PERF_FORMAT_*` bits of `read_format`.
-pub mod read_format {
-    pub const TOTAL_TIME_ENABLED: u64 = 1;
-    pub const TOTAL_TIME_RUNNING: u64 = 1 << 1;
-    pub const ID: u64 = 1 << 2;
-    pub const GROUP: u64 = 1 << 3;
-    pub const LOST: u64 = 1 << 4;
+pub(crate) mod read_format {
+    pub(crate) const TOTAL_TIME_ENABLED: u64 = 1;
+    pub(crate) const TOTAL_TIME_RUNNING: u64 = 1 << 1;
+    pub(crate) const ID: u64 = 1 << 2;
+    pub(crate) const LOST: u64 = 1 << 4;
 }
 
 /// One bit of the attr's flag word.
@@ -127,7 +126,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    pub fn has(&self, flag: Flag) -> bool {
+    pub(crate) fn has(&self, flag: Flag) -> bool {
         self.flags >> flag as u8 & 1 == 1
     }
 
@@ -137,21 +136,21 @@ impl Attr {
     }
 
     /// Whether it never has samples, and is there for other records.
-    pub fn is_dummy(&self) -> bool {
+    pub(crate) fn is_dummy(&self) -> bool {
         self.kind == TYPE_SOFTWARE && self.config == SW_DUMMY
     }
 
-    pub fn precise(&self) -> u8 {
+    pub(crate) fn precise(&self) -> u8 {
         (self.flags >> 15 & 3) as u8
     }
 
     /// `precise_ip`, 0 to 3.
-    pub fn set_precise(&mut self, level: u8) {
+    pub(crate) fn set_precise(&mut self, level: u8) {
         self.flags = self.flags & !(3 << 15) | u64::from(level.min(3)) << 15;
     }
 
     /// The byte form, [`FILE_SIZE`] long, little endian as the machines we run on.
-    pub fn encode(&self) -> [u8; FILE_SIZE] {
+    pub(crate) fn encode(&self) -> [u8; FILE_SIZE] {
         let mut out = [0; FILE_SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.kind.to_le_bytes());
@@ -177,7 +176,7 @@ impl Attr {
 
     /// Reads an attr that a big-endian machine wrote. Bit fields count from the other end of each
     /// byte there.
-    pub fn decode_big(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode_big(bytes: &[u8]) -> Option<Self> {
         const NUMBERS: &[(usize, usize)] = &[
             (0, 4),
             (8, 8),
@@ -208,7 +207,7 @@ impl Attr {
 
     /// Reads an attr of any size from [`MIN_SIZE`] up; bytes that a short one lacks count as zero,
     /// bytes past what we know are ignored. `None` when shorter than that.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < MIN_SIZE {
             return None;
         }

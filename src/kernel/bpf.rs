@@ -9,21 +9,21 @@ use rustix::io::Errno;
 use super::bpf_calls::{self, Code, Runs, Shared};
 
 /// Parameters that one program may have.
-pub const MAX_CONSTANTS: usize = 255;
+pub(crate) const MAX_CONSTANTS: usize = 255;
 /// Bytes of a bank: programs read one of two, so that a change is seen whole or not at all.
-pub const BANK: usize = 8 * (MAX_CONSTANTS + 1);
+pub(crate) const BANK: usize = 8 * (MAX_CONSTANTS + 1);
 /// Which bank is read stands before both.
-pub const BANKS_AT: usize = 8;
+pub(crate) const BANKS_AT: usize = 8;
 const VALUE_SIZE: usize = 4096 * 2;
 
 /// A program that is not loaded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// As the kernel takes them: opcode, registers, offset, immediate.
-    pub instructions: Vec<u64>,
+    pub(crate) instructions: Vec<u64>,
     /// Where the two halves of the parameters' address begin.
-    pub map_at: usize,
-    pub constants: Vec<u64>,
+    pub(crate) map_at: usize,
+    pub(crate) constants: Vec<u64>,
 }
 
 /// A program in the kernel.
@@ -55,12 +55,12 @@ const CALL: u64 = 0x85;
 const TAIL_CALL: u64 = 12;
 
 /// Instructions with which every program ends: return 1.
-pub const YES: [u64; 2] = [MOV_K | 1 << 32, 0x95];
+pub(crate) const YES: [u64; 2] = [MOV_K | 1 << 32, 0x95];
 
 impl LoadedProgram {
     /// Loads a program (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). Where it takes the sample, the program that an
     /// array of programs has first goes on in its place; the context is in r6.
-    pub fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
+    pub(crate) fn new(program: &Program, next: Option<BorrowedFd<'_>>) -> Result<Self, LoadError> {
         let parameters = Parameters::new()?;
         parameters.store(&program.constants);
         let mut code = program.instructions.clone();
@@ -82,11 +82,11 @@ impl LoadedProgram {
     }
 
     /// Gives it other parameters, from the next sample on.
-    pub fn store(&self, constants: &[u64]) {
+    pub(crate) fn store(&self, constants: &[u64]) {
         self.parameters.store(constants);
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }

@@ -18,10 +18,10 @@ const BTF_LOAD: i64 = 18;
 const F_MMAPABLE: u32 = 1 << 10;
 
 /// Types of maps.
-pub const ARRAY: u32 = 2;
-pub const PROG_ARRAY: u32 = 3;
-pub const PERF_EVENT_ARRAY: u32 = 4;
-pub const ARRAY_OF_MAPS: u32 = 12;
+pub(crate) const ARRAY: u32 = 2;
+pub(crate) const PROG_ARRAY: u32 = 3;
+pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
+pub(crate) const ARRAY_OF_MAPS: u32 = 12;
 
 /// `union bpf_attr`, by words.
 #[derive(Default)]
@@ -65,34 +65,34 @@ impl Attr {
 
 /// A map to be made; sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapKind {
-    pub kind: u32,
-    pub key: u32,
-    pub value: u32,
-    pub entries: u32,
-    pub flags: u32,
+pub(crate) struct MapKind {
+    pub(crate) kind: u32,
+    pub(crate) key: u32,
+    pub(crate) value: u32,
+    pub(crate) entries: u32,
+    pub(crate) flags: u32,
 }
 
 /// Makes a map; one of maps is told what those are like by one of them.
-pub fn map(of: &MapKind, inner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+pub(crate) fn map(of: &MapKind, inner: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
     let inner = inner.map_or(0, |fd| fd.as_raw_fd() as u32);
     Attr::of(&[of.kind, of.key, of.value, of.entries, of.flags, inner]).make(MAP_CREATE)
 }
 
 /// Puts an element into a map with keys of four bytes and values of 16 at most.
-pub fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), Errno> {
+pub(crate) fn put(map: BorrowedFd<'_>, key: u32, value: [u32; 4]) -> Result<(), Errno> {
     let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
     attr.point(4, value.as_ptr()).call(MAP_UPDATE_ELEM).map(drop)
 }
 
 /// Takes an element out of such a map.
-pub fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
+pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }
 
 /// An array of one value that is mapped: what is stored there is what programs read.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     fd: OwnedFd,
     base: *mut u8,
     size: usize,
@@ -105,7 +105,7 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     /// One of so many bytes, all of them 0.
-    pub fn new(size: usize) -> Result<Self, Errno> {
+    pub(crate) fn new(size: usize) -> Result<Self, Errno> {
         let fd = map(&Self::kind(size), None)?;
         let page = rustix::param::page_size();
         let len = size.next_multiple_of(page);
@@ -120,12 +120,12 @@ impl Shared {
         MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// One of its words of eight bytes.
-    pub fn word(&self, i: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, i: usize) -> &AtomicU64 {
         assert!(i < self.size / 8, "there is no word {i} in {} bytes", self.size);
         // SAFETY: the word lies in the mapping, whose start is that of a page.
         unsafe { AtomicU64::from_ptr(self.base.add(8 * i).cast()) }
@@ -144,34 +144,34 @@ impl Drop for Shared {
 /// What a program runs at (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Runs {
+pub(crate) enum Runs {
     Tracepoint = 5,
     Sample = 7,
 }
 
 /// A program's instructions, and the types of its functions where some are called back.
 #[derive(Clone, Copy, Debug)]
-pub struct Code<'a> {
-    pub runs: Runs,
-    pub instructions: &'a [u64],
-    pub licence: &'a CStr,
-    pub types: Option<Types<'a>>,
+pub(crate) struct Code<'a> {
+    pub(crate) runs: Runs,
+    pub(crate) instructions: &'a [u64],
+    pub(crate) licence: &'a CStr,
+    pub(crate) types: Option<Types<'a>>,
 }
 
 /// BTF, and for each function where it begins and which type it has (`struct bpf_func_info`).
 #[derive(Clone, Copy, Debug)]
-pub struct Types<'a> {
-    pub btf: BorrowedFd<'a>,
-    pub functions: &'a [[u32; 2]],
+pub(crate) struct Types<'a> {
+    pub(crate) btf: BorrowedFd<'a>,
+    pub(crate) functions: &'a [[u32; 2]],
 }
 
 /// Has the kernel take types in.
-pub fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     Attr::default().point(0, bytes.as_ptr()).with(4, bytes.len() as u32).make(BTF_LOAD)
 }
 
 /// Loads a program for events; what the verifier refuses comes with its last words.
-pub fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+pub(crate) fn load(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     let attr = || {
         let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
             .point(2, code.instructions.as_ptr())
@@ -200,11 +200,11 @@ pub struct ProgramInfo {
     /// Instructions that the verifier looked at; 0 before Linux 5.16.
     pub verified: u32,
     /// How often it ran and how long in all, while kernel.bpf_stats_enabled is 1.
-    pub runs: u64,
-    pub run_ns: u64,
+    pub(crate) runs: u64,
+    pub(crate) run_ns: u64,
 }
 
-pub fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo, Errno> {
+pub(crate) fn info(program: BorrowedFd<'_>) -> Result<ProgramInfo, Errno> {
     // `struct bpf_prog_info`, by words.
     let mut info = [0u32; 64];
     let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];

@@ -9,23 +9,23 @@ const MAGIC: u16 = 0xeb9f;
 const MAX_DEPTH: usize = 16;
 
 mod kind {
-    pub const INT: u32 = 1;
-    pub const PTR: u32 = 2;
-    pub const ARRAY: u32 = 3;
-    pub const STRUCT: u32 = 4;
-    pub const UNION: u32 = 5;
-    pub const ENUM: u32 = 6;
-    pub const TYPEDEF: u32 = 8;
-    pub const VOLATILE: u32 = 9;
-    pub const CONST: u32 = 10;
-    pub const RESTRICT: u32 = 11;
-    pub const FUNC: u32 = 12;
-    pub const FUNC_PROTO: u32 = 13;
-    pub const VAR: u32 = 14;
-    pub const DATASEC: u32 = 15;
-    pub const DECL_TAG: u32 = 17;
-    pub const TYPE_TAG: u32 = 18;
-    pub const ENUM64: u32 = 19;
+    pub(crate) const INT: u32 = 1;
+    pub(crate) const PTR: u32 = 2;
+    pub(crate) const ARRAY: u32 = 3;
+    pub(crate) const STRUCT: u32 = 4;
+    pub(crate) const UNION: u32 = 5;
+    pub(crate) const ENUM: u32 = 6;
+    pub(crate) const TYPEDEF: u32 = 8;
+    pub(crate) const VOLATILE: u32 = 9;
+    pub(crate) const CONST: u32 = 10;
+    pub(crate) const RESTRICT: u32 = 11;
+    pub(crate) const FUNC: u32 = 12;
+    pub(crate) const FUNC_PROTO: u32 = 13;
+    pub(crate) const VAR: u32 = 14;
+    pub(crate) const DATASEC: u32 = 15;
+    pub(crate) const DECL_TAG: u32 = 17;
+    pub(crate) const TYPE_TAG: u32 = 18;
+    pub(crate) const ENUM64: u32 = 19;
 }
 
 /// The types of a kernel.

@@ -18,7 +18,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
 }
 
 /// The shortest form of a sorted list: `0-3,32`.
-pub fn format_list(cpus: &[u32]) -> String {
+pub(crate) fn format_list(cpus: &[u32]) -> String {
     let mut out = String::new();
     let mut rest = cpus;
     while let Some(&first) = rest.first() {
@@ -42,7 +42,7 @@ pub fn online() -> io::Result<Vec<u32>> {
 }
 
 /// How many CPUs the machine could have, for perf.data's NRCPUS.
-pub fn possible() -> usize {
+pub(crate) fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     parse_list(&text).map_or(1, |cpus| cpus.len().max(1))
 }

@@ -10,21 +10,21 @@ use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 
 /// Decides an open from (attr, pid, cpu).
-pub type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
+pub(crate) type Script = Box<dyn Fn(&Attr, i32, i32) -> Result<(), Errno> + Send>;
 
 /// A kernel that answers by script and remembers what was asked.
-pub struct FakeSys {
+pub(crate) struct FakeSys {
     script: Script,
     max_pages: usize,
     /// Pages that all rings together may lock.
     budget: Mutex<usize>,
     filters: Result<(), Errno>,
     programs: LoadError,
-    pub log: std::sync::Arc<Mutex<Vec<String>>>,
+    pub(crate) log: std::sync::Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeSys {
-    pub fn new(script: impl Fn(&Attr, i32, i32) -> Result<(), Errno> + Send + 'static) -> Self {
+    pub(crate) fn new(script: impl Fn(&Attr, i32, i32) -> Result<(), Errno> + Send + 'static) -> Self {
         Self {
             script: Box::new(script),
             max_pages: usize::MAX,
@@ -36,25 +36,25 @@ impl FakeSys {
     }
 
     /// Rings of more data pages than this are refused with EPERM, as by the mlock limit.
-    pub fn max_pages(mut self, pages: usize) -> Self {
+    pub(crate) fn max_pages(mut self, pages: usize) -> Self {
         self.max_pages = pages;
         self
     }
 
     /// All rings together, as the kernel counts a user's.
-    pub fn budget(mut self, pages: usize) -> Self {
+    pub(crate) fn budget(mut self, pages: usize) -> Self {
         self.budget = Mutex::new(pages);
         self
     }
 
     /// Filters are answered by this errno.
-    pub fn refuse_filters(mut self, errno: Errno) -> Self {
+    pub(crate) fn refuse_filters(mut self, errno: Errno) -> Self {
         self.filters = Err(errno);
         self
     }
 
     /// Programs are answered by this.
-    pub fn refuse_programs(mut self, error: LoadError) -> Self {
+    pub(crate) fn refuse_programs(mut self, error: LoadError) -> Self {
         self.programs = error;
         self
     }
@@ -90,7 +90,6 @@ impl Sys for FakeSys {
                 self.note(match other {
                     Ioctl::Enable => "enable".to_owned(),
                     Ioctl::Disable => "disable".to_owned(),
-                    Ioctl::Period(p) => format!("period {p}"),
                     Ioctl::SetFilter(text) => format!("filter {}", text.to_string_lossy()),
                     _ => "set_output".to_owned(),
                 });

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::privilege;
 
 /// Readable by the user alone: recordings hold what the profiled processes do.
-pub const PRIVATE: u32 = 0o600;
+pub(crate) const PRIVATE: u32 = 0o600;
 
 /// A file on its way to its name. Dropped before it is committed, it leaves nothing behind.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl NewFile {
     }
 
     /// The same, for whom the mode and the umask say.
-    pub fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn with_mode(target: &Path, mode: u32) -> io::Result<Self> {
         let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         if target.is_dir() {
             return Err(Errno::ISDIR.into());
@@ -75,12 +75,12 @@ impl NewFile {
     }
 
     /// Puts the file in its place, whatever was there. When that fails, the error names where the data is.
-    pub fn commit(&mut self) -> io::Result<()> {
+    pub(crate) fn commit(&mut self) -> io::Result<()> {
         self.put(false)
     }
 
     /// The same, but what was there stays as NAME.old.
-    pub fn commit_beside_old(&mut self) -> io::Result<()> {
+    pub(crate) fn commit_beside_old(&mut self) -> io::Result<()> {
         self.put(true)
     }
 
@@ -100,7 +100,7 @@ impl NewFile {
     }
 
     /// Leaves what is there under its temporary name, and says which that is.
-    pub fn keep(&mut self) -> Option<PathBuf> {
+    pub(crate) fn keep(&mut self) -> Option<PathBuf> {
         self.place.take().map(|place| place.shown)
     }
 }
@@ -155,28 +155,28 @@ fn trusted() -> Vec<u32> {
 /// Where files of our own lie: below a base that the environment names, as the user's home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPlace {
-    pub base: PathBuf,
-    pub below: PathBuf,
+    pub(crate) base: PathBuf,
+    pub(crate) below: PathBuf,
 }
 
 impl OwnPlace {
-    pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Self {
         Self { base: base.into(), below: below.into() }
     }
 
     /// An XDG folder by the variable that names it, or by where it is in a home; `None` without either.
-    pub fn of_user(variable: &str, in_home: &str, below: &str) -> Option<Self> {
+    pub(crate) fn of_user(variable: &str, in_home: &str, below: &str) -> Option<Self> {
         let own = privilege::directory(variable).map(|base| Self::new(base, below));
         own.or_else(|| privilege::directory("HOME").map(|home| Self::new(home, Path::new(in_home).join(below))))
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.base.join(&self.below)
     }
 
     /// Begins a file in it; folders that are missing are made. Nothing is written in a home that is not ours, as
     /// it may be under sudo, and no link below it is followed.
-    pub fn create(&self, name: &str) -> io::Result<NewFile> {
+    pub(crate) fn create(&self, name: &str) -> io::Result<NewFile> {
         NewFile::begin(self.open()?, &self.path(), OsStr::new(name), PRIVATE)
     }
 
@@ -225,7 +225,7 @@ impl OwnPlace {
 }
 
 /// Why a file could not be written, and what to do.
-pub fn unwritten(path: &Path, error: &io::Error) -> String {
+pub(crate) fn unwritten(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => "; raise the limit with ulimit -n",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, or name another place",

@@ -20,7 +20,7 @@ impl Default for Roots {
 
 /// A file of /proc or /sys that stays open and is read from its start each time.
 #[derive(Debug)]
-pub struct ProcFile {
+pub(crate) struct ProcFile {
     path: PathBuf,
     file: Option<File>,
     buffer: Vec<u8>,
@@ -28,16 +28,16 @@ pub struct ProcFile {
 
 impl ProcFile {
     /// A file of about so many bytes; larger ones are read whole as well.
-    pub fn new(path: PathBuf, size: usize) -> Self {
+    pub(crate) fn new(path: PathBuf, size: usize) -> Self {
         Self { path, file: None, buffer: vec![0; size.max(64)] }
     }
 
-    pub fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &std::path::Path {
         &self.path
     }
 
     /// The whole content now. A file that cannot be read any more is opened anew the next time.
-    pub fn read(&mut self) -> io::Result<&[u8]> {
+    pub(crate) fn read(&mut self) -> io::Result<&[u8]> {
         match self.try_read() {
             Ok(used) => Ok(&self.buffer[..used]),
             Err(error) => {
@@ -66,7 +66,7 @@ impl ProcFile {
 }
 
 /// Ticks a second of /proc/stat's figures (sysconf(3), `_SC_CLK_TCK`).
-pub fn ticks_per_second() -> u64 {
+pub(crate) fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
 }
 

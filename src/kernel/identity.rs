@@ -63,7 +63,7 @@ impl Identity {
     }
 
     /// Whether nothing is kept from this user.
-    pub fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.uid == 0
     }
 
@@ -72,7 +72,7 @@ impl Identity {
     ///
     /// # Errors
     /// Those of the work, and when the rights cannot be taken on.
-    pub fn opens<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub(crate) fn opens<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if self.is_root() {
             return work();
         }

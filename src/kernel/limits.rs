@@ -7,27 +7,25 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::procfs;
 use super::sys::{self, Errno};
 
-pub const CAP_DAC_READ_SEARCH: u32 = 2;
-pub const CAP_SYS_PTRACE: u32 = 19;
-pub const CAP_SYS_ADMIN: u32 = 21;
-pub const CAP_SYSLOG: u32 = 34;
-pub const CAP_PERFMON: u32 = 38;
-pub const CAP_BPF: u32 = 39;
+pub(crate) const CAP_SYS_ADMIN: u32 = 21;
+pub(crate) const CAP_SYSLOG: u32 = 34;
+pub(crate) const CAP_PERFMON: u32 = 38;
+pub(crate) const CAP_BPF: u32 = 39;
 
 /// The facts that decide what may be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     pub paranoid: i64,
-    pub kptr_restrict: i64,
-    pub max_sample_rate: i64,
-    pub mlock_kb: i64,
+    pub(crate) kptr_restrict: i64,
+    pub(crate) max_sample_rate: i64,
+    pub(crate) mlock_kb: i64,
     pub caps: u64,
-    pub seccomp: u64,
+    pub(crate) seccomp: u64,
     /// The errno of the null probe when the system call is blocked.
     pub blocked: Option<Errno>,
     /// Whether this user may not even sample the user code of own processes, as kernels of Debian and Ubuntu have it
     /// from some level on; others know no level above 2.
-    pub shut_out: bool,
+    pub(crate) shut_out: bool,
     pub lockdown: String,
 }
 
@@ -49,18 +47,18 @@ impl Rights {
 
     /// Data pages of a ring that every CPU can have without locked memory beyond what the kernel grants each
     /// (perf_mmap in kernel/events/core.c: one page more is for control).
-    pub fn ring_share(&self) -> usize {
+    pub(crate) fn ring_share(&self) -> usize {
         let pages = usize::try_from(self.mlock_kb).unwrap_or(0) * 1024 / rustix::param::page_size();
         let data = pages.saturating_sub(1).max(1);
         1 << data.ilog2()
     }
 
-    pub fn has(&self, cap: u32) -> bool {
+    pub(crate) fn has(&self, cap: u32) -> bool {
         self.caps >> cap & 1 == 1
     }
 
     /// CAP_PERFMON or CAP_SYS_ADMIN, to which perf_event_paranoid says nothing where they are let in at all.
-    pub fn privileged(&self) -> bool {
+    pub(crate) fn privileged(&self) -> bool {
         !self.shut_out && (self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON))
     }
 
@@ -75,7 +73,7 @@ impl Rights {
     }
 
     /// Whether /proc/kallsyms shows addresses.
-    pub fn kernel_names(&self) -> bool {
+    pub(crate) fn kernel_names(&self) -> bool {
         match self.kptr_restrict {
             0 => self.paranoid <= 1 || self.has(CAP_SYSLOG),
             1 => self.has(CAP_SYSLOG),
@@ -85,13 +83,13 @@ impl Rights {
 }
 
 /// The machine's memory in bytes.
-pub fn memory() -> u64 {
+pub(crate) fn memory() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }
 
 /// The most memory that the cgroups of this process allow, in bytes (cgroups(7)); `None` where none of them limits it.
-pub fn memory_limit() -> Option<u64> {
+pub(crate) fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_of(&groups, Path::new("/sys/fs/cgroup"))
 }
@@ -119,7 +117,7 @@ fn limit_of(groups: &str, root: &Path) -> Option<u64> {
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Raises the soft limit of open files to the hard one. Returns (soft now, hard).
-pub fn raise_files() -> (u64, u64) {
+pub(crate) fn raise_files() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(u64::MAX);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -127,7 +125,7 @@ pub fn raise_files() -> (u64, u64) {
 }
 
 /// The locked-memory limit in bytes.
-pub fn memlock() -> u64 {
+pub(crate) fn memlock() -> u64 {
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 

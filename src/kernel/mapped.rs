@@ -15,7 +15,7 @@ use rustix::fs::fstatfs;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::read_file::Copied;
-pub use super::read_file::{held as copied, set_room};
+pub(crate) use super::read_file::{held as copied, set_room};
 
 /// A file's bytes.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Mapped {
     ///
     /// # Errors
     /// Those of mmap(2), and when too many files are mapped.
-    pub fn new(file: &File) -> io::Result<Self> {
+    pub(crate) fn new(file: &File) -> io::Result<Self> {
         guard();
         let meta = file.metadata()?;
         let len = usize::try_from(meta.len()).unwrap_or(usize::MAX);
@@ -80,13 +80,13 @@ impl Mapped {
 
     /// Gives the pages that were read back to the kernel's cache; they come again when they are needed. Those of a
     /// copy stay where they are, as they are the only ones.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         // SAFETY: the range is this mapping, which is shared: what is dropped is how its pages are seen here.
         let _ = unsafe { madvise(self.base.cast_mut().cast(), self.len, Advice::LinuxDontNeed) };
     }
 
     /// Whether parts of it were left out, as copies have no more room.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.copy.as_ref().is_some_and(|copy| copy.is_cut())
     }
 }

@@ -4,28 +4,28 @@
 //! profile is: bytes and numbers go up, requests come down.
 
 pub mod attr;
-pub mod bpf;
+pub(crate) mod bpf;
 mod bpf_calls;
 pub mod btf;
 pub mod cgroup;
 pub mod cpus;
 #[cfg(test)]
-pub mod fake;
+pub(crate) mod fake;
 pub mod files;
 pub mod host;
 pub mod identity;
 pub mod limits;
-pub mod mapped;
-pub mod own_memory;
+pub(crate) mod mapped;
+pub(crate) mod own_memory;
 pub mod privilege;
 pub mod procfs;
 mod read_file;
-pub mod ring;
-pub mod sched;
-pub mod spawn;
-pub mod strings;
+pub(crate) mod ring;
+pub(crate) mod sched;
+pub(crate) mod spawn;
+pub(crate) mod strings;
 pub mod sys;
-pub mod tty;
+pub(crate) mod tty;
 pub mod walk;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock of every event that we open.
@@ -34,12 +34,12 @@ pub fn monotonic_ns() -> u64 {
 }
 
 /// Nanoseconds since the epoch.
-pub fn wall_ns() -> u64 {
+pub(crate) fn wall_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::Realtime))
 }
 
 /// Year, month, day, hour, minute and second of the local time at a second since the epoch (localtime_r(3)).
-pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
+pub(crate) fn local_time(seconds: i64) -> Option<[i32; 6]> {
     let mut out = std::mem::MaybeUninit::<libc::tm>::zeroed();
     // SAFETY: both pointers lead to values of ours that live through the call; localtime_r writes the second
     // only, and all zeroes are a valid value of it.
@@ -51,12 +51,12 @@ pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
 }
 
 /// CPU time that this process has used so far, in nanoseconds.
-pub fn own_cpu_ns() -> u64 {
+pub(crate) fn own_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime))
 }
 
 /// CPU time of children that have ended and were waited for, in nanoseconds: user and system.
-pub fn children_cpu_ns() -> (u64, u64) {
+pub(crate) fn children_cpu_ns() -> (u64, u64) {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the kernel fills the structure that the pointer leads to, which is ours and of the size
     // that it expects; all zeroes are a valid value, should the call fail.
@@ -69,7 +69,7 @@ pub fn children_cpu_ns() -> (u64, u64) {
 }
 
 /// CPU time that the calling thread has used so far, in nanoseconds.
-pub fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 

@@ -27,7 +27,7 @@ static TURNED_OFF: AtomicBool = AtomicBool::new(false);
 /// Has memory given back soon after it is freed, and taken by small pages: the allocator keeps what was freed for a
 /// second and more. For a program that is to stay small beside others; one that reads a recording is done sooner
 /// without.
-pub fn stay_small() {
+pub(crate) fn stay_small() {
     // SAFETY: the option exists, and is read at each use; that no other thread sets one meanwhile is all it asks for.
     unsafe { mi_option_set(PURGE_DELAY, SOON) };
     take_small_pages();
@@ -35,7 +35,7 @@ pub fn stay_small() {
 
 /// Has memory taken by small pages from now on: the kernel makes 2 MiB of the first byte of a region, and clears them.
 /// What was made stays so: who is to be small begins with it.
-pub fn take_small_pages() {
+pub(crate) fn take_small_pages() {
     if transparent_huge_pages_are_disabled() == Ok(false) && disable_transparent_huge_pages(true).is_ok() {
         TURNED_OFF.store(true, Ordering::Relaxed);
     }
@@ -50,13 +50,13 @@ pub(super) fn leave_children_as_they_are() {
 }
 
 /// Gives what was freed back at once, of this thread and of those that have ended.
-pub fn give_back() {
+pub(crate) fn give_back() {
     // SAFETY: it may be called by any thread at any time.
     unsafe { mi_collect(true) };
 }
 
 /// Private bytes in use: what /proc/self/status calls RssAnon, and copies of files that others can change.
-pub fn private() -> Option<usize> {
+pub(crate) fn private() -> Option<usize> {
     let text = procfs::line("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<usize>().ok());
     let (resident, shared) = (pages.next()?, pages.next()?);

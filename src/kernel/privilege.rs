@@ -33,7 +33,7 @@ pub const WANTED: [Capability; 3] = [
 ];
 
 /// How a shell finds the program's file.
-pub const PROGRAM: &str = "$(command -v perfprof-tui)";
+pub(crate) const PROGRAM: &str = "$(command -v perfprof-tui)";
 
 /// The command that gives them to the program's file.
 pub fn setcap() -> String {
@@ -41,7 +41,7 @@ pub fn setcap() -> String {
 }
 
 /// Why /proc/kallsyms shows no addresses, and what changes that (`kallsyms_show_value` in kernel/ksyms_common.c).
-pub fn names_hidden(rights: &Rights) -> (String, String) {
+pub(crate) fn names_hidden(rights: &Rights) -> (String, String) {
     let restrict = rights.kptr_restrict;
     let lend = setcap();
     match restrict {
@@ -71,7 +71,7 @@ pub fn names_hidden(rights: &Rights) -> (String, String) {
 static SHED: OnceLock<Option<u64>> = OnceLock::new();
 
 /// What was given up, as a set of capabilities; `None` where nothing was lent.
-pub fn given_up() -> Option<u64> {
+pub(crate) fn given_up() -> Option<u64> {
     SHED.get().copied().flatten()
 }
 
@@ -80,7 +80,7 @@ pub fn given_up() -> Option<u64> {
 ///
 /// # Errors
 /// When the kernel does not let go of them.
-pub fn shed() -> io::Result<()> {
+pub(crate) fn shed() -> io::Result<()> {
     // SAFETY: it reads a number that the kernel left at the start of the process.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     // Nothing is lent to root, who has everything.
@@ -108,13 +108,13 @@ fn drop_rights() -> io::Result<u64> {
 }
 
 /// A variable of the environment that says where to look, or what to run.
-pub fn variable(name: &str) -> Option<OsString> {
+pub(crate) fn variable(name: &str) -> Option<OsString> {
     let value = || std::env::var_os(name).filter(|value| !value.is_empty());
     believed(name, given_up().is_some(), value, || home_of(&passwd(), getuid().as_raw()))
 }
 
 /// A directory that the environment names.
-pub fn directory(name: &str) -> Option<PathBuf> {
+pub(crate) fn directory(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

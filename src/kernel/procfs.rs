@@ -12,29 +12,29 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 /// One executable mapping, as a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcMapping {
-    pub start: u64,
-    pub end: u64,
-    pub offset: u64,
-    pub major: u32,
-    pub minor: u32,
-    pub inode: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) offset: u64,
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) inode: u64,
     /// `PROT_*` bits.
-    pub prot: u32,
+    pub(crate) prot: u32,
     /// `MAP_PRIVATE` or `MAP_SHARED`.
-    pub flags: u32,
+    pub(crate) flags: u32,
     /// The file as the process named it, `[vdso]` and the like, or `//anon` for none.
-    pub name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
 }
 
 /// The executable mappings of a process, in address order; empty when it has gone.
-pub fn exec_maps(pid: i32) -> Vec<ProcMapping> {
+pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
     let mut maps = maps(pid);
     maps.retain(|m| m.prot & 4 != 0);
     maps
 }
 
 /// All mappings of a process, likewise.
-pub fn maps(pid: i32) -> Vec<ProcMapping> {
+pub(crate) fn maps(pid: i32) -> Vec<ProcMapping> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
 }
@@ -72,7 +72,7 @@ pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
 }
 
 /// The name of one thread, raw bytes as the kernel holds them.
-pub fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
+pub(crate) fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
     name(CWD, &format!("/proc/{pid}/task/{tid}/comm"), &mut [0; MAX_COMM]).map(<[u8]>::to_vec)
 }
 
@@ -90,7 +90,7 @@ fn name<'a>(at: impl AsFd, path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]>
 /// Tells the names of all processes, then of their other threads, as many as are read until a time is over. Of
 /// thousands that sleep each costs next to nothing: a name is one file read once, and only who has more than one
 /// thread is asked for the others.
-pub fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
+pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
     let until = Instant::now() + patience;
     let Ok(proc) = directory("/proc") else { return };
     let buffer = &mut [0; MAX_COMM];
@@ -115,28 +115,28 @@ pub fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
 }
 
 /// The threads of a process, in order of tid.
-pub fn threads(pid: i32) -> Vec<i32> {
+pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let mut found: Vec<i32> = numbers(&format!("/proc/{pid}/task")).collect();
     found.sort_unstable();
     found
 }
 
 /// Whether a thread still runs: it is there, and no zombie that waits to be asked for its status.
-pub fn is_running(tid: i32) -> bool {
+pub(crate) fn is_running(tid: i32) -> bool {
     let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
     let state = memchr::memrchr(b')', &stat).and_then(|at| stat.get(at + 2)).copied();
     state.is_some_and(|s| !matches!(s, b'Z' | b'X' | b'x'))
 }
 
 /// All processes, in order of pid.
-pub fn processes() -> Vec<i32> {
+pub(crate) fn processes() -> Vec<i32> {
     let mut found: Vec<i32> = processes_as_listed().collect();
     found.sort_unstable();
     found
 }
 
 /// The same as they are listed, which is in order of pid, too, by and by.
-pub fn processes_as_listed() -> impl Iterator<Item = i32> {
+pub(crate) fn processes_as_listed() -> impl Iterator<Item = i32> {
     numbers("/proc")
 }
 
@@ -145,13 +145,13 @@ fn numbers(dir: &str) -> impl Iterator<Item = i32> + use<> {
 }
 
 /// Whether processes have the same numbers here as in the kernel's own, outermost, namespace.
-pub fn sees_all_processes() -> bool {
+pub(crate) fn sees_all_processes() -> bool {
     // PROC_PID_INIT_INO (include/linux/proc_ns.h).
     const OUTERMOST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == OUTERMOST)
 }
 
-pub fn is_there(pid: i32) -> bool {
+pub(crate) fn is_there(pid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
@@ -159,12 +159,12 @@ pub fn is_there(pid: i32) -> bool {
 ///
 /// # Errors
 /// When the process has gone.
-pub fn status(pid: i32) -> io::Result<String> {
+pub(crate) fn status(pid: i32) -> io::Result<String> {
     fs::read_to_string(format!("/proc/{pid}/status"))
 }
 
 /// The number that a process knows itself by, in the innermost of its namespaces.
-pub fn own_number(pid: i32) -> i32 {
+pub(crate) fn own_number(pid: i32) -> i32 {
     let status = status(pid).unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     line.and_then(|l| l.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
@@ -174,7 +174,7 @@ pub fn own_number(pid: i32) -> i32 {
 ///
 /// # Errors
 /// When it has gone, or may not be looked into.
-pub fn root(pid: i32) -> io::Result<fs::File> {
+pub(crate) fn root(pid: i32) -> io::Result<fs::File> {
     directory(format!("/proc/{pid}/root"))
 }
 
@@ -191,7 +191,7 @@ pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
 ///
 /// # Errors
 /// When it is mapped no more, or may not be looked at.
-pub fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
+pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
     fs::File::options().read(true).custom_flags(libc::O_PATH).open(path)
@@ -201,7 +201,7 @@ pub fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
 ///
 /// # Errors
 /// When there is none.
-pub fn vdso() -> io::Result<Vec<u8>> {
+pub(crate) fn vdso() -> io::Result<Vec<u8>> {
     use std::os::unix::fs::FileExt;
     let pid = std::process::id() as i32;
     let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
@@ -214,7 +214,7 @@ pub fn vdso() -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// Those of opening it.
-pub fn kcore() -> io::Result<fs::File> {
+pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")
 }
 
@@ -222,18 +222,18 @@ pub fn kcore() -> io::Result<fs::File> {
 ///
 /// # Errors
 /// Those of reading it.
-pub fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn kallsyms_head(bytes: &mut [u8]) -> io::Result<usize> {
     io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
 }
 
 /// The loaded modules, a line each; empty where the kernel has none.
-pub fn modules() -> String {
+pub(crate) fn modules() -> String {
     fs::read_to_string("/proc/modules").unwrap_or_default()
 }
 
 /// How often this thread has read anything; `None` where the kernel does not count it.
 #[cfg(test)]
-pub fn own_reads() -> Option<usize> {
+pub(crate) fn own_reads() -> Option<usize> {
     let text = fs::read_to_string("/proc/thread-self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
 }
@@ -246,27 +246,27 @@ fn status_number(pid: &str, key: &str, radix: u32) -> Option<u64> {
 }
 
 /// The real user id of a process.
-pub fn uid(pid: i32) -> Option<u32> {
+pub(crate) fn uid(pid: i32) -> Option<u32> {
     status_number(&pid.to_string(), "Uid", 10).and_then(|v| u32::try_from(v).ok())
 }
 
 /// The parent of a process.
-pub fn parent(pid: i32) -> Option<i32> {
+pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
 /// The process that a thread belongs to.
-pub fn tgid(tid: i32) -> Option<i32> {
+pub(crate) fn tgid(tid: i32) -> Option<i32> {
     status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
 /// Our effective capabilities as a bit set (capabilities(7)).
-pub fn effective_caps() -> u64 {
+pub(crate) fn effective_caps() -> u64 {
     status_number("self", "CapEff", 16).unwrap_or(0)
 }
 
 /// Our seccomp mode: 0 none, 2 filter.
-pub fn seccomp_mode() -> u64 {
+pub(crate) fn seccomp_mode() -> u64 {
     status_number("self", "Seccomp", 10).unwrap_or(0)
 }
 
@@ -277,7 +277,7 @@ pub fn own_rss() -> u64 {
 }
 
 /// A user's id, by number or by name in /etc/passwd.
-pub fn user_id(name: &str) -> Option<u32> {
+pub(crate) fn user_id(name: &str) -> Option<u32> {
     if let Ok(uid) = name.parse() {
         return Some(uid);
     }
@@ -289,19 +289,19 @@ pub fn user_id(name: &str) -> Option<u32> {
 }
 
 /// All user names of /etc/passwd, for suggestions.
-pub fn user_names() -> Vec<String> {
+pub(crate) fn user_names() -> Vec<String> {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines().filter_map(|l| Some(l.split_once(':')?.0.to_owned())).collect()
 }
 
 /// A number under /proc/sys, such as `kernel/perf_event_paranoid`.
-pub fn sysctl(name: &str) -> Option<i64> {
+pub(crate) fn sysctl(name: &str) -> Option<i64> {
     fs::read_to_string(PathBuf::from("/proc/sys").join(name)).ok()?.trim().parse().ok()
 }
 
 /// The whole of a small tracefs file. Some of them give all they have to the first read and nothing
 /// to the next, so it must be a large one; the standard library begins with 32 bytes.
-pub fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
     use io::Read;
     let mut file = fs::File::open(path)?;
     let mut bytes = vec![0; 1 << 16];
@@ -320,12 +320,12 @@ pub fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
 }
 
 /// One line of text from a small file, without its newline.
-pub fn line(path: &str) -> io::Result<String> {
+pub(crate) fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path)?.trim_end_matches('\n').to_owned())
 }
 
 /// The address of a kernel symbol; `None` when there is none, or addresses are hidden.
-pub fn kernel_symbol(name: &str) -> Option<u64> {
+pub(crate) fn kernel_symbol(name: &str) -> Option<u64> {
     symbol_in(&fs::read_to_string("/proc/kallsyms").ok()?, name)
 }
 
@@ -335,7 +335,7 @@ fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
 }
 
 /// Up to eight bytes of a process's memory at an address, as a number; `None` where it cannot be read.
-pub fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
+pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
     use std::os::unix::fs::FileExt;
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut bytes = [0; 8];

@@ -36,12 +36,12 @@ impl Room {
 static ROOM: Room = Room::new(256 << 20);
 
 /// Bytes that all copies hold together.
-pub fn held() -> usize {
+pub(crate) fn held() -> usize {
     ROOM.held.load(Ordering::Relaxed)
 }
 
 /// Sets how much all copies together may hold, in bytes.
-pub fn set_room(bytes: usize) {
+pub(crate) fn set_room(bytes: usize) {
     ROOM.most.store(bytes, Ordering::Relaxed);
 }
 
@@ -53,7 +53,7 @@ const LEFT_OUT: u8 = 3;
 
 /// The copy: one piece of memory, seen twice.
 #[derive(Debug)]
-pub struct Copied {
+pub(crate) struct Copied {
     file: File,
     len: usize,
     /// Where it is read. Parts that are not there yet may not be touched, so that the first touch is told.
@@ -70,7 +70,7 @@ impl Copied {
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub fn new(file: &File, len: usize) -> io::Result<Self> {
+    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
         Self::within(&ROOM, file, len)
     }
 
@@ -99,18 +99,18 @@ impl Copied {
     }
 
     /// Where it is read.
-    pub fn base(&self) -> *const u8 {
+    pub(crate) fn base(&self) -> *const u8 {
         self.base
     }
 
     /// Whether parts are left out, as there was no more room.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
     /// Makes the part that an address is in. It is called in a signal handler, so it allocates nothing and takes no
     /// lock; another thread that makes the same part is waited for. `false` when the access can never succeed.
-    pub fn make(&self, at: usize) -> bool {
+    pub(crate) fn make(&self, at: usize) -> bool {
         let Some(part) = at.checked_sub(self.base as usize).map(|offset| offset / PART) else { return false };
         let Some(state) = self.parts.get(part) else { return false };
         loop {

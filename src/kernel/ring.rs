@@ -25,7 +25,7 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Maps one control page and `pages` data pages. EPERM means the mlock limit, EINVAL a number
     /// of pages that is no power of two (perf_event_open(2), "MMAP layout").
-    pub fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
+    pub(crate) fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let len = page * (pages + 1);
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours
@@ -36,18 +36,12 @@ impl Ring {
     }
 
     /// Size of the data area in bytes.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.len - self.page
     }
 
-    /// Bytes that wait to be read.
-    pub fn pending(&self) -> usize {
-        let head = self.word(DATA_HEAD).load(Ordering::Acquire);
-        head.wrapping_sub(self.word(DATA_TAIL).load(Ordering::Relaxed)) as usize
-    }
-
     /// Appends all waiting bytes to `out` and hands their room back to the kernel. Returns how many.
-    pub fn drain(&mut self, out: &mut Vec<u8>) -> usize {
+    pub(crate) fn drain(&mut self, out: &mut Vec<u8>) -> usize {
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
         let size = self.capacity();
@@ -77,7 +71,7 @@ impl Ring {
 
     /// Writes bytes as the kernel would, for tests.
     #[cfg(test)]
-    pub fn kernel_write(&self, bytes: &[u8]) {
+    pub(crate) fn kernel_write(&self, bytes: &[u8]) {
         let head = self.word(DATA_HEAD).load(Ordering::Relaxed);
         for (i, byte) in bytes.iter().enumerate() {
             let at = (head as usize + i) & (self.capacity() - 1);
@@ -110,7 +104,6 @@ mod tests {
         let fill = vec![1u8; ring.capacity() - 4];
         let mut out = Vec::new();
         ring.kernel_write(&fill);
-        assert_eq!(ring.pending(), fill.len());
         assert_eq!(ring.drain(&mut out), fill.len());
         ring.kernel_write(&[1, 2, 3, 4, 5, 6, 7, 8]);
         out.clear();

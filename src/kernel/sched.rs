@@ -4,7 +4,7 @@ use std::io;
 
 /// First come, first served, before all ordinary threads (1 is the least, 99 the most), or as an ordinary thread.
 /// Either way what it starts is ordinary, and no nicer than anybody's.
-pub fn set_realtime(priority: Option<i32>) -> io::Result<()> {
+pub(crate) fn set_realtime(priority: Option<i32>) -> io::Result<()> {
     let policy = if priority.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
     let param = libc::sched_param { sched_priority: priority.unwrap_or(0) };
     // SAFETY: the kernel reads the structure, which is ours, and 0 is the calling thread.
@@ -13,7 +13,8 @@ pub fn set_realtime(priority: Option<i32>) -> io::Result<()> {
 }
 
 /// Whether the calling thread is served before all ordinary ones.
-pub fn is_realtime() -> bool {
+#[cfg(test)]
+pub(crate) fn is_realtime() -> bool {
     // SAFETY: no memory is handed over, and 0 is the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) };
     policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO

@@ -55,7 +55,7 @@ fn can_run(program: &OsStr) -> io::Result<()> {
 }
 
 /// Forks `command[0]` and stops it before the exec.
-pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
+pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
     let (program, args) = command.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     can_run(program)?;
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -98,10 +98,10 @@ pub fn hold(command: &[OsString], output: Output) -> io::Result<Held> {
 /// A program that cannot be run, in the words and with the status of a shell (POSIX, Exit Status for Commands).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{program}: {reason}")]
-pub struct NotRun {
+pub(crate) struct NotRun {
     program: String,
     reason: &'static str,
-    pub code: u8,
+    pub(crate) code: u8,
 }
 
 /// An error that is the program's own says which that is; others stay as the kernel gave them.
@@ -117,12 +117,12 @@ fn named(program: &OsStr, error: io::Error) -> io::Error {
 }
 
 impl Held {
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
     /// Lets the command run. The error is that of its exec: no such file, not executable.
-    pub fn release(self) -> io::Result<Child> {
+    pub(crate) fn release(self) -> io::Result<Child> {
         rustix::io::write(&self.gate, &[1])?;
         drop(self.gate);
         let started = self.spawning.join().map_err(|_| io::Error::other("the starting thread ended"))?;
@@ -130,14 +130,14 @@ impl Held {
     }
 
     /// Ends the waiting child without running the command.
-    pub fn cancel(self) {
+    pub(crate) fn cancel(self) {
         drop(self.gate);
         let _ = self.spawning.join();
     }
 }
 
 /// Words for how a command ended, and the exit code a shell would give.
-pub fn describe(status: ExitStatus) -> (String, i32) {
+pub(crate) fn describe(status: ExitStatus) -> (String, i32) {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => (format!("exited with status {code}"), code),

@@ -38,18 +38,18 @@ fn op(code: u64, to: u64, from: u64, offset: i32, value: i32) -> u64 {
 
 /// How what is written is laid out: whose it is, then for each string its length or an errno, then the strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     strings: usize,
 }
 
 impl Written {
     /// Of so many strings, at least one.
-    pub fn new(strings: usize) -> Self {
+    pub(crate) fn new(strings: usize) -> Self {
         Self { strings: strings.max(1) }
     }
 
     /// Bytes that a string may have, its NUL included.
-    pub fn room(self) -> usize {
+    pub(crate) fn room(self) -> usize {
         ((STACK - 16) / self.strings - 8).min(LONGEST) & !7
     }
 
@@ -59,12 +59,12 @@ impl Written {
     }
 
     /// The tracepoint that a record is of.
-    pub fn of(record: &[u8]) -> Option<u64> {
+    pub(crate) fn of(record: &[u8]) -> Option<u64> {
         record.first_chunk().map(|tag| u64::from_le_bytes(*tag))
     }
 
     /// A string, with its NUL; `None` where it could not be read. One that fills its room is cut.
-    pub fn string(self, record: &[u8], i: usize) -> Option<&[u8]> {
+    pub(crate) fn string(self, record: &[u8], i: usize) -> Option<&[u8]> {
         let length = record.get(8 + 8 * i..)?.first_chunk().map(|length| i64::from_le_bytes(*length))?;
         let length = usize::try_from(length).ok().filter(|length| (1..=self.room()).contains(length))?;
         record.get(8 + 8 * self.strings + i * self.room()..)?.get(..length)
@@ -111,17 +111,17 @@ impl Written {
 
 /// Where programs write: an event of each CPU.
 #[derive(Debug)]
-pub struct Outlets(OwnedFd);
+pub(crate) struct Outlets(OwnedFd);
 
 impl Outlets {
-    pub fn new() -> Result<Self, Errno> {
+    pub(crate) fn new() -> Result<Self, Errno> {
         let entries = cpus::possible() as u32;
         let kind = MapKind { kind: PERF_EVENT_ARRAY, key: 4, value: 4, entries, flags: 0 };
         Ok(Self(bpf_calls::map(&kind, None)?))
     }
 
     /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
-    pub fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         bpf_calls::put(self.0.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
@@ -129,7 +129,7 @@ impl Outlets {
     ///
     /// # Errors
     /// [`LoadError`] has the verifier's last words where it refused the program.
-    pub fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
+    pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize]) -> Result<OwnedFd, LoadError> {
         let code = Written::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd());
         bpf_calls::load(&Code { runs: Runs::Tracepoint, instructions: &code, licence: c"GPL", types: None })
     }

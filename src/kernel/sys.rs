@@ -3,24 +3,22 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-pub use rustix::io::Errno;
+pub(crate) use rustix::io::Errno;
 
 use super::attr::{Attr, Flag, SW_DUMMY, TYPE_SOFTWARE};
 use super::bpf::{LoadError, LoadedProgram, Program};
 use super::ring::Ring;
 
 /// `PERF_FLAG_FD_CLOEXEC`.
-pub const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as u64;
+pub(crate) const FLAG_CLOEXEC: u64 = perf_event_open_sys::bindings::PERF_FLAG_FD_CLOEXEC as u64;
 /// `PERF_FLAG_PID_CGROUP`: the pid argument is a cgroup directory's descriptor.
-pub const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP as u64;
+pub(crate) const FLAG_CGROUP: u64 = perf_event_open_sys::bindings::PERF_FLAG_PID_CGROUP as u64;
 
 /// What can be asked of an open event, perf_event_open(2) "perf_event ioctl calls".
 #[derive(Debug)]
 pub enum Ioctl<'a> {
     Enable,
     Disable,
-    /// New period: a frequency for counting events with one, nanoseconds for clocks.
-    Period(u64),
     /// Send this event's records into the other event's ring.
     SetOutput(BorrowedFd<'a>),
     /// The event's unique id, as samples carry it.
@@ -43,7 +41,7 @@ pub struct Counts {
 
 impl Counts {
     /// Adds another event's totals.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.value = self.value.wrapping_add(other.value);
         self.enabled_ns += other.enabled_ns;
         self.running_ns += other.running_ns;
@@ -110,7 +108,6 @@ impl Sys for RealSys {
             match request {
                 Ioctl::Enable => ioctls::ENABLE(raw, 0),
                 Ioctl::Disable => ioctls::DISABLE(raw, 0),
-                Ioctl::Period(period) => ioctls::PERIOD(raw, &period as *const u64 as *mut u64 as _),
                 Ioctl::SetOutput(owner) => ioctls::SET_OUTPUT(raw, owner.as_raw_fd() as _),
                 Ioctl::Id => ioctls::ID(raw, &mut id),
                 Ioctl::SetBpf(program) => ioctls::SET_BPF(raw, program.as_raw_fd() as u32),
@@ -136,7 +133,7 @@ impl Sys for RealSys {
 }
 
 /// Decodes what `read(2)` gives for an event outside a group read.
-pub fn decode_counts(bytes: &[u8], format: u64) -> Counts {
+pub(crate) fn decode_counts(bytes: &[u8], format: u64) -> Counts {
     use super::attr::read_format as f;
     let mut words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
     let mut next = |on: bool| if on { words.next().unwrap_or(0) } else { 0 };
@@ -150,7 +147,7 @@ pub fn decode_counts(bytes: &[u8], format: u64) -> Counts {
 
 /// Whether the system call can be reached at all: `Ok` when the kernel answers a null attr with
 /// EFAULT, else the errno (EPERM or ENOSYS under a container's seccomp profile).
-pub fn probe() -> Result<(), Errno> {
+pub(crate) fn probe() -> Result<(), Errno> {
     // SAFETY: a null attr is refused by the kernel before anything is read or created.
     let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0u64) };
     match (fd, last_errno()) {
@@ -160,7 +157,7 @@ pub fn probe() -> Result<(), Errno> {
 }
 
 /// Whether an event of the user code of this process alone can be had, which wants no rights on kernels as they come.
-pub fn own_code() -> Result<(), Errno> {
+pub(crate) fn own_code() -> Result<(), Errno> {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, ..Attr::default() };
     attr.set(Flag::ExcludeKernel, true);
     RealSys.open(&attr, 0, -1, None, None).map(drop)

@@ -6,7 +6,7 @@ use rustix::time::Timespec;
 
 /// Blocks until the terminal on standard output hangs up; `false` when there is none to watch, or
 /// `stop` has become true.
-pub fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
+pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
     let tty = rustix::stdio::stdout();
     if !rustix::termios::isatty(tty) {
         return false;
@@ -24,12 +24,12 @@ pub fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
 }
 
 /// Ends the process at once, without destructors: the terminal they would restore is gone.
-pub fn exit_now(code: i32) -> ! {
+pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(code) }
 }
 
 /// Stops the process as Ctrl-Z would, until it is continued.
-pub fn stop_self() {
+pub(crate) fn stop_self() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }

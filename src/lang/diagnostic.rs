@@ -3,29 +3,29 @@
 /// A fault in an event list or a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    pub text: String,
+    pub(crate) text: String,
     /// Byte offset of the faulty piece.
-    pub at: usize,
-    pub len: usize,
-    pub message: String,
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    pub(crate) message: String,
     /// Names that were perhaps meant, best first.
-    pub nearest: Vec<String>,
+    pub(crate) nearest: Vec<String>,
 }
 
 impl Diagnostic {
-    pub fn new(text: &str, at: usize, len: usize, message: impl Into<String>) -> Self {
+    pub(crate) fn new(text: &str, at: usize, len: usize, message: impl Into<String>) -> Self {
         Self { text: text.to_owned(), at: at.min(text.len()), len, message: message.into(), nearest: Vec::new() }
     }
 
     /// Offers the closest of `names` to what stands at the fault.
-    pub fn offer<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn offer<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         let word = self.text.get(self.at..self.at + self.len).unwrap_or_default().to_owned();
         self.nearest = nearest(&word, names);
         self
     }
 
     /// The message and its suggestions on one line, for a status bar.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         match self.nearest.as_slice() {
             [] => self.message.clone(),
             names => format!("{}; nearest: {}", self.message, names.join(", ")),

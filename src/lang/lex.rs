@@ -8,21 +8,21 @@ use super::quantity::{self, Number};
 
 /// What a language's tokens are.
 #[derive(Clone, Copy, Debug)]
-pub struct Lexicon {
+pub(crate) struct Lexicon {
     /// Operators and marks. Where several begin at one place the longest counts.
-    pub marks: &'static [&'static str],
+    pub(crate) marks: &'static [&'static str],
     /// Whether a word may begin with a character, and whether it may go on with it.
-    pub begins: fn(char) -> bool,
-    pub goes_on: fn(char) -> bool,
+    pub(crate) begins: fn(char) -> bool,
+    pub(crate) goes_on: fn(char) -> bool,
     /// Whether what begins with a digit is a number, with its unit.
-    pub numbers: bool,
+    pub(crate) numbers: bool,
     /// What is said of a character that begins nothing.
-    pub hints: &'static [(char, &'static str)],
+    pub(crate) hints: &'static [(char, &'static str)],
 }
 
 /// A token; what stands in quotes is without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Token<'t> {
+pub(crate) enum Token<'t> {
     Word(&'t str),
     Quoted(&'t str),
     Number(Number),
@@ -31,26 +31,26 @@ pub enum Token<'t> {
 
 /// A token and where it stands, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Piece<'t> {
-    pub token: Token<'t>,
-    pub at: usize,
-    pub len: usize,
+pub(crate) struct Piece<'t> {
+    pub(crate) token: Token<'t>,
+    pub(crate) at: usize,
+    pub(crate) len: usize,
 }
 
 impl Piece<'_> {
-    pub fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.at + self.len
     }
 
-    pub fn is(&self, mark: &str) -> bool {
+    pub(crate) fn is(&self, mark: &str) -> bool {
         matches!(self.token, Token::Mark(own) if own == mark)
     }
 }
 
 /// A text that is read token by token.
 #[derive(Clone, Debug)]
-pub struct Cursor<'t> {
-    pub text: &'t str,
+pub(crate) struct Cursor<'t> {
+    pub(crate) text: &'t str,
     pieces: Vec<Piece<'t>>,
     at: usize,
     /// How deeply nested is what is read.
@@ -58,11 +58,11 @@ pub struct Cursor<'t> {
 }
 
 /// Nesting beyond this is refused, so that no text can exhaust the stack.
-pub const MAX_DEPTH: usize = 100;
+pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Lexicon {
     /// All tokens of a text; the fault is the first character that begins none.
-    pub fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
+    pub(crate) fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
         let mut pieces = Vec::new();
         let mut at = 0;
         while let Some(c) = text[at..].chars().next() {
@@ -78,7 +78,7 @@ impl Lexicon {
     }
 
     /// The parts of a piece of a text between marks that stand in neither quotes nor parentheses.
-    pub fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Diagnostic> {
+    pub(crate) fn split(&self, text: &str, within: Range<usize>, mark: &str) -> Result<Vec<Range<usize>>, Diagnostic> {
         let (mut parts, mut start, mut open) = (Vec::new(), within.start, Vec::new());
         for piece in self.pieces(&text[..within.end])?.into_iter().filter(|piece| piece.at >= within.start) {
             if piece.is("(") {
@@ -127,46 +127,46 @@ impl Lexicon {
 }
 
 impl<'t> Cursor<'t> {
-    pub fn new(text: &'t str, lexicon: &Lexicon) -> Result<Self, Diagnostic> {
+    pub(crate) fn new(text: &'t str, lexicon: &Lexicon) -> Result<Self, Diagnostic> {
         Ok(Self { text, pieces: lexicon.pieces(text)?, at: 0, depth: 0 })
     }
 
     /// The next token.
-    pub fn peek(&self) -> Option<Piece<'t>> {
+    pub(crate) fn peek(&self) -> Option<Piece<'t>> {
         self.peek_at(0)
     }
 
     /// The token so many after the next.
-    pub fn peek_at(&self, n: usize) -> Option<Piece<'t>> {
+    pub(crate) fn peek_at(&self, n: usize) -> Option<Piece<'t>> {
         self.pieces.get(self.at + n).copied()
     }
 
     /// Whether a mark is next.
-    pub fn is_at(&self, mark: &str) -> bool {
+    pub(crate) fn is_at(&self, mark: &str) -> bool {
         self.peek().is_some_and(|piece| piece.is(mark))
     }
 
     /// Steps over a mark if it is next.
-    pub fn eat(&mut self, mark: &str) -> bool {
+    pub(crate) fn eat(&mut self, mark: &str) -> bool {
         let found = self.is_at(mark);
         self.at += usize::from(found);
         found
     }
 
     /// Steps over a token.
-    pub fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.at += 1;
     }
 
     /// The next token, stepped over; a fault that says what was expected at the end of the text.
-    pub fn next(&mut self, expected: &str) -> Result<Piece<'t>, Diagnostic> {
+    pub(crate) fn next(&mut self, expected: &str) -> Result<Piece<'t>, Diagnostic> {
         let piece = self.peek().ok_or_else(|| self.fault(format!("expected {expected} here")))?;
         self.at += 1;
         Ok(piece)
     }
 
     /// Steps over a mark that must be next.
-    pub fn expect(&mut self, mark: &str) -> Result<(), Diagnostic> {
+    pub(crate) fn expect(&mut self, mark: &str) -> Result<(), Diagnostic> {
         if self.eat(mark) { Ok(()) } else { Err(self.fault(format!("expected {mark} here"))) }
     }
 
@@ -177,13 +177,13 @@ impl<'t> Cursor<'t> {
     }
 
     /// A fault at the next token, or at the end.
-    pub fn fault(&self, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn fault(&self, message: impl Into<String>) -> Diagnostic {
         let (at, len) = self.peek().map_or((self.text.len(), 1), |piece| (piece.at, piece.len));
         Diagnostic::new(self.text, at, len, message)
     }
 
     /// A fault at a token.
-    pub fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Diagnostic {
+    pub(crate) fn fault_at(&self, piece: Piece<'_>, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.text, piece.at, piece.len, message)
     }
 }

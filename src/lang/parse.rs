@@ -5,7 +5,7 @@ use super::Diagnostic;
 use super::lex::{Cursor, Lexicon, Piece, Token};
 
 /// A language of expressions.
-pub trait Grammar<'t>: Sized {
+pub(crate) trait Grammar<'t>: Sized {
     type Node;
     const LEXICON: Lexicon;
     /// Operators between two sides, those that bind weakest first; those of one row from left to right. A word may be
@@ -46,7 +46,7 @@ pub trait Grammar<'t>: Sized {
 }
 
 /// Reads a whole text.
-pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Diagnostic> {
+pub(crate) fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::Node, Diagnostic> {
     let mut cursor = Cursor::new(text, &G::LEXICON)?;
     let node = grammar.expression(&mut cursor)?;
     match cursor.peek() {
@@ -56,7 +56,7 @@ pub fn parse<'t, G: Grammar<'t>>(grammar: &mut G, text: &'t str) -> Result<G::No
 }
 
 /// An expression within another.
-pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
+pub(crate) fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let node = grammar.expression(cursor)?;
     cursor.depth -= 1;
@@ -64,7 +64,7 @@ pub fn nested<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> R
 }
 
 /// The right side of an operator of a level.
-pub fn right<'t, G: Grammar<'t>>(
+pub(crate) fn right<'t, G: Grammar<'t>>(
     grammar: &mut G,
     level: usize,
     cursor: &mut Cursor<'t>,
@@ -73,7 +73,7 @@ pub fn right<'t, G: Grammar<'t>>(
 }
 
 /// Operands with operators between them that bind at least as strongly as those of a level.
-pub fn operators<'t, G: Grammar<'t>>(
+pub(crate) fn operators<'t, G: Grammar<'t>>(
     grammar: &mut G,
     least: usize,
     cursor: &mut Cursor<'t>,

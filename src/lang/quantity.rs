@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What a quantity is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub(crate) enum Of {
     /// In nanoseconds.
     Time,
     /// In bytes.
@@ -18,7 +18,7 @@ pub enum Of {
 
 /// The units, and what each multiplies by. A letter alone is binary in sizes, as perf's `-m` and `--max-size` have
 /// it, and decimal where things are counted; with a B it is what the screen prints: kB decimal, KiB binary.
-pub const UNITS: &[(&str, Of, u64)] = &[
+pub(crate) const UNITS: &[(&str, Of, u64)] = &[
     ("ns", Of::Time, 1),
     ("us", Of::Time, 1_000),
     ("µs", Of::Time, 1_000),
@@ -58,11 +58,11 @@ pub const UNITS: &[(&str, Of, u64)] = &[
 ];
 
 /// Nanoseconds of a second, which times are in where no unit is typed.
-pub const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// Why a text is no quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     #[error("expected {}", .0.example())]
     NoNumber(Of),
     #[error("{unit} is no unit of {}: there are {}", .of.name(), units(*.of))]
@@ -113,7 +113,7 @@ fn factor(unit: &str, of: Of) -> Option<u64> {
 
 /// A number in an expression, its unit multiplied in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub(crate) enum Number {
     Int(i128),
     Float(f64),
 }
@@ -215,53 +215,53 @@ fn whole(text: &str, of: Of, bare: u64) -> Result<u64, Wrong> {
 }
 
 /// A time in nanoseconds; seconds where no unit is typed.
-pub fn time(text: &str) -> Result<u64, Wrong> {
+pub(crate) fn time(text: &str) -> Result<u64, Wrong> {
     whole(text, Of::Time, SECOND)
 }
 
 /// A time in nanoseconds, where a number alone is of so many each.
-pub fn time_by(text: &str, bare: u64) -> Result<u64, Wrong> {
+pub(crate) fn time_by(text: &str, bare: u64) -> Result<u64, Wrong> {
     whole(text, Of::Time, bare)
 }
 
 /// A time; seconds where no unit is typed.
-pub fn duration(text: &str) -> Result<Duration, Wrong> {
+pub(crate) fn duration(text: &str) -> Result<Duration, Wrong> {
     time(text).map(Duration::from_nanos)
 }
 
 /// A time; milliseconds where no unit is typed, as perf's `-D` and `-I` have them.
-pub fn milliseconds(text: &str) -> Result<Duration, Wrong> {
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, Wrong> {
     whole(text, Of::Time, 1_000_000).map(Duration::from_nanos)
 }
 
 /// Bytes.
-pub fn size<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
+pub(crate) fn size<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
     whole(text, Of::Size, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
 }
 
 /// How many.
-pub fn count<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
+pub(crate) fn count<N: TryFrom<u64>>(text: &str) -> Result<N, Wrong> {
     whole(text, Of::Count, 1).and_then(|n| N::try_from(n).map_err(|_| Wrong::TooLarge))
 }
 
 /// Times a second.
-pub fn hertz(text: &str) -> Result<u64, Wrong> {
+pub(crate) fn hertz(text: &str) -> Result<u64, Wrong> {
     whole(text, Of::Rate, 1)
 }
 
 /// Percent, with or without its sign.
-pub fn share(text: &str) -> Result<f64, Wrong> {
+pub(crate) fn share(text: &str) -> Result<f64, Wrong> {
     fraction(text, Of::Share, 1)
 }
 
 /// A number that may have a fraction.
-pub fn number(text: &str) -> Result<f64, Wrong> {
+pub(crate) fn number(text: &str) -> Result<f64, Wrong> {
     fraction(text, Of::Count, 1)
 }
 
 /// A number of an expression, where the unit says what it is of: times come to nanoseconds, sizes to bytes. A letter
 /// alone counts.
-pub fn literal(text: &str) -> Result<Number, Wrong> {
+pub(crate) fn literal(text: &str) -> Result<Number, Wrong> {
     let (number, unit) = Decimal::read(text).ok_or(Wrong::NoNumber(Of::Count))?;
     if unit.is_empty() && number.power < 0 {
         return Ok(Number::Float(number.float(1)));
@@ -282,7 +282,7 @@ pub fn literal(text: &str) -> Result<Number, Wrong> {
 }
 
 /// What may follow the number of a [`literal`].
-pub const LITERAL_UNITS: &str = "ns us ms s m h d, k M G, kB MB GB, KiB MiB GiB";
+pub(crate) const LITERAL_UNITS: &str = "ns us ms s m h d, k M G, kB MB GB, KiB MiB GiB";
 
 #[cfg(test)]
 mod tests {

@@ -2,55 +2,47 @@
 
 /// A byte string being read. Every method is `None` past its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes<'a> {
-    pub rest: &'a [u8],
+pub(crate) struct Bytes<'a> {
+    pub(crate) rest: &'a [u8],
     /// Whether numbers are big-endian.
-    pub big: bool,
+    pub(crate) big: bool,
 }
 
 impl<'a> Bytes<'a> {
-    pub fn new(rest: &'a [u8], big: bool) -> Self {
+    pub(crate) fn new(rest: &'a [u8], big: bool) -> Self {
         Self { rest, big }
     }
 
-    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(n)?;
         self.rest = tail;
         Some(head)
     }
 
-    pub fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         let bytes = *self.take(2)?.first_chunk()?;
         Some(if self.big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     }
 
-    pub fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         let bytes = *self.take(4)?.first_chunk()?;
         Some(if self.big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
-    pub fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         let bytes = *self.take(8)?.first_chunk()?;
         Some(if self.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
     /// A string as the header stores it: a length, then bytes padded with zeros.
-    pub fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let len = self.u32()? as usize;
         Some(text(self.take(len)?))
-    }
-
-    /// The bytes up to a NUL, which is stepped over.
-    pub fn until_nul(&mut self) -> Option<&'a [u8]> {
-        let end = memchr::memchr(0, self.rest)?;
-        let (head, tail) = self.rest.split_at(end);
-        self.rest = &tail[1..];
-        Some(head)
     }
 }
 
 /// The text before the first NUL.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
@@ -65,7 +57,6 @@ mod tests {
         assert_eq!((b.string().as_deref(), b.u16(), b.take(1)), (Some("hi"), None, Some(&[9][..])));
         let mut b = Bytes::new(&[2, 0, 0, 0, b'h', 0, 1, 0], false);
         assert_eq!((b.string().as_deref(), b.u16(), b.u64()), (Some("h"), Some(1), None));
-        assert_eq!(Bytes::new(b"ab", false).until_nul(), None);
     }
 
     #[test]
@@ -76,8 +67,6 @@ mod tests {
         let mut b = Bytes::new(&bytes, false);
         assert_eq!((b.u16(), b.u32(), b.u64()), (Some(0x0201), Some(0x0605_0403), Some(0x0e0d_0c0b_0a09_0807)));
         assert_eq!((b.take(0), b.take(1), b.u16(), b.u32(), b.string()), (Some(&[][..]), None, None, None, None));
-        let mut b = Bytes::new(b"name\0\0rest", false);
-        assert_eq!((b.until_nul(), b.until_nul(), b.rest), (Some(&b"name"[..]), Some(&[][..]), &b"rest"[..]));
         assert_eq!((text(b"a\0b"), text(b"whole"), text(b"")), ("a".into(), "whole".into(), String::new()));
     }
 }

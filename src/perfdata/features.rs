@@ -8,28 +8,28 @@ use super::bytes::Bytes;
 
 /// Feature bits that we write or read.
 pub mod bit {
-    pub const TRACING_DATA: u8 = 1;
-    pub const BUILD_ID: u8 = 2;
+    pub(crate) const TRACING_DATA: u8 = 1;
+    pub(crate) const BUILD_ID: u8 = 2;
     pub const HOSTNAME: u8 = 3;
-    pub const OSRELEASE: u8 = 4;
-    pub const VERSION: u8 = 5;
-    pub const ARCH: u8 = 6;
-    pub const NRCPUS: u8 = 7;
-    pub const CPUDESC: u8 = 8;
-    pub const CPUID: u8 = 9;
-    pub const TOTAL_MEM: u8 = 10;
-    pub const CMDLINE: u8 = 11;
-    pub const EVENT_DESC: u8 = 12;
-    pub const SAMPLE_TIME: u8 = 21;
-    pub const CLOCKID: u8 = 23;
-    pub const CLOCK_DATA: u8 = 29;
+    pub(crate) const OSRELEASE: u8 = 4;
+    pub(crate) const VERSION: u8 = 5;
+    pub(crate) const ARCH: u8 = 6;
+    pub(crate) const NRCPUS: u8 = 7;
+    pub(crate) const CPUDESC: u8 = 8;
+    pub(crate) const CPUID: u8 = 9;
+    pub(crate) const TOTAL_MEM: u8 = 10;
+    pub(crate) const CMDLINE: u8 = 11;
+    pub(crate) const EVENT_DESC: u8 = 12;
+    pub(crate) const SAMPLE_TIME: u8 = 21;
+    pub(crate) const CLOCKID: u8 = 23;
+    pub(crate) const CLOCK_DATA: u8 = 29;
 }
 
 /// A section to write: (bit, bytes).
 pub type Section = (u8, Vec<u8>);
 
 /// All feature bits with their names, as perf spells them (`HEADER_*` in tools/perf/util/header.h).
-pub const NAMES: &[(u8, &str)] = &[
+pub(crate) const NAMES: &[(u8, &str)] = &[
     (1, "TRACING_DATA"),
     (2, "BUILD_ID"),
     (3, "HOSTNAME"),
@@ -73,17 +73,17 @@ pub struct Features {
 }
 
 impl Features {
-    pub fn get(&self, bit: u8) -> Option<&[u8]> {
+    pub(crate) fn get(&self, bit: u8) -> Option<&[u8]> {
         self.list.iter().find(|(b, _)| *b == bit).map(|(_, bytes)| &bytes[..])
     }
 
     /// A feature that is one string.
-    pub fn text(&self, bit: u8, big: bool) -> Option<String> {
+    pub(crate) fn text(&self, bit: u8, big: bool) -> Option<String> {
         Bytes::new(self.get(bit)?, big).string()
     }
 
     /// Adds or replaces one.
-    pub fn set(&mut self, bit: u8, bytes: Vec<u8>) {
+    pub(crate) fn set(&mut self, bit: u8, bytes: Vec<u8>) {
         self.list.retain(|(b, _)| *b != bit);
         self.list.push((bit, bytes));
     }
@@ -110,7 +110,7 @@ impl Features {
     }
 
     /// Build ids by (kernel, path).
-    pub fn build_ids(&self, big: bool) -> Vec<(bool, BuildId, String)> {
+    pub(crate) fn build_ids(&self, big: bool) -> Vec<(bool, BuildId, String)> {
         let mut list = Vec::new();
         let mut rest = self.get(bit::BUILD_ID).unwrap_or_default();
         while let Some(head) = rest.first_chunk::<8>() {
@@ -125,7 +125,7 @@ impl Features {
 }
 
 /// Reads the body of a BUILD_ID record: pid, 24 bytes of id, file name.
-pub fn build_id_record(mode: u16, body: &[u8]) -> Option<(bool, BuildId, String)> {
+pub(crate) fn build_id_record(mode: u16, body: &[u8]) -> Option<(bool, BuildId, String)> {
     let (id, name) = (body.get(4..28)?, body.get(28..)?);
     let len = if mode & 1 << 15 != 0 { usize::from(id[20]).min(20) } else { 20 };
     let kernel = matches!(mode & misc::CPUMODE_MASK, misc::KERNEL | misc::GUEST_KERNEL);
@@ -142,7 +142,7 @@ pub fn string(text: &str) -> Vec<u8> {
 }
 
 /// The facts of this machine and of this command line.
-pub fn machine(cmdline: &[String]) -> Vec<Section> {
+pub(crate) fn machine(cmdline: &[String]) -> Vec<Section> {
     let uname = rustix::system::uname();
     let mut args = (cmdline.len() as u32).to_le_bytes().to_vec();
     cmdline.iter().for_each(|arg| args.extend(string(arg)));
@@ -192,12 +192,12 @@ pub fn event_desc(events: &[EventDesc]) -> Section {
 }
 
 /// Time of the first and the last sample, in the session's clock.
-pub fn sample_time(first: u64, last: u64) -> Section {
+pub(crate) fn sample_time(first: u64, last: u64) -> Section {
     (bit::SAMPLE_TIME, [first.to_le_bytes(), last.to_le_bytes()].concat())
 }
 
 /// That times are of CLOCK_MONOTONIC, and what the wall clock shows at one of them.
-pub fn clock() -> Vec<Section> {
+pub(crate) fn clock() -> Vec<Section> {
     let mut data = 1u32.to_le_bytes().to_vec();
     data.extend((libc::CLOCK_MONOTONIC as u32).to_le_bytes());
     data.extend(kernel::wall_ns().to_le_bytes());
@@ -206,7 +206,7 @@ pub fn clock() -> Vec<Section> {
 }
 
 /// The build ids of files that have samples, as records of type BUILD_ID.
-pub fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
+pub(crate) fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
     let mut out = Vec::new();
     for (kernel, id, path) in list {
         let name_len = (path.len() + 1).next_multiple_of(64);
@@ -227,7 +227,7 @@ pub fn build_ids(list: &[(bool, BuildId, String)]) -> Section {
 }
 
 /// The running kernel's build id, from its ELF notes.
-pub fn kernel_build_id() -> Option<BuildId> {
+pub(crate) fn kernel_build_id() -> Option<BuildId> {
     note_of_build_id(&std::fs::read("/sys/kernel/notes").ok()?)
 }
 

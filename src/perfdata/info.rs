@@ -8,7 +8,7 @@ use super::read::Recording;
 const MAX_ENTRIES: u32 = 4096;
 
 /// All facts in the head.
-pub fn lines(rec: &Recording) -> Vec<(String, String)> {
+pub(crate) fn lines(rec: &Recording) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     for event in &rec.events {
         let a = &event.attr;

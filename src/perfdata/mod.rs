@@ -1,12 +1,12 @@
 //! The perf.data container: header, attrs, features. Layout: tools/perf/Documentation/
 //! perf.data-file-format.txt.
 
-pub mod bytes;
+pub(crate) mod bytes;
 pub mod features;
-pub mod info;
+pub(crate) mod info;
 pub mod read;
 pub mod stream;
-pub mod swap;
+pub(crate) mod swap;
 pub mod unpack;
 pub mod write;
 
@@ -14,12 +14,12 @@ use crate::kernel::attr::{Attr, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TY
 use crate::record::Layout;
 
 /// Magic of version 2, little endian.
-pub const MAGIC: &[u8; 8] = b"PERFILE2";
+pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 /// Size of the file header.
-pub const HEADER_SIZE: u64 = 104;
+pub(crate) const HEADER_SIZE: u64 = 104;
 
 /// What an event is called among others: with its number where one before it has its name, `cycles#2`.
-pub fn apart(before: &[String], name: &str) -> String {
+pub(crate) fn apart(before: &[String], name: &str) -> String {
     let is_free = |name: &String| !before.contains(name);
     let numbered = (2..).map(|n| format!("{name}#{n}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
@@ -43,18 +43,18 @@ impl EventDesc {
         Self { name: name.to_owned(), attr: Attr { kind: DERIVED, ..Attr::default() }, ids: Vec::new() }
     }
 
-    pub fn is_derived(&self) -> bool {
+    pub(crate) fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
     }
 
     /// Whether it never has samples, and is there for other records.
-    pub fn is_dummy(&self) -> bool {
+    pub(crate) fn is_dummy(&self) -> bool {
         self.attr.is_dummy()
     }
 
     /// Whether samples stand for time: those of a clock or of a counter of the CPU's work, no tracepoint's
     /// and no count of faults or switches.
-    pub fn is_clock(&self) -> bool {
+    pub(crate) fn is_clock(&self) -> bool {
         match self.attr.kind {
             DERIVED | TYPE_TRACEPOINT | TYPE_BREAKPOINT => false,
             TYPE_SOFTWARE => matches!(self.attr.config, SW_CPU_CLOCK | SW_TASK_CLOCK),

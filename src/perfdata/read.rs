@@ -35,7 +35,7 @@ pub(crate) const MAX_IDS: u64 = 1 << 20;
 /// A feature larger than this is not read.
 pub(crate) const MAX_FEATURE: u64 = 64 << 20;
 /// `size` in the header of a stream, where a file says 104.
-pub const PIPE_HEADER: u64 = 16;
+pub(crate) const PIPE_HEADER: u64 = 16;
 
 /// What is known of a recording before its records.
 #[derive(Clone, Debug, Default)]
@@ -44,20 +44,20 @@ pub struct Recording {
     /// Where records begin, and where they end; `u64::MAX` for a stream.
     pub data: std::ops::Range<u64>,
     /// Whether a machine of the other byte order wrote it.
-    pub big: bool,
+    pub(crate) big: bool,
     pub features: Features,
     /// What is wrong but can be lived with, in words.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Whether these first bytes are those of a stream (`perf record -o -`), not of a file.
-pub fn is_stream(head: &[u8]) -> bool {
+pub(crate) fn is_stream(head: &[u8]) -> bool {
     let big = swap::is_foreign(head.get(..8).unwrap_or_default());
     is_perf(head) && Bytes::new(head.get(8..).unwrap_or_default(), big).u64() == Some(PIPE_HEADER)
 }
 
 /// Whether these first bytes are a perf.data header's.
-pub fn is_perf(head: &[u8]) -> bool {
+pub(crate) fn is_perf(head: &[u8]) -> bool {
     head.get(..8).is_some_and(|magic| magic == MAGIC || swap::is_foreign(magic))
 }
 
@@ -170,12 +170,12 @@ impl Recording {
 }
 
 /// An attr of either byte order.
-pub fn decode_attr(bytes: &[u8], big: bool) -> Option<Attr> {
+pub(crate) fn decode_attr(bytes: &[u8], big: bool) -> Option<Attr> {
     if big { Attr::decode_big(bytes) } else { Attr::decode(bytes) }
 }
 
 /// Eight-byte numbers of either byte order.
-pub fn numbers(bytes: &[u8], big: bool) -> Vec<u64> {
+pub(crate) fn numbers(bytes: &[u8], big: bool) -> Vec<u64> {
     let mut rest = Bytes::new(bytes, big);
     std::iter::from_fn(|| rest.u64()).collect()
 }

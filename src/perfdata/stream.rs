@@ -69,7 +69,7 @@ impl StreamWriter {
     }
 
     /// Bytes so far.
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written
     }
 }

@@ -8,7 +8,7 @@ use crate::record::kinds::{HEADER, misc, types};
 
 /// Swaps the records of one recording.
 #[derive(Clone, Debug, Default)]
-pub struct Swapper {
+pub(crate) struct Swapper {
     layouts: Vec<Layout>,
     /// The event of each id.
     ids: FxHashMap<u64, usize>,
@@ -18,16 +18,16 @@ pub struct Swapper {
 
 /// `PERF_SAMPLE_*` bits in the order of their fields; only those that need care by name.
 mod bit {
-    pub const TID: u64 = 1 << 1;
-    pub const READ: u64 = 1 << 4;
-    pub const CALLCHAIN: u64 = 1 << 5;
-    pub const CPU: u64 = 1 << 7;
-    pub const RAW: u64 = 1 << 10;
-    pub const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const TID: u64 = 1 << 1;
+    pub(crate) const READ: u64 = 1 << 4;
+    pub(crate) const CALLCHAIN: u64 = 1 << 5;
+    pub(crate) const CPU: u64 = 1 << 7;
+    pub(crate) const RAW: u64 = 1 << 10;
+    pub(crate) const IDENTIFIER: u64 = 1 << 16;
     /// One word each, up to the variable part: identifier, ip, tid, time, addr, id, stream, cpu, period.
-    pub const HEAD: [u64; 9] = [1 << 16, 1, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 9, 1 << 7, 1 << 8];
+    pub(crate) const HEAD: [u64; 9] = [1 << 16, 1, 1 << 1, 1 << 2, 1 << 3, 1 << 6, 1 << 9, 1 << 7, 1 << 8];
     /// The same for the sample id at the end of other records: tid, time, id, stream, cpu, identifier.
-    pub const TRAILER: [u64; 6] = [1 << 1, 1 << 2, 1 << 6, 1 << 9, 1 << 7, 1 << 16];
+    pub(crate) const TRAILER: [u64; 6] = [1 << 1, 1 << 2, 1 << 6, 1 << 9, 1 << 7, 1 << 16];
 }
 
 /// A body whose numbers are swapped from the front.
@@ -69,7 +69,7 @@ impl<'a> Turn<'a> {
 }
 
 impl Swapper {
-    pub fn new(events: impl Iterator<Item = (Layout, Vec<u64>)>, build_ids: bool) -> Self {
+    pub(crate) fn new(events: impl Iterator<Item = (Layout, Vec<u64>)>, build_ids: bool) -> Self {
         let mut swapper = Self { build_ids, ..Self::default() };
         for (i, (layout, ids)) in events.enumerate() {
             swapper.layouts.push(layout);
@@ -79,7 +79,7 @@ impl Swapper {
     }
 
     /// Swaps one whole record whose header is in our order already.
-    pub fn body(&self, kind: u32, misc_bits: u16, record: &mut [u8]) {
+    pub(crate) fn body(&self, kind: u32, misc_bits: u16, record: &mut [u8]) {
         let Some(body) = record.get_mut(HEADER..) else { return };
         if kind == types::SAMPLE {
             let layout = self.layout_of(body, true);
@@ -197,7 +197,7 @@ fn sample(layout: &Layout, t: &mut Turn<'_>) {
 }
 
 /// Whether this machine and a recording whose magic is `magic` differ in byte order.
-pub fn is_foreign(magic: &[u8]) -> bool {
+pub(crate) fn is_foreign(magic: &[u8]) -> bool {
     magic.iter().rev().eq(super::MAGIC)
 }
 

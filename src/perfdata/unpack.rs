@@ -38,7 +38,7 @@ impl Purse {
     ///
     /// # Errors
     /// When there are not so many.
-    pub fn take(&mut self, what: &str, bytes: u64) -> Result<(), Refused> {
+    pub(crate) fn take(&mut self, what: &str, bytes: u64) -> Result<(), Refused> {
         let refused = || Refused::TooMuch { what: what.to_owned(), bytes };
         self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
         self.taken += bytes;
@@ -46,14 +46,14 @@ impl Purse {
     }
 
     /// Gives bytes back that were used for a moment only.
-    pub fn give_back(&mut self, bytes: u64) {
+    pub(crate) fn give_back(&mut self, bytes: u64) {
         let bytes = bytes.min(self.taken);
         self.left += bytes;
         self.taken -= bytes;
     }
 
     /// Gives back what was taken for something that came to nothing.
-    pub fn attempt<T, E>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn attempt<T, E>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = self.taken;
         let made = make(self);
         if made.is_err() {
@@ -62,11 +62,11 @@ impl Purse {
         made
     }
 
-    pub fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         usize::try_from(self.left).unwrap_or(usize::MAX)
     }
 
-    pub fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         usize::try_from(self.taken).unwrap_or(usize::MAX)
     }
 }
@@ -75,7 +75,7 @@ impl Purse {
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -> Result<Cow<'d, [u8]>, Refused> {
+pub(crate) fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -> Result<Cow<'d, [u8]>, Refused> {
     let name = section.name().unwrap_or("a section");
     let damaged = |why: &dyn std::fmt::Display| damaged(name, why);
     let packed = section.compressed_data().map_err(|e| damaged(&e))?;
@@ -109,7 +109,7 @@ pub fn section<'d>(section: &impl ObjectSection<'d>, purse: &mut Purse) -> Resul
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+pub(crate) fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW) >> 10;
     drain(what, lzma_rust2::XzReader::new_mem_limit(packed, true, window as u32), purse)
 }
@@ -118,7 +118,7 @@ pub fn xz(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refus
 ///
 /// # Errors
 /// When it is damaged, or there is no room for it.
-pub fn zstd(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
+pub(crate) fn zstd(what: &str, packed: &[u8], purse: &mut Purse) -> Result<Vec<u8>, Refused> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| damaged(what, &e))?;
     let window = purse.left().clamp(LEAST_WINDOW, WINDOW);
     decoder.window_log_max(window.ilog2()).map_err(|e| damaged(what, &e))?;

@@ -21,7 +21,7 @@ pub struct Writer {
     attrs_at: u64,
     n_events: usize,
     data_at: u64,
-    written: u64,
+    pub(super) written: u64,
 }
 
 impl Writer {
@@ -57,20 +57,15 @@ impl Writer {
     }
 
     /// Marks the end of a round: whatever is older than the round before has been written.
-    pub fn finish_round(&mut self) -> io::Result<()> {
+    pub(crate) fn finish_round(&mut self) -> io::Result<()> {
         let mut record = [0u8; HEADER];
         record[..4].copy_from_slice(&types::FINISHED_ROUND.to_le_bytes());
         record[6..].copy_from_slice(&(HEADER as u16).to_le_bytes());
         self.records(&record)
     }
 
-    /// Bytes of records so far.
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
     /// Leaves what was written so far under its temporary name, where it can be opened; which name that is.
-    pub fn keep(&mut self) -> Option<PathBuf> {
+    pub(crate) fn keep(&mut self) -> Option<PathBuf> {
         // On a full disk that may fail, too: then the last records are not in it.
         let _ = self.out.flush();
         self.out.get_mut().keep()
@@ -84,7 +79,7 @@ impl Writer {
     }
 
     /// The same; what is there under the name stays as NAME.old.
-    pub fn finish_beside_old(&mut self, sections: Vec<Section>) -> io::Result<u64> {
+    pub(crate) fn finish_beside_old(&mut self, sections: Vec<Section>) -> io::Result<u64> {
         let size = self.complete(sections)?;
         self.out.get_mut().commit_beside_old()?;
         Ok(size)

@@ -5,15 +5,15 @@ pub use super::types;
 
 /// Bits of the header's `misc`.
 pub mod misc {
-    pub const CPUMODE_MASK: u16 = 7;
+    pub(crate) const CPUMODE_MASK: u16 = 7;
     pub const KERNEL: u16 = 1;
-    pub const USER: u16 = 2;
-    pub const GUEST_KERNEL: u16 = 4;
-    pub const GUEST_USER: u16 = 5;
-    pub const COMM_EXEC: u16 = 1 << 13;
-    pub const SWITCH_OUT: u16 = 1 << 13;
-    pub const MMAP_DATA: u16 = 1 << 13;
-    pub const MMAP_BUILD_ID: u16 = 1 << 14;
+    pub(crate) const USER: u16 = 2;
+    pub(crate) const GUEST_KERNEL: u16 = 4;
+    pub(crate) const GUEST_USER: u16 = 5;
+    pub(crate) const COMM_EXEC: u16 = 1 << 13;
+    pub(crate) const SWITCH_OUT: u16 = 1 << 13;
+    pub(crate) const MMAP_DATA: u16 = 1 << 13;
+    pub(crate) const MMAP_BUILD_ID: u16 = 1 << 14;
 }
 
 /// Length of a record's header.
@@ -30,7 +30,7 @@ pub struct Header {
 
 impl Header {
     /// Reads a header; `None` when fewer than [`HEADER`] bytes are there.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let b: &[u8; HEADER] = bytes.first_chunk()?;
         Some(Self {
             kind: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
@@ -52,7 +52,7 @@ pub enum RecordError {
 }
 
 /// A record's header and body, and the bytes after it.
-pub type Split<'a> = (Header, &'a [u8], &'a [u8]);
+pub(crate) type Split<'a> = (Header, &'a [u8], &'a [u8]);
 
 /// Splits the first record off: its header and body (trailer included), and the bytes after it.
 pub fn split(bytes: &[u8]) -> Result<Option<Split<'_>>, RecordError> {
@@ -82,7 +82,7 @@ impl BuildId {
         (!bytes.is_empty()).then_some(id)
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
@@ -130,11 +130,11 @@ pub struct Mmap<'a> {
 /// FORK and EXIT share their shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    pub pid: i32,
-    pub ppid: i32,
-    pub tid: i32,
-    pub ptid: i32,
-    pub time: u64,
+    pub(crate) pid: i32,
+    pub(crate) ppid: i32,
+    pub(crate) tid: i32,
+    pub(crate) ptid: i32,
+    pub(crate) time: u64,
 }
 
 /// A decoded side-band record. Samples are decoded by [`super::Layout`], which knows their fields.
@@ -192,30 +192,30 @@ pub enum Record<'a> {
 
 /// Reads little-endian fields from the front of a body.
 pub(super) struct Cursor<'a> {
-    pub rest: &'a [u8],
-    pub kind: u32,
+    pub(crate) rest: &'a [u8],
+    pub(crate) kind: u32,
 }
 
 impl<'a> Cursor<'a> {
-    pub fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], RecordError> {
+    pub(crate) fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], RecordError> {
         let (head, tail) = self.rest.split_at_checked(n).ok_or(RecordError::Short { kind: self.kind, field })?;
         self.rest = tail;
         Ok(head)
     }
 
-    pub fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
+    pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
         let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
         self.rest = &self.rest[8..];
         Ok(u64::from_le_bytes(bytes))
     }
 
-    pub fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
+    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
         let bytes = self.rest.first_chunk().copied().ok_or(RecordError::Short { kind: self.kind, field })?;
         self.rest = &self.rest[4..];
         Ok(u32::from_le_bytes(bytes))
     }
 
-    pub fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
+    pub(crate) fn i32(&mut self, field: &'static str) -> Result<i32, RecordError> {
         Ok(self.u32(field)? as i32)
     }
 
@@ -319,7 +319,7 @@ pub fn encode(out: &mut Vec<u8>, kind: u32, misc: u16, body: impl FnOnce(&mut Ve
 }
 
 /// Appends a NUL-ended name padded to eight bytes, as the kernel writes them.
-pub fn put_name(out: &mut Vec<u8>, name: &[u8]) {
+pub(crate) fn put_name(out: &mut Vec<u8>, name: &[u8]) {
     out.extend_from_slice(name);
     out.push(0);
     let pad = name.len().wrapping_add(1).next_multiple_of(8) - name.len() - 1;
@@ -389,7 +389,7 @@ pub fn encode_cgroup(out: &mut Vec<u8>, id: u64, path: &[u8], trailer: &[u8]) ->
 }
 
 /// Appends a FORK or EXIT record.
-pub fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &[u8]) -> Option<()> {
+pub(crate) fn encode_task(out: &mut Vec<u8>, exit: bool, task: &Task, trailer: &[u8]) -> Option<()> {
     encode(out, if exit { types::EXIT } else { types::FORK }, 0, |out| {
         for id in [task.pid, task.ppid, task.tid, task.ptid] {
             out.extend_from_slice(&id.to_le_bytes());

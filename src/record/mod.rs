@@ -3,8 +3,8 @@
 //! Pure: no input or output happens here, and no length in the bytes is believed.
 
 pub mod kinds;
-pub mod open_spans;
-pub mod order;
+pub(crate) mod open_spans;
+pub(crate) mod order;
 pub mod sample;
 pub mod types;
 

@@ -7,19 +7,19 @@ use rustc_hash::FxHashMap;
 /// Lanes that are remembered; what never ends must not fill the memory.
 const MAX: usize = 1 << 20;
 /// What may have begun within one another in one lane: so deep is nothing.
-pub const DEPTH: usize = 256;
+pub(crate) const DEPTH: usize = 256;
 
 /// Something that has begun.
 #[derive(Clone, Copy, Debug)]
-pub struct Begin<W, B> {
-    pub what: W,
-    pub since: u64,
-    pub with: B,
+pub(crate) struct Begin<W, B> {
+    pub(crate) what: W,
+    pub(crate) since: u64,
+    pub(crate) with: B,
 }
 
 impl<W, B> Begin<W, B> {
     /// How many nanoseconds it has taken up to a time.
-    pub fn took(&self, until: u64) -> u64 {
+    pub(crate) fn took(&self, until: u64) -> u64 {
         until.saturating_sub(self.since)
     }
 }
@@ -34,24 +34,24 @@ struct Lane<W, B> {
 
 /// Beginnings by lane.
 #[derive(Clone, Debug)]
-pub struct Begun<L, W, B> {
+pub(crate) struct Begun<L, W, B> {
     lanes: FxHashMap<L, Lane<W, B>>,
     nests: bool,
 }
 
 impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
     /// In a lane one thing follows the other: where the next begins, the end of the last was not seen.
-    pub fn one_by_one() -> Self {
+    pub(crate) fn one_by_one() -> Self {
         Self { lanes: FxHashMap::default(), nests: false }
     }
 
     /// In a lane things may begin within one another: where one ends, what has begun within it is over.
-    pub fn nested() -> Self {
+    pub(crate) fn nested() -> Self {
         Self { lanes: FxHashMap::default(), nests: true }
     }
 
     /// Something begins. Says how many before it will never be known to end.
-    pub fn begin(&mut self, lane: L, what: W, since: u64, with: B) -> usize {
+    pub(crate) fn begin(&mut self, lane: L, what: W, since: u64, with: B) -> usize {
         if self.lanes.len() >= MAX {
             self.lanes.clear();
         }
@@ -72,7 +72,7 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
 
     /// It ends: what began, and how many within it were never seen to end. An end of something else shows, where one
     /// follows the other, that what is under way ended unseen.
-    pub fn end(&mut self, lane: &L, what: &W) -> Option<(Begin<W, B>, usize)> {
+    pub(crate) fn end(&mut self, lane: &L, what: &W) -> Option<(Begin<W, B>, usize)> {
         let mut missed = 0;
         if self.nests {
             let own = self.lanes.get(lane)?;
@@ -84,7 +84,7 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
     }
 
     /// Takes out what began last in a lane, whatever it is.
-    pub fn take(&mut self, lane: &L) -> Option<Begin<W, B>> {
+    pub(crate) fn take(&mut self, lane: &L) -> Option<Begin<W, B>> {
         let own = self.lanes.get_mut(lane)?;
         match own.around.pop() {
             Some(outer) => Some(std::mem::replace(&mut own.newest, outer)),
@@ -93,31 +93,31 @@ impl<L: Eq + Hash, W: PartialEq, B> Begun<L, W, B> {
     }
 
     /// What something that begins now in a lane is within.
-    pub fn around(&self, lane: &L) -> Option<&Begin<W, B>> {
+    pub(crate) fn around(&self, lane: &L) -> Option<&Begin<W, B>> {
         self.lanes.get(lane).filter(|own| own.around.len() + 1 < DEPTH).map(|own| &own.newest)
     }
 
     /// What began last in a lane.
-    pub fn newest(&mut self, lane: &L) -> Option<&mut Begin<W, B>> {
+    pub(crate) fn newest(&mut self, lane: &L) -> Option<&mut Begin<W, B>> {
         self.lanes.get_mut(lane).map(|own| &mut own.newest)
     }
 
     /// All that is under way.
-    pub fn iter(&self) -> impl Iterator<Item = (&L, &Begin<W, B>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&L, &Begin<W, B>)> {
         self.lanes.iter().flat_map(|(lane, own)| own.around.iter().chain([&own.newest]).map(move |begin| (lane, begin)))
     }
 
     /// Lanes in which something is under way.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
     /// Records were lost: what has ended meanwhile is not known.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.lanes.clear();
     }
 }

@@ -32,44 +32,30 @@ struct Buffer {
 /// Sorts records by time and hands them out once nothing older can come. Records of one time keep
 /// the order in which they arrived.
 #[derive(Debug, Default)]
-pub struct Orderer {
+pub(crate) struct Orderer {
     waiting: Vec<Waiting>,
     buffers: std::collections::VecDeque<Buffer>,
     first_buffer: u32,
     ready: usize,
-    newest: u64,
 }
 
 impl Orderer {
     /// Adds a buffer and the records in it, each as (time, offset). The tag comes back with them.
-    pub fn push(&mut self, tag: u16, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
+    pub(crate) fn push(&mut self, tag: u16, buffer: Vec<u8>, records: impl Iterator<Item = (u64, usize)>) {
         let number = self.first_buffer.wrapping_add(self.buffers.len() as u32);
         let before = self.waiting.len();
-        let newest = &mut self.newest;
-        self.waiting.extend(records.map(|(time, at)| {
-            *newest = (*newest).max(time);
-            Waiting { time, buffer: number, at: at as u32 }
-        }));
+        self.waiting.extend(records.map(|(time, at)| Waiting { time, buffer: number, at: at as u32 }));
         self.buffers.push_back(Buffer { bytes: buffer, left: self.waiting.len() - before, tag });
-    }
-
-    /// The largest time that has come in.
-    pub fn newest(&self) -> u64 {
-        self.newest
-    }
-
-    /// How many records wait.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
     }
 
     /// Hands out, in order of time, every record not younger than `until`, and gives used-up
     /// buffers to `recycle`.
-    pub fn release(&mut self, until: u64, mut apply: impl FnMut(u16, u64, &[u8]), mut recycle: impl FnMut(Vec<u8>)) {
+    pub(crate) fn release(
+        &mut self,
+        until: u64,
+        mut apply: impl FnMut(u16, u64, &[u8]),
+        mut recycle: impl FnMut(Vec<u8>),
+    ) {
         // Stable: runs of one ring are already sorted, so this merges more than it sorts.
         self.waiting.sort_by_key(|w| w.time);
         self.ready = self.waiting.partition_point(|w| w.time <= until);
@@ -104,8 +90,7 @@ mod tests {
         let mut freed = 0;
         order.release(7, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out, [(5, 10), (5, 20), (7, 11)]);
-        assert_eq!((order.len(), order.is_empty(), freed, order.newest()), (2, false, 0, 9));
-        assert!(Orderer::default().is_empty());
+        assert_eq!((order.waiting.len(), freed), (2, 0));
         order.release(u64::MAX, |_, t, b| out.push((t, b[0])), |_| freed += 1);
         assert_eq!(out[3..], [(8, 21), (9, 12)]);
         assert_eq!(freed, 2);

@@ -5,55 +5,55 @@ use super::kinds::{Cursor, Header, RecordError, types};
 
 /// `PERF_SAMPLE_*` bits, named here so that this layer needs no other.
 mod bit {
-    pub const IP: u64 = 1;
-    pub const TID: u64 = 1 << 1;
-    pub const TIME: u64 = 1 << 2;
-    pub const ADDR: u64 = 1 << 3;
-    pub const READ: u64 = 1 << 4;
-    pub const CALLCHAIN: u64 = 1 << 5;
-    pub const ID: u64 = 1 << 6;
-    pub const CPU: u64 = 1 << 7;
-    pub const PERIOD: u64 = 1 << 8;
-    pub const STREAM_ID: u64 = 1 << 9;
-    pub const RAW: u64 = 1 << 10;
-    pub const BRANCH_STACK: u64 = 1 << 11;
-    pub const REGS_USER: u64 = 1 << 12;
-    pub const STACK_USER: u64 = 1 << 13;
-    pub const WEIGHT: u64 = 1 << 14;
-    pub const DATA_SRC: u64 = 1 << 15;
-    pub const WEIGHT_STRUCT: u64 = 1 << 24;
-    pub const IDENTIFIER: u64 = 1 << 16;
-    pub const AUX: u64 = 1 << 20;
-    pub const CGROUP: u64 = 1 << 21;
-    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
-    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
+    pub(crate) const IP: u64 = 1;
+    pub(crate) const TID: u64 = 1 << 1;
+    pub(crate) const TIME: u64 = 1 << 2;
+    pub(crate) const ADDR: u64 = 1 << 3;
+    pub(crate) const READ: u64 = 1 << 4;
+    pub(crate) const CALLCHAIN: u64 = 1 << 5;
+    pub(crate) const ID: u64 = 1 << 6;
+    pub(crate) const CPU: u64 = 1 << 7;
+    pub(crate) const PERIOD: u64 = 1 << 8;
+    pub(crate) const STREAM_ID: u64 = 1 << 9;
+    pub(crate) const RAW: u64 = 1 << 10;
+    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+    pub(crate) const REGS_USER: u64 = 1 << 12;
+    pub(crate) const STACK_USER: u64 = 1 << 13;
+    pub(crate) const WEIGHT: u64 = 1 << 14;
+    pub(crate) const DATA_SRC: u64 = 1 << 15;
+    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
+    pub(crate) const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const AUX: u64 = 1 << 20;
+    pub(crate) const CGROUP: u64 = 1 << 21;
+    pub(crate) const DATA_PAGE_SIZE: u64 = 1 << 22;
+    pub(crate) const CODE_PAGE_SIZE: u64 = 1 << 23;
 }
 
 /// Call-chain words from here up are context markers, not addresses (`PERF_CONTEXT_MAX`).
-pub const CONTEXT_MAX: u64 = -4095i64 as u64;
-pub const CONTEXT_KERNEL: u64 = -128i64 as u64;
-pub const CONTEXT_USER: u64 = -512i64 as u64;
-pub const CONTEXT_GUEST: u64 = -2048i64 as u64;
-pub const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
-pub const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
+pub(crate) const CONTEXT_MAX: u64 = -4095i64 as u64;
+pub(crate) const CONTEXT_KERNEL: u64 = -128i64 as u64;
+pub(crate) const CONTEXT_USER: u64 = -512i64 as u64;
+pub(crate) const CONTEXT_GUEST: u64 = -2048i64 as u64;
+pub(crate) const CONTEXT_GUEST_KERNEL: u64 = -2176i64 as u64;
+pub(crate) const CONTEXT_GUEST_USER: u64 = -2560i64 as u64;
 
 /// `PERF_SAMPLE_BRANCH_COUNTERS`: a word for each branch behind them all.
 const BRANCH_COUNTERS: u64 = 1 << 19;
 
 /// Not the kernel's: after an unwound user chain, that its stack went on behind what was copied.
-pub const CONTEXT_CUT: u64 = -4000i64 as u64;
+pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 
 /// Which fields an event's samples carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
-    pub sample_type: u64,
-    pub read_format: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
     /// Whether other records end with a sample id.
-    pub id_all: bool,
+    pub(crate) id_all: bool,
     /// Which user registers a sample has.
-    pub regs_user: u64,
+    pub(crate) regs_user: u64,
     /// What its branches are (`branch_sample_type`).
-    pub branches: u64,
+    pub(crate) branches: u64,
 }
 
 /// A sample's fields; those that its event does not carry are zero or empty.
@@ -88,11 +88,11 @@ pub struct Sample<'a> {
 
 /// What one event of a group had counted when a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
-    pub id: u64,
-    pub value: u64,
+pub(crate) struct Reading {
+    pub(crate) id: u64,
+    pub(crate) value: u64,
     /// Where the value stands in the record's body, in bytes.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 /// The state of a task in user space at a sample (`PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`).
@@ -112,27 +112,27 @@ pub struct UserState<'a> {
 
 impl UserState<'_> {
     /// A register by its place in the mask.
-    pub fn register(&self, place: u32) -> Option<u64> {
+    pub(crate) fn register(&self, place: u32) -> Option<u64> {
         let below = (self.mask >> place & 1 == 1).then(|| (self.mask & ((1 << place) - 1)).count_ones())?;
         let at = 8 * below as usize;
         self.regs.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
     /// Whether the stack may go on behind the copy.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.asked > 0 && self.stack.len() as u64 >= self.asked
     }
 }
 
 impl Sample<'_> {
     /// The words of the call chain.
-    pub fn chain(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn chain(&self) -> impl Iterator<Item = u64> + '_ {
         u64s(self.chain)
     }
 }
 
 /// Eight-byte words of a byte string.
-pub fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
+pub(crate) fn u64s(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + '_ {
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w))
 }
 
@@ -178,7 +178,7 @@ impl Layout {
     }
 
     /// Offset of the time in a sample's body, where the layout fixes it.
-    pub fn time_offset(&self) -> Option<usize> {
+    pub(crate) fn time_offset(&self) -> Option<usize> {
         let words = [bit::IDENTIFIER, bit::IP, bit::TID].iter().filter(|b| self.has(**b)).count();
         self.has(bit::TIME).then_some(words * 8)
     }
@@ -298,12 +298,12 @@ impl Layout {
     }
 
     /// Whether a sample says what each event of its group has counted.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.has(bit::READ) && self.read_format & READ_ID != 0
     }
 
     /// What a sample's group counted, member by member; nothing of one that does not tell their ids.
-    pub fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
+    pub(crate) fn readings<'a>(&self, sample: &Sample<'a>) -> impl Iterator<Item = Reading> + use<'a> {
         let (times, member) = self.read_words();
         // In a group the times stand before all members, in a single one behind its value.
         let group = self.read_format & GROUP != 0;
@@ -320,7 +320,7 @@ impl Layout {
     }
 
     /// Length of the sample-id trailer of other records, in bytes.
-    pub fn trailer_len(&self) -> usize {
+    pub(crate) fn trailer_len(&self) -> usize {
         let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
         if self.id_all { 8 * fields.iter().filter(|f| self.has(**f)).count() } else { 0 }
     }
@@ -382,7 +382,7 @@ impl Layout {
 
     /// The id that a sample or a trailer carries, at a fixed place when there is an identifier:
     /// how readers tell events of different layouts apart.
-    pub fn identifier(kind: u32, body: &[u8]) -> Option<u64> {
+    pub(crate) fn identifier(kind: u32, body: &[u8]) -> Option<u64> {
         let at = if kind == types::SAMPLE { 0 } else { body.len().checked_sub(8)? };
         body.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)
     }

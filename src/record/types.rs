@@ -1,43 +1,43 @@
 //! Type numbers of records (perf_event_open(2), `enum perf_event_type`; perf's own ones from 64 on).
 
-pub const MMAP: u32 = 1;
-pub const LOST: u32 = 2;
-pub const COMM: u32 = 3;
-pub const EXIT: u32 = 4;
-pub const THROTTLE: u32 = 5;
-pub const UNTHROTTLE: u32 = 6;
-pub const FORK: u32 = 7;
-pub const READ: u32 = 8;
+pub(crate) const MMAP: u32 = 1;
+pub(crate) const LOST: u32 = 2;
+pub(crate) const COMM: u32 = 3;
+pub(crate) const EXIT: u32 = 4;
+pub(crate) const THROTTLE: u32 = 5;
+pub(crate) const UNTHROTTLE: u32 = 6;
+pub(crate) const FORK: u32 = 7;
+pub(crate) const READ: u32 = 8;
 pub const SAMPLE: u32 = 9;
-pub const MMAP2: u32 = 10;
-pub const AUX: u32 = 11;
-pub const ITRACE_START: u32 = 12;
-pub const LOST_SAMPLES: u32 = 13;
-pub const SWITCH: u32 = 14;
-pub const SWITCH_CPU_WIDE: u32 = 15;
-pub const NAMESPACES: u32 = 16;
-pub const KSYMBOL: u32 = 17;
-pub const BPF_EVENT: u32 = 18;
-pub const CGROUP: u32 = 19;
-pub const TEXT_POKE: u32 = 20;
+pub(crate) const MMAP2: u32 = 10;
+pub(crate) const AUX: u32 = 11;
+pub(crate) const ITRACE_START: u32 = 12;
+pub(crate) const LOST_SAMPLES: u32 = 13;
+pub(crate) const SWITCH: u32 = 14;
+pub(crate) const SWITCH_CPU_WIDE: u32 = 15;
+pub(crate) const NAMESPACES: u32 = 16;
+pub(crate) const KSYMBOL: u32 = 17;
+pub(crate) const BPF_EVENT: u32 = 18;
+pub(crate) const CGROUP: u32 = 19;
+pub(crate) const TEXT_POKE: u32 = 20;
 /// Types from here on are written by perf's user space and carry no sample id.
 pub const USER_START: u32 = 64;
-pub const HEADER_ATTR: u32 = 64;
-pub const TRACING_DATA: u32 = 66;
-pub const BUILD_ID: u32 = 67;
-pub const FINISHED_ROUND: u32 = 68;
-pub const AUXTRACE: u32 = 71;
-pub const EVENT_UPDATE: u32 = 78;
-pub const HEADER_FEATURE: u32 = 80;
-pub const COMPRESSED: u32 = 81;
-pub const COMPRESSED2: u32 = 83;
+pub(crate) const HEADER_ATTR: u32 = 64;
+pub(crate) const TRACING_DATA: u32 = 66;
+pub(crate) const BUILD_ID: u32 = 67;
+pub(crate) const FINISHED_ROUND: u32 = 68;
+pub(crate) const AUXTRACE: u32 = 71;
+pub(crate) const EVENT_UPDATE: u32 = 78;
+pub(crate) const HEADER_FEATURE: u32 = 80;
+pub(crate) const COMPRESSED: u32 = 81;
+pub(crate) const COMPRESSED2: u32 = 83;
 /// Our own, far from where perf's grow to: a piece of a table of functions, in streams that only this program
 /// reads.
-pub const TABLE: u32 = 0x7066_7401;
+pub(crate) const TABLE: u32 = 0x7066_7401;
 
 /// All types with their names, without the common prefix (`enum perf_event_type` and
 /// `enum perf_user_event_type`).
-pub const NAMES: &[(u32, &str)] = &[
+pub(crate) const NAMES: &[(u32, &str)] = &[
     (MMAP, "MMAP"),
     (LOST, "LOST"),
     (COMM, "COMM"),
@@ -85,6 +85,6 @@ pub const NAMES: &[(u32, &str)] = &[
 ];
 
 /// A type's name; `None` for one that nobody here knows.
-pub fn name(kind: u32) -> Option<&'static str> {
+pub(crate) fn name(kind: u32) -> Option<&'static str> {
     NAMES.iter().find(|(k, _)| *k == kind).map(|(_, name)| *name)
 }

@@ -31,7 +31,7 @@ pub enum DsoKind {
 
 impl DsoKind {
     /// Whether its code runs in the kernel.
-    pub fn is_kernel(self) -> bool {
+    pub(crate) fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Module | Self::Bpf)
     }
 }
@@ -41,23 +41,23 @@ impl DsoKind {
 pub struct Dso {
     pub id: DsoId,
     /// Which of the session's hosts has it.
-    pub host: u16,
+    pub(crate) host: u16,
     /// The full name, as the mapping process spelled it.
     pub path: Arc<str>,
     /// The same, byte for byte, for opening the file.
-    pub raw_path: Arc<[u8]>,
+    pub(crate) raw_path: Arc<[u8]>,
     /// perf's short name: the last part of the path, or the bracketed name.
-    pub short: Arc<str>,
-    pub kind: DsoKind,
-    pub file: FileId,
+    pub(crate) short: Arc<str>,
+    pub(crate) kind: DsoKind,
+    pub(crate) file: FileId,
     /// The file's build id, by what a recording says or by the file that was found to be mapped.
-    pub build_id: Option<BuildId>,
+    pub(crate) build_id: Option<BuildId>,
     /// For the kernel, where its text began while it was recorded: it is moved at each boot.
-    pub text: Option<u64>,
+    pub(crate) text: Option<u64>,
     /// A process that had it mapped, and where: the way to its file through /proc while it lives.
     pub via: Option<(i32, u64, u64)>,
     /// Of anonymous code, the jitdump file that its process has mapped.
-    pub dump: Option<Arc<[u8]>>,
+    pub(crate) dump: Option<Arc<[u8]>>,
 }
 
 /// The table of DSOs and mappings of a session.
@@ -107,7 +107,7 @@ impl Dsos {
         &self.list
     }
 
-    pub fn map_of(&self, id: MapId) -> Map {
+    pub(crate) fn map_of(&self, id: MapId) -> Map {
         self.maps.get(id)
     }
 
@@ -116,12 +116,12 @@ impl Dsos {
     }
 
     /// The mapping that stands for one, as it has the same part of the same file.
-    pub fn stand_in(&self, id: MapId) -> MapId {
+    pub(crate) fn stand_in(&self, id: MapId) -> MapId {
         self.maps.stand_in(id)
     }
 
     /// What a process has at an address, in terms that all processes share.
-    pub fn shared(&self, id: MapId, ip: u64) -> (MapId, u64) {
+    pub(crate) fn shared(&self, id: MapId, ip: u64) -> (MapId, u64) {
         let shared = self.maps.stand_in(id);
         if shared == id {
             return (id, ip);
@@ -130,7 +130,7 @@ impl Dsos {
     }
 
     /// Which mappings stand for others, by id.
-    pub fn shared_maps(&self) -> Vec<bool> {
+    pub(crate) fn shared_maps(&self) -> Vec<bool> {
         self.maps.shared()
     }
 
@@ -152,7 +152,7 @@ impl Dsos {
     }
 
     /// What a mapping record is of, and which part of it.
-    pub fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
+    pub(crate) fn of_record(&mut self, map: &Mmap<'_>) -> (DsoId, u64) {
         let end = map.start.saturating_add(map.len);
         let via = (map.pid > 0).then_some((map.pid, map.start, end));
         let (name, pgoff) = match map.name {
@@ -192,7 +192,7 @@ impl Dsos {
     }
 
     /// Takes a path's build id from a recording's table, for files that are known and that will be.
-    pub fn learn_build_id(&mut self, kernel: bool, path: &str, id: BuildId) {
+    pub(crate) fn learn_build_id(&mut self, kernel: bool, path: &str, id: BuildId) {
         let path: Arc<[u8]> = if kernel && path.starts_with("[kernel.kallsyms]") {
             b"[kernel.kallsyms]"[..].into()
         } else {
@@ -205,7 +205,7 @@ impl Dsos {
     }
 
     /// Takes the build id of a DSO whose file was read; what a recording says goes before it.
-    pub fn identify(&mut self, dso: DsoId, id: BuildId) {
+    pub(crate) fn identify(&mut self, dso: DsoId, id: BuildId) {
         self.list[dso.0 as usize].build_id.get_or_insert(id);
     }
 

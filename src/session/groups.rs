@@ -29,10 +29,6 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
     pub fn get(&self, id: u64) -> Option<&Group> {
         self.by_id.get(&id)
     }

@@ -13,14 +13,14 @@ use super::{MapId, SideLog, TaskId};
 
 #[derive(Debug)]
 pub(super) struct Thread {
-    pub comm: Arc<str>,
+    pub(crate) comm: Arc<str>,
     /// The task that it is now, and in which cgroup.
-    pub task: Option<(u64, TaskId)>,
-    pub exited: bool,
+    pub(crate) task: Option<(u64, TaskId)>,
+    pub(crate) exited: bool,
 }
 
 impl Thread {
-    pub fn new(comm: Arc<str>) -> Self {
+    pub(crate) fn new(comm: Arc<str>) -> Self {
         Self { comm, task: None, exited: false }
     }
 }
@@ -31,23 +31,23 @@ pub(super) const LINGER_NS: u64 = 2_000_000_000;
 /// One machine. Process ids, addresses and cgroup ids mean something there only.
 #[derive(Debug)]
 pub(super) struct Host {
-    pub name: Arc<str>,
-    pub threads: FxHashMap<i32, Thread>,
-    pub spaces: FxHashMap<i32, Space>,
-    pub kernel: Space,
+    pub(crate) name: Arc<str>,
+    pub(crate) threads: FxHashMap<i32, Thread>,
+    pub(crate) spaces: FxHashMap<i32, Space>,
+    pub(crate) kernel: Space,
     /// What holds kernel addresses outside modules.
-    pub kernel_text: MapId,
+    pub(crate) kernel_text: MapId,
     /// Spaces that may still be inside an exec; 0 saves looking.
-    pub in_exec: usize,
+    pub(crate) in_exec: usize,
     /// Threads that have ended, oldest first.
     leaving: VecDeque<(u64, TaskRecord)>,
-    pub groups: Groups,
-    pub log: SideLog,
+    pub(crate) groups: Groups,
+    pub(crate) log: SideLog,
 }
 
 impl Host {
     /// A machine that nothing is known of; `generation` tells its kernel from those of others.
-    pub fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
+    pub(crate) fn new(name: Arc<str>, kernel_text: MapId, generation: u32) -> Self {
         Self {
             name,
             threads: FxHashMap::default(),
@@ -62,7 +62,7 @@ impl Host {
     }
 
     /// A thread has ended; those that did so long before are forgotten.
-    pub fn leave(&mut self, task: &TaskRecord, time: u64) {
+    pub(crate) fn leave(&mut self, task: &TaskRecord, time: u64) {
         // The kernel tears a thread's memory down after this record, and that is sampled too.
         self.leaving.push_back((time, *task));
         while self.leaving.front().is_some_and(|(at, _)| at.saturating_add(LINGER_NS) < time) {
@@ -81,7 +81,7 @@ impl Host {
     }
 
     /// Calls `each` for the mappings that it has, or that its history tells of.
-    pub fn each_map(&self, mut each: impl FnMut(MapId)) {
+    pub(crate) fn each_map(&self, mut each: impl FnMut(MapId)) {
         each(self.kernel_text);
         for space in self.spaces.values().chain([&self.kernel]) {
             space.maps().chain(space.before()).for_each(&mut each);

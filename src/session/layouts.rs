@@ -20,12 +20,12 @@ pub struct Layouts<'a> {
 }
 
 impl<'a> Layouts<'a> {
-    pub fn new(dsos: &'a Dsos) -> Self {
+    pub(crate) fn new(dsos: &'a Dsos) -> Self {
         Self { dsos, spaces: FxHashMap::default(), moved: FxHashMap::default() }
     }
 
     /// Follows one fact, as [`super::Session::apply`] did.
-    pub fn follow(&mut self, side: &Side) {
+    pub(crate) fn follow(&mut self, side: &Side) {
         match side {
             Side::Map { pid, map, .. } => {
                 let at = self.dsos.map_of(*map);
@@ -49,7 +49,7 @@ impl<'a> Layouts<'a> {
     }
 
     /// The address that a process had for one of a frame; the frame's own where nothing tells.
-    pub fn address(&mut self, pid: i32, map: MapId, ip: u64) -> u64 {
+    pub(crate) fn address(&mut self, pid: i32, map: MapId, ip: u64) -> u64 {
         let Some(space) = self.spaces.get(&pid) else { return ip };
         let dsos = self.dsos;
         let moved = self.moved.entry(pid).or_insert_with(|| {

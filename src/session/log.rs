@@ -40,13 +40,13 @@ pub enum Side {
 /// A new thread; for a new process, with the mappings that it took over.
 #[derive(Clone, Debug)]
 pub struct Fork {
-    pub task: Task,
-    pub inherited: Space,
+    pub(crate) task: Task,
+    pub(crate) inherited: Space,
 }
 
 impl Side {
     /// The process that this is about.
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         match self {
             Self::Map { pid, .. } | Self::Comm { pid, .. } | Self::Ran { pid } => *pid,
             Self::Fork(fork) => fork.task.pid,
@@ -65,22 +65,22 @@ pub struct SideLog {
 }
 
 impl SideLog {
-    pub fn push(&mut self, time: u64, side: Side) {
+    pub(crate) fn push(&mut self, time: u64, side: Side) {
         self.forks += usize::from(matches!(side, Side::Fork(_)));
         self.entries.push((time, side));
     }
 
-    pub fn entries(&self) -> &[(u64, Side)] {
+    pub(crate) fn entries(&self) -> &[(u64, Side)] {
         &self.entries
     }
 
     /// Bytes in use.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.entries.capacity() * size_of::<(u64, Side)>() + self.forks * size_of::<Fork>()
     }
 
     /// Calls `each` for the mappings that it tells of.
-    pub fn each_map(&self, mut each: impl FnMut(MapId)) {
+    pub(crate) fn each_map(&self, mut each: impl FnMut(MapId)) {
         for (_, side) in &self.entries {
             match side {
                 Side::Map { map, .. } => each(*map),
@@ -91,11 +91,11 @@ impl SideLog {
     }
 
     /// Whether it has doubled since it was last trimmed, and trimming is worth its time.
-    pub fn is_ripe(&self) -> bool {
+    pub(crate) fn is_ripe(&self) -> bool {
         self.entries.len() > 20_000 && self.entries.len() > 2 * self.trimmed_at
     }
 
-    pub fn retain(&mut self, keep: impl Fn(i32) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(i32) -> bool) {
         self.entries.retain(|(_, side)| keep(side.pid()));
         self.forks = self.entries.iter().filter(|(_, side)| matches!(side, Side::Fork(_))).count();
         // What it grew to in a storm is given back after it.

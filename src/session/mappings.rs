@@ -30,19 +30,19 @@ impl<'a> Mappings<'a> {
     }
 
     /// Whether any mapping of the process is known.
-    pub fn knows_user(&self) -> bool {
+    pub(crate) fn knows_user(&self) -> bool {
         self.user.is_some_and(|space| !space.is_empty())
     }
 
     /// The mapping that holds a user address and the address there, in terms that all processes share; `None` where
     /// no code is mapped.
-    pub fn user(&mut self, ip: u64) -> Option<(MapId, u64)> {
+    pub(crate) fn user(&mut self, ip: u64) -> Option<(MapId, u64)> {
         let space = self.user?;
         self.last_user.find(self.dsos, space, None, ip)
     }
 
     /// The same of a kernel address.
-    pub fn kernel(&mut self, ip: u64) -> (MapId, u64) {
+    pub(crate) fn kernel(&mut self, ip: u64) -> (MapId, u64) {
         let text = self.kernel_text;
         self.last_kernel.find(self.dsos, self.kernel, Some(text), ip).unwrap_or((text, ip))
     }

@@ -6,35 +6,35 @@ use super::dso::DsoId;
 
 /// A distinct mapping: one DSO at one address. Shared by all processes that have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MapId(pub u32);
+pub struct MapId(pub(crate) u32);
 
 impl MapId {
     /// Addresses that no mapping is known for.
     pub const UNKNOWN: Self = Self(0);
     /// Kernel addresses outside modules.
-    pub const KERNEL: Self = Self(1);
+    pub(crate) const KERNEL: Self = Self(1);
     /// Guest addresses, seen from the host.
-    pub const GUEST: Self = Self(2);
+    pub(crate) const GUEST: Self = Self(2);
     /// What would come before a stack that was copied in part.
-    pub const CUT: Self = Self(3);
+    pub(crate) const CUT: Self = Self(3);
     /// What comes before a stack of which the next word is no address of code.
-    pub const BROKEN: Self = Self(4);
+    pub(crate) const BROKEN: Self = Self(4);
     /// How many of them are always there.
     const FIXED: usize = 5;
 }
 
 /// A mapping of a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Map {
-    pub start: u64,
-    pub len: u64,
-    pub pgoff: u64,
-    pub dso: DsoId,
+pub(crate) struct Map {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
+    pub(crate) pgoff: u64,
+    pub(crate) dso: DsoId,
 }
 
 impl Map {
     /// The address inside the DSO: a file offset for files, the address itself for the kernel.
-    pub fn to_dso(&self, ip: u64) -> u64 {
+    pub(crate) fn to_dso(self, ip: u64) -> u64 {
         ip.wrapping_sub(self.start).wrapping_add(self.pgoff)
     }
 
@@ -47,7 +47,7 @@ impl Map {
 /// The table of mappings. Where addresses are made random, each process has its own; the first one of a part of a
 /// file stands for the others, so that what runs there is the same to all who count it.
 #[derive(Clone, Debug, Default)]
-pub struct Maps {
+pub(crate) struct Maps {
     list: Vec<Map>,
     ids: HashMap<Map, MapId>,
     /// For each mapping the one that stands for it.
@@ -60,7 +60,7 @@ pub struct Maps {
 impl Maps {
     /// The id of a mapping. `alone` is asked, once for each, whether another one may not stand for it: because its
     /// process has that part elsewhere as well, and the two could not be told apart again.
-    pub fn id(&mut self, map: Map, alone: impl FnOnce(&Self, MapId) -> bool) -> MapId {
+    pub(crate) fn id(&mut self, map: Map, alone: impl FnOnce(&Self, MapId) -> bool) -> MapId {
         if let Some(id) = self.ids.get(&map) {
             return *id;
         }
@@ -79,21 +79,21 @@ impl Maps {
         id
     }
 
-    pub fn get(&self, id: MapId) -> Map {
+    pub(crate) fn get(&self, id: MapId) -> Map {
         self.list[id.0 as usize]
     }
 
-    pub fn stand_in(&self, id: MapId) -> MapId {
+    pub(crate) fn stand_in(&self, id: MapId) -> MapId {
         self.stand_in[id.0 as usize]
     }
 
     /// For each id whether it is among `used`, to be filled in.
-    pub fn none_used(&self) -> Vec<bool> {
+    pub(crate) fn none_used(&self) -> Vec<bool> {
         vec![false; self.list.len()]
     }
 
     /// Which mappings stand for others.
-    pub fn shared(&self) -> Vec<bool> {
+    pub(crate) fn shared(&self) -> Vec<bool> {
         let mut shared = vec![false; self.list.len()];
         for (id, stand_in) in self.stand_in.iter().enumerate() {
             shared[stand_in.0 as usize] |= stand_in.0 as usize != id;
@@ -102,7 +102,7 @@ impl Maps {
     }
 
     /// Gives the ids of mappings that are not `used` to those that come; what stands for a used one stays.
-    pub fn forget_others(&mut self, mut used: Vec<bool>) {
+    pub(crate) fn forget_others(&mut self, mut used: Vec<bool>) {
         used.iter_mut().take(MapId::FIXED).for_each(|used| *used = true);
         for id in 0..self.list.len() {
             if used[id] {

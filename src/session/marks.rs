@@ -4,7 +4,7 @@
 //! that it does not know. Its content is text, a mark a line: time, name and note, with tabs between.
 
 /// The feature's bit.
-pub const FEATURE: u8 = 250;
+pub(crate) const FEATURE: u8 = 250;
 /// Marks that are kept, and bytes of a note.
 const MAX: usize = 1000;
 const MAX_NOTE: usize = 1000;
@@ -21,7 +21,7 @@ pub struct TimeMark {
 }
 
 /// What a mark may be called: what a user can type to come back to it.
-pub fn is_name(letter: char) -> bool {
+pub(crate) fn is_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
 }
 
@@ -45,7 +45,7 @@ fn limited(note: &str) -> String {
 }
 
 /// As a file keeps them.
-pub fn encode(marks: &[TimeMark]) -> Vec<u8> {
+pub(crate) fn encode(marks: &[TimeMark]) -> Vec<u8> {
     let mut out = format!("{HEAD}\n");
     for mark in marks {
         out.push_str(&format!("{}\t{}\t{}\n", mark.at, mark.name, limited(&mark.note)));
@@ -54,12 +54,12 @@ pub fn encode(marks: &[TimeMark]) -> Vec<u8> {
 }
 
 /// From the features of a file's head, as (bit, bytes).
-pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<TimeMark> {
+pub(crate) fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<TimeMark> {
     features.iter().find(|(bit, _)| *bit == FEATURE).map(|(_, bytes)| decode(bytes)).unwrap_or_default()
 }
 
 /// From a file; lines that are none are left out, and names that are none.
-pub fn decode(bytes: &[u8]) -> Vec<TimeMark> {
+pub(crate) fn decode(bytes: &[u8]) -> Vec<TimeMark> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines();
     let mut marks = Vec::new();

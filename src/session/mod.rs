@@ -2,16 +2,16 @@
 //! from /proc for what was there before us.
 
 pub mod containers;
-pub mod dso;
+pub(crate) mod dso;
 mod groups;
 mod host;
-pub mod layouts;
-pub mod log;
+pub(crate) mod layouts;
+pub(crate) mod log;
 pub mod machine;
 mod mappings;
-pub mod maps;
+pub(crate) mod maps;
 pub mod marks;
-pub mod space;
+pub(crate) mod space;
 mod tasks;
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub use maps::MapId;
 pub use marks::TimeMark;
 use space::Space;
 use tasks::Tasks;
-pub use tasks::{Task, TaskId};
+pub(crate) use tasks::{Task, TaskId};
 
 /// Whether processes that were there before the first record can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Origin {
 const MAX_TOLD: usize = 1 << 17;
 
 /// The threads of a running process.
-pub fn threads_of(pid: i32) -> Vec<i32> {
+pub(crate) fn threads_of(pid: i32) -> Vec<i32> {
     procfs::threads(pid)
 }
 
@@ -57,9 +57,9 @@ pub fn threads_of(pid: i32) -> Vec<i32> {
 pub struct Session {
     origin: Origin,
     /// Whether mappings without code are of interest, too: perf finds the tables for unwinding there.
-    pub data_maps: bool,
+    pub(crate) data_maps: bool,
     /// Whether a process is looked up in its cgroups, where samples do not tell them.
-    pub finds_groups: bool,
+    pub(crate) finds_groups: bool,
     pub dsos: Dsos,
     tasks: Tasks,
     hosts: Vec<Host>,
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Learns what is called how before the first record; it takes no longer than a moment, processes first.
-    pub fn learn_running(&mut self) {
+    pub(crate) fn learn_running(&mut self) {
         const PATIENCE: Duration = Duration::from_millis(100);
         procfs::comms(PATIENCE, |tid, name| {
             let name = self.intern(name);
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// A record says how a thread was called at its time, which is believed of those that nothing else told of.
-    pub fn told(&mut self, tid: i32, name: &[u8]) {
+    pub(crate) fn told(&mut self, tid: i32, name: &[u8]) {
         let known = self.here().threads.get(&tid).map(|thread| is_unnamed(tid, &thread.comm));
         if known == Some(false) || self.told.contains_key(&tid) || self.told.len() >= MAX_TOLD {
             return;
@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// Gives its machines their names; more than one are counted side by side.
-    pub fn name_hosts(&mut self, names: &[Arc<str>]) {
+    pub(crate) fn name_hosts(&mut self, names: &[Arc<str>]) {
         for (at, name) in names.iter().enumerate().take(usize::from(u16::MAX)) {
             match self.hosts.get_mut(at) {
                 Some(host) => host.name = name.clone(),
@@ -131,28 +131,28 @@ impl Session {
     }
 
     /// The name of the machine that a task runs on.
-    pub fn host(&self, task: &Task) -> Arc<str> {
+    pub(crate) fn host(&self, task: &Task) -> Arc<str> {
         self.hosts.get(usize::from(task.host)).map(|host| host.name.clone()).unwrap_or_default()
     }
 
     /// From now on what is told and asked is of this machine.
-    pub fn turn_to(&mut self, host: u16) {
+    pub(crate) fn turn_to(&mut self, host: u16) {
         self.at = usize::from(host).min(self.hosts.len() - 1);
         self.dsos.host = host;
     }
 
     /// The history of a machine.
-    pub fn log(&self, host: u16) -> &SideLog {
+    pub(crate) fn log(&self, host: u16) -> &SideLog {
         &self.hosts[usize::from(host).min(self.hosts.len() - 1)].log
     }
 
     /// Bytes that the history has.
-    pub fn log_memory(&self) -> usize {
+    pub(crate) fn log_memory(&self) -> usize {
         self.hosts.iter().map(|host| host.log.memory()).sum()
     }
 
     /// Whether it is worth its time to trim the history.
-    pub fn log_is_ripe(&self) -> bool {
+    pub(crate) fn log_is_ripe(&self) -> bool {
         self.hosts.iter().any(|host| host.log.is_ripe())
     }
 
@@ -168,7 +168,7 @@ impl Session {
         self.here_mut().log.push(time, side);
     }
 
-    pub fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
 
@@ -332,7 +332,7 @@ impl Session {
 
     /// A process was seen at a time, in user mode or in a system call that `chain` tells of. What it runs may prove
     /// that an exec of it is over.
-    pub fn seen(&mut self, pid: i32, time: u64, user_mode: bool, chain: &[u8]) {
+    pub(crate) fn seen(&mut self, pid: i32, time: u64, user_mode: bool, chain: &[u8]) {
         let here = &mut self.hosts[self.at];
         if here.in_exec == 0 {
             return;
@@ -352,7 +352,7 @@ impl Session {
     }
 
     /// The same in a cgroup.
-    pub fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
+    pub(crate) fn task_in(&mut self, pid: i32, tid: i32, cgroup: u64) -> TaskId {
         let known = self.here().threads.get(&tid).and_then(|thread| thread.task);
         if let Some((_, id)) = known.filter(|(of, _)| *of == cgroup) {
             return id;
@@ -387,7 +387,7 @@ impl Session {
     }
 
     /// The path of a task's cgroup; empty when it is not known.
-    pub fn cgroup(&self, task: &Task) -> Arc<str> {
+    pub(crate) fn cgroup(&self, task: &Task) -> Arc<str> {
         let host = self.hosts.get(usize::from(task.host));
         host.and_then(|host| host.groups.get(task.cgroup)).map(|group| group.path.clone()).unwrap_or_default()
     }
@@ -408,19 +408,14 @@ impl Session {
         self.hosts.get(usize::from(host)).into_iter().flat_map(|host| host.groups.named())
     }
 
-    /// Whether samples told cgroups.
-    pub fn has_cgroups(&self) -> bool {
-        self.hosts.iter().any(|host| !host.groups.is_empty())
-    }
-
     /// A thread that a text names.
-    pub fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
+    pub(crate) fn named_task(&mut self, pid: i32, tid: i32, comm: &Arc<str>) -> TaskId {
         let program = comm.clone();
         self.tasks.id(Task { host: self.at as u16, pid, tid, comm: comm.clone(), program, cgroup: 0 })
     }
 
     /// What a thread is called now; live, one that no record told of is asked for in /proc.
-    pub fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
+    pub(crate) fn comm_of(&self, tid: i32) -> Option<Arc<str>> {
         if let Some(thread) = self.here().threads.get(&tid) {
             return Some(thread.comm.clone()).filter(|comm| !is_unnamed(tid, comm));
         }
@@ -430,7 +425,7 @@ impl Session {
 
     /// What lies at an address of a running process: mappings with and without code, by (start, end, name). Of a
     /// recording only the records tell.
-    pub fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
+    pub(crate) fn regions(&self, pid: i32) -> Vec<(u64, u64, Arc<str>)> {
         if self.origin != Origin::Live || pid <= 0 {
             return Vec::new();
         }
@@ -439,19 +434,19 @@ impl Session {
     }
 
     /// A number in a running process's memory; `None` of a recording, or where it cannot be read.
-    pub fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
+    pub(crate) fn peek(&self, pid: i32, address: u64, len: usize) -> Option<u64> {
         (self.origin == Origin::Live).then(|| procfs::peek(pid, address, len)).flatten()
     }
 
     /// The C library of a running process, or of this one where 0 is asked for.
-    pub fn libc_of(pid: i32) -> Option<String> {
+    pub(crate) fn libc_of(pid: i32) -> Option<String> {
         let pid = if pid > 0 { pid } else { std::process::id() as i32 };
         let maps = procfs::exec_maps(pid);
         maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|name| is_libc(name))
     }
 
     /// The library of C++ of a running process: one that it has mapped, or one that lies beside a C library.
-    pub fn cxx_of(pid: i32, libc: &str) -> Option<String> {
+    pub(crate) fn cxx_of(pid: i32, libc: &str) -> Option<String> {
         let is_it = |path: &str| path.rsplit('/').next().is_some_and(|file| file.starts_with("libstdc++.so"));
         let maps = if pid > 0 { procfs::exec_maps(pid) } else { Vec::new() };
         let mapped = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned()).find(|path| is_it(path));
@@ -464,12 +459,12 @@ impl Session {
 
     /// A number that changes whenever a process's user mappings do, and is the same for processes
     /// that share them: part of the key under which resolved call chains are remembered.
-    pub fn space_generation(&self, pid: i32) -> u32 {
+    pub(crate) fn space_generation(&self, pid: i32) -> u32 {
         self.here().spaces.get(&pid).map_or(0, Space::generation)
     }
 
     /// Where addresses of a process and of its kernel lie now.
-    pub fn places(&self, pid: i32) -> Mappings<'_> {
+    pub(crate) fn places(&self, pid: i32) -> Mappings<'_> {
         let here = self.here();
         Mappings::new(&self.dsos, here.spaces.get(&pid), &here.kernel, here.kernel_text)
     }
@@ -480,30 +475,30 @@ impl Session {
     }
 
     /// The mapping that holds a kernel address.
-    pub fn kernel_map(&self, ip: u64) -> MapId {
+    pub(crate) fn kernel_map(&self, ip: u64) -> MapId {
         self.here().kernel.find(ip).unwrap_or(self.here().kernel_text)
     }
 
     /// Generation of the kernel's mappings (modules and BPF programs come and go).
-    pub fn kernel_generation(&self) -> u32 {
+    pub(crate) fn kernel_generation(&self) -> u32 {
         self.here().kernel.generation()
     }
 
     /// Begins the table of tasks anew and gives the old one: those that are still wanted are taken over by
     /// [`Self::keep_task`].
-    pub fn renew_tasks(&mut self) -> Vec<Task> {
+    pub(crate) fn renew_tasks(&mut self) -> Vec<Task> {
         let threads = self.hosts.iter_mut().flat_map(|host| host.threads.values_mut());
         threads.for_each(|thread| thread.task = None);
         self.tasks.renew()
     }
 
     /// Takes a task of the old table over.
-    pub fn keep_task(&mut self, task: &Task) -> TaskId {
+    pub(crate) fn keep_task(&mut self, task: &Task) -> TaskId {
         self.tasks.id(task.clone())
     }
 
     /// Forgets mappings and names that nothing has any more, but for `used`.
-    pub fn forget_unused(&mut self, used: impl Iterator<Item = MapId>) {
+    pub(crate) fn forget_unused(&mut self, used: impl Iterator<Item = MapId>) {
         let mut is_used = self.dsos.maps.none_used();
         let mut mark = |map: MapId| is_used[map.0 as usize] = true;
         used.for_each(&mut mark);
@@ -514,7 +509,7 @@ impl Session {
 
     /// Forgets side-band history that no kept sample can need: that of processes, by host and id, which have
     /// ended and are not in `kept`.
-    pub fn trim_log(&mut self, kept: &dyn Fn(u16, i32) -> bool) {
+    pub(crate) fn trim_log(&mut self, kept: &dyn Fn(u16, i32) -> bool) {
         for (at, host) in self.hosts.iter_mut().enumerate() {
             let spaces = &host.spaces;
             host.log.retain(|pid| pid <= 0 || spaces.contains_key(&pid) || kept(at as u16, pid));

@@ -15,7 +15,7 @@ struct Entry {
 /// Mappings in address order. A newer one takes the place of what it overlaps, since unmapping
 /// leaves no record.
 #[derive(Clone, Debug, Default)]
-pub struct Space {
+pub(crate) struct Space {
     entries: Arc<Vec<Entry>>,
     /// What an exec has replaced, while its system call still runs: until then the call's user
     /// address is one of the old program.
@@ -24,46 +24,46 @@ pub struct Space {
 }
 
 impl Space {
-    pub fn empty(generation: u32) -> Self {
+    pub(crate) fn empty(generation: u32) -> Self {
         Self { entries: Arc::default(), before: None, generation }
     }
 
     /// The space of a program that takes another's place.
-    pub fn after_exec(old: Option<&Self>, generation: u32) -> Self {
+    pub(crate) fn after_exec(old: Option<&Self>, generation: u32) -> Self {
         Self { before: old.map(|s| s.entries.clone()), ..Self::empty(generation) }
     }
 
     /// Whether an exec is still under way.
-    pub fn is_in_exec(&self) -> bool {
+    pub(crate) fn is_in_exec(&self) -> bool {
         self.before.is_some()
     }
 
     /// The new program runs: the old one's mappings are gone.
-    pub fn settle(&mut self, generation: u32) {
+    pub(crate) fn settle(&mut self, generation: u32) {
         self.before = None;
         self.generation = generation;
     }
 
     /// Whether what lies at an address came with the exec that is under way.
-    pub fn is_new(&self, ip: u64) -> bool {
+    pub(crate) fn is_new(&self, ip: u64) -> bool {
         find(&self.entries, ip).is_some() && self.before.as_ref().is_none_or(|before| find(before, ip).is_none())
     }
 
-    pub fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
     /// Whether no mapping is known.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.before.as_ref().is_none_or(|before| before.is_empty())
     }
 
-    pub fn find(&self, ip: u64) -> Option<MapId> {
+    pub(crate) fn find(&self, ip: u64) -> Option<MapId> {
         self.around(ip).1
     }
 
     /// What holds an address, and addresses around it of which the same is true.
-    pub fn around(&self, ip: u64) -> (Range<u64>, Option<MapId>) {
+    pub(crate) fn around(&self, ip: u64) -> (Range<u64>, Option<MapId>) {
         let after = self.entries.partition_point(|e| e.start <= ip);
         let below = after.checked_sub(1).map(|i| self.entries[i]);
         match (below, &self.before) {
@@ -77,17 +77,17 @@ impl Space {
     }
 
     /// The mappings, each once, in address order.
-    pub fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
+    pub(crate) fn maps(&self) -> impl Iterator<Item = MapId> + '_ {
         let mut last = None;
         self.entries.iter().map(|e| e.map).filter(move |map| last.replace(*map) != Some(*map))
     }
 
     /// The mappings that an exec under way has replaced.
-    pub fn before(&self) -> impl Iterator<Item = MapId> + '_ {
+    pub(crate) fn before(&self) -> impl Iterator<Item = MapId> + '_ {
         self.before.iter().flat_map(|entries| entries.iter().map(|e| e.map))
     }
 
-    pub fn insert(&mut self, start: u64, end: u64, map: MapId, generation: u32) {
+    pub(crate) fn insert(&mut self, start: u64, end: u64, map: MapId, generation: u32) {
         self.generation = generation;
         let entries = Arc::make_mut(&mut self.entries);
         let first = entries.partition_point(|e| e.end <= start);

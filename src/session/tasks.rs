@@ -6,35 +6,35 @@ use hashbrown::HashMap;
 
 /// A thread under one name; a thread that renames itself is two tasks. Index into [`super::Session::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(pub u32);
+pub struct TaskId(pub(crate) u32);
 
 /// Who a sample belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
     /// Which of the session's hosts it runs on.
-    pub host: u16,
-    pub pid: i32,
-    pub tid: i32,
-    pub comm: Arc<str>,
+    pub(crate) host: u16,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    pub(crate) comm: Arc<str>,
     /// The comm of its process' first thread, as it was when this one was first seen; its own where nobody knows.
-    pub program: Arc<str>,
+    pub(crate) program: Arc<str>,
     /// The id of its cgroup; 0 when it is not known.
-    pub cgroup: u64,
+    pub(crate) cgroup: u64,
 }
 
 /// Distinct tasks, each once.
 #[derive(Debug, Default)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     list: Vec<Task>,
     ids: HashMap<Task, TaskId>,
 }
 
 impl Tasks {
-    pub fn all(&self) -> &[Task] {
+    pub(crate) fn all(&self) -> &[Task] {
         &self.list
     }
 
-    pub fn id(&mut self, task: Task) -> TaskId {
+    pub(crate) fn id(&mut self, task: Task) -> TaskId {
         let next = TaskId(self.list.len() as u32);
         let id = *self.ids.entry(task.clone()).or_insert(next);
         if id == next {
@@ -44,7 +44,7 @@ impl Tasks {
     }
 
     /// Begins anew, and gives those that there were.
-    pub fn renew(&mut self) -> Vec<Task> {
+    pub(crate) fn renew(&mut self) -> Vec<Task> {
         self.ids.clear();
         std::mem::take(&mut self.list)
     }

@@ -67,14 +67,14 @@ pub struct Info {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceHost {
     /// As the user named it, or as it calls itself.
-    pub name: Arc<str>,
-    pub kernel: String,
-    pub kernel_id: Option<BuildId>,
+    pub(crate) name: Arc<str>,
+    pub(crate) kernel: String,
+    pub(crate) kernel_id: Option<BuildId>,
     /// What is to be added to its times to get those of the first machine, in nanoseconds. `None`, of all of them,
     /// where clocks cannot be compared: each one's records are then laid where the first ones began.
-    pub shift: Option<i64>,
+    pub(crate) shift: Option<i64>,
     /// As [`Info::machine`].
-    pub machine: Vec<(u8, Vec<u8>)>,
+    pub(crate) machine: Vec<(u8, Vec<u8>)>,
 }
 
 impl Info {
@@ -108,7 +108,7 @@ impl Info {
 
 impl Info {
     /// The names of its machines, one at least.
-    pub fn host_names(&self) -> Vec<Arc<str>> {
+    pub(crate) fn host_names(&self) -> Vec<Arc<str>> {
         match self.hosts.as_slice() {
             [] => vec![self.host.as_str().into()],
             hosts => hosts.iter().map(|host| host.name.clone()).collect(),
@@ -116,18 +116,18 @@ impl Info {
     }
 
     /// Whether its records are of several machines.
-    pub fn is_of_many(&self) -> bool {
+    pub(crate) fn is_of_many(&self) -> bool {
         self.hosts.len() > 1
     }
 
     /// Whether samples say which CPU they are of.
-    pub fn has_cpus(&self) -> bool {
+    pub(crate) fn has_cpus(&self) -> bool {
         self.events.iter().any(|e| e.attr.sample_type & sample::CPU != 0)
     }
 
     /// Whether samples say when they were taken. Of an input without attributes nothing is known before it is
     /// read.
-    pub fn has_times(&self) -> bool {
+    pub(crate) fn has_times(&self) -> bool {
         self.inputs.is_empty() || self.events.iter().any(|e| e.attr.sample_type & sample::TIME != 0)
     }
 
@@ -138,7 +138,7 @@ impl Info {
 
     /// The clock's rate in Hz, which is how many samples a busy CPU gives a second; 0 for a fixed period,
     /// when the clock rests or is only let through in part, and of several machines.
-    pub fn clock_rate(&self) -> u64 {
+    pub(crate) fn clock_rate(&self) -> u64 {
         let Some(at) = self.clock().filter(|_| !self.is_of_many()) else { return 0 };
         match self.states.get(at) {
             Some(state) if state.is_whole() => state.rate.hz(),
@@ -209,35 +209,35 @@ pub struct Batch {
 /// A frame that is known by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFrame {
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// Path of the DSO, or its bracketed name.
-    pub dso: Arc<str>,
-    pub kind: DsoKind,
+    pub(crate) dso: Arc<str>,
+    pub(crate) kind: DsoKind,
     /// The address of a frame whose function is unknown.
-    pub ip: Option<u64>,
+    pub(crate) ip: Option<u64>,
 }
 
 /// A sample whose frames are names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedSample {
-    pub comm: Arc<str>,
+    pub(crate) comm: Arc<str>,
     /// -1 when unknown.
-    pub pid: i32,
-    pub tid: i32,
-    pub cpu: u32,
-    pub time: u64,
-    pub period: u64,
-    pub event: u16,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    pub(crate) cpu: u32,
+    pub(crate) time: u64,
+    pub(crate) period: u64,
+    pub(crate) event: u16,
     /// Its part of [`Batch::stack_frames`], leaf first.
-    pub frames: std::ops::Range<u32>,
+    pub(crate) frames: std::ops::Range<u32>,
     /// Nothing more belongs to it.
-    pub closed: bool,
+    pub(crate) closed: bool,
 }
 
 impl Batch {
     /// Whether it holds nothing but less than so many bytes of live records, which a later call of
     /// [`Source::next`] may add to.
-    pub fn may_wait(&self, bytes: usize) -> bool {
+    pub(crate) fn may_wait(&self, bytes: usize) -> bool {
         let quiet = self.ids.is_empty() && self.notes.is_empty() && self.replies.is_empty();
         let quiet = quiet && self.containers.is_empty() && self.events.is_empty() && self.handovers.is_empty();
         quiet
@@ -272,11 +272,11 @@ pub struct CpuCount {
 /// Events for analysis units, which others may measure already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shared {
-    pub events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// Those that may not be there on this machine.
-    pub optional: Vec<Event>,
+    pub(crate) optional: Vec<Event>,
     /// Probes to be made, as `probe --add` takes them; whether with call chains, and whether they may fail.
-    pub probes: Vec<(String, bool, bool)>,
+    pub(crate) probes: Vec<(String, bool, bool)>,
 }
 
 /// What is sampled now.
@@ -397,11 +397,11 @@ pub struct Waker(Option<Arc<OwnedFd>>);
 
 impl Waker {
     /// From an eventfd that the source waits for.
-    pub fn new(event: Arc<OwnedFd>) -> Self {
+    pub(crate) fn new(event: Arc<OwnedFd>) -> Self {
         Self(Some(event))
     }
 
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(event) = &self.0 {
             // A counter that is full wakes as well.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());

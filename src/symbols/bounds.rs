@@ -17,7 +17,7 @@ type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// A file's functions. Nothing of it is read before the first is sought.
 #[derive(Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     bytes: Bytes,
     segments: Segments,
     way: Option<Way>,
@@ -140,12 +140,12 @@ fn last_until(n: usize, start: impl Fn(usize) -> u64, address: u64) -> Option<us
 }
 
 impl Bounds {
-    pub fn of(bytes: &Bytes, segments: &Segments) -> Self {
+    pub(crate) fn of(bytes: &Bytes, segments: &Segments) -> Self {
         Self { bytes: bytes.clone(), segments: segments.clone(), way: None }
     }
 
     /// The function at an offset in the file: its own part of the file, and its start as linked.
-    pub fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
+    pub(crate) fn find(&mut self, offset: u64) -> Option<(Range<u64>, u64)> {
         let address = self.segments.to_address(offset)?;
         let way = self.way.get_or_insert_with(|| read(&self.bytes).unwrap_or(Way::List(Vec::new())));
         let (start, end) = way.find(&self.bytes, address).filter(|(start, end)| (*start..*end).contains(&address))?;
@@ -154,7 +154,7 @@ impl Bounds {
     }
 
     /// Bytes of memory that it holds of its own.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match &self.way {
             Some(Way::List(list)) => size_of_val(&**list),
             _ => 0,

@@ -15,17 +15,17 @@ pub enum Bytes {
 }
 
 impl Bytes {
-    pub fn of(file: &File) -> io::Result<Self> {
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
         Ok(Self::Mapped(Arc::new(Mapped::new(file)?)))
     }
 
     /// Whether parts of it were left out and read as zeroes, as what others can change has no more room.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         matches!(self, Self::Mapped(mapped) if mapped.is_cut())
     }
 
     /// Drops what was read of a file from memory; it is read again when it is needed.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if let Self::Mapped(mapped) = self {
             mapped.rest();
         }

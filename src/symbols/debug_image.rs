@@ -23,19 +23,19 @@ use crate::session::{Dso, DsoKind};
 /// A file that holds code.
 #[derive(Clone, Debug)]
 pub struct Image {
-    pub bytes: Bytes,
-    pub build_id: Option<BuildId>,
+    pub(crate) bytes: Bytes,
+    pub(crate) build_id: Option<BuildId>,
     pub segments: Segments,
     /// Who could have written it.
-    pub user: u32,
+    pub(crate) user: u32,
     /// What was split off into a file of its own, and where that was found.
-    pub debug: Option<(Bytes, PathBuf)>,
+    pub(crate) debug: Option<(Bytes, PathBuf)>,
     /// What several debug files share (dwz).
-    pub shared: Option<Bytes>,
+    pub(crate) shared: Option<Bytes>,
     /// What was left out of it, and why.
-    pub left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
     /// Those who had a say in which files these are, and in what they name.
-    pub namers: Namers,
+    pub(crate) namers: Namers,
 }
 
 /// A file's functions and where they were found.
@@ -45,7 +45,7 @@ pub struct Functions {
     pub tables: Vec<SymbolTable>,
     pub from: String,
     /// Whether these are all that it has, not just those that others may call.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 /// Larger files are not read to compare their checksums, which is done for those without a build id.
@@ -151,12 +151,12 @@ impl Image {
     }
 
     /// Whether one of its files was read in part.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.files().any(Bytes::is_cut)
     }
 
     /// Drops what was read of its files from memory; it is read again when it is needed.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         self.files().for_each(Bytes::rest);
     }
 
@@ -166,7 +166,7 @@ impl Image {
     }
 
     /// The file that DWARF is in: the debug file where it has some, else the file itself.
-    pub fn dwarf(&self) -> &Bytes {
+    pub(crate) fn dwarf(&self) -> &Bytes {
         let has = |bytes: &Bytes| elf::parse(bytes).is_ok_and(|f| f.section_by_name(".debug_info").is_some());
         match &self.debug {
             Some((bytes, _)) if has(bytes) => bytes,
@@ -248,7 +248,7 @@ impl Image {
 const MINI: &str = ".gnu_debugdata";
 
 /// The build id of a file that is mapped, as it lies there now.
-pub fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
+pub(crate) fn build_id(dso: &Dso, options: &Options) -> Option<BuildId> {
     let bytes = Bytes::of(&FileSearch::new(dso, options).ok()?.main().ok()?).ok()?;
     elf::parse(&bytes).ok().and_then(|file| elf::build_id(&file))
 }

@@ -4,7 +4,7 @@
 const MAX: usize = 4096;
 /// A readable name that would be longer is not made, whatever it would be in the end: hostile ones double with each
 /// few letters. Others are cut there.
-pub const MAX_SHOWN: usize = 4 * MAX;
+pub(crate) const MAX_SHOWN: usize = 4 * MAX;
 /// Parts of a C++ name that are gone through for it: those without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
 
@@ -24,7 +24,7 @@ pub enum Form {
 
 impl Form {
     /// The next one on the screen; raw names stay raw.
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         match self {
             Self::Raw => Self::Raw,
             Self::Short => Self::Plain,
@@ -35,7 +35,7 @@ impl Form {
 }
 
 /// The readable form of a symbol name.
-pub fn demangle(raw: &[u8], form: Form) -> String {
+pub(crate) fn demangle(raw: &[u8], form: Form) -> String {
     let text = String::from_utf8_lossy(&raw[..raw.len().min(MAX_SHOWN)]);
     if form == Form::Raw || raw.len() > MAX {
         return text.into_owned();
@@ -124,7 +124,7 @@ fn with_suffixes(name: &str) -> String {
 
 /// Where the arguments of a function begin in its readable name: outside of what templates and lambdas are made of,
 /// and not those of a function that it lies in.
-pub fn arguments(name: &str) -> Option<usize> {
+pub(crate) fn arguments(name: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;
     while let Some(c) = name[at..].chars().next() {

@@ -24,14 +24,14 @@ pub struct Namers(Vec<Identity>);
 
 impl Namers {
     /// Takes another one in. Root may read everything, so its say changes nothing.
-    pub fn add(&mut self, who: Identity) {
+    pub(crate) fn add(&mut self, who: Identity) {
         if !who.is_root() && !self.0.iter().any(|known| known.uid == who.uid) {
             self.0.push(who);
         }
     }
 
     /// Takes those in who may have written a file that names others.
-    pub fn add_writers(&mut self, file: &File) {
+    pub(crate) fn add_writers(&mut self, file: &File) {
         self.add(file.metadata().map_or_else(|_| Identity::nobody(), |meta| Identity::of_file(&meta)));
     }
 
@@ -76,7 +76,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// Larger files are not opened, in bytes.
-    pub fn limit(self) -> u64 {
+    pub(crate) fn limit(self) -> u64 {
         match self {
             Self::Code => 64 << 30,
             Self::Source => 8 << 20,
@@ -87,7 +87,7 @@ impl Purpose {
 
 /// Why a file that is there is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     #[error("{0} is no plain file")]
     NotPlain(String),
     #[error("{0} is a link, which is not followed")]
@@ -115,7 +115,7 @@ impl From<Refusal> for io::Error {
 pub struct Door {
     root: File,
     is_here: bool,
-    pub namers: Namers,
+    pub(crate) namers: Namers,
 }
 
 impl Door {
@@ -128,7 +128,7 @@ impl Door {
     ///
     /// # Errors
     /// Those of opening its root.
-    pub fn here(namers: Namers) -> io::Result<Self> {
+    pub(crate) fn here(namers: Namers) -> io::Result<Self> {
         Ok(Self { root: procfs::directory("/")?, is_here: true, namers })
     }
 
@@ -195,7 +195,7 @@ impl Door {
 ///
 /// # Errors
 /// When it is mapped no more, and [`Refusal`].
-pub fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
+pub(crate) fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
     enter(&procfs::map_file(pid, start, end)?, Path::new("what is mapped"), Purpose::Code)
 }
 
@@ -203,7 +203,7 @@ pub fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
 ///
 /// # Errors
 /// When it is not there, or no plain file.
-pub fn own(path: &Path) -> io::Result<File> {
+pub(crate) fn own(path: &Path) -> io::Result<File> {
     let place = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
     plain(&place, path)?;
     reopen(&place)
@@ -213,7 +213,7 @@ pub fn own(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Those of opening it.
-pub fn recording(path: &Path) -> io::Result<File> {
+pub(crate) fn recording(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 

@@ -27,7 +27,7 @@ type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 ///
 /// # Errors
 /// When there is not so much left, or tables of abbreviations lie over each other: each is read to its end.
-pub fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
+pub(crate) fn charge(dwarf: &mut Dwarf<Slice<'_>>, purse: &mut Purse) -> Result<(), Refused> {
     all_abbreviations(dwarf, purse)?;
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     purse.take(".debug_aranges", 2 * dwarf.debug_aranges.reader().len() as u64)?;

@@ -24,19 +24,19 @@ pub enum ElfError {
 }
 
 /// An ELF file, parsed.
-pub type Elf<'d> = object::File<'d, &'d [u8]>;
+pub(crate) type Elf<'d> = object::File<'d, &'d [u8]>;
 
 /// How a file's parts lie in memory: address, size and offset in the file of each.
 #[derive(Clone, Debug, Default)]
 pub struct Segments(Vec<(u64, u64, u64)>);
 
 impl Segments {
-    pub fn of(file: &Elf<'_>) -> Self {
+    pub(crate) fn of(file: &Elf<'_>) -> Self {
         Self(file.segments().take(MAX_SEGMENTS).map(|s| (s.address(), s.size(), s.file_range().0)).collect())
     }
 
     /// The offset in the file of an address as linked.
-    pub fn to_offset(&self, addr: u64) -> Option<u64> {
+    pub(crate) fn to_offset(&self, addr: u64) -> Option<u64> {
         let (start, _, offset) = self.0.iter().find(|(start, size, _)| addr.wrapping_sub(*start) < *size)?;
         Some(addr.wrapping_sub(*start).wrapping_add(*offset))
     }
@@ -48,7 +48,7 @@ impl Segments {
     }
 }
 
-pub fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Elf<'_>, ElfError> {
     let parts = parts(bytes);
     if parts > MAX_PARTS {
         return Err(ElfError::Parts(parts));
@@ -75,13 +75,13 @@ fn parts(bytes: &[u8]) -> u64 {
     sections.max(segments)
 }
 
-pub fn build_id(file: &Elf<'_>) -> Option<BuildId> {
+pub(crate) fn build_id(file: &Elf<'_>) -> Option<BuildId> {
     file.build_id().ok().flatten().and_then(BuildId::new)
 }
 
 /// Functions of one of a file's symbol tables, their names left in the file; empty when it has none.
 /// `segments` are those of the program, when this is its debug file.
-pub fn functions(
+pub(crate) fn functions(
     bytes: &Bytes,
     kind: SymbolSection,
     segments: &Segments,
@@ -96,7 +96,7 @@ pub fn functions(
 
 /// Which of a file's symbol tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SymbolSection {
+pub(crate) enum SymbolSection {
     /// `.symtab`: all functions, unless the file was stripped.
     All,
     /// `.dynsym`: those that other files may call.
@@ -254,7 +254,10 @@ impl Order {
 }
 
 /// The functions of a kernel image (vmlinux) by address, and the address of its `_text`.
-pub fn kernel(bytes: &Bytes, purse: &mut Purse) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
+pub(crate) fn kernel(
+    bytes: &Bytes,
+    purse: &mut Purse,
+) -> Result<(SymbolTable, Option<u64>, Option<BuildId>), ElfError> {
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, SymbolSection::All);
     let list = symbols.functions(&Some, purse)?;

@@ -43,12 +43,12 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Takes in who may have written a file: it has a say in all that is opened from now on.
-    pub fn hear(&mut self, file: &File) {
+    pub(crate) fn hear(&mut self, file: &File) {
         self.door.namers.add_writers(file);
     }
 
     /// Those who have had a say so far.
-    pub fn namers(&self) -> &Namers {
+    pub(crate) fn namers(&self) -> &Namers {
         &self.door.namers
     }
 
@@ -56,7 +56,7 @@ impl<'a> FileSearch<'a> {
     ///
     /// # Errors
     /// When it is nowhere, or another file has its name now.
-    pub fn main(&self) -> io::Result<File> {
+    pub(crate) fn main(&self) -> io::Result<File> {
         if let Some((pid, start, end)) = self.dso.via.filter(|_| self.inside)
             && let Ok(file) = door::mapped(pid, start, end)
         {
@@ -80,13 +80,13 @@ impl<'a> FileSearch<'a> {
     }
 
     /// What a cache of files by build id has of it: `elf`, `debug` or `vdso`.
-    pub fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
+    pub(crate) fn cached(&self, id: &BuildId, kind: &str) -> Option<File> {
         door::own(&in_cache(&self.options.caches, id, kind)?).ok()
     }
 
     /// The separate debug file of a build id, where distributions install them (gdb's "build ID" method,
     /// `DEBUGDIR/.build-id/xx/yyyy.debug`), or in the caches of perf and of debuginfod.
-    pub fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
+    pub(crate) fn by_build_id(&self, id: &BuildId) -> Option<(File, PathBuf)> {
         let hex = id.to_string();
         let below = |dir: &str| Some(Path::new(dir).join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?)));
         let installed = |dir| below(dir).and_then(|path| Some((self.door.open(&path, Purpose::Code).ok()?, path)));
@@ -101,7 +101,7 @@ impl<'a> FileSearch<'a> {
 
     /// A file that `.gnu_debuglink` names: beside the program, in `.debug` there, or below
     /// /usr/lib/debug (gdb's "debug link" method). The caller compares what is in it.
-    pub fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
+    pub(crate) fn by_link(&self, name: &[u8]) -> impl Iterator<Item = (File, PathBuf)> + '_ {
         let name = Path::new(OsStr::from_bytes(name)).file_name().map(PathBuf::from);
         let dir = self.path().parent().map(Path::to_path_buf);
         let below = |dir: &Path| Path::new("/usr/lib/debug").join(dir.strip_prefix("/").unwrap_or(dir));
@@ -115,7 +115,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// A file by its name, absolute or beside another one.
-    pub fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
+    pub(crate) fn beside(&self, base: &Path, name: &[u8]) -> Option<File> {
         let name = Path::new(OsStr::from_bytes(name));
         self.door.open(&base.parent()?.join(name), Purpose::Code).ok()
     }
@@ -133,7 +133,7 @@ impl<'a> FileSearch<'a> {
     ///
     /// # Errors
     /// As [`Door::believed`].
-    pub fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
+    pub(crate) fn jit(&self, path: &Path, dump: bool) -> io::Result<File> {
         let Some((pid, ..)) = self.dso.via.filter(|_| self.inside) else { return self.door.believed(path) };
         let own = || PathBuf::from(format!("/tmp/perf-{}.map", procfs::own_number(pid)));
         let inside = if dump { path.to_path_buf() } else { own() };
@@ -161,7 +161,7 @@ fn of_process(pid: i32) -> io::Result<Door> {
 /// A file of a build-id cache as perf lays it out: `DIR/.build-id/xx/yyyy…` is a link to a directory
 /// that holds it under the name of its kind, or to the file itself (perf-buildid-cache(1)); or as debug
 /// files are installed.
-pub fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
+pub(crate) fn in_cache(caches: &[PathBuf], id: &BuildId, kind: &str) -> Option<PathBuf> {
     let hex = id.to_string();
     let (head, tail) = (hex.get(..2)?, hex.get(2..)?);
     caches.iter().find_map(|dir| {

@@ -42,7 +42,7 @@ impl Default for Slice {
 
 impl Slice {
     /// Takes so many bytes of it. `false` when it is used up.
-    pub fn take(&mut self, bytes: usize) -> bool {
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.bytes > 0 && Instant::now() < self.until
     }
@@ -81,7 +81,7 @@ enum State {
 
 /// What a process's JIT has told.
 #[derive(Debug)]
-pub struct Jit {
+pub(crate) struct Jit {
     files: Vec<Growing>,
     told: Told,
     state: State,
@@ -97,7 +97,7 @@ pub struct Jit {
 
 impl Jit {
     /// Of the process of an anonymous DSO, with as many bytes as it may take.
-    pub fn new(dso: &Dso, live: bool, most: usize) -> Self {
+    pub(crate) fn new(dso: &Dso, live: bool, most: usize) -> Self {
         let mut wanted = vec![(PathBuf::from(&*dso.path), false)];
         if let Some(dump) = &dso.dump {
             wanted.push((PathBuf::from(OsStr::from_bytes(dump)), true));
@@ -109,7 +109,7 @@ impl Jit {
     }
 
     /// Takes note of a jitdump file that turned up later.
-    pub fn follow(&mut self, dso: &Dso) {
+    pub(crate) fn follow(&mut self, dso: &Dso) {
         if let Some(dump) = &dso.dump {
             let path = PathBuf::from(OsStr::from_bytes(dump));
             let known = self.files.iter().any(|f| f.dump) || self.wanted.iter().any(|(_, dump)| *dump);
@@ -120,20 +120,20 @@ impl Jit {
         }
     }
 
-    pub fn user(&self) -> u32 {
+    pub(crate) fn user(&self) -> u32 {
         self.user.unwrap_or(0)
     }
 
-    pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
+    pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         self.told.find(addr)
     }
 
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.told.memory()
     }
 
     /// Whether there is something to be read now.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         match self.state {
             State::Reading => true,
             State::Until(at) => self.live && Instant::now() >= at,
@@ -142,7 +142,7 @@ impl Jit {
     }
 
     /// Whether a visit ended before what is there.
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.state == State::Reading
     }
 
@@ -150,7 +150,7 @@ impl Jit {
     ///
     /// # Errors
     /// In words, why a file is not believed or not read further; it is said once.
-    pub fn read_on(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<(), String> {
+    pub(crate) fn read_on(&mut self, dso: &Dso, options: &Options, slice: &mut Slice) -> Result<(), String> {
         let result = self.visit(dso, options, slice);
         self.state = match &result {
             Ok(true) => State::Until(Instant::now() + PATIENCE),

@@ -7,7 +7,7 @@ use super::table::Symbol;
 /// How far back a covering function is searched.
 const NESTING: usize = 16;
 /// A longer name is cut.
-pub const MAX_NAME: usize = 4096;
+pub(crate) const MAX_NAME: usize = 4096;
 /// Bytes of a block of names: there is none to be copied into a larger one.
 const BLOCK: usize = 1 << 16;
 /// More than this has no place in the numbers of blocks.
@@ -43,7 +43,7 @@ impl Told {
     }
 
     /// Adds a function. `false` when there is no more room.
-    pub fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
+    pub(crate) fn put(&mut self, start: u64, size: u64, name: &[u8]) -> bool {
         let name = &name[..name.len().min(MAX_NAME)];
         let end = start.saturating_add(size);
         match self.list.get(&start).copied() {
@@ -69,7 +69,7 @@ impl Told {
     }
 
     /// Takes a function out; its end and its name.
-    pub fn remove(&mut self, start: u64) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn remove(&mut self, start: u64) -> Option<(u64, Vec<u8>)> {
         let entry = self.list.remove(&start)?;
         let name = self.name(entry).to_vec();
         self.live -= name.len();
@@ -83,7 +83,7 @@ impl Told {
     }
 
     /// Bytes of memory that it holds.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.names.iter().map(Vec::capacity).sum::<usize>() + self.list.len() * ENTRY
     }
 

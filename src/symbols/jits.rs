@@ -28,7 +28,7 @@ struct One {
 
 /// What the JITs have told. One thread owns it.
 #[derive(Debug, Default)]
-pub struct Jits {
+pub(crate) struct Jits {
     list: FxHashMap<DsoId, One>,
     /// When a user's files may be visited next.
     pauses: FxHashMap<u32, Instant>,
@@ -39,22 +39,22 @@ pub struct Jits {
 
 /// What a visit brought.
 #[derive(Debug)]
-pub struct Visit {
-    pub dso: DsoId,
-    pub user: u32,
+pub(crate) struct Visit {
+    pub(crate) dso: DsoId,
+    pub(crate) user: u32,
     /// Bytes that it holds now.
-    pub memory: usize,
-    pub result: Result<(), String>,
+    pub(crate) memory: usize,
+    pub(crate) result: Result<(), String>,
 }
 
 impl Jits {
     /// The function at an address, by what was read so far.
-    pub fn find(&self, dso: DsoId, addr: u64) -> Option<Symbol<'_>> {
+    pub(crate) fn find(&self, dso: DsoId, addr: u64) -> Option<Symbol<'_>> {
         self.list.get(&dso)?.jit.find(addr)
     }
 
     /// Takes note of a process whose functions are asked for, each of which may take so many bytes.
-    pub fn follow(&mut self, dso: &Dso, live: bool, most: usize) {
+    pub(crate) fn follow(&mut self, dso: &Dso, live: bool, most: usize) {
         if let Some(until) = self.resting.get(&dso.id) {
             if until.is_none_or(|until| Instant::now() < until) {
                 return;
@@ -70,17 +70,17 @@ impl Jits {
     }
 
     /// Whether more is there of a process that was not read yet.
-    pub fn is_behind(&self, dso: DsoId) -> bool {
+    pub(crate) fn is_behind(&self, dso: DsoId) -> bool {
         self.list.get(&dso).is_some_and(|one| one.jit.is_behind())
     }
 
     /// Whether more is there of any.
-    pub fn are_behind(&self) -> bool {
+    pub(crate) fn are_behind(&self) -> bool {
         self.list.values().any(|one| one.jit.is_behind())
     }
 
     /// Visits one process's files, if it is due and its user has no pause.
-    pub fn visit(&mut self, dso: DsoId, options: &Options) -> Option<Visit> {
+    pub(crate) fn visit(&mut self, dso: DsoId, options: &Options) -> Option<Visit> {
         let one = self.list.get_mut(&dso).filter(|one| one.jit.is_due())?;
         let from = Instant::now();
         if self.pauses.get(&one.jit.user()).is_some_and(|until| from < *until) {
@@ -102,7 +102,7 @@ impl Jits {
     }
 
     /// Visits what was begun: of those whose turn it is, the one whose visit was longest ago.
-    pub fn read_on(&mut self, options: &Options) -> Option<Visit> {
+    pub(crate) fn read_on(&mut self, options: &Options) -> Option<Visit> {
         let now = Instant::now();
         let paused = |user: u32| self.pauses.get(&user).is_some_and(|until| now < *until);
         let next = self.list.values().filter(|one| one.jit.is_behind() && !paused(one.jit.user()));
@@ -111,7 +111,7 @@ impl Jits {
     }
 
     /// Drops what a process's JIT has told: others' names need the room.
-    pub fn rest(&mut self, dso: DsoId, live: bool) {
+    pub(crate) fn rest(&mut self, dso: DsoId, live: bool) {
         self.list.remove(&dso);
         let now = Instant::now();
         self.resting.retain(|_, until| until.is_none_or(|until| now < until));

@@ -14,11 +14,11 @@ pub struct Kallsyms {
     pub table: SymbolTable,
     /// The address of `_text`, which perf's kernel map starts at.
     pub text: Option<u64>,
-    pub end: Option<u64>,
+    pub(crate) end: Option<u64>,
     /// Whether addresses are hidden.
-    pub restricted: bool,
+    pub(crate) restricted: bool,
     /// Lines that name a symbol.
-    pub lines: u64,
+    pub(crate) lines: u64,
 }
 
 /// No kernel's text is longer: its packed form is not believed beyond that.
@@ -149,14 +149,14 @@ fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
 
 /// A loaded module, from /proc/modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
-    pub name: String,
-    pub start: u64,
-    pub len: u64,
+pub(crate) struct Module {
+    pub(crate) name: String,
+    pub(crate) start: u64,
+    pub(crate) len: u64,
 }
 
 /// The loaded modules; none when the kernel has no modules or hides their addresses.
-pub fn modules() -> Vec<Module> {
+pub(crate) fn modules() -> Vec<Module> {
     parse_modules(&procfs::modules())
 }
 

@@ -26,14 +26,14 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// A place in the source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceLine {
-    pub file: Arc<str>,
+    pub(crate) file: Arc<str>,
     /// 0 when it belongs to no line.
-    pub line: u32,
+    pub(crate) line: u32,
 }
 
 impl SourceLine {
     /// `name.c:12`, without the directory.
-    pub fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         format!("{}:{}", self.file.rsplit('/').next().unwrap_or(&self.file), self.line)
     }
 }
@@ -230,18 +230,18 @@ impl Lines {
     }
 
     /// Bytes of memory that files have unpacked or are known to take.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.shares.total()
     }
 
     /// Looks for the files of a DSO again.
-    pub fn forget(&mut self, dso: DsoId) {
+    pub(crate) fn forget(&mut self, dso: DsoId) {
         self.files.remove(&dso);
         self.shares.give_back(dso);
     }
 
     /// Has names made readable in another way from now on.
-    pub fn set_form(&mut self, form: Form) {
+    pub(crate) fn set_form(&mut self, form: Form) {
         self.options.form = form;
     }
 
@@ -282,7 +282,7 @@ impl Lines {
     }
 
     /// Those who had a say in which source files a DSO has; `None` where it names none.
-    pub fn namers(&self, dso: DsoId) -> Option<&Namers> {
+    pub(crate) fn namers(&self, dso: DsoId) -> Option<&Namers> {
         self.files.get(&dso)?.as_ref().map(|file| &file.namers)
     }
 

@@ -15,23 +15,23 @@ const ENTRY: usize = 80;
 
 /// A file's tables, asked one after the other.
 #[derive(Debug)]
-pub struct LoadedFiles {
+pub(crate) struct LoadedFiles {
     tables: Vec<SymbolTable>,
     names: FxHashMap<u64, Arc<str>>,
     /// Bytes of these.
     shown: usize,
     /// Of those that no table has.
-    pub bounds: Option<Bounds>,
+    pub(crate) bounds: Option<Bounds>,
     /// What is to be added to the tables' addresses to get the recorded ones.
-    pub moved: u64,
+    pub(crate) moved: u64,
 }
 
 impl LoadedFiles {
-    pub fn new(tables: Vec<SymbolTable>) -> Self {
+    pub(crate) fn new(tables: Vec<SymbolTable>) -> Self {
         Self { tables, names: FxHashMap::default(), shown: 0, bounds: None, moved: 0 }
     }
 
-    pub fn find(&mut self, addr: u64, form: Form) -> Option<Symbolized> {
+    pub(crate) fn find(&mut self, addr: u64, form: Form) -> Option<Symbolized> {
         let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
         let shown = &mut self.shown;
         let fresh = || -> Arc<str> {
@@ -56,13 +56,13 @@ impl LoadedFiles {
     }
 
     /// Has names made readable anew.
-    pub fn forget_shown(&mut self) {
+    pub(crate) fn forget_shown(&mut self) {
         self.names = FxHashMap::default();
         self.shown = 0;
     }
 
     /// Bytes of memory that it holds of its own.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.tables.iter().map(SymbolTable::memory).sum::<usize>()
             + self.shown
             + self.bounds.as_ref().map_or(0, Bounds::memory)

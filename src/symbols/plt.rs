@@ -13,7 +13,7 @@ use crate::perfdata::unpack::{Purse, Refused};
 ///
 /// # Errors
 /// When there is no room for them.
-pub fn table(file: &Elf<'_>, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, Refused> {
+pub(crate) fn table(file: &Elf<'_>, segments: &Segments, purse: &mut Purse) -> Result<SymbolTable, Refused> {
     let before = purse.taken() as u64;
     let stubs = match file.architecture() {
         object::Architecture::X86_64 => x86_64(file, purse)?,

@@ -75,7 +75,7 @@ pub struct Options {
 }
 
 /// Files that are held at once, each a mapping of ours.
-pub const MAX_FILES: usize = 4096;
+pub(crate) const MAX_FILES: usize = 4096;
 /// Whose the tables are that came with a stream: nobody's of this machine.
 const GIVEN: u32 = u32::MAX;
 /// Half of what a session's samples may have.
@@ -88,13 +88,13 @@ impl Options {
     }
 
     /// Whether the kernel that runs here is the one that a DSO was profiled under.
-    pub fn is_own_kernel(&self, dso: &Dso) -> bool {
+    pub(crate) fn is_own_kernel(&self, dso: &Dso) -> bool {
         self.same_kernel && !self.strangers.contains(&dso.host)
     }
 
     /// For the running machine, with the caches that this user's debuginfod client fills
     /// (debuginfod_find_debuginfo(3)).
-    pub fn of_user() -> Self {
+    pub(crate) fn of_user() -> Self {
         let set = |name: &str| privilege::variable(name).map(PathBuf::from);
         let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
         let own = set("DEBUGINFOD_CACHE_PATH");
@@ -181,12 +181,12 @@ impl Resolver {
     }
 
     /// Bytes of memory that names hold.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()
     }
 
     /// Has names made readable in another way from now on.
-    pub fn set_form(&mut self, form: Form) {
+    pub(crate) fn set_form(&mut self, form: Form) {
         if self.options.form != form {
             self.options.form = form;
             self.kernels.values_mut().for_each(LoadedFiles::forget_shown);
@@ -198,7 +198,7 @@ impl Resolver {
     }
 
     /// Looks for the names of a DSO anew: more is known of it.
-    pub fn forget(&mut self, dso: &Dso) {
+    pub(crate) fn forget(&mut self, dso: &Dso) {
         if dso.kind.is_kernel() {
             self.kernels.remove(&dso.host);
         }
@@ -233,7 +233,7 @@ impl Resolver {
     }
 
     /// Whether an address of a DSO is named without reading its file first.
-    pub fn has_read(&self, dso: &Dso) -> bool {
+    pub(crate) fn has_read(&self, dso: &Dso) -> bool {
         match dso.kind {
             DsoKind::Kernel | DsoKind::Module | DsoKind::Bpf => self.kernels.contains_key(&dso.host),
             DsoKind::File | DsoKind::Vdso => self.keys.contains_key(&dso.id),
@@ -247,17 +247,17 @@ impl Resolver {
     }
 
     /// Takes where the names of DSOs came from that were met since the last call.
-    pub fn take_sources(&mut self) -> Vec<(DsoId, String)> {
+    pub(crate) fn take_sources(&mut self) -> Vec<(DsoId, String)> {
         std::mem::take(&mut self.sources)
     }
 
     /// Takes the files that were met since the last call and have been stripped of their names.
-    pub fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
+    pub(crate) fn take_stripped(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.stripped)
     }
 
     /// Takes the build ids of files that were met since the last call and whose DSOs had none.
-    pub fn take_identified(&mut self) -> Vec<(DsoId, BuildId)> {
+    pub(crate) fn take_identified(&mut self) -> Vec<(DsoId, BuildId)> {
         std::mem::take(&mut self.identified)
     }
 

@@ -15,7 +15,7 @@ struct Held {
 
 /// The ledger of one budget. No user's things give way to those of a user who holds more.
 #[derive(Debug)]
-pub struct Shares<K> {
+pub(crate) struct Shares<K> {
     whole: usize,
     count: usize,
     held: FxHashMap<K, Held>,
@@ -25,21 +25,21 @@ pub struct Shares<K> {
 
 impl<K: Copy + Eq + Hash> Shares<K> {
     /// Of so many bytes, in so many things.
-    pub fn new(whole: usize, count: usize) -> Self {
+    pub(crate) fn new(whole: usize, count: usize) -> Self {
         Self { whole, count, held: FxHashMap::default(), total: 0, asked: 0 }
     }
 
     /// The most that one thing may take: there is room for somebody else's beside it.
-    pub fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.whole / 2
     }
 
-    pub fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.total
     }
 
     /// Notes that a thing is asked for.
-    pub fn ask(&mut self, key: K) {
+    pub(crate) fn ask(&mut self, key: K) {
         self.asked += 1;
         if let Some(held) = self.held.get_mut(&key) {
             held.used = self.asked;
@@ -47,7 +47,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// Notes what a thing holds now, and whose it is.
-    pub fn hold(&mut self, key: K, user: u32, bytes: usize) {
+    pub(crate) fn hold(&mut self, key: K, user: u32, bytes: usize) {
         self.asked += 1;
         let held = self.held.entry(key).or_insert(Held { user, bytes: 0, used: self.asked });
         self.total = self.total - held.bytes + bytes;
@@ -55,7 +55,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// Notes what a thing that is there holds by now.
-    pub fn update(&mut self, key: K, bytes: usize) {
+    pub(crate) fn update(&mut self, key: K, bytes: usize) {
         if let Some(held) = self.held.get_mut(&key) {
             self.total = self.total - held.bytes + bytes;
             held.bytes = bytes;
@@ -63,12 +63,12 @@ impl<K: Copy + Eq + Hash> Shares<K> {
     }
 
     /// Notes that a thing is gone.
-    pub fn give_back(&mut self, key: K) {
+    pub(crate) fn give_back(&mut self, key: K) {
         self.total -= self.held.remove(&key).map_or(0, |held| held.bytes);
     }
 
     /// Takes what has to go from the ledger: of the user who holds most, what was not asked for the longest time.
-    pub fn excess(&mut self) -> Vec<K> {
+    pub(crate) fn excess(&mut self) -> Vec<K> {
         let mut gone = Vec::new();
         while self.total > self.whole || self.held.len() > self.count {
             let by_bytes = self.total > self.whole;

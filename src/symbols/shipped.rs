@@ -111,11 +111,6 @@ impl Given {
         }
     }
 
-    /// Whether any came.
-    pub fn is_empty(&self) -> bool {
-        self.state.lock().tables.is_empty()
-    }
-
     /// A file's functions, by its path on the machine that sent them, and where the kernel's text began there.
     pub fn table(&self, path: &str, purse: &mut Purse) -> Option<(SymbolTable, Option<u64>)> {
         let state = self.state.lock();

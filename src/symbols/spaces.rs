@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::walk::{Ends, Full, Mapping, News, Span, Walker};
 use crate::kernel::{procfs, thread_cpu_ns};
-pub use files::{FileTable, Made};
+pub(crate) use files::{FileTable, Made};
 use files::{Files, Id};
 
 /// How soon what a process has mapped is read again; twice as long each time that nothing is new.
@@ -31,36 +31,36 @@ const KERNEL: u64 = 1 << 63;
 
 /// What follows processes and has their tables made.
 #[derive(Debug)]
-pub struct Following {
+pub(crate) struct Following {
     /// It does so until nobody can send any more.
-    pub news: Sender<News>,
-    pub tables: Arc<ArcSwap<Tables>>,
+    pub(crate) news: Sender<News>,
+    pub(crate) tables: Arc<ArcSwap<Tables>>,
 }
 
 /// What there is to say of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tables {
+pub(crate) struct Tables {
     /// Those of most processes first.
-    pub files: Vec<FileTable>,
-    pub processes: usize,
+    pub(crate) files: Vec<FileTable>,
+    pub(crate) processes: usize,
     /// Bytes of the kernel's memory that they take, and may.
-    pub held: usize,
-    pub limit: usize,
+    pub(crate) held: usize,
+    pub(crate) limit: usize,
 }
 
 /// User stacks that the kernel walked by tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    pub tables: Arc<Tables>,
+    pub(crate) tables: Arc<Tables>,
     /// How the walks ended.
-    pub ends: Ends,
+    pub(crate) ends: Ends,
 }
 
 /// Follows processes by what is sent to it.
 ///
 /// # Errors
 /// When there is no thread to be had.
-pub fn follow(walker: Walker) -> io::Result<Following> {
+pub(crate) fn follow(walker: Walker) -> io::Result<Following> {
     let (sender, news) = unbounded();
     let tables = Arc::new(ArcSwap::default());
     let spaces = Spaces::new(walker, tables.clone());

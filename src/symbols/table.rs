@@ -12,19 +12,19 @@ use names::{Names, cut};
 use starts::Starts;
 
 /// A longer name is cut.
-pub const MAX_NAME: usize = 16 << 10;
+pub(crate) const MAX_NAME: usize = 16 << 10;
 /// Longer names are as good as each other.
 const LONG: usize = 1024;
 
 /// A symbol before it is put into a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Raw<'a> {
-    pub start: u64,
+pub(crate) struct Raw<'a> {
+    pub(crate) start: u64,
     /// 0 when the source does not say.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Up to its first zero byte.
-    pub name: &'a [u8],
-    pub binding: Binding,
+    pub(crate) name: &'a [u8],
+    pub(crate) binding: Binding,
 }
 
 impl<'a> Raw<'a> {
@@ -34,7 +34,7 @@ impl<'a> Raw<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binding {
+pub(crate) enum Binding {
     Local,
     Global,
     Weak,
@@ -44,7 +44,7 @@ pub enum Binding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
     pub start: u64,
-    pub end: u64,
+    pub(crate) end: u64,
     pub name: &'a [u8],
 }
 
@@ -63,7 +63,7 @@ const NESTING: usize = 16;
 
 /// Builds a table from symbols that mostly come in order of address, without holding them twice.
 #[derive(Debug, Default)]
-pub struct Builder {
+pub(crate) struct Builder {
     table: SymbolTable,
     /// Size, binding and name of the last symbol, while another may claim its address.
     last: Option<(u64, Binding, Vec<u8>)>,
@@ -86,11 +86,11 @@ struct Stray {
 impl Builder {
     /// For kallsyms, whose symbols have no size: perf leaves all but the last at an address empty,
     /// so that only the last can be found.
-    pub fn last_wins() -> Self {
+    pub(crate) fn last_wins() -> Self {
         Self { last_wins: true, ..Self::default() }
     }
 
-    pub fn push(&mut self, raw: Raw<'_>) {
+    pub(crate) fn push(&mut self, raw: Raw<'_>) {
         match self.table.starts.last() {
             Some(last) if raw.start < last => {
                 let Raw { start, size, binding, .. } = raw;
@@ -118,7 +118,7 @@ impl Builder {
         self.table.append(&raw);
     }
 
-    pub fn finish(mut self) -> SymbolTable {
+    pub(crate) fn finish(mut self) -> SymbolTable {
         let mut table = if self.strays.is_empty() { std::mem::take(&mut self.table) } else { self.merged() };
         table.shrink();
         table
@@ -170,17 +170,17 @@ impl Builder {
 
 impl SymbolTable {
     /// Bytes that a function takes beside its name.
-    pub const ENTRY: usize = 12;
+    pub(crate) const ENTRY: usize = 12;
 
     /// Charges for names that are copied, as [`Self::build`] does.
     ///
     /// # Errors
     /// When there is no room for them.
-    pub fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut Purse) -> Result<(), Refused> {
+    pub(crate) fn charge_names(raw: &[Raw<'_>], what: &str, purse: &mut Purse) -> Result<(), Refused> {
         raw.iter().try_for_each(|raw| purse.take(what, raw.name().len() as u64 + 1))
     }
 
-    pub fn build(mut raw: Vec<Raw<'_>>) -> Self {
+    pub(crate) fn build(mut raw: Vec<Raw<'_>>) -> Self {
         // Stable, so that of two equally good ones the first in the file comes first.
         raw.sort_by_key(|s| s.start);
         Self::of_sorted(raw.len(), |i| raw[i], Names::default())
@@ -188,7 +188,12 @@ impl SymbolTable {
 
     /// The same without copying the names: all of them lie in `file`, from `base` on and less than
     /// 4 GiB behind it. `list` has each symbol's address, and by what `raw` knows it.
-    pub fn build_in<'a>(mut list: Vec<(u64, u32)>, raw: impl Fn(u32) -> Raw<'a>, file: &Bytes, base: usize) -> Self {
+    pub(crate) fn build_in<'a>(
+        mut list: Vec<(u64, u32)>,
+        raw: impl Fn(u32) -> Raw<'a>,
+        file: &Bytes,
+        base: usize,
+    ) -> Self {
         list.sort_unstable();
         Self::of_sorted(list.len(), |i| Raw { start: list[i].0, ..raw(list[i].1) }, Names::In(file.clone(), base))
     }
@@ -243,15 +248,15 @@ impl SymbolTable {
     }
 
     /// Bytes of memory that it holds of its own.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.starts.memory() + 4 * (self.sizes.capacity() + self.names_at.capacity()) + self.names.memory()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.starts.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
@@ -271,7 +276,7 @@ impl SymbolTable {
     }
 
     /// The function that holds an address.
-    pub fn find(&self, addr: u64) -> Option<Symbol<'_>> {
+    pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
         let mut before = (after.saturating_sub(NESTING)..after).rev().filter_map(|i| self.get(i));
         before.find(|symbol| addr < symbol.end && !symbol.name.is_empty())

@@ -218,17 +218,17 @@ impl std::fmt::Debug for UnwindSpace {
 /// Places of registers in a sample (arch/x86/include/uapi/asm/perf_regs.h): those that the tables of System V
 /// programs are read by.
 mod x86 {
-    pub const BP: u32 = 6;
-    pub const SP: u32 = 7;
-    pub const IP: u32 = 8;
+    pub(crate) const BP: u32 = 6;
+    pub(crate) const SP: u32 = 7;
+    pub(crate) const IP: u32 = 8;
 }
 
 /// The same of arch/arm64/include/uapi/asm/perf_regs.h.
 mod arm {
-    pub const FP: u32 = 29;
-    pub const LR: u32 = 30;
-    pub const SP: u32 = 31;
-    pub const PC: u32 = 32;
+    pub(crate) const FP: u32 = 29;
+    pub(crate) const LR: u32 = 30;
+    pub(crate) const SP: u32 = 31;
+    pub(crate) const PC: u32 = 32;
 }
 
 impl UnwindSpace {

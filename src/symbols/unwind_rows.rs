@@ -34,14 +34,14 @@ pub struct UnwindRows {
     /// In order of their addresses (see [`Rule`]), the last of them a gap.
     pub rows: Vec<u64>,
     /// The address as linked that those are counted from.
-    pub base: u64,
+    pub(crate) base: u64,
     /// The section that they are made of.
-    pub section: &'static str,
+    pub(crate) section: &'static str,
 }
 
 /// All that rows and their places depend on, to be hashed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Contents<'a> {
+pub(crate) struct Contents<'a> {
     /// What the head of the file says of its machine.
     head: &'a [u8],
     /// Offset, size and address.
@@ -54,7 +54,7 @@ pub struct Contents<'a> {
 }
 
 /// What a file's rows are made of; `None` where there is no table.
-pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
+pub(crate) fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let file = elf::parse(bytes).ok()?;
     let section = SECTIONS.iter().find_map(|name| Section::of(&file, name))?;
     let segments = file.segments().map(|segment| {

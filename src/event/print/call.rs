@@ -4,7 +4,7 @@ use super::super::format::{Field, Format};
 use super::super::strings::text_of;
 
 /// The call that a record tells of: one that begins with its arguments, or what one returned. `None` of other records.
-pub fn text(format: &Format, raw: &[u8]) -> Option<String> {
+pub(crate) fn text(format: &Format, raw: &[u8]) -> Option<String> {
     if format.system != "syscalls" {
         return None;
     }

@@ -4,7 +4,7 @@ use super::super::format::{Format, Shape, number};
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub enum Expr {
+pub(crate) enum Expr {
     Number(Number),
     Text(String),
     Field(String),
@@ -29,15 +29,15 @@ pub enum Expr {
 
 /// A type of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IntType {
-    pub size: usize,
-    pub signed: bool,
+pub(crate) struct IntType {
+    pub(crate) size: usize,
+    pub(crate) signed: bool,
 }
 
 impl IntType {
-    pub const INT: Self = Self { size: 4, signed: true };
-    pub const LONG: Self = Self { size: 8, signed: true };
-    pub const ULONG: Self = Self { size: 8, signed: false };
+    pub(crate) const INT: Self = Self { size: 4, signed: true };
+    pub(crate) const LONG: Self = Self { size: 8, signed: true };
+    pub(crate) const ULONG: Self = Self { size: 8, signed: false };
 
     /// What C computes with.
     fn promoted(self) -> Self {
@@ -57,13 +57,13 @@ impl IntType {
 
 /// A number with its type: its bits are extended as the type's sign has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
-    pub bits: i64,
-    pub kind: IntType,
+pub(crate) struct Number {
+    pub(crate) bits: i64,
+    pub(crate) kind: IntType,
 }
 
 impl Number {
-    pub fn new(bits: i64, kind: IntType) -> Self {
+    pub(crate) fn new(bits: i64, kind: IntType) -> Self {
         let bytes = bits.to_le_bytes();
         Self { bits: number(&bytes[..kind.size.clamp(1, 8)], kind.signed, false), kind }
     }
@@ -75,7 +75,7 @@ impl Number {
 
 /// What an expression comes to.
 #[derive(Clone, Debug)]
-pub enum Value<'a> {
+pub(crate) enum Value<'a> {
     Number(Number),
     Bytes(&'a [u8]),
     Text(String),
@@ -85,7 +85,7 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// As a number: bytes by their first eight, text as nothing.
-    pub fn number(&self) -> Option<Number> {
+    pub(crate) fn number(&self) -> Option<Number> {
         Some(match self {
             Self::Number(n) => *n,
             Self::Bytes(b) => Number::new(number(&b[..b.len().min(8)], false, false), IntType::ULONG),
@@ -97,12 +97,12 @@ impl Value<'_> {
 
 impl Expr {
     /// The value for a sample's bytes; `None` where those are too few or a field is missing.
-    pub fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
+    pub(crate) fn eval<'a>(&self, format: &Format, raw: &'a [u8]) -> Option<Value<'a>> {
         Context { format, raw }.eval(self)
     }
 
     /// A number that the source has as such.
-    pub fn literal(bits: i64, kind: IntType) -> Self {
+    pub(crate) fn literal(bits: i64, kind: IntType) -> Self {
         Self::Number(Number::new(bits, kind))
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel's `print fmt` of a tracepoint: a printf format and C expressions over its fields
 //! (Documentation/trace/events.rst; the helpers are those of include/trace/stages/stage3_*.h).
 
-pub mod call;
+pub(crate) mod call;
 mod expr;
 mod parse;
 mod pointer;
@@ -53,7 +53,7 @@ enum Width {
 }
 
 /// Looks up the kernel's function at an address: its name, and how far into it the address is.
-pub type FunctionAt<'a> = dyn Fn(u64) -> Option<(Arc<str>, u64)> + 'a;
+pub(crate) type FunctionAt<'a> = dyn Fn(u64) -> Option<(Arc<str>, u64)> + 'a;
 
 impl Printer {
     /// Parses what follows `print fmt: `.

@@ -6,7 +6,7 @@ use super::expr::{Expr, IntType};
 const MAX_DEPTH: usize = 64;
 
 /// What is left to be read.
-pub struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     rest: &'a str,
     depth: usize,
 }
@@ -26,12 +26,12 @@ const LEVELS: &[&[&str]] = &[
 ];
 
 impl<'a> Parser<'a> {
-    pub fn new(rest: &'a str) -> Self {
+    pub(crate) fn new(rest: &'a str) -> Self {
         Self { rest, depth: 0 }
     }
 
     /// Whether nothing is left.
-    pub fn is_done(&mut self) -> bool {
+    pub(crate) fn is_done(&mut self) -> bool {
         self.space();
         self.rest.is_empty()
     }
@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Steps over a token if it is next.
-    pub fn eat(&mut self, token: &str) -> bool {
+    pub(crate) fn eat(&mut self, token: &str) -> bool {
         self.space();
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A string literal; neighbours join as in C.
-    pub fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let mut out = String::new();
         let mut any = false;
         while self.eat("\"") {
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The next expression; `None` for one that is not understood.
-    pub fn expression(&mut self) -> Option<Expr> {
+    pub(crate) fn expression(&mut self) -> Option<Expr> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return None;

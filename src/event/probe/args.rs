@@ -6,18 +6,18 @@ use super::Spec;
 /// The registers that whole numbers and pointers are passed in, in order, by the kernel's names
 /// (System V ABI for x86-64; AAPCS64).
 #[cfg(target_arch = "aarch64")]
-pub const REGISTERS: &[&str] = &["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"];
+pub(crate) const REGISTERS: &[&str] = &["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"];
 #[cfg(not(target_arch = "aarch64"))]
-pub const REGISTERS: &[&str] = &["di", "si", "dx", "cx", "r8", "r9"];
+pub(crate) const REGISTERS: &[&str] = &["di", "si", "dx", "cx", "r8", "r9"];
 
 /// A parameter of a function, or a member that a path from one leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    pub name: String,
+    pub(crate) name: String,
     /// As in C.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The kernel's type for a fetch: u32, s64, x64…
-    pub fetch: String,
+    pub(crate) fetch: String,
 }
 
 /// What is known of a function's parameters.
@@ -35,7 +35,7 @@ pub trait Parameters {
 }
 
 /// Nothing is known.
-pub struct None;
+pub(crate) struct None;
 
 impl Parameters for None {
     fn of(&self, _: &str) -> Option<Vec<Parameter>> {
@@ -48,7 +48,7 @@ impl Parameters for None {
 }
 
 /// All arguments of a probe, each as `name=fetch`.
-pub fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
+pub(crate) fn resolve_all(spec: &Spec, parameters: &dyn Parameters) -> Result<Vec<String>, String> {
     let mut out: Vec<String> = Vec::new();
     for arg in &spec.args {
         let mut resolved = resolve(arg, spec, parameters)?;

@@ -17,7 +17,7 @@ pub(super) type Reader = EndianArcSlice<LittleEndian>;
 pub(super) type Entry = DebuggingInformationEntry<Reader>;
 
 /// The debug information of one file.
-pub struct DebugInfo {
+pub(crate) struct DebugInfo {
     pub(super) dwarf: Dwarf<Reader>,
 }
 
@@ -44,7 +44,7 @@ const MAX_DEPTH: usize = 32;
 
 impl DebugInfo {
     /// Reads a file's own debug information; `None` when it has none.
-    pub fn open(path: &Path) -> Option<Self> {
+    pub(crate) fn open(path: &Path) -> Option<Self> {
         let bytes = std::fs::read(path).ok()?;
         let file = object::File::parse(&*bytes).ok().filter(|file| file.is_little_endian())?;
         file.section_by_name(".debug_info")?;

@@ -13,13 +13,13 @@ use super::usdt::{self, Usdt};
 
 /// What of a file matters for probes.
 #[derive(Debug)]
-pub struct Elf {
+pub(crate) struct Elf {
     path: String,
     /// (name, offset in the file, size in bytes), sorted by name.
     functions: Vec<(String, u64, u64)>,
     /// What of the file is loaded: (address, size in the file, offset there).
     segments: Vec<(u64, u64, u64)>,
-    pub probes: Vec<Usdt>,
+    pub(crate) probes: Vec<Usdt>,
 }
 
 /// More symbols than this are not read.
@@ -29,7 +29,7 @@ const MAX_NOTES: usize = 16 << 20;
 
 impl Elf {
     /// Reads a file; the error says what it is not.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display().to_string();
         let say = |error: &dyn std::fmt::Display| format!("{shown}: {error}");
         let meta = std::fs::metadata(path).map_err(|e| say(&e))?;
@@ -63,19 +63,19 @@ impl Elf {
     }
 
     /// Where an address is in the file.
-    pub fn offset(&self, address: u64) -> Option<u64> {
+    pub(crate) fn offset(&self, address: u64) -> Option<u64> {
         let of = self.segments.iter().find(|(start, size, _)| address.wrapping_sub(*start) < *size);
         of.map(|(start, _, offset)| address - start + offset)
     }
 
     /// All functions with their sizes.
-    pub fn functions(&self) -> impl Iterator<Item = (&str, u64)> {
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (&str, u64)> {
         self.functions.iter().map(|(name, _, size)| (name.as_str(), *size))
     }
 
     /// Where a function begins in the file, and how long it is where that is known. Only places where
     /// functions begin are taken: a probe inside an instruction would break the program.
-    pub fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
+    pub(crate) fn function(&self, name: &str) -> Result<(u64, Option<u64>), String> {
         let from = self.functions.partition_point(|(known, ..)| known.as_str() < name);
         let same: Vec<_> = self.functions[from..].iter().take_while(|(known, ..)| known == name).collect();
         match same.as_slice() {

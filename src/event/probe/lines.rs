@@ -6,19 +6,19 @@ use super::dwarf::DebugInfo;
 
 /// A line of a function that has code of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeLine {
+pub(crate) struct ProbeLine {
     /// Counted from the line that the function begins at, as perf probe has it.
-    pub relative: u64,
+    pub(crate) relative: u64,
     /// In its file.
-    pub number: u64,
-    pub file: String,
+    pub(crate) number: u64,
+    pub(crate) file: String,
     /// Where its first instruction is, as the program is linked.
-    pub address: u64,
+    pub(crate) address: u64,
 }
 
 impl DebugInfo {
     /// The lines of a function, in order; of each the first instruction that begins a statement.
-    pub fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
+    pub(crate) fn lines(&self, function: &str) -> Option<Vec<ProbeLine>> {
         let (unit, entry) = self.function(function)?;
         let low = match entry.attr_value(constants::DW_AT_low_pc)? {
             gimli::AttributeValue::Addr(address) => address,
@@ -49,7 +49,7 @@ impl DebugInfo {
     }
 
     /// Where the code of a line of a function begins; the error names lines that have some.
-    pub fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
+    pub(crate) fn address_of(&self, function: &str, relative: u64) -> Result<u64, String> {
         let lines = self.lines(function).ok_or_else(|| format!("the lines of {function} are not known here"))?;
         lines.iter().find(|line| line.relative == relative).map(|line| line.address).ok_or_else(|| {
             let known: Vec<String> = lines.iter().map(|line| line.relative.to_string()).collect();

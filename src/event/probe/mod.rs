@@ -2,13 +2,13 @@
 //! the arguments that are to be read there. The kernel makes a tracepoint of each
 //! (Documentation/trace/uprobetracer.rst and kprobetrace.rst).
 
-pub mod args;
-pub mod dwarf;
-pub mod elf;
+pub(crate) mod args;
+pub(crate) mod dwarf;
+pub(crate) mod elf;
 pub mod kernel;
-pub mod lines;
-pub mod tracefs;
-pub mod usdt;
+pub(crate) mod lines;
+pub(crate) mod tracefs;
+pub(crate) mod usdt;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use dwarf::DebugInfo;
 
 /// Where a probe is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProbePoint {
+pub(crate) enum ProbePoint {
     /// A kernel function; the offset is in bytes of its code.
     Kernel { function: String, offset: u64 },
     /// A place in a file, by its offset there, with the counter that switches a static probe on.
@@ -28,23 +28,23 @@ pub enum ProbePoint {
 /// A probe as the kernel is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    pub group: String,
-    pub name: String,
-    pub place: ProbePoint,
+    pub(crate) group: String,
+    pub(crate) name: String,
+    pub(crate) place: ProbePoint,
     /// Whether it hits when the function returns.
-    pub on_return: bool,
+    pub(crate) on_return: bool,
     /// As the kernel reads them: `size=%dx:u64`.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 impl Probe {
     /// As an event is named.
-    pub fn event(&self) -> String {
+    pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.group, self.name)
     }
 
     /// The file below tracefs that it is written to.
-    pub fn file(&self) -> &'static str {
+    pub(crate) fn file(&self) -> &'static str {
         match self.place {
             ProbePoint::Kernel { .. } => tracefs::KERNEL,
             ProbePoint::File { .. } => tracefs::USER,
@@ -70,14 +70,14 @@ impl Probe {
 /// What was asked for: `[GROUP:][NAME=]FUNCTION[+OFFSET|:LINE|%return] [ARG…]`, as perf probe has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    pub group: Option<String>,
+    pub(crate) group: Option<String>,
     pub name: Option<String>,
-    pub function: String,
-    pub offset: u64,
+    pub(crate) function: String,
+    pub(crate) offset: u64,
     /// A line of the function, counted from where it begins.
-    pub line: Option<u64>,
-    pub on_return: bool,
-    pub args: Vec<String>,
+    pub(crate) line: Option<u64>,
+    pub(crate) on_return: bool,
+    pub(crate) args: Vec<String>,
 }
 
 /// The longest name that the kernel takes of a group or an event (`MAX_EVENT_NAME_LEN`).
@@ -130,7 +130,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// A text as part of a name.
-pub fn as_name(text: &str) -> String {
+pub(crate) fn as_name(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(40).collect();
     if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
 }
@@ -208,7 +208,7 @@ impl Spec {
     }
 
     /// The probe of a function of a file.
-    pub fn in_file(
+    pub(crate) fn in_file(
         &self,
         path: &Path,
         group: &str,

@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use super::Probe;
 
-pub const USER: &str = "uprobe_events";
-pub const KERNEL: &str = "kprobe_events";
+pub(crate) const USER: &str = "uprobe_events";
+pub(crate) const KERNEL: &str = "kprobe_events";
 
 /// A probe that is there, whoever made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    pub group: String,
-    pub name: String,
+pub(crate) struct Known {
+    pub(crate) group: String,
+    pub(crate) name: String,
     /// Its place and arguments, as the kernel tells them.
-    pub what: String,
+    pub(crate) what: String,
     /// The file that it is in.
-    pub file: &'static str,
+    pub(crate) file: &'static str,
 }
 
 impl Known {
-    pub fn event(&self) -> String {
+    pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.group, self.name)
     }
 }
 
 /// All probes. A kernel without one of the kinds has none of it.
-pub fn list(root: &Path) -> io::Result<Vec<Known>> {
+pub(crate) fn list(root: &Path) -> io::Result<Vec<Known>> {
     let mut out = Vec::new();
     for file in [KERNEL, USER] {
         let text = match fs::read_to_string(root.join(file)) {
@@ -48,7 +48,7 @@ pub fn list(root: &Path) -> io::Result<Vec<Known>> {
 }
 
 /// Makes a probe; the error says why the kernel would not have it.
-pub fn add(root: &Path, probe: &Probe) -> Result<(), String> {
+pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     let path = root.join(probe.file());
     if !path.exists() {
         let kind = if probe.file() == KERNEL {
@@ -78,7 +78,7 @@ const BETWEEN: Duration = Duration::from_millis(25);
 
 /// Takes probes away that match; returns those that are gone. Those that stay in use stay, and the first one is the
 /// error.
-pub fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known>, String> {
+pub(crate) fn remove(root: &Path, matches: &dyn Fn(&Known) -> bool) -> Result<Vec<Known>, String> {
     let known = list(root).map_err(|error| format!("probes cannot be listed: {error}"))?;
     let mut failed = None;
     let mut gone = Vec::new();

@@ -5,15 +5,15 @@ use super::{Probe, ProbePoint, as_name};
 
 /// A static probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usdt {
-    pub provider: String,
-    pub name: String,
+pub(crate) struct Usdt {
+    pub(crate) provider: String,
+    pub(crate) name: String,
     /// In the file.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// The counter that the program looks at before it makes the arguments ready; in the file.
-    pub semaphore: Option<u64>,
+    pub(crate) semaphore: Option<u64>,
     /// As the compiler wrote them: `-4@%edi 8@-16(%rbp)`.
-    pub operands: Vec<String>,
+    pub(crate) operands: Vec<String>,
 }
 
 const NOTE_TYPE: u32 = 3;
@@ -65,12 +65,12 @@ fn probe(desc: &[u8], base: Option<u64>, is_64: bool, to_offset: &dyn Fn(u64) ->
 }
 
 impl Usdt {
-    pub fn event(&self) -> String {
+    pub(crate) fn event(&self) -> String {
         format!("{}:{}", self.provider, self.name)
     }
 
     /// The kernel's probe at its place, with all arguments that it has words for.
-    pub fn probe(&self, path: &std::path::Path, group: &str) -> Probe {
+    pub(crate) fn probe(&self, path: &std::path::Path, group: &str) -> Probe {
         let args = (1..).zip(&self.operands).filter_map(|(n, text)| Some(format!("arg{n}={}", operand(text)?)));
         Probe {
             group: group.to_owned(),

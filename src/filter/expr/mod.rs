@@ -15,7 +15,7 @@ use regex::Regex;
 
 use super::Diagnostic;
 
-pub use parse::parse;
+pub(crate) use parse::parse;
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// Whether it holds: a number that is not zero, a text that is not empty.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         match self {
             Self::Empty => false,
             Self::Int(n) => *n != 0,
@@ -38,7 +38,7 @@ impl Value<'_> {
     }
 
     /// As an integer, fractions cut off.
-    pub fn int(&self) -> Option<i128> {
+    pub(crate) fn int(&self) -> Option<i128> {
         match self {
             Self::Int(n) => Some(*n),
             Self::Float(n) if n.is_finite() => Some(*n as i128),
@@ -47,7 +47,7 @@ impl Value<'_> {
     }
 
     /// As a count: `None` of what is negative or no number.
-    pub fn count(&self) -> Option<u64> {
+    pub(crate) fn count(&self) -> Option<u64> {
         self.int().and_then(|n| u64::try_from(n).ok())
     }
 
@@ -62,7 +62,7 @@ impl Value<'_> {
 
 /// An operator with two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     Or,
     And,
     BitOr,
@@ -85,7 +85,7 @@ pub enum Op {
 
 /// Functions of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     Ntohs,
     Ntohl,
     Log2,
@@ -95,7 +95,7 @@ pub enum Call {
 }
 
 /// (name, function, number of arguments)
-pub const CALLS: &[(&str, Call, usize)] = &[
+pub(crate) const CALLS: &[(&str, Call, usize)] = &[
     ("ntohs", Call::Ntohs, 1),
     ("ntohl", Call::Ntohl, 1),
     ("log2", Call::Log2, 1),
@@ -106,7 +106,7 @@ pub const CALLS: &[(&str, Call, usize)] = &[
 
 /// A node of an expression.
 #[derive(Clone, Debug)]
-pub enum Node {
+pub(crate) enum Node {
     Int(i128),
     Float(f64),
     Text(String),
@@ -127,36 +127,36 @@ pub enum Node {
 /// A parsed expression over names.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    pub text: String,
-    pub root: Node,
+    pub(crate) text: String,
+    pub(crate) root: Node,
     /// Names that it reads.
-    pub names: Vec<NamedField>,
+    pub(crate) names: Vec<NamedField>,
 }
 
 /// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedField {
-    pub word: String,
+pub(crate) struct NamedField {
+    pub(crate) word: String,
     /// Where it stands in the text.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Whether it stands for itself where it is no field: `comm == nginx`.
-    pub loose: bool,
+    pub(crate) loose: bool,
 }
 
 /// What names mean at one moment.
-pub trait Scope {
+pub(crate) trait Scope {
     /// The value of one of [`Expr::names`], by its index.
     fn value(&self, name: usize) -> Value<'_>;
 }
 
 impl Expr {
     /// Computes it.
-    pub fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
+    pub(crate) fn eval<'a>(&'a self, scope: &'a dyn Scope) -> Value<'a> {
         eval(&self.root, scope)
     }
 
     /// A fault at a name that means nothing here; `known` are those that do.
-    pub fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
+    pub(crate) fn unknown<'a>(&self, name: usize, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         let NamedField { word, at, .. } = &self.names[name];
         let known: Vec<&str> = known.into_iter().collect();
         let message = format!("{word} is no field here; there are {}", known.join(", "));

@@ -33,7 +33,7 @@ const OPS: &[(&str, Op)] = &[
 ];
 
 /// Parses an expression.
-pub fn parse(text: &str) -> Result<Expr, Diagnostic> {
+pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     if text.len() > MAX_LENGTH {
         return Err(Diagnostic::new(text, 0, 1, format!("an expression has at most {MAX_LENGTH} bytes")));
     }

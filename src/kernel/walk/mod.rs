@@ -3,7 +3,7 @@
 
 mod object;
 mod pool;
-pub mod rule;
+pub(crate) mod rule;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -29,35 +29,35 @@ const CHUNK_BYTES: usize = 8 * ROWS + 4 * BLOCKS as usize;
 const MAPPINGS: u32 = 1 << 15;
 const MAPPING_WORDS: usize = 5;
 const PIECE_BYTES: usize = MAPPINGS as usize * MAPPING_WORDS * 8;
-pub const MAX_MAPPINGS: usize = 8192;
+pub(crate) const MAX_MAPPINGS: usize = 8192;
 /// Chunks and pieces that there may be.
 const SLOTS: usize = 64;
 
 /// Most frames that a walk has.
-pub const FRAMES: usize = 127;
+pub(crate) const FRAMES: usize = 127;
 
 /// Where rows of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub chunk: u32,
-    pub first: u32,
-    pub n: u32,
+pub(crate) struct Span {
+    pub(crate) chunk: u32,
+    pub(crate) first: u32,
+    pub(crate) n: u32,
     /// The pc of its first row.
-    pub pc: u32,
+    pub(crate) pc: u32,
 }
 
 /// A mapping of code: a row's pc is an address in it less the bias. One without rows is walked by frame pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mapping {
-    pub start: u64,
-    pub end: u64,
-    pub bias: u64,
-    pub span: Option<Span>,
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) bias: u64,
+    pub(crate) span: Option<Span>,
 }
 
 /// Why there is no room for rows or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
+pub(crate) enum Full {
     #[error("the tables of unwinding have no more room: their limit is reached")]
     Limit,
     #[error("the kernel has no room for the tables of unwinding: {0}")]
@@ -67,7 +67,7 @@ pub enum Full {
 /// Why a walk ended, as the program says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Why {
+pub(crate) enum Why {
     /// A table says that nobody called.
     Complete = 1,
     /// It has as many frames as a walk may have.
@@ -98,12 +98,12 @@ impl Why {
         Self::LastFrame,
     ];
 
-    pub fn of(code: u8) -> Option<Self> {
+    pub(crate) fn of(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
     /// What it says of a stack.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
             Self::LastFrame => "to the last frame pointer",
@@ -117,53 +117,54 @@ impl Why {
     }
 
     /// Whether callers are missing that the stack has.
-    pub fn is_broken(self) -> bool {
+    pub(crate) fn is_broken(self) -> bool {
         !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
     }
 }
 
 /// How many walks ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends([u64; Why::ALL.len()]);
+pub(crate) struct Ends([u64; Why::ALL.len()]);
 
 impl Ends {
-    pub fn count(&mut self, why: Why) {
+    pub(crate) fn count(&mut self, why: Why) {
         self.0[why as usize - 1] += 1;
     }
 
-    pub fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    pub fn of(&self, why: Why) -> u64 {
+    pub(crate) fn of(&self, why: Why) -> u64 {
         self.0[why as usize - 1]
     }
 
     /// The ways that occurred, in percent of all.
-    pub fn percents(&self) -> impl Iterator<Item = (Why, f64)> {
+    pub(crate) fn percents(&self) -> impl Iterator<Item = (Why, f64)> {
         let all = self.all().max(1) as f64;
         Why::ALL.into_iter().map(move |why| (why, 100.0 * self.of(why) as f64 / all)).filter(|(_, share)| *share > 0.0)
     }
 
     /// Those whose callers are missing, in percent of all.
-    pub fn broken_percent(&self) -> f64 {
+    pub(crate) fn broken_percent(&self) -> f64 {
         self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
     }
 }
 
 /// What a walk lacked, by bits of its record.
-pub mod lack {
+pub(crate) mod lack {
     /// Nothing is known of the process.
-    pub const PROCESS: u8 = 1;
+    pub(crate) const PROCESS: u8 = 1;
     /// An address was in none of its mappings.
-    pub const MAPPING: u8 = 2;
+    pub(crate) const MAPPING: u8 = 2;
     /// An address had no row in its mapping.
-    pub const ROW: u8 = 4;
+    #[cfg(test)]
+    pub(crate) const ROW: u8 = 4;
 }
 
 /// What the rings tell of processes, which their tables have to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum News {
+pub(crate) enum News {
     /// A walk lacked something, by the bits of [`lack`].
     Lacks {
         pid: i32,
@@ -198,17 +199,17 @@ pub struct Program {
 
 impl Program {
     /// What is to be set on a sampling event.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
 
     /// An array of programs whose first is this one.
-    pub fn next(&self) -> BorrowedFd<'_> {
+    pub(crate) fn next(&self) -> BorrowedFd<'_> {
         self.next.as_fd()
     }
 
     /// Has what is found on a CPU written by an event, of type `SW_BPF_OUTPUT`, of that CPU.
-    pub fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
         bpf_calls::put(self.events.as_fd(), cpu, [event.as_raw_fd() as u32, 0, 0, 0])
     }
 
@@ -263,24 +264,18 @@ impl Walker {
         self.program.clone()
     }
 
-    /// Sets the program on an event.
-    pub fn attach(&self, event: BorrowedFd<'_>) -> Result<(), Errno> {
-        use super::sys::{Ioctl, RealSys, Sys};
-        RealSys.ioctl(event, Ioctl::SetBpf(self.program.fd())).map(drop)
-    }
-
     /// Bytes of the kernel's memory that its tables take.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.rows.held() + self.mappings.held()
     }
 
     /// Bytes that they may take.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Takes in the rows of a file, sorted by their pc. They may come to lie in several places, in their order.
-    pub fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
+    pub(crate) fn add(&mut self, rows: &[u64]) -> Result<Vec<Span>, Full> {
         let mut spans = Vec::new();
         let mut left = rows;
         while !left.is_empty() {
@@ -319,7 +314,7 @@ impl Walker {
     }
 
     /// Takes rows away that no process has any more.
-    pub fn release(&mut self, spans: &[Span]) {
+    pub(crate) fn release(&mut self, spans: &[Span]) {
         for span in spans {
             let (first, n) = (span.first / BLOCK as u32, span.n.div_ceil(BLOCK as u32));
             self.rows.give_back(Range { array: span.chunk, first, n });
@@ -327,7 +322,7 @@ impl Walker {
     }
 
     /// What a process has mapped from now on, sorted and apart from each other; no more than [`MAX_MAPPINGS`].
-    pub fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), Full> {
+    pub(crate) fn set_process(&mut self, tgid: i32, mappings: &[Mapping]) -> Result<(), Full> {
         let mappings = &mappings[..mappings.len().min(MAX_MAPPINGS)];
         if mappings.is_empty() {
             self.forget_process(tgid);
@@ -352,7 +347,7 @@ impl Walker {
         Ok(())
     }
 
-    pub fn forget_process(&mut self, tgid: i32) {
+    pub(crate) fn forget_process(&mut self, tgid: i32) {
         if let Some(old) = self.known.remove(&tgid) {
             // It is not there only where another has taken it away.
             let _ = bpf_calls::take(self.spaces.as_fd(), tgid as u32);

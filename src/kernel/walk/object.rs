@@ -17,9 +17,9 @@ const FUNCTION: u64 = 4 << 12;
 
 /// A program in the kernel, and its maps by their names.
 #[derive(Debug)]
-pub struct Linked {
-    pub program: OwnedFd,
-    pub maps: FxHashMap<String, OwnedFd>,
+pub(crate) struct Linked {
+    pub(crate) program: OwnedFd,
+    pub(crate) maps: FxHashMap<String, OwnedFd>,
 }
 
 /// Of a part of the object that is not there or is not as clang makes it.
@@ -28,7 +28,7 @@ fn odd(what: &str) -> LoadError {
 }
 
 /// Makes the maps of an object and loads its program.
-pub fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
+pub(crate) fn link(bytes: &[u8]) -> Result<Linked, LoadError> {
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| odd(&error.to_string()))?;
     let section = |name: &str| file.section_by_name(name).ok_or_else(|| odd(name));
     let data = |name: &str| section(name).and_then(|s| s.data().map_err(|_| odd(name)));

@@ -14,15 +14,15 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A part of one of the arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range {
-    pub array: u32,
-    pub first: u32,
-    pub n: u32,
+pub(crate) struct Range {
+    pub(crate) array: u32,
+    pub(crate) first: u32,
+    pub(crate) n: u32,
 }
 
 /// Arrays of one size, of so many units of so many words each.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     arrays: Vec<Shared>,
     units: u32,
     unit_words: usize,
@@ -34,14 +34,14 @@ pub struct Pool {
 
 impl Pool {
     /// One whose arrays are of `bytes` each, of which it makes as many as fit into `limit`, one at least.
-    pub fn new(units: u32, unit_words: usize, bytes: usize, limit: usize, slots: usize) -> Self {
+    pub(crate) fn new(units: u32, unit_words: usize, bytes: usize, limit: usize, slots: usize) -> Self {
         let most = (limit / bytes).clamp(1, slots);
         Self { arrays: Vec::new(), units, unit_words, bytes, most, free: Vec::new(), resting: VecDeque::new() }
     }
 
     /// A range of so many units: the first that is long enough, else, where that is allowed, of a new array. `None`
     /// when there is no such room.
-    pub fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
+    pub(crate) fn get(&mut self, n: u32, maps: BorrowedFd<'_>) -> Result<Option<Range>, Errno> {
         self.settle();
         if self.longest() < n && n <= self.units && self.arrays.len() < self.most {
             self.grow(maps)?;
@@ -55,7 +55,7 @@ impl Pool {
     }
 
     /// Units of the longest range that can be had without another array.
-    pub fn longest(&self) -> u32 {
+    pub(crate) fn longest(&self) -> u32 {
         self.free.iter().map(|range| range.n).max().unwrap_or(0)
     }
 
@@ -68,7 +68,7 @@ impl Pool {
         Ok(())
     }
 
-    pub fn give_back(&mut self, range: Range) {
+    pub(crate) fn give_back(&mut self, range: Range) {
         self.resting.push_back((Instant::now(), range));
     }
 
@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// Stores words into an array, from a word on.
-    pub fn store(&self, array: u32, at: usize, words: impl Iterator<Item = u64>) {
+    pub(crate) fn store(&self, array: u32, at: usize, words: impl Iterator<Item = u64>) {
         let shared = &self.arrays[array as usize];
         for (i, word) in words.enumerate() {
             shared.word(at + i).store(word, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// Stores half words behind so many words, from the half word at `first` on. Nobody else writes there.
-    pub fn index(&self, array: u32, behind: usize, first: u32, halves: impl Iterator<Item = u32>) {
+    pub(crate) fn index(&self, array: u32, behind: usize, first: u32, halves: impl Iterator<Item = u32>) {
         let shared = &self.arrays[array as usize];
         for (i, half) in (first as usize..).zip(halves) {
             let (word, shift) = (shared.word(behind + i / 2), 32 * (i % 2));
@@ -110,12 +110,12 @@ impl Pool {
     }
 
     /// Where a range's words begin.
-    pub fn at(&self, range: Range) -> usize {
+    pub(crate) fn at(&self, range: Range) -> usize {
         range.first as usize * self.unit_words
     }
 
     /// Bytes of kernel memory that it takes.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.arrays.len() * self.bytes
     }
 }

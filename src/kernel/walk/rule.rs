@@ -15,7 +15,7 @@ const FAR: u8 = 16;
 
 /// How the caller of some code is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// Kind 0: No table says anything: by frame pointer.
     Gap,
     /// Kind 3: A stub of the procedure linkage table (x86-64): the CFA is sp+8, and sp+16 from the instruction at this place
@@ -36,7 +36,7 @@ pub enum Rule {
 
 /// Where the CFA is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cfa {
+pub(crate) enum Cfa {
     /// Kind 1: sp+n; n/8 in 16 bits. Kinds 16 to 26 (x86-64): the same where n/8 has more bits, which are the kind less
     /// 15: one function that calls all others may keep half a MiB on its stack.
     Sp(i64),
@@ -53,7 +53,7 @@ pub enum Cfa {
 
 /// Where the caller's frame register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
+pub(crate) enum Saved {
     Same,
     /// At CFA+n, in bytes; n is below 0.
     At(i64),
@@ -63,7 +63,7 @@ pub enum Saved {
 
 /// Where the return address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub(crate) enum Caller {
     /// At CFA-8 (x86-64).
     OnTop,
     /// Kind 9: In a register, by its DWARF number, the CFA being sp+n: as `Register` has them. Only where the task was
@@ -81,7 +81,7 @@ pub enum Caller {
 
 impl Rule {
     /// The rule in 32 bits; [`Rule::Unsupported`] where it does not fit.
-    pub fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         self.packed().unwrap_or(15)
     }
 
@@ -124,7 +124,8 @@ impl Rule {
     }
 
     /// The rule of these bits.
-    pub fn of(bits: u32) -> Self {
+    #[cfg(test)]
+    pub(crate) fn of(bits: u32) -> Self {
         let [kind, saved, low, high] = bits.to_le_bytes();
         let what = u16::from_le_bytes([low, high]);
         let (plain, upper) = (i64::from(what) * WORD, (what >> 12) as u8);
@@ -163,7 +164,7 @@ impl Rule {
     }
 
     /// The row from an address on.
-    pub fn from(self, address: u32) -> u64 {
+    pub(crate) fn from(self, address: u32) -> u64 {
         u64::from(address) | u64::from(self.bits()) << 32
     }
 }

@@ -26,7 +26,7 @@ fn whole() -> Vec<u8> {
     let mut writer = Writer::start(NewFile::create(&path).expect("file"), &events()).expect("started");
     writer.records(&RECORD).expect("written");
     writer.records(&RECORD).expect("written");
-    assert_eq!(writer.written(), 32);
+    assert_eq!(writer.written, 32);
     let size = writer
         .finish(vec![super::super::features::event_desc(&events()), (bit::HOSTNAME, string("vm"))])
         .expect("finished");
@@ -247,7 +247,7 @@ fn rounds_are_marked_and_a_file_without_records_has_one() {
     let mut writer = start();
     writer.records(&RECORD).expect("written");
     writer.finish_round().expect("written");
-    assert_eq!(writer.written(), 16 + 8);
+    assert_eq!(writer.written, 16 + 8);
     // What was there before stays beside it.
     let size = writer.finish_beside_old(vec![(bit::HOSTNAME, string("vm"))]).expect("finished");
     let bytes = std::fs::read(&path).expect("read");

@@ -8,26 +8,26 @@
 pub struct Ticks(pub [u64; Ticks::N]);
 
 impl Ticks {
-    pub const USER: usize = 0;
-    pub const NICE: usize = 1;
-    pub const SYSTEM: usize = 2;
-    pub const IDLE: usize = 3;
-    pub const IOWAIT: usize = 4;
-    pub const IRQ: usize = 5;
-    pub const SOFTIRQ: usize = 6;
-    pub const STEAL: usize = 7;
-    pub const GUEST: usize = 8;
-    pub const GUEST_NICE: usize = 9;
-    pub const N: usize = 10;
+    pub(crate) const USER: usize = 0;
+    pub(crate) const NICE: usize = 1;
+    pub(crate) const SYSTEM: usize = 2;
+    pub(crate) const IDLE: usize = 3;
+    pub(crate) const IOWAIT: usize = 4;
+    pub(crate) const IRQ: usize = 5;
+    pub(crate) const SOFTIRQ: usize = 6;
+    pub(crate) const STEAL: usize = 7;
+    pub(crate) const GUEST: usize = 8;
+    pub(crate) const GUEST_NICE: usize = 9;
+    pub(crate) const N: usize = 10;
 
     /// All of it. Guests' time is in `user` and `nice` already.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.0[..Self::GUEST].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
     /// What passed since an earlier reading. Counters that went backwards, as idle and iowait do on
     /// some kernels, have not moved.
-    pub fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].saturating_sub(before.0[i])))
     }
 }
@@ -36,11 +36,11 @@ impl Ticks {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The CPUs that are online, by number.
-    pub cpus: Vec<(u32, Ticks)>,
+    pub(crate) cpus: Vec<(u32, Ticks)>,
     /// Tasks that run or want to.
-    pub running: u64,
+    pub(crate) running: u64,
     /// Tasks that wait for a disk.
-    pub blocked: u64,
+    pub(crate) blocked: u64,
 }
 
 impl Stat {
@@ -79,9 +79,9 @@ pub struct Matrix {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MatrixRow {
     /// `TIMER`, `24`, `LOC`.
-    pub label: Vec<u8>,
+    pub(crate) label: Vec<u8>,
     /// What stands behind the counts: chip, trigger, devices.
-    pub about: Vec<u8>,
+    pub(crate) about: Vec<u8>,
     /// One for each of the matrix' CPUs.
     pub counts: Vec<u64>,
 }
@@ -135,19 +135,19 @@ impl MatrixRow {
 /// A CPU's line of /proc/net/softnet_stat: packets since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
-    pub cpu: u32,
-    pub processed: u64,
+    pub(crate) cpu: u32,
+    pub(crate) processed: u64,
     /// Dropped because the backlog was full.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// How often net_rx_action had to stop with work left.
-    pub squeezed: u64,
+    pub(crate) squeezed: u64,
     /// How often another CPU was woken to receive (RPS).
-    pub rps: u64,
+    pub(crate) rps: u64,
 }
 
 /// Reads /proc/net/softnet_stat. Kernels before 5.10 do not say which CPU a line is of; it is then
 /// the one in that place of `online`.
-pub fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Softnet>) {
+pub(crate) fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Softnet>) {
     out.clear();
     let mut online = online.fuse();
     for line in lines(text) {
@@ -167,7 +167,7 @@ pub fn softnet(text: &[u8], online: impl Iterator<Item = u32>, out: &mut Vec<Sof
 
 /// Packets that all devices dropped since boot, received and to be sent: the fourth and the twelfth
 /// column of /proc/net/dev.
-pub fn drops(text: &[u8]) -> (u64, u64) {
+pub(crate) fn drops(text: &[u8]) -> (u64, u64) {
     let mut sum = (0u64, 0u64);
     for line in lines(text) {
         let Some(colon) = memchr::memchr(b':', line) else { continue };
@@ -182,9 +182,9 @@ pub fn drops(text: &[u8]) -> (u64, u64) {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// At least one task waited.
-    pub some: f32,
+    pub(crate) some: f32,
     /// All of them waited.
-    pub full: f32,
+    pub(crate) full: f32,
 }
 
 impl Pressure {

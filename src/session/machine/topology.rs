@@ -8,27 +8,27 @@ use crate::kernel::cpus::{format_list, parse_list};
 /// Where a CPU is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuPlace {
-    pub node: Option<u32>,
-    pub package: Option<u32>,
-    pub core: Option<u32>,
+    pub(crate) node: Option<u32>,
+    pub(crate) package: Option<u32>,
+    pub(crate) core: Option<u32>,
     /// The CPUs that share its core, itself among them; empty when nothing says so.
-    pub siblings: String,
+    pub(crate) siblings: String,
 }
 
 /// The machine's CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    pub online: Vec<u32>,
-    pub offline: Vec<u32>,
-    pub isolated: Vec<u32>,
-    pub nohz_full: Vec<u32>,
+    pub(crate) online: Vec<u32>,
+    pub(crate) offline: Vec<u32>,
+    pub(crate) isolated: Vec<u32>,
+    pub(crate) nohz_full: Vec<u32>,
     /// By the number of the CPU.
-    pub places: Vec<CpuPlace>,
+    pub(crate) places: Vec<CpuPlace>,
 }
 
 impl Topology {
     /// Reads what there is; what is missing stays empty.
-    pub fn read(sys: &Path) -> Self {
+    pub(crate) fn read(sys: &Path) -> Self {
         let dir = sys.join("devices/system/cpu");
         let list = |name: &str| {
             let text = std::fs::read_to_string(dir.join(name)).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Topology {
         Self { online, offline, isolated: list("isolated"), nohz_full: list("nohz_full"), places }
     }
 
-    pub fn place(&self, cpu: u32) -> CpuPlace {
+    pub(crate) fn place(&self, cpu: u32) -> CpuPlace {
         self.places.get(cpu as usize).cloned().unwrap_or_default()
     }
 }

@@ -19,14 +19,14 @@ use super::strings::{OpenedEvent, Strings};
 
 /// A CPU's ring and the event that owns it.
 #[derive(Debug)]
-pub struct CpuRing {
-    pub owner: OwnedFd,
-    pub ring: Ring,
+pub(crate) struct CpuRing {
+    pub(crate) owner: OwnedFd,
+    pub(crate) ring: Ring,
 }
 
 /// Who an event is opened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub(crate) enum Who {
     /// A task, or -1 for all.
     Task(i32),
     /// Index of a cgroup.
@@ -35,13 +35,13 @@ pub enum Who {
 
 /// One open event.
 #[derive(Debug)]
-pub struct Opened {
-    pub fd: OwnedFd,
+pub(crate) struct Opened {
+    pub(crate) fd: OwnedFd,
     /// `None` for a task's own side-band dummy.
-    pub event: Option<u16>,
-    pub cpu: u32,
-    pub who: Who,
-    pub id: u64,
+    pub(crate) event: Option<u16>,
+    pub(crate) cpu: u32,
+    pub(crate) who: Who,
+    pub(crate) id: u64,
 }
 
 /// How records of an event's id are read.
@@ -58,32 +58,32 @@ fn fresh(id: u64, event: u16, attr: &Attr) -> FreshId {
 }
 
 /// Counts by slot and CPU.
-pub type ByCpu = BTreeMap<(usize, u32), u64>;
+pub(crate) type ByCpu = BTreeMap<(usize, u32), u64>;
 
 /// All that is open.
-pub struct Attachment {
-    pub sys: Box<dyn Sys>,
-    pub rights: Rights,
-    pub slots: Vec<Slot>,
-    pub common: Common,
-    pub have: Have,
-    pub pages: usize,
-    pub rings: BTreeMap<u32, CpuRing>,
-    pub opened: Vec<Opened>,
-    pub cgroups: Vec<OwnedFd>,
+pub(crate) struct Attachment {
+    pub(crate) sys: Box<dyn Sys>,
+    pub(crate) rights: Rights,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) common: Common,
+    pub(crate) have: Have,
+    pub(crate) pages: usize,
+    pub(crate) rings: BTreeMap<u32, CpuRing>,
+    pub(crate) opened: Vec<Opened>,
+    pub(crate) cgroups: Vec<OwnedFd>,
     /// Whether side-band comes from events on the tasks, not on the CPUs.
-    pub by_task: bool,
+    pub(crate) by_task: bool,
     /// Ids that have not been reported yet.
-    pub fresh_ids: Vec<FreshId>,
-    pub notes: Vec<String>,
+    pub(crate) fresh_ids: Vec<FreshId>,
+    pub(crate) notes: Vec<String>,
     /// What walks user stacks in the kernel, while that is asked for.
-    pub walks: Option<Walks>,
+    pub(crate) walks: Option<Walks>,
     /// What reads the strings that system calls are given.
-    pub strings: Strings,
+    pub(crate) strings: Strings,
 }
 
 impl Attachment {
-    pub fn new(
+    pub(crate) fn new(
         sys: Box<dyn Sys>,
         rights: Rights,
         events: Vec<Event>,
@@ -110,16 +110,16 @@ impl Attachment {
     }
 
     /// The kernel attr of an event as it is opened now.
-    pub fn attr(&self, event: usize) -> Attr {
+    pub(crate) fn attr(&self, event: usize) -> Attr {
         attr::event(&self.slots[event].event, &self.common, self.have)
     }
 
     /// How each event is measured.
-    pub fn states(&self) -> Vec<EventState> {
+    pub(crate) fn states(&self) -> Vec<EventState> {
         self.slots.iter().map(|slot| slot.state(&self.common)).collect()
     }
 
-    pub fn owner_attr(&self) -> Attr {
+    pub(crate) fn owner_attr(&self) -> Attr {
         attr::owner(&self.common, self.have)
     }
 
@@ -134,7 +134,7 @@ impl Attachment {
 
     /// Opens a CPU's ring and its events on `who`. Threads that have ended and CPUs that went offline meanwhile are
     /// skipped; `Ok(false)` says that this one was.
-    pub fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
+    pub(crate) fn open(&mut self, cpu: u32, who: Who) -> Result<bool, OpenError> {
         if !self.rings.contains_key(&cpu) {
             let pid = match who {
                 Who::Task(pid) if self.by_task => pid,
@@ -161,7 +161,7 @@ impl Attachment {
     }
 
     /// Opens a CPU's ring, with the side-band of a task or of all (-1); `Ok(false)` when that or the CPU is gone.
-    pub fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
+    pub(crate) fn open_ring(&mut self, cpu: u32, pid: i32) -> Result<bool, OpenError> {
         let owner = match self.open_owner(pid, cpu) {
             Err(errno) if OpenError::is_gone(errno, cpu as i32) => return Ok(false),
             other => other.map_err(|e| OpenError::open("dummy", &self.owner_attr(), e, &self.rights))?,
@@ -175,7 +175,7 @@ impl Attachment {
     }
 
     /// Opens some of the events; the ring must be there.
-    pub fn open_slots(&mut self, which: &[usize], cpu: u32, who: Who) -> Result<bool, OpenError> {
+    pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: Who) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
         for i in which.iter().copied() {
             if !self.slots[i].wants(cpu) {
@@ -306,7 +306,7 @@ impl Attachment {
     }
 
     /// Starts all events that are open and do not rest.
-    pub fn enable_all(&self) {
+    pub(crate) fn enable_all(&self) {
         for open in &self.opened {
             if open.event.is_none_or(|i| self.slots[usize::from(i)].run == Run::Running) {
                 self.enable(&open.fd);
@@ -315,7 +315,7 @@ impl Attachment {
     }
 
     /// Lets the open events of a slot rest, or go on.
-    pub fn pause(&mut self, slot: usize, on: bool) {
+    pub(crate) fn pause(&mut self, slot: usize, on: bool) {
         let run = &mut self.slots[slot].run;
         match (&run, on) {
             (Run::Running, true) => *run = Run::Paused,
@@ -330,7 +330,7 @@ impl Attachment {
     }
 
     /// Takes a CPU's ring and events away.
-    pub fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
+    pub(crate) fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
         self.close(|o| o.cpu == cpu);
         if let Some(walks) = &mut self.walks {
             walks.close(cpu);
@@ -340,7 +340,7 @@ impl Attachment {
     }
 
     /// Closes events, keeping what they counted.
-    pub fn close(&mut self, which: impl Fn(&Opened) -> bool) {
+    pub(crate) fn close(&mut self, which: impl Fn(&Opened) -> bool) {
         let (gone, kept): (Vec<Opened>, Vec<Opened>) = std::mem::take(&mut self.opened).into_iter().partition(which);
         self.opened = kept;
         self.retire(&gone);
@@ -360,7 +360,7 @@ impl Attachment {
 
     /// Replaces the open events of some slots by fresh ones, as the slots want them now. Both run for a
     /// moment; the handover says whose samples count when. What fails leaves all as it was.
-    pub fn reopen(&mut self, which: &[usize], whos: &[Who]) -> Result<Handover, OpenError> {
+    pub(crate) fn reopen(&mut self, which: &[usize], whos: &[Who]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
         let cpus: Vec<u32> = self.rings.keys().copied().collect();
         for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
@@ -405,7 +405,7 @@ impl Attachment {
 
     /// What each event counted and lost since the start, and what those that are open counted so far by
     /// slot and CPU. Losses are 0 where the kernel does not count them.
-    pub fn counts(&self) -> (Vec<Counts>, ByCpu) {
+    pub(crate) fn counts(&self) -> (Vec<Counts>, ByCpu) {
         let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
         let mut by_cpu = ByCpu::new();
         for open in &self.opened {
@@ -418,7 +418,7 @@ impl Attachment {
     }
 
     /// What events that are only counted have come to on each CPU.
-    pub fn cpu_counts(&self) -> Vec<CpuCount> {
+    pub(crate) fn cpu_counts(&self) -> Vec<CpuCount> {
         let mut sums: BTreeMap<(u16, u32), Counts> = BTreeMap::new();
         for open in &self.opened {
             if let Some(slot) = open.event.filter(|slot| self.slots[usize::from(*slot)].is_counted()) {
@@ -438,4 +438,4 @@ impl Attachment {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

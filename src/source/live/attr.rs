@@ -11,35 +11,35 @@ use crate::kernel::attr::{
 /// What not to sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exclude {
-    pub kernel: bool,
-    pub user: bool,
-    pub guest: bool,
-    pub idle: bool,
+    pub(crate) kernel: bool,
+    pub(crate) user: bool,
+    pub(crate) guest: bool,
+    pub(crate) idle: bool,
 }
 
 /// Settings common to all events of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Common {
-    pub rate: Rate,
-    pub chains: CallGraph,
-    pub exclude: Exclude,
-    pub inherit: bool,
+pub(crate) struct Common {
+    pub(crate) rate: Rate,
+    pub(crate) chains: CallGraph,
+    pub(crate) exclude: Exclude,
+    pub(crate) inherit: bool,
     /// Whether tasks are followed rather than CPUs.
-    pub tasks: bool,
+    pub(crate) tasks: bool,
     /// Half of the ring, in bytes: where the kernel wakes the reader.
-    pub watermark: u32,
-    pub enable_on_exec: bool,
+    pub(crate) watermark: u32,
+    pub(crate) enable_on_exec: bool,
     /// Whether samples tell their task's cgroup.
-    pub cgroups: bool,
+    pub(crate) cgroups: bool,
 }
 
 /// Newer kernel features, given up one after the other when an open says EINVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Have {
-    pub lost: bool,
-    pub cgroup: bool,
-    pub bpf_event: bool,
-    pub ksymbol: bool,
+pub(crate) struct Have {
+    pub(crate) lost: bool,
+    pub(crate) cgroup: bool,
+    pub(crate) bpf_event: bool,
+    pub(crate) ksymbol: bool,
 }
 
 impl Default for Have {
@@ -50,7 +50,7 @@ impl Default for Have {
 
 impl Have {
     /// Gives up the newest feature that is left (6.0, 5.7, 5.1, 5.1); `None` when none is.
-    pub fn less(self) -> Option<Self> {
+    pub(crate) fn less(self) -> Option<Self> {
         if self.lost {
             Some(Self { lost: false, ..self })
         } else if self.cgroup {
@@ -89,7 +89,7 @@ fn base(common: &Common, have: Have) -> Attr {
 }
 
 /// The attr of an event.
-pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
+pub(crate) fn event(event: &Event, common: &Common, have: Have) -> Attr {
     let own = &event.attr;
     let mut attr = Attr {
         kind: own.kind,
@@ -172,19 +172,19 @@ pub fn event(event: &Event, common: &Common, have: Have) -> Attr {
 
 /// Whether a BPF program walks the user stacks of an event's samples. It cannot be set on what is traced: there it
 /// would be set for everybody who traces that.
-pub fn walks(event: &Event, common: &Common) -> bool {
+pub(crate) fn walks(event: &Event, common: &Common) -> bool {
     common.chains == CallGraph::Tables && !common.exclude.user && may_be_walked(event)
 }
 
 /// Whether it could be, if that is asked for.
-pub fn may_be_walked(event: &Event) -> bool {
+pub(crate) fn may_be_walked(event: &Event) -> bool {
     let probe = ["kprobe/", "uprobe/"].iter().any(|pmu| event.name.starts_with(pmu));
     let traced = event.attr.kind == TYPE_TRACEPOINT || event.tracepoint.is_some() || probe;
     !event.no_chains && !event.no_samples && !traced
 }
 
 /// The event by which that program writes what it found, before each sample.
-pub fn walked(common: &Common) -> Attr {
+pub(crate) fn walked(common: &Common) -> Attr {
     let mut attr = Attr {
         kind: TYPE_SOFTWARE,
         config: SW_BPF_OUTPUT,
@@ -200,12 +200,12 @@ pub fn walked(common: &Common) -> Attr {
 }
 
 /// How often an event is sampled.
-pub fn rate(event: &Event, common: &Common) -> Rate {
+pub(crate) fn rate(event: &Event, common: &Common) -> Rate {
     Rate::of(&self::event(event, common, Have::default()))
 }
 
 /// The dummy that owns a ring and brings in the side-band records.
-pub fn owner(common: &Common, have: Have) -> Attr {
+pub(crate) fn owner(common: &Common, have: Have) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..base(common, have) };
     for flag in [Flag::Mmap, Flag::Mmap2, Flag::Comm, Flag::CommExec, Flag::Task] {
         attr.set(flag, true);
@@ -222,7 +222,7 @@ pub fn owner(common: &Common, have: Have) -> Attr {
 
 /// Ring pages for a rate: what comes in a fifth of a second, twice, for call chains of 32 frames;
 /// at least 512 KiB a CPU, at most 2 MiB, or 16 where stacks are copied (a power of two).
-pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
+pub(crate) fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
     let page = rustix::param::page_size();
     let every_hit = events.iter().any(|e| matches!(e.attr.kind, TYPE_TRACEPOINT | TYPE_BREAKPOINT));
     let hz = match rate {
@@ -244,7 +244,7 @@ pub fn ring_pages(rate: Rate, events: &[Event], chains: CallGraph) -> usize {
 pub(super) mod tests {
     use super::*;
 
-    pub const COMMON: Common = Common {
+    pub(crate) const COMMON: Common = Common {
         rate: Rate::Frequency(999),
         chains: CallGraph::Fp,
         exclude: Exclude { kernel: false, user: false, guest: false, idle: false },

@@ -32,7 +32,7 @@ pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, Strin
 
 /// Has the kernel filter a tracepoint by the text of its filter, if it has one. The errnos are those of
 /// the kernel's parser, not of rights or names (kernel/trace/trace_events_filter.c).
-pub fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenError> {
+pub(crate) fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenError> {
     let Some(filter) = &event.filter else { return Ok(()) };
     let Some(text) = &filter.trace else { return Ok(()) };
     let words = std::ffi::CString::new(text.as_str()).unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn set_text(sys: &dyn Sys, fd: &OwnedFd, event: &Event) -> Result<(), OpenEr
 impl Slot {
     /// Sets the filter of an event that was just opened for this slot, and the program that walks the stacks of what
     /// the filter lets through. An event has one program: the filter's goes on with the other.
-    pub fn set_programs(&mut self, sys: &dyn Sys, fd: &OwnedFd, walk: Option<&Walk>) -> Result<(), OpenError> {
+    pub(crate) fn set_programs(&mut self, sys: &dyn Sys, fd: &OwnedFd, walk: Option<&Walk>) -> Result<(), OpenError> {
         let Self { event, program, .. } = self;
         let filter = event.filter.as_ref().filter(|filter| filter.program.is_some());
         if let (Some(walk), None) = (walk, filter) {
@@ -81,7 +81,7 @@ impl Slot {
 
     /// What a filter that was just put in place of another comes to, and whether it holds already: one of
     /// the same shape needs new parameters only.
-    pub fn filter_words(&mut self, before: Option<&Capture>) -> (String, bool) {
+    pub(crate) fn filter_words(&mut self, before: Option<&Capture>) -> (String, bool) {
         let name = &self.event.name;
         let Some(filter) = &self.event.filter else {
             self.program = None;

@@ -16,20 +16,20 @@ use super::target::Target;
 
 /// What is counted.
 #[derive(Debug)]
-pub struct CountConfig {
-    pub events: Vec<Event>,
-    pub target: Target,
+pub(crate) struct CountConfig {
+    pub(crate) events: Vec<Event>,
+    pub(crate) target: Target,
     /// For the whole machine and cgroups.
-    pub cpus: Vec<u32>,
-    pub exclude: Exclude,
-    pub inherit: bool,
+    pub(crate) cpus: Vec<u32>,
+    pub(crate) exclude: Exclude,
+    pub(crate) inherit: bool,
     /// Counting begins with the exec of the only task.
-    pub on_exec: bool,
+    pub(crate) on_exec: bool,
 }
 
 /// Where something was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CountedOn {
+pub(crate) enum CountedOn {
     Cpu(u32),
     Thread(i32),
 }
@@ -42,17 +42,17 @@ struct Open {
 }
 
 /// Open counters.
-pub struct Counters {
+pub(crate) struct Counters {
     sys: Box<dyn Sys>,
     rights: Rights,
     config: CountConfig,
     open: Vec<Open>,
     /// Why an event is not counted.
-    pub refused: Vec<Option<String>>,
+    pub(crate) refused: Vec<Option<String>>,
     /// Why the kernel is left out, where it was not to be.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// The name of each thread that is counted.
-    pub comms: BTreeMap<i32, String>,
+    pub(crate) comms: BTreeMap<i32, String>,
 }
 
 const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RUNNING;
@@ -60,7 +60,7 @@ const FORMAT: u64 = read_format::TOTAL_TIME_ENABLED | read_format::TOTAL_TIME_RU
 impl Counters {
     /// Opens all; an event that this machine cannot count is left out and said so in
     /// [`Self::refused`], as `perf stat` does. The error is one that all events share.
-    pub fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
+    pub(crate) fn open(config: CountConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         let (files, _) = limits::raise_files();
         let n = config.events.len();
         let mut counters =
@@ -167,19 +167,19 @@ impl Counters {
     }
 
     /// Begins to count, where the exec does not.
-    pub fn enable(&self) {
+    pub(crate) fn enable(&self) {
         for open in self.open.iter().filter(|_| !self.config.on_exec) {
             // A descriptor of ours takes it as long as it is open.
             let _ = self.sys.ioctl(open.fd.as_fd(), Ioctl::Enable);
         }
     }
 
-    pub fn events(&self) -> &[Event] {
+    pub(crate) fn events(&self) -> &[Event] {
         &self.config.events
     }
 
     /// What each event counted at each place so far.
-    pub fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
+    pub(crate) fn read(&self) -> BTreeMap<(usize, CountedOn), Counts> {
         let mut counts: BTreeMap<(usize, CountedOn), Counts> = BTreeMap::new();
         for open in &self.open {
             let read = self.sys.counts(open.fd.as_fd(), FORMAT).unwrap_or_default();

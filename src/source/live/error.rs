@@ -1,7 +1,7 @@
 //! Why an event cannot be opened, in words that say what to do. The same words serve the command
 //! line, the screen and `doctor`.
 
-use crate::kernel::attr::{Attr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
+use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
 use crate::kernel::cpus;
 use crate::kernel::limits::Rights;
 use crate::kernel::privilege::setcap;
@@ -11,14 +11,14 @@ use crate::kernel::sys::Errno;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be {action}: {reason}\n{remedy}")]
 pub struct OpenError {
-    pub what: String,
-    pub action: &'static str,
-    pub reason: String,
-    pub remedy: String,
+    pub(crate) what: String,
+    pub(crate) action: &'static str,
+    pub(crate) reason: String,
+    pub(crate) remedy: String,
 }
 
 impl OpenError {
-    pub fn new(
+    pub(crate) fn new(
         what: impl Into<String>,
         action: &'static str,
         reason: impl Into<String>,
@@ -28,7 +28,7 @@ impl OpenError {
     }
 
     /// From the errno of `perf_event_open` (perf_event_open(2), ERRORS).
-    pub fn open(event: &str, attr: &Attr, errno: Errno, rights: &Rights) -> Self {
+    pub(crate) fn open(event: &str, attr: &Attr, errno: Errno, rights: &Rights) -> Self {
         let (reason, remedy) = match errno {
             Errno::ACCESS | Errno::PERM => return Self::rights(event, rights),
             Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => (
@@ -71,7 +71,7 @@ impl OpenError {
     }
 
     /// A refusal for want of rights.
-    pub fn rights(event: &str, rights: &Rights) -> Self {
+    pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
         let reason = if event.contains(':') && rights.paranoid > -1 && !rights.privileged() {
             format!("{reason}; tracepoints want perf_event_paranoid -1")
@@ -82,7 +82,7 @@ impl OpenError {
     }
 
     /// From the errno of mapping a ring, after smaller ones were tried.
-    pub fn ring(pages: usize, errno: Errno, rights: &Rights) -> Self {
+    pub(crate) fn ring(pages: usize, errno: Errno, rights: &Rights) -> Self {
         let kb = pages * rustix::param::page_size() / 1024;
         match errno {
             Errno::PERM => Self::new(
@@ -104,7 +104,7 @@ impl OpenError {
     }
 
     /// Too few file descriptors for what was asked.
-    pub fn descriptors(need: usize, limit: u64) -> Self {
+    pub(crate) fn descriptors(need: usize, limit: u64) -> Self {
         Self::new(
             "this many events",
             "opened",
@@ -116,7 +116,7 @@ impl OpenError {
     }
 
     /// Whether it was the target that went away, or the CPU (-1: any; ENODEV, which a missing PMU gives as well).
-    pub fn is_gone(errno: Errno, cpu: i32) -> bool {
+    pub(crate) fn is_gone(errno: Errno, cpu: i32) -> bool {
         let is_offline = |cpu: u32| cpus::online().is_ok_and(|online| online.binary_search(&cpu).is_err());
         errno == Errno::SRCH || errno == Errno::NODEV && u32::try_from(cpu).is_ok_and(is_offline)
     }
@@ -154,9 +154,4 @@ pub fn refusal(rights: &Rights) -> (String, String) {
         format!("kernel.perf_event_paranoid is {} and this user has no CAP_PERFMON", rights.paranoid),
         format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {setcap}"),
     )
-}
-
-/// Whether an event is a tracepoint, whose fields need more rights than its count.
-pub fn is_tracepoint(attr: &Attr) -> bool {
-    attr.kind == TYPE_TRACEPOINT
 }

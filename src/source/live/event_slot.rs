@@ -13,38 +13,38 @@ use super::attr::{self, Common};
 
 /// An event's place in the session.
 #[derive(Clone, Debug)]
-pub struct Slot {
-    pub event: Event,
-    pub run: Run,
+pub(crate) struct Slot {
+    pub(crate) event: Event,
+    pub(crate) run: Run,
     /// What was done instead of what was asked for.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// What events counted that are closed by now, less what their followers counted beside them.
-    pub before: Counts,
+    pub(crate) before: Counts,
     /// The program of its filter, in the kernel, and whether it goes on with the one that walks stacks.
-    pub program: Option<(Arc<LoadedProgram>, bool)>,
+    pub(crate) program: Option<(Arc<LoadedProgram>, bool)>,
 }
 
 impl Slot {
-    pub fn new(event: Event) -> Self {
+    pub(crate) fn new(event: Event) -> Self {
         Self { event, run: Run::Running, note: None, before: Counts::default(), program: None }
     }
 
     /// Whether it is open, counting or not.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.run, Run::Running | Run::Paused)
     }
 
     /// Whether it is there for its counts, which are to be read.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()
     }
 
     /// Whether it is to be opened on a CPU.
-    pub fn wants(&self, cpu: u32) -> bool {
+    pub(crate) fn wants(&self, cpu: u32) -> bool {
         self.is_open() && self.event.wants(cpu)
     }
 
-    pub fn state(&self, common: &Common) -> EventState {
+    pub(crate) fn state(&self, common: &Common) -> EventState {
         EventState {
             name: self.event.name.clone(),
             run: self.run.clone(),

@@ -9,7 +9,7 @@ use crate::record::{Layout, SampleId};
 use crate::symbols::kallsyms;
 
 /// Appends MMAP records for the kernel and its modules; says so when addresses are hidden.
-pub fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<String>) {
+pub(crate) fn records(out: &mut Vec<u8>, events: &[EventDesc], notes: &mut Vec<String>) {
     let layout = events.first().map_or_else(Layout::default, EventDesc::layout);
     let trailer = layout.encode_trailer(&SampleId::default());
     let modules = kallsyms::modules();

@@ -1,22 +1,22 @@
 //! The running machine as a source: opens events, drains rings, follows CPUs, threads and the
 //! profiled command as they come and go.
 
-pub mod attach;
+pub(crate) mod attach;
 pub mod attr;
 mod capture;
 pub mod containers;
 mod control;
-pub mod counters;
+pub(crate) mod counters;
 pub mod error;
 mod event_slot;
-pub mod kernel_maps;
-pub mod overhead;
-pub mod probes;
+pub(crate) mod kernel_maps;
+pub(crate) mod overhead;
+pub(crate) mod probes;
 mod shared_events;
 mod stack_walks;
 mod strings;
-pub mod target;
-pub mod throttle;
+pub(crate) mod target;
+pub(crate) mod throttle;
 pub mod wanted;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,7 +40,7 @@ use crate::session::Origin;
 use super::{Batch, Changed, Control, Handover, Info, Progress, Source, SourceError, Waker};
 use attach::{Attachment, CpuRing, Who};
 use attr::{Common, Exclude, Rate};
-pub use error::OpenError;
+pub(crate) use error::OpenError;
 use event_slot::Slot;
 use stack_walks::Walks;
 pub use stack_walks::tables_of;
@@ -210,19 +210,14 @@ impl LiveSource {
     }
 
     /// The process id of the command, when there is one.
-    pub fn command_pid(&self) -> Option<i32> {
+    pub(crate) fn command_pid(&self) -> Option<i32> {
         self.held.as_ref().map(Held::pid).or_else(|| self.child.as_ref().map(|c| c.id() as i32))
     }
 
     /// Has counts read so often that an interval ends with a reading.
-    pub fn count_for(&mut self, interval: Duration) {
+    pub(crate) fn count_for(&mut self, interval: Duration) {
         let interval = (interval.as_nanos() as u64).max(MIN_COUNT_NS);
         self.count_ns = (interval / interval.div_ceil(COUNT_NS)).max(MIN_COUNT_NS);
-    }
-
-    /// Bytes of each ring.
-    pub fn ring_bytes(&self) -> usize {
-        self.attachment.pages * rustix::param::page_size()
     }
 
     fn wanted_cpus(&self) -> Result<Vec<u32>, OpenError> {

@@ -12,9 +12,9 @@ use super::attr;
 use super::attr::{Common, Exclude, Have, Rate};
 
 /// Above this share of a CPU sampling is refused unless forced.
-pub const REFUSE_PERCENT: f64 = 50.0;
+pub(crate) const REFUSE_PERCENT: f64 = 50.0;
 /// Above this share of a CPU the user is warned.
-pub const WARN_PERCENT: f64 = 10.0;
+pub(crate) const WARN_PERCENT: f64 = 10.0;
 /// Taken when the measurement fails or is drowned in noise: the order seen in small VMs, where a
 /// timer interrupt costs most.
 const FALLBACK: Duration = Duration::from_micros(8);
@@ -24,7 +24,7 @@ const WINDOW_NS: u64 = 600_000;
 const WINDOWS: usize = 3;
 
 /// Measures the cost of one timer sample. Takes 4 ms of one CPU.
-pub fn per_sample(sys: &dyn Sys) -> Duration {
+pub(crate) fn per_sample(sys: &dyn Sys) -> Duration {
     measure(sys).unwrap_or(FALLBACK)
 }
 
@@ -73,6 +73,6 @@ fn best_speed() -> f64 {
 }
 
 /// The share of each sampled CPU that a rate costs, in percent.
-pub fn percent(per_sample: Duration, hz: u64) -> f64 {
+pub(crate) fn percent(per_sample: Duration, hz: u64) -> f64 {
     per_sample.as_secs_f64() * hz as f64 * 100.0
 }

@@ -11,7 +11,7 @@ const GROUP: &str = "perfprof_";
 
 /// The probes of this session.
 #[derive(Debug, Default)]
-pub struct Probes {
+pub(crate) struct Probes {
     root: Option<PathBuf>,
     made: Vec<(String, String)>,
 }
@@ -23,7 +23,7 @@ fn own_group() -> String {
 
 impl Probes {
     /// Makes a probe; the name of its event.
-    pub fn add(&mut self, text: &str) -> Result<String, String> {
+    pub(crate) fn add(&mut self, text: &str) -> Result<String, String> {
         let root = LookupPaths::system().tracefs?;
         let probe = probe::parse(text, &own_group())?;
         let known = tracefs::list(&root).map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ impl Probes {
     }
 
     /// Takes the session's probes away. None of them may be open any more.
-    pub fn remove(&mut self) {
+    pub(crate) fn remove(&mut self) {
         let made = std::mem::take(&mut self.made);
         if let Some(root) = &self.root {
             for (group, name) in &made {
@@ -49,7 +49,7 @@ impl Probes {
 }
 
 /// Probes of sessions that have ended without taking them away.
-pub fn left_over() -> Vec<tracefs::Known> {
+pub(crate) fn left_over() -> Vec<tracefs::Known> {
     let Ok(root) = LookupPaths::system().tracefs else { return Vec::new() };
     let mut known = tracefs::list(&root).unwrap_or_default();
     known.retain(is_left_over);
@@ -57,7 +57,7 @@ pub fn left_over() -> Vec<tracefs::Known> {
 }
 
 /// Whether the session that made a probe is gone.
-pub fn is_left_over(known: &tracefs::Known) -> bool {
+pub(crate) fn is_left_over(known: &tracefs::Known) -> bool {
     let pid = known.group.strip_prefix(GROUP).and_then(|pid| pid.parse::<i32>().ok());
     pid.is_some_and(|pid| crate::kernel::procfs::threads(pid).is_empty())
 }

@@ -69,11 +69,11 @@ pub(super) fn wanted(way: CallGraph, limit: usize) -> Result<(CallGraph, Option<
 
 /// The program that walks, and what it writes.
 #[derive(Debug)]
-pub struct Walks {
-    pub program: Arc<Program>,
+pub(crate) struct Walks {
+    pub(crate) program: Arc<Program>,
     /// The event of each ring by which the program writes.
     writers: BTreeMap<u32, OwnedFd>,
-    pub pairs: Pairs,
+    pub(crate) pairs: Pairs,
     tables: Arc<ArcSwap<Tables>>,
     told: Walked,
 }
@@ -85,7 +85,7 @@ impl Walks {
     }
 
     /// What there is to say, where it is not what was said last.
-    pub fn tell(&mut self) -> Option<Walked> {
+    pub(crate) fn tell(&mut self) -> Option<Walked> {
         let now = Walked { tables: self.tables.load_full(), ends: self.pairs.ends };
         let fresh = now.ends != self.told.ends || !Arc::ptr_eq(&now.tables, &self.told.tables);
         fresh.then(|| self.told.clone_from(&now))?;
@@ -93,7 +93,7 @@ impl Walks {
     }
 
     /// Has the program's records of a CPU come by the ring that an event owns.
-    pub fn open(&mut self, sys: &dyn Sys, cpu: u32, owner: &OwnedFd, attr: &Attr) -> Result<(), Errno> {
+    pub(crate) fn open(&mut self, sys: &dyn Sys, cpu: u32, owner: &OwnedFd, attr: &Attr) -> Result<(), Errno> {
         let writer = sys.open(attr, -1, cpu as i32, None, None)?;
         sys.ioctl(writer.as_fd(), Ioctl::SetOutput(owner.as_fd()))?;
         self.pairs.writers.insert(sys.ioctl(writer.as_fd(), Ioctl::Id)?);
@@ -103,13 +103,13 @@ impl Walks {
         Ok(())
     }
 
-    pub fn close(&mut self, cpu: u32) {
+    pub(crate) fn close(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
         self.pairs.waiting.remove(&cpu);
     }
 
     /// Learns that samples of an id are to be joined.
-    pub fn learn(&mut self, id: u64, attr: &Attr) {
+    pub(crate) fn learn(&mut self, id: u64, attr: &Attr) {
         if let Some(at) = chain_at(attr.sample_type) {
             self.pairs.samples.insert(id, at);
         }
@@ -126,7 +126,7 @@ impl Attachment {
     }
 
     /// The same for all CPUs whose rings are open.
-    pub fn open_all_walks(&mut self) -> Result<(), OpenError> {
+    pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {
         let rings = std::mem::take(&mut self.rings);
         let opened = rings.iter().try_for_each(|(cpu, ring)| self.open_walks(*cpu, &ring.owner));
         self.rings = rings;
@@ -136,7 +136,7 @@ impl Attachment {
 
 /// Joins walks to samples.
 #[derive(Debug)]
-pub struct Pairs {
+pub(crate) struct Pairs {
     news: Sender<News>,
     /// Ids of the program's records.
     writers: FxHashSet<u64>,
@@ -148,7 +148,7 @@ pub struct Pairs {
     /// Processes whose tables were asked for, and whether one is among them for the first time.
     asked: FxHashSet<i32>,
     asked_anew: bool,
-    pub ends: Ends,
+    pub(crate) ends: Ends,
 }
 
 impl Pairs {
@@ -166,7 +166,7 @@ impl Pairs {
     }
 
     /// Joins what was read from a CPU's ring, whole records, and adds it to `out`.
-    pub fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn join(&mut self, cpu: u32, bytes: &[u8], out: &mut Vec<u8>) {
         let mut waiting = self.waiting.remove(&cpu).unwrap_or_default();
         let mut at = 0;
         while let Some(header) = Header::read(&bytes[at..]) {
@@ -217,7 +217,7 @@ impl Pairs {
     }
 
     /// Whether tables of a process were asked for that never were before, since this was asked last.
-    pub fn has_asked(&mut self) -> bool {
+    pub(crate) fn has_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked_anew)
     }
 

@@ -24,7 +24,7 @@ const WRITTEN_AT: usize = HEADER + 20;
 
 /// The programs, and how their records are joined to samples.
 #[derive(Debug, Default)]
-pub struct Strings {
+pub(crate) struct Strings {
     /// What records of each tracepoint have, by its number; `None` where that is no string.
     fields: FxHashMap<u64, Option<Fields>>,
     outlets: Option<Outlets>,
@@ -34,12 +34,12 @@ pub struct Strings {
     /// enough, and that one never counts.
     carriers: FxHashMap<u64, OwnedFd>,
     has_failed: bool,
-    pub joints: Joints,
+    pub(crate) joints: Joints,
 }
 
 impl Strings {
     /// Has the strings of an event's samples on a CPU read. What comes back says why they cannot be, once.
-    pub fn open(&mut self, sys: &dyn Sys, event: &Event, at: &OpenedEvent<'_>) -> Option<String> {
+    pub(crate) fn open(&mut self, sys: &dyn Sys, event: &Event, at: &OpenedEvent<'_>) -> Option<String> {
         let number = event.attr.config;
         let fields = self.fields.entry(number).or_insert_with(|| fields_of(event)).clone()?;
         self.joints.learn(at.id, number, &fields, at.attr);
@@ -75,24 +75,24 @@ impl Strings {
         Ok(())
     }
 
-    pub fn close_cpu(&mut self, cpu: u32) {
+    pub(crate) fn close_cpu(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
         self.joints.waiting.remove(&cpu);
     }
 
     /// Ends what no event needs any more.
-    pub fn keep(&mut self, is_open: impl Fn(u64) -> bool) {
+    pub(crate) fn keep(&mut self, is_open: impl Fn(u64) -> bool) {
         self.carriers.retain(|number, _| is_open(*number));
     }
 }
 
 /// Where and how an event was opened, and by what programs write there.
-pub struct OpenedEvent<'a> {
-    pub cpu: u32,
-    pub id: u64,
-    pub attr: &'a Attr,
-    pub owner: &'a OwnedFd,
-    pub writer: &'a Attr,
+pub(crate) struct OpenedEvent<'a> {
+    pub(crate) cpu: u32,
+    pub(crate) id: u64,
+    pub(crate) attr: &'a Attr,
+    pub(crate) owner: &'a OwnedFd,
+    pub(crate) writer: &'a Attr,
 }
 
 fn fields_of(event: &Event) -> Option<Fields> {
@@ -115,7 +115,7 @@ struct Joint {
 
 /// Joins strings to samples.
 #[derive(Debug, Default)]
-pub struct Joints {
+pub(crate) struct Joints {
     writers: FxHashSet<u64>,
     samples: FxHashMap<u64, Joint>,
     /// Of each ring what was written last.
@@ -136,7 +136,7 @@ impl Joints {
     }
 
     /// Joins what a CPU's ring brought, whole records, which stands in `out` from `from` on.
-    pub fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
+    pub(crate) fn join(&mut self, cpu: u32, out: &mut Vec<u8>, from: usize) {
         if self.samples.is_empty() || out.len() == from {
             return;
         }

@@ -29,7 +29,7 @@ pub enum Target {
 
 impl Target {
     /// The processes of `-p`; the error names the one that is not there.
-    pub fn processes(list: &[i32]) -> Result<Self, OpenError> {
+    pub(crate) fn processes(list: &[i32]) -> Result<Self, OpenError> {
         match list.iter().find(|pid| procfs::threads(**pid).is_empty()) {
             Some(pid) => Err(OpenError::new(
                 format!("process {pid}"),
@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// The threads of `-t`.
-    pub fn threads(list: &[i32]) -> Result<Self, OpenError> {
+    pub(crate) fn threads(list: &[i32]) -> Result<Self, OpenError> {
         match list.iter().find(|tid| procfs::tgid(**tid).is_none()) {
             Some(tid) => Err(OpenError::new(
                 format!("thread {tid}"),
@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// The user of `-u`, by name or number.
-    pub fn user(name: &str) -> Result<Self, OpenError> {
+    pub(crate) fn user(name: &str) -> Result<Self, OpenError> {
         let uid = procfs::user_id(name).ok_or_else(|| {
             let names = procfs::user_names();
             let near = nearest(name, names.iter().map(String::as_str)).join(", ");
@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// The groups of `--cgroup`: a path below the tree's root, or a glob.
-    pub fn cgroups(pattern: &str) -> Result<Self, OpenError> {
+    pub(crate) fn cgroups(pattern: &str) -> Result<Self, OpenError> {
         let fail =
             |reason: &str, remedy: String| OpenError::new(format!("cgroup {pattern}"), "sampled", reason, remedy);
         let root = cgroup::tree().ok_or_else(|| {
@@ -121,7 +121,7 @@ impl Target {
     /// Reads a target as it is typed: `all`, `pid 1,2`, `tid 3`, `comm nginx*`, `user www`, `cgroup web/*`,
     /// `container web`, `pod shop/cart-*`;
     /// numbers alone are processes, another word alone is a comm.
-    pub fn parse(text: &str) -> Result<Self, OpenError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let text = text.trim();
         let (kind, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(kind, rest)| (kind, rest.trim()));
         let numbers = |list: &str| -> Option<Vec<i32>> {
@@ -174,7 +174,7 @@ impl Target {
     }
 
     /// Descriptors of its groups; none when it is no groups.
-    pub fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
+    pub(crate) fn open_cgroups(&self) -> Result<Vec<OwnedFd>, OpenError> {
         let open = |dir: &PathBuf, name: &str| {
             cgroup::open(dir).map_err(|e| OpenError::new(format!("cgroup {name}"), "opened", e.to_string(), ""))
         };
@@ -186,7 +186,7 @@ impl Target {
     }
 
     /// The threads to open events on now; empty for targets that are not tasks.
-    pub fn tasks(&self) -> Vec<i32> {
+    pub(crate) fn tasks(&self) -> Vec<i32> {
         let mut tids: Vec<i32> = match self {
             Self::System | Self::Cgroups(_) | Self::Containers(..) => Vec::new(),
             Self::Threads(tids) => tids.clone(),
@@ -203,12 +203,12 @@ impl Target {
     }
 
     /// Whether events are bound to tasks.
-    pub fn is_tasks(&self) -> bool {
+    pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }
 
     /// Whether none of the named tasks is left.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         match self {
             Self::Processes(pids) => !pids.iter().flat_map(|pid| procfs::threads(*pid)).any(procfs::is_running),
             Self::Threads(tids) => !tids.iter().copied().any(procfs::is_running),
@@ -217,7 +217,7 @@ impl Target {
     }
 
     /// For the header.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let list = |ids: &[i32]| ids.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::System => String::new(),

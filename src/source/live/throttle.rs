@@ -16,7 +16,7 @@ const HIT_SECONDS_BARE: f64 = 0.5e-6;
 
 /// Watches how often events hit on each CPU.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     off: bool,
     /// Counts of each slot by CPU, and when.
     last: ByCpu,
@@ -26,12 +26,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn new(off: bool) -> Self {
+    pub(crate) fn new(off: bool) -> Self {
         Self { off, last: ByCpu::new(), at: monotonic_ns(), slowed: BTreeSet::new() }
     }
 
     /// Slots that cost a CPU more than may be, and the period that brings them to what is fine.
-    pub fn look(&mut self, counts: ByCpu, attachment: &Attachment) -> Vec<(usize, u64)> {
+    pub(crate) fn look(&mut self, counts: ByCpu, attachment: &Attachment) -> Vec<(usize, u64)> {
         let now = monotonic_ns();
         let seconds = (now - std::mem::replace(&mut self.at, now)) as f64 / 1e9;
         let mut worst: BTreeMap<usize, f64> = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Guard {
 }
 
 /// The cost of so many samples a second, in percent of a CPU.
-pub fn percent(samples: f64, chains: bool) -> f64 {
+pub(crate) fn percent(samples: f64, chains: bool) -> f64 {
     samples * if chains { HIT_SECONDS } else { HIT_SECONDS_BARE } * 100.0
 }
 

@@ -10,7 +10,7 @@ use crate::source::SourceHost;
 use super::input::Input;
 
 /// The machines of inputs whose names are known, and which each input is of; both empty where all are of one.
-pub fn of(inputs: &[Input], named: &[String]) -> (Vec<SourceHost>, Vec<u16>) {
+pub(crate) fn of(inputs: &[Input], named: &[String]) -> (Vec<SourceHost>, Vec<u16>) {
     let mut hosts: Vec<SourceHost> = Vec::new();
     let mut host_of = Vec::new();
     for (input, name) in inputs.iter().zip(named) {
@@ -52,7 +52,7 @@ fn ahead(input: &Input) -> Option<i64> {
 }
 
 /// What the user should know of machines whose clocks cannot be compared.
-pub fn note(hosts: &[SourceHost]) -> Option<String> {
+pub(crate) fn note(hosts: &[SourceHost]) -> Option<String> {
     let names: Vec<&str> = hosts.iter().filter(|host| host.shift.is_none()).map(|host| &*host.name).collect();
     (!names.is_empty()).then(|| {
         format!(
@@ -65,7 +65,7 @@ pub fn note(hosts: &[SourceHost]) -> Option<String> {
 
 /// Whether events of different machines count the same, at whatever rates: the same name, and nothing left out by
 /// one of them. Tracepoints also need the number that each kernel gives them, as their fields are known by it.
-pub fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
+pub(crate) fn is_alike(a: &EventDesc, b: &EventDesc) -> bool {
     let left_out = [Flag::ExcludeUser, Flag::ExcludeKernel, Flag::ExcludeIdle];
     plain(&a.name) == plain(&b.name)
         && (a.attr.kind, a.attr.config) == (b.attr.kind, b.attr.config)

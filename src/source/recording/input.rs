@@ -24,14 +24,14 @@ const PROOF: usize = 4;
 
 /// What is beside records.
 #[derive(Debug, Default)]
-pub struct Beside {
-    pub notes: Vec<String>,
-    pub build_ids: Vec<(bool, BuildId, String)>,
+pub(crate) struct Beside {
+    pub(crate) notes: Vec<String>,
+    pub(crate) build_ids: Vec<(bool, BuildId, String)>,
 }
 
 /// What [`Input::next`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     Records,
     NotYet,
     End,
@@ -47,10 +47,10 @@ struct Packed {
 }
 
 /// A stream of records being read.
-pub struct Input {
-    pub rec: Recording,
+pub(crate) struct Input {
+    pub(crate) rec: Recording,
     /// Tables of functions that come with the records.
-    pub given: Arc<Given>,
+    pub(crate) given: Arc<Given>,
     reader: ByteSource,
     /// Bytes that were read and not stepped over yet.
     carry: Vec<u8>,
@@ -71,13 +71,13 @@ pub struct Input {
     /// Nothing came of what is here: more must be read, however much that is.
     stuck: bool,
     /// The times of the first and the newest sample, near enough to choose between inputs.
-    pub oldest: u64,
-    pub newest: u64,
+    pub(crate) oldest: u64,
+    pub(crate) newest: u64,
     time_offset: Option<usize>,
 }
 
 impl Input {
-    pub fn new(rec: Recording, reader: ByteSource) -> Self {
+    pub(crate) fn new(rec: Recording, reader: ByteSource) -> Self {
         let mut input = Self {
             rec,
             given: Arc::default(),
@@ -110,22 +110,22 @@ impl Input {
     }
 
     /// What it waits for when it is read next; `None` where something is here already.
-    pub fn waits_for(&self) -> Option<&ByteSource> {
+    pub(crate) fn waits_for(&self) -> Option<&ByteSource> {
         (self.plain.is_empty() && self.packed.is_none()).then_some(&self.reader)
     }
 
     /// Whether its bytes come as somebody writes them.
-    pub fn flows(&self) -> bool {
+    pub(crate) fn flows(&self) -> bool {
         matches!(self.reader, ByteSource::Pipe { .. })
     }
 
     /// Bytes behind us, and in all (0 when unknown).
-    pub fn progress(&self) -> (u64, u64) {
+    pub(crate) fn progress(&self) -> (u64, u64) {
         (self.reader.at() - self.carry.len() as u64, self.reader.end())
     }
 
     /// Reads the head of a stream: everything before its first real record.
-    pub fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
+    pub(crate) fn head(&mut self, beside: &mut Beside) -> std::io::Result<()> {
         loop {
             // What is compressed are ordinary records, of events that are known by then.
             while !self.drop_skipped() && !self.is_compressed() && self.special(beside) {}
@@ -151,7 +151,7 @@ impl Input {
     }
 
     /// Hands over whole records in this machine's byte order, about [`PIECE`] bytes of them.
-    pub fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> Found {
+    pub(crate) fn next(&mut self, out: &mut Vec<u8>, beside: &mut Beside) -> Found {
         loop {
             if !self.plain.is_empty() || self.packed.is_some() {
                 let used = self.whole_records();

@@ -13,33 +13,33 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The state of the inputs.
 #[derive(Debug)]
-pub struct Turns {
+pub(crate) struct Turns {
     done: Vec<bool>,
     /// When each of them last brought something.
     last: Vec<Instant>,
 }
 
 impl Turns {
-    pub fn new(inputs: usize) -> Self {
+    pub(crate) fn new(inputs: usize) -> Self {
         Self { done: vec![false; inputs], last: vec![Instant::now(); inputs] }
     }
 
     /// Nothing more comes from an input.
-    pub fn end(&mut self, input: usize) {
+    pub(crate) fn end(&mut self, input: usize) {
         self.done[input] = true;
     }
 
-    pub fn all_done(&self) -> bool {
+    pub(crate) fn all_done(&self) -> bool {
         self.done.iter().all(|done| *done)
     }
 
     /// An input brought something.
-    pub fn brought(&mut self, input: usize) {
+    pub(crate) fn brought(&mut self, input: usize) {
         self.last[input] = Instant::now();
     }
 
     /// The next one to be read. Where none has anything it waits for a tenth of a second; `None` after that.
-    pub fn next(&self, info: &Info, inputs: &[Input]) -> Option<usize> {
+    pub(crate) fn next(&self, info: &Info, inputs: &[Input]) -> Option<usize> {
         let open: Vec<usize> = (0..inputs.len()).filter(|i| !self.done[*i]).collect();
         // One alone waits by itself.
         if let [only] = open.as_slice() {
@@ -57,7 +57,7 @@ impl Turns {
     }
 
     /// Streams that have brought nothing for a while.
-    pub fn quiet(&self, inputs: &[Input]) -> Vec<u16> {
+    pub(crate) fn quiet(&self, inputs: &[Input]) -> Vec<u16> {
         let is = |i: &usize| !self.done[*i] && inputs[*i].flows() && self.last[*i].elapsed() > QUIET;
         (0..inputs.len()).filter(is).map(|i| i as u16).collect()
     }

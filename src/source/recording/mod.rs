@@ -1,10 +1,10 @@
 //! Recordings: perf.data files, directories, streams, and several files of one recording together.
 
 mod hosts;
-pub mod input;
+pub(crate) mod input;
 mod merge;
 pub mod open;
-pub mod reader;
+pub(crate) mod reader;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub use open::{open, open_as};
 type BuildIds = Vec<(bool, BuildId, String)>;
 
 /// A recording as a source. Its inputs are read side by side, the one that is behind in time first.
-pub struct RecordingSource {
+pub(crate) struct RecordingSource {
     name: String,
     inputs: Vec<Input>,
     turns: Turns,
@@ -44,7 +44,7 @@ pub struct RecordingSource {
 impl RecordingSource {
     /// Merges inputs, each of a machine of this name: equal events become one. `notes` is what the user
     /// should know of those that are missing.
-    pub fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
+    pub(crate) fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
         let (hosts, host_of) = hosts::of(&inputs, named);
         let mut beside = Beside { notes, ..Beside::default() };
         let mut events: Vec<EventDesc> = Vec::new();
@@ -83,7 +83,7 @@ impl RecordingSource {
     }
 
     /// With those who may have written it.
-    pub fn by(mut self, authors: Namers) -> Self {
+    pub(crate) fn by(mut self, authors: Namers) -> Self {
         self.info.authors = authors;
         self
     }

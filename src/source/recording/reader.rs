@@ -8,12 +8,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 /// How much is read at once.
-pub const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 /// How long a stream is waited for.
 const WAIT_NS: i64 = 100_000_000;
 
 /// Where bytes come from.
-pub enum ByteSource {
+pub(crate) enum ByteSource {
     /// A part of a file.
     File { file: File, at: u64, end: u64 },
     /// Bytes in order, until their end or until `failed`.
@@ -24,7 +24,7 @@ pub enum ByteSource {
 
 /// What a call of [`ByteSource::fill`] brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
+pub(crate) enum Filled {
     Some,
     /// Nothing yet, more may come.
     NotYet,
@@ -33,7 +33,7 @@ pub enum Filled {
 
 impl ByteSource {
     /// Appends up to [`PIECE`] bytes to `out`.
-    pub fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<Filled> {
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<Filled> {
         match self {
             Self::File { file, at, end } => {
                 let want = (*end - *at).min(PIECE as u64) as usize;
@@ -85,14 +85,14 @@ impl ByteSource {
     }
 
     /// Offset after the last byte that was read.
-    pub fn at(&self) -> u64 {
+    pub(crate) fn at(&self) -> u64 {
         match self {
             Self::File { at, .. } | Self::Stream { at, .. } | Self::Pipe { at, .. } => *at,
         }
     }
 
     /// Bytes from the start of a file to the end of its records; 0 when nobody knows.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         match self {
             Self::File { end, .. } => *end,
             _ => 0,
@@ -101,7 +101,7 @@ impl ByteSource {
 }
 
 /// Appends up to `most` bytes; what came before an error counts.
-pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usize, Option<io::Error>) {
+pub(crate) fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usize, Option<io::Error>) {
     let before = out.len();
     let error = stream.take(most as u64).read_to_end(out).err();
     (out.len() - before, error)
@@ -109,7 +109,7 @@ pub fn read_some(stream: &mut dyn Read, most: usize, out: &mut Vec<u8>) -> (usiz
 
 /// Which of some readers have something, or have ended; `None` stands for one that has. Where none has, they are
 /// waited for together.
-pub fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
+pub(crate) fn wait(readers: &[Option<&ByteSource>]) -> io::Result<Vec<bool>> {
     let pipes: Vec<Option<&File>> = readers.iter().map(|reader| (*reader)?.empty_pipe()).collect();
     let mut fds: Vec<PollFd<'_>> = pipes.iter().flatten().map(|pipe| PollFd::new(*pipe, PollFlags::IN)).collect();
     let patience = if fds.len() < readers.len() { 0 } else { WAIT_NS };

@@ -17,7 +17,7 @@ const MARKS: &[(&[u8], &str, DsoKind)] = &[
 ];
 
 /// A line's stack and its count.
-pub fn split(line: &[u8]) -> Option<(&[u8], u64)> {
+pub(crate) fn split(line: &[u8]) -> Option<(&[u8], u64)> {
     let line = line.trim_ascii_end();
     let at = memchr::memrchr(b' ', line)?;
     let text = std::str::from_utf8(&line[at + 1..]).ok()?;
@@ -30,7 +30,7 @@ pub fn split(line: &[u8]) -> Option<(&[u8], u64)> {
 }
 
 /// Takes in a line; `false` when it is none.
-pub fn line(text: &[u8], names: &mut TextNames, batch: &mut Batch) -> bool {
+pub(crate) fn line(text: &[u8], names: &mut TextNames, batch: &mut Batch) -> bool {
     let Some((stack, period)) = split(text) else { return false };
     let (time, stack) = timestamp(stack);
     let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
@@ -72,7 +72,7 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
 
 /// The stack of the line before: its text, and the end and id of each frame.
 #[derive(Debug, Default)]
-pub struct Last {
+pub(crate) struct Last {
     text: Vec<u8>,
     ends: Vec<(usize, u32)>,
 }

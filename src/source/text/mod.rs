@@ -1,7 +1,7 @@
 //! Profiles as text: `perf script` output and folded stacks. They carry names instead of addresses.
 
-pub mod folded;
-pub mod script;
+pub(crate) mod folded;
+pub(crate) mod script;
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub struct TextSource {
 
 /// Names that were met, each told once.
 #[derive(Default)]
-pub struct TextNames {
+pub(crate) struct TextNames {
     frames: HashMap<Box<[u8]>, u32>,
     comms: HashMap<Box<[u8]>, Arc<str>>,
     events: HashMap<Box<[u8]>, u16>,
@@ -94,7 +94,7 @@ pub struct TextNames {
 
 impl TextNames {
     /// The id of a frame; a new one is described by `describe` and put into the batch.
-    pub fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
+    pub(crate) fn frame(&mut self, key: &[u8], batch: &mut Batch, describe: impl FnOnce() -> NamedFrame) -> u32 {
         if let Some(id) = self.frames.get(key) {
             return *id;
         }
@@ -104,7 +104,7 @@ impl TextNames {
         id
     }
 
-    pub fn comm(&mut self, name: &[u8]) -> Arc<str> {
+    pub(crate) fn comm(&mut self, name: &[u8]) -> Arc<str> {
         if let Some(comm) = self.comms.get(name) {
             return comm.clone();
         }
@@ -114,7 +114,7 @@ impl TextNames {
     }
 
     /// The index of an event; a new one is put into the batch.
-    pub fn event(&mut self, name: &[u8], batch: &mut Batch) -> u16 {
+    pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch) -> u16 {
         if let Some(id) = self.events.get(name) {
             return *id;
         }
@@ -164,7 +164,7 @@ impl TextSource {
     }
 
     /// With those who may have written it.
-    pub fn by(mut self, authors: Namers) -> Self {
+    pub(crate) fn by(mut self, authors: Namers) -> Self {
         self.info.authors = authors;
         self
     }
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     /// All samples as (comm, event, period, time, frames root first).
-    pub fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
+    pub(crate) fn read(text: &str) -> Vec<(String, u16, u64, u64, Vec<String>)> {
         let format = sniff(text.as_bytes()).expect("a profile");
         let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
         let mut source = TextSource::new("t".into(), format, reader, 0).expect("source");

@@ -8,27 +8,27 @@ use super::TextNames;
 
 /// The parts of a sample's first line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Header<'a> {
-    pub comm: &'a [u8],
+pub(crate) struct Header<'a> {
+    pub(crate) comm: &'a [u8],
     /// -1 where the line has none.
-    pub pid: i32,
-    pub tid: i32,
-    pub cpu: u32,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    pub(crate) cpu: u32,
     /// Nanoseconds; 0 where the line has none.
-    pub time: u64,
+    pub(crate) time: u64,
     /// 1 where the line has none.
-    pub period: u64,
+    pub(crate) period: u64,
     /// Empty where the line has none.
-    pub event: &'a [u8],
+    pub(crate) event: &'a [u8],
     /// The frame on the same line, for samples without a call chain.
-    pub frame: Option<&'a [u8]>,
+    pub(crate) frame: Option<&'a [u8]>,
     /// So few fields that only frames below prove it a sample.
-    pub is_bare: bool,
+    pub(crate) is_bare: bool,
 }
 
 /// What a line is, but for those behind a tab.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ScriptLine<'a> {
+pub(crate) enum ScriptLine<'a> {
     Sample(Header<'a>),
     /// A record of another kind (`--show-task-events` and its like); what follows behind tabs is its.
     Record,
@@ -36,11 +36,11 @@ pub enum ScriptLine<'a> {
 }
 
 impl Header<'_> {
-    pub fn is_comm_alone(&self) -> bool {
+    pub(crate) fn is_comm_alone(&self) -> bool {
         self.says_little() && self.frame.is_none()
     }
 
-    pub fn is_frame_alone(&self) -> bool {
+    pub(crate) fn is_frame_alone(&self) -> bool {
         self.says_little() && self.frame.is_some() && self.comm.is_empty()
     }
 
@@ -51,7 +51,7 @@ impl Header<'_> {
 
 /// A line without what `-F +insn,+insnlen` put at its end; below a chain that is a line of its own, with which the sample
 /// ends.
-pub fn without_instruction(line: &[u8]) -> &[u8] {
+pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
     let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
         let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));
         at.unwrap_or(line.len())
@@ -76,7 +76,7 @@ fn integer(bytes: &[u8]) -> Option<i64> {
 }
 
 /// `12.000345` in nanoseconds; `None` for anything else.
-pub fn seconds(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     let dot = memchr::memchr(b'.', bytes)?;
     let (whole, fraction) = (&bytes[..dot], &bytes[dot + 1..]);
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 9 || !fraction.iter().all(u8::is_ascii_digit) {
@@ -89,7 +89,7 @@ pub fn seconds(bytes: &[u8]) -> Option<u64> {
 
 /// Reads a line that begins without a tab: `[comm] [pid[/tid]] [cpu] [misc] [time:] [period] [event:] [frame]`. A comm
 /// may hold anything, so the line is anchored at its time, or where it has none at the numbers of its task.
-pub fn line(line: &[u8]) -> ScriptLine<'_> {
+pub(crate) fn line(line: &[u8]) -> ScriptLine<'_> {
     if memchr::memmem::find(line, b"PERF_RECORD_").is_some_and(|at| at == 0 || line[at - 1] == b' ') {
         return ScriptLine::Record;
     }
@@ -275,7 +275,7 @@ fn is_frame(text: &[u8]) -> bool {
 }
 
 /// The sample that a first line begins.
-pub fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
+pub(crate) fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     let from = batch.stack_frames.len() as u32;
     if let Some(frame) = header.frame.and_then(frame) {
         let id = frame.id(names, batch);
@@ -299,13 +299,13 @@ pub fn sample(header: &Header<'_>, names: &mut TextNames, batch: &mut Batch) -> 
 const NAMELESS: &[u8] = b"samples";
 
 /// A sample of which nothing is known but the frames that follow.
-pub fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample {
+pub(crate) fn anonymous(names: &mut TextNames, batch: &mut Batch) -> NamedSample {
     sample(&BARE, names, batch)
 }
 
 /// A frame's line, `ip [sym[+0xoff]] [(dso)]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScriptFrame<'a> {
+pub(crate) struct ScriptFrame<'a> {
     /// The whole of it.
     text: &'a [u8],
     ip: u64,
@@ -318,7 +318,7 @@ const UNKNOWN: &[u8] = b"[unknown]";
 const BROKEN: &str = "[broken]";
 
 /// Reads a frame's line; `None` when it is none.
-pub fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
+pub(crate) fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
     let text = line.trim_ascii();
     let end = memchr::memchr(b' ', text).unwrap_or(text.len());
     let ip = u64::from_str_radix(std::str::from_utf8(&text[..end]).ok()?, 16).ok()?;
@@ -337,17 +337,17 @@ pub fn frame(line: &[u8]) -> Option<ScriptFrame<'_>> {
 }
 
 impl ScriptFrame<'_> {
-    pub fn is_user(&self) -> bool {
+    pub(crate) fn is_user(&self) -> bool {
         self.ip < KERNEL
     }
 
     /// Whether it is a user address where perf knows of no code.
-    pub fn is_nowhere(&self) -> bool {
+    pub(crate) fn is_nowhere(&self) -> bool {
         self.is_user() && self.name == UNKNOWN && self.dso == Some(UNKNOWN)
     }
 
     /// Takes it in.
-    pub fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
+    pub(crate) fn id(&self, names: &mut TextNames, batch: &mut Batch) -> u32 {
         let dso = self.dso.unwrap_or(if self.is_user() { UNKNOWN } else { b"[kernel.kallsyms]" });
         if self.name == UNKNOWN {
             // Unknown addresses are told apart, as perf does.
@@ -362,7 +362,7 @@ impl ScriptFrame<'_> {
 }
 
 /// What stands for all that is behind the last code of a broken stack.
-pub fn broken(names: &mut TextNames, batch: &mut Batch) -> u32 {
+pub(crate) fn broken(names: &mut TextNames, batch: &mut Batch) -> u32 {
     let named = NamedFrame { name: BROKEN.into(), dso: BROKEN.into(), kind: DsoKind::Cut, ip: None };
     names.frame(BROKEN.as_bytes(), batch, || named)
 }

@@ -15,16 +15,16 @@ use crate::symbols::{Options, door};
 
 /// Some code, and the address that it was linked for.
 #[derive(Debug)]
-pub struct Code {
-    pub bytes: Vec<u8>,
-    pub address: u64,
-    pub machine: Machine,
+pub(crate) struct Code {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) address: u64,
+    pub(crate) machine: Machine,
     segments: Segments,
 }
 
 impl Code {
     /// The place inside the DSO of an address as linked; `None` where both are the same.
-    pub fn to_dso(&self, address: u64) -> Option<u64> {
+    pub(crate) fn to_dso(&self, address: u64) -> Option<u64> {
         self.segments.to_offset(address)
     }
 }
@@ -33,7 +33,7 @@ impl Code {
 ///
 /// # Errors
 /// In words, why it is not there.
-pub fn of(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
+pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &Options) -> Result<Code, String> {
     match dso.kind {
         DsoKind::File | DsoKind::Vdso => of_file(dso, start, end, options),
         DsoKind::Kernel | DsoKind::Module => of_kernel(dso, start, end, options),

@@ -16,7 +16,7 @@ use crate::session::Dso;
 
 /// What a machine's instructions are decoded by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
+pub(crate) enum Machine {
     X86_64,
     X86,
     Aarch64,
@@ -24,7 +24,7 @@ pub enum Machine {
 
 /// Where an instruction may lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flow {
+pub(crate) enum Flow {
     #[default]
     On,
     /// To an address, whether always or not.
@@ -39,27 +39,27 @@ pub enum Flow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
     /// Inside the DSO, as samples of it have it.
-    pub at: u64,
-    pub bytes: Vec<u8>,
-    pub text: String,
-    pub flow: Flow,
+    pub(crate) at: u64,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) text: String,
+    pub(crate) flow: Flow,
     /// The function that a call leads to.
-    pub callee: Option<Arc<str>>,
+    pub(crate) callee: Option<Arc<str>>,
     pub line: Option<SourceLine>,
 }
 
 /// An annotated function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub function: Arc<str>,
-    pub dso: Arc<str>,
-    pub start: u64,
-    pub end: u64,
+    pub(crate) function: Arc<str>,
+    pub(crate) dso: Arc<str>,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     pub instructions: Vec<Instruction>,
     /// Lines of source files, by the file's name and from line 1 on; of files that are there.
     pub sources: Vec<(Arc<str>, Vec<String>)>,
     /// What is not there, and why.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// A function with more code is cut.
@@ -144,7 +144,7 @@ fn sources(
 
 impl Listing {
     /// The text of a source line.
-    pub fn source(&self, line: &SourceLine) -> Option<&str> {
+    pub(crate) fn source(&self, line: &SourceLine) -> Option<&str> {
         let at = self.sources.binary_search_by(|(name, _)| name.cmp(&line.file)).ok()?;
         self.sources[at].1.get((line.line as usize).checked_sub(1)?).map(String::as_str)
     }

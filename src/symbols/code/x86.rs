@@ -5,7 +5,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Op
 use super::{Flow, Instruction};
 
 /// Takes code apart that was linked for an address.
-pub fn decode(code: &[u8], address: u64, bits: u32) -> Vec<Instruction> {
+pub(crate) fn decode(code: &[u8], address: u64, bits: u32) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(bits, code, address, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
     let options = formatter.options_mut();

@@ -22,24 +22,24 @@ const PATHS: usize = 4 * FILES;
 const RESTED: Duration = Duration::from_millis(1100);
 
 /// A table, as processes hold on to it.
-pub type Id = u32;
+pub(crate) type Id = u32;
 
 /// Which file it is: device, inode, its change time and size; none for the vDSO.
 type Key = Option<(u64, u64, i64, i64, u64)>;
 
 /// A file's tables, as there is to say of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileTable {
+pub(crate) struct FileTable {
     /// The path by which it was first met.
-    pub name: Arc<str>,
-    pub made: Made,
+    pub(crate) name: Arc<str>,
+    pub(crate) made: Made,
     /// Processes that have it mapped.
-    pub processes: usize,
+    pub(crate) processes: usize,
 }
 
 /// What became of a file's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Made {
+pub(crate) enum Made {
     /// So many rows of a section.
     Of(&'static str, usize),
     /// Why there are none.
@@ -64,7 +64,7 @@ struct Table {
 
 /// All tables.
 #[derive(Debug, Default)]
-pub struct Files {
+pub(crate) struct Files {
     known: FxHashMap<Key, Id>,
     /// Those of equal contents, by digest: files of several containers are mostly the same.
     same: FxHashMap<u64, Id>,
@@ -80,7 +80,7 @@ pub struct Files {
 
 impl Files {
     /// The table of a mapping's file; `None` where it is none of a file, or of one that is not opened.
-    pub fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
+    pub(crate) fn of(&mut self, pid: i32, map: &procfs::ProcMapping, store: &mut impl Store) -> Option<Id> {
         let name = || String::from_utf8_lossy(&map.name).into_owned();
         if map.name == b"[vdso]" {
             return Some(self.known.get(&None).copied().unwrap_or_else(|| {
@@ -169,12 +169,12 @@ impl Files {
     }
 
     /// When tables that wait for room are to be made anew.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.room_since.filter(|_| !self.waiting.is_empty()).map(|since| since + RESTED)
     }
 
     /// Those that wait for room: they are made anew for whoever asks.
-    pub fn take_waiting(&mut self) -> FxHashSet<Id> {
+    pub(crate) fn take_waiting(&mut self) -> FxHashSet<Id> {
         self.room_since = None;
         let waiting = std::mem::take(&mut self.waiting);
         self.known.retain(|_, id| !waiting.contains(id));
@@ -183,19 +183,19 @@ impl Files {
     }
 
     #[cfg(test)]
-    pub fn make_room(&mut self) {
+    pub(crate) fn make_room(&mut self) {
         self.room_since = Some(Instant::now());
     }
 
     /// One more process has these.
-    pub fn take(&mut self, ids: &[Id]) {
+    pub(crate) fn take(&mut self, ids: &[Id]) {
         for id in ids {
             self.tables.entry(*id).and_modify(|table| table.told.processes += 1);
         }
     }
 
     /// One process less has these.
-    pub fn give_up(&mut self, ids: &[Id]) {
+    pub(crate) fn give_up(&mut self, ids: &[Id]) {
         self.turn += 1;
         for id in ids {
             let Some(table) = self.tables.get_mut(id) else { continue };
@@ -215,7 +215,7 @@ impl Files {
     }
 
     /// How a mapping of a file is walked: by parts, where its rows lie in several places.
-    pub fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
+    pub(crate) fn place(&self, id: Id, map: &procfs::ProcMapping, out: &mut Vec<Mapping>) {
         match self.tables.get(&id) {
             Some(table) => table.place(map, out),
             None => out.push(Mapping { start: map.start, end: map.end, bias: 0, span: None }),
@@ -223,7 +223,7 @@ impl Files {
     }
 
     /// What there is to say of those that are in use.
-    pub fn told(&self) -> Vec<FileTable> {
+    pub(crate) fn told(&self) -> Vec<FileTable> {
         let used = self.tables.values().filter(|table| table.told.processes > 0);
         let mut told: Vec<FileTable> = used.map(|table| table.told.clone()).collect();
         told.sort_by(|a, b| b.processes.cmp(&a.processes).then_with(|| a.name.cmp(&b.name)));
@@ -270,4 +270,4 @@ fn key_of(file: &std::fs::File) -> io::Result<(u64, u64, i64, i64, u64)> {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

@@ -11,7 +11,7 @@ const PIECE: usize = 1 << WITHIN;
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub enum Names {
+pub(crate) enum Names {
     Own(Vec<Vec<u8>>),
     /// In a file, from a place on.
     In(Bytes, usize),
@@ -24,14 +24,14 @@ impl Default for Names {
 }
 
 /// A name up to its first zero byte, as much of it as is kept.
-pub fn cut(name: &[u8]) -> &[u8] {
+pub(crate) fn cut(name: &[u8]) -> &[u8] {
     let name = &name[..name.len().min(MAX_NAME)];
     &name[..memchr::memchr(0, name).unwrap_or(name.len())]
 }
 
 impl Names {
     /// Where a name is to be found; one of its own is added.
-    pub fn place(&mut self, name: &[u8]) -> u32 {
+    pub(crate) fn place(&mut self, name: &[u8]) -> u32 {
         match self {
             Self::Own(pieces) => add(pieces, cut(name)),
             Self::In(bytes, base) => {
@@ -40,7 +40,7 @@ impl Names {
         }
     }
 
-    pub fn get(&self, place: u32) -> &[u8] {
+    pub(crate) fn get(&self, place: u32) -> &[u8] {
         let rest = match self {
             Self::Own(pieces) => {
                 let piece = pieces.get((place >> WITHIN) as usize).map(Vec::as_slice).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Names {
     }
 
     /// Takes back the one that was added last.
-    pub fn take_back(&mut self, place: u32) {
+    pub(crate) fn take_back(&mut self, place: u32) {
         if let Self::Own(pieces) = self
             && let Some(piece) = pieces.last_mut().filter(|_| place != NOWHERE)
         {
@@ -60,7 +60,7 @@ impl Names {
         }
     }
 
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         if let Self::Own(pieces) = self {
             pieces.shrink_to_fit();
             pieces.last_mut().into_iter().for_each(Vec::shrink_to_fit);
@@ -68,7 +68,7 @@ impl Names {
     }
 
     /// Bytes of memory of its own.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Own(pieces) => {
                 pieces.iter().map(Vec::capacity).sum::<usize>() + size_of::<Vec<u8>>() * pieces.capacity()

@@ -5,19 +5,19 @@ const MAX_RUNS: usize = 1024;
 
 /// A run begins with an address that is 4 GiB or more behind where the one before it began.
 #[derive(Debug, Default)]
-pub struct Starts {
+pub(crate) struct Starts {
     distances: Vec<u32>,
     /// The first of each run, by number and by address.
     runs: Vec<(u32, u64)>,
 }
 
 impl Starts {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.distances.len()
     }
 
     /// Adds an address that is greater than all before it, unless there is no room for it.
-    pub fn push(&mut self, start: u64) -> bool {
+    pub(crate) fn push(&mut self, start: u64) -> bool {
         let near = self.runs.last().and_then(|(_, base)| u32::try_from(start - base).ok());
         if near.is_none() && self.runs.len() >= MAX_RUNS {
             return false;
@@ -30,37 +30,37 @@ impl Starts {
     }
 
     /// Takes the last one back.
-    pub fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         self.distances.pop();
         if self.runs.last().is_some_and(|(first, _)| *first as usize == self.len()) {
             self.runs.pop();
         }
     }
 
-    pub fn last(&self) -> Option<u64> {
+    pub(crate) fn last(&self) -> Option<u64> {
         self.get(self.len().checked_sub(1)?)
     }
 
-    pub fn get(&self, i: usize) -> Option<u64> {
+    pub(crate) fn get(&self, i: usize) -> Option<u64> {
         let distance = *self.distances.get(i)?;
         let run = self.runs.partition_point(|(first, _)| *first as usize <= i).checked_sub(1)?;
         Some(self.runs[run].1 + u64::from(distance))
     }
 
     /// How many are at an address or before it.
-    pub fn up_to(&self, addr: u64) -> usize {
+    pub(crate) fn up_to(&self, addr: u64) -> usize {
         let next = self.runs.partition_point(|(_, base)| *base <= addr);
         let Some((first, base)) = next.checked_sub(1).map(|run| self.runs[run]) else { return 0 };
         let (first, end) = (first as usize, self.runs.get(next).map_or(self.len(), |(first, _)| *first as usize));
         first + self.distances[first..end].partition_point(|distance| u64::from(*distance) <= addr - base)
     }
 
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.distances.shrink_to_fit();
         self.runs.shrink_to_fit();
     }
 
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         4 * self.distances.capacity() + size_of::<(u32, u64)>() * self.runs.capacity()
     }
 }

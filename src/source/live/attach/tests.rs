@@ -5,7 +5,7 @@ use crate::kernel::attr::{SW_DUMMY, TYPE_SOFTWARE};
 use crate::kernel::fake::FakeSys;
 use crate::source::live::attr::{Exclude, Rate};
 
-pub fn rights(paranoid: i64) -> Rights {
+pub(crate) fn rights(paranoid: i64) -> Rights {
     Rights {
         paranoid,
         kptr_restrict: 0,
@@ -19,7 +19,7 @@ pub fn rights(paranoid: i64) -> Rights {
     }
 }
 
-pub fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
+pub(crate) fn attachment(sys: FakeSys, events: Vec<Event>, paranoid: i64) -> Attachment {
     let common = Common {
         rate: Rate::Frequency(999),
         chains: crate::event::CallGraph::Fp,

@@ -7,11 +7,11 @@ use crate::kernel::walk::Full;
 
 /// Room for so many rows; what is released is free at once.
 #[derive(Debug, Default)]
-pub struct Counter {
-    pub room: usize,
-    pub used: BTreeMap<u32, usize>,
-    pub processes: BTreeMap<i32, Vec<Mapping>>,
-    pub next: u32,
+pub(crate) struct Counter {
+    pub(crate) room: usize,
+    pub(crate) used: BTreeMap<u32, usize>,
+    pub(crate) processes: BTreeMap<i32, Vec<Mapping>>,
+    pub(crate) next: u32,
 }
 
 impl Store for Counter {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cpu::findings::{self, Facts, Finding, FindingKind};
+use crate::cpu::findings::{self, Facts, Finding, FindingKind, NO_CPU};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::{CpuColumn, CpuFacts, SHOWN};
@@ -226,7 +226,7 @@ fn show(
                 .iter()
                 .map(|f| {
                     serde_json::json!({
-                        "cpu": f.cpu,
+                        "cpu": Some(f.cpu).filter(|cpu| *cpu != NO_CPU),
                         "percent": f.share,
                         "vector": f.vector.map(|vector| VECTORS[vector]),
                         "function": f.function,

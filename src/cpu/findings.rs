@@ -11,6 +11,7 @@
 use crate::query::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuSamples};
 use crate::session::machine::Ticks;
+use crate::session::machine::quota::Throttled;
 
 use super::sampler::{CpuRow, HostView, Past, WINDOW};
 use super::softirq::Times;
@@ -30,6 +31,8 @@ pub enum FindingKind {
     Soft,
     MissingTicks,
     MissingSamples,
+    /// A container or unit that has used up its quota of CPU time; of no CPU.
+    Quota,
 }
 
 impl FindingKind {
@@ -43,16 +46,23 @@ impl FindingKind {
                 "a softirq on an idle CPU stops them, or the host runs something else: t measures softirqs"
             }
             Self::MissingSamples => MISSING_SAMPLES,
+            Self::Quota => QUOTA,
         }
     }
 }
 
+const QUOTA: &str = "its limit of CPU time (cpu.max) is below what it wants: raise it, or see what it runs";
+
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
 const MISSING_SAMPLES: &str = "interrupts are off for long, the rate is throttled, or the host runs something else";
 
-/// One anomalous CPU.
+/// No machine has so many.
+pub const NO_CPU: u32 = u32::MAX;
+
+/// One anomalous CPU, or a group that is kept from all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
+    /// [`NO_CPU`] of what is about none.
     pub cpu: u32,
     pub kind: FindingKind,
     /// How much, in percent of the CPU.
@@ -76,6 +86,7 @@ impl Finding {
             }
             (FindingKind::MissingTicks, true) => STOPPED.to_owned(),
             (FindingKind::MissingTicks, false) => format!("{STOPPED}: --softirq-time measures softirqs"),
+            (FindingKind::Quota, _) => QUOTA.to_owned(),
             (FindingKind::MissingSamples, _) => MISSING_SAMPLES.to_owned(),
         }
     }
@@ -129,6 +140,7 @@ pub fn findings(facts: Facts<'_>) -> Vec<Finding> {
         out.extend(missing_ticks(facts, one));
         out.extend(missing_samples(facts, one));
     }
+    out.extend(facts.host.iter().flat_map(|host| &host.quotas).filter_map(|group| quota(facts, group)));
     out.sort_by(|a, b| b.share.total_cmp(&a.share).then((a.kind, a.cpu).cmp(&(b.kind, b.cpu))));
     out
 }
@@ -243,6 +255,16 @@ fn missing_ticks(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {
     }
     let text = format!("CPU {}: {share:.0} % of its ticks are missing", row.cpu);
     Some(Finding { cpu: row.cpu, kind: FindingKind::MissingTicks, share, vector: None, function: None, text })
+}
+
+fn quota(facts: Facts<'_>, group: &Throttled) -> Option<Finding> {
+    let text = format!("{} throttled", group.name);
+    let known = facts.before.iter().any(|f| f.kind == FindingKind::Quota && f.text.starts_with(&text));
+    let limit = if known { STAYS * facts.points } else { facts.points };
+    let share = group.percent;
+    let text = format!("{text} {share:.0} % of periods, {:.0} ms a second", group.ms);
+    let finding = Finding { cpu: NO_CPU, kind: FindingKind::Quota, share, vector: None, function: None, text };
+    (share >= limit).then_some(finding)
 }
 
 fn missing_samples(facts: Facts<'_>, one: &Seen<'_>) -> Option<Finding> {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::session::machine::proc::MatrixRow;
+use crate::session::machine::quota::Throttled;
 use crate::session::machine::{CpuPlace, Matrix, Pressure, Softnet, Stat, Ticks, Topology};
 
 /// Seconds of history that are kept of each CPU.
@@ -110,6 +111,8 @@ pub struct HostView {
     pub blocked: u64,
     /// Pressure by resource.
     pub pressure: Vec<(&'static str, Pressure)>,
+    /// Groups that were kept from the CPUs by their quotas, the worst first.
+    pub quotas: Vec<Throttled>,
     /// Packets that network devices dropped, a second: received and sent.
     pub drops: (f32, f32),
     /// Percent of one CPU that reading all this costs.
@@ -318,6 +321,7 @@ impl Cpus {
             running: self.running,
             blocked: self.blocked,
             pressure: slow.pressure.to_vec(),
+            quotas: Vec::new(),
             drops: (drop(before.0, slow.drops.0), drop(before.1, slow.drops.1)),
             cost: 0.0,
             notes: Vec::new(),

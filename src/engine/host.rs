@@ -15,6 +15,7 @@ use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::session::machine::{Matrix, Pressure, Softnet, Stat, Topology, proc};
 
 use super::Notice;
+use super::quotas::Quotas;
 
 /// How often /proc/stat is read: its figures are in hundredths of a second.
 const TICK_NS: u64 = 100_000_000;
@@ -44,6 +45,8 @@ pub struct HostWatch {
     mhz: Vec<(u32, u32)>,
     throttled: Vec<(u32, u64)>,
     pressure: Vec<(&'static str, Pressure)>,
+    quotas: Quotas,
+    quotas_at: u64,
     cpus: Cpus,
     cuts: u64,
     notes: Vec<String>,
@@ -75,6 +78,8 @@ impl HostWatch {
             throttled: Vec::new(),
             pressure: Vec::new(),
             cpus: Cpus::new(ticks_per_second(), topology),
+            quotas: Quotas::here(),
+            quotas_at: 0,
             cuts: 0,
             notes: Vec::new(),
             took: 0,
@@ -140,6 +145,8 @@ impl HostWatch {
             drops,
         };
         let mut view = self.cpus.cut(at, &slow);
+        let since = std::mem::replace(&mut self.quotas_at, at);
+        view.quotas = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
         view.cost = self.cost(at);
         view.notes = self.notes(&view);
         view
@@ -166,6 +173,7 @@ impl HostWatch {
     }
 
     fn read_seldom(&mut self) {
+        self.quotas.find();
         let fits = self.stat.cpus.len() == self.cpus.topology().online.len();
         if self.cuts > 0 && (self.cuts.is_multiple_of(TOPOLOGY) || !fits) {
             self.cpus.set_topology(Topology::read(&self.roots.sys));

@@ -20,6 +20,7 @@ pub mod headless;
 pub mod host;
 pub mod intervals;
 pub mod offline;
+mod quotas;
 pub mod shares;
 pub mod softirqs;
 pub mod symbolizer;

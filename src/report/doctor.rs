@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::event::{pmu, tracepoint};
 use crate::kernel::limits::{self, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, Rights};
 use crate::kernel::privilege::{self, PROGRAM, setcap};
+use crate::kernel::procfs;
 use crate::source::live::error::refusal;
 
 /// How an item stands.
@@ -48,6 +49,7 @@ pub fn examine() -> Vec<Check> {
     items.push(hardware(pmu::has_hardware(Path::new(pmu::SYSFS))));
     items.push(probes(Path::new(pmu::SYSFS)));
     items.push(tracefs(tracepoint::root().map(|_| ())));
+    items.push(processes(procfs::sees_all_processes()));
     items.push(kernel_names(&rights));
     items.push(bpf(&rights));
     items.push(memory(&rights));
@@ -139,6 +141,20 @@ fn tracefs(root: std::io::Result<()>) -> Check {
         Err(_) => {
             item("tracepoints", CheckState::Bad, "tracefs is not mounted", "mount -t tracefs nodev /sys/kernel/tracing")
         }
+    }
+}
+
+/// A container with a namespace of its own is given the numbers of the machine's processes in samples, and cannot ask
+/// for what they are.
+fn processes(all: bool) -> Check {
+    match all {
+        true => item("processes", CheckState::Good, "those of the whole machine are seen", ""),
+        false => item(
+            "processes",
+            CheckState::Limited,
+            "in a PID namespace of its own: the machine's other processes have no names, nor have their containers",
+            "Docker, Podman: --pid host; a pod: hostPID: true; kubectl debug node/NODE --profile=sysadmin has it",
+        ),
     }
 }
 

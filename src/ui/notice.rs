@@ -1,6 +1,6 @@
 //! The one message above the screens: what most needs looking at, and the key that leads there.
 
-use crate::cpu::findings::Finding;
+use crate::cpu::findings::{Finding, FindingKind, NO_CPU};
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::panel::unit::percent;
@@ -32,10 +32,16 @@ impl Scene<'_> {
     }
 
     fn anomaly(self) -> Option<Notice> {
-        let of = |found: &Finding| NoticeSubject::Anomaly(found.cpu, format!("{:?} {:?}", found.kind, found.vector));
+        // Groups are told apart by their names, with which the words begin.
+        let which = |found: &Finding| match found.kind {
+            FindingKind::Quota => found.text.split(" throttled").next().unwrap_or_default().to_owned(),
+            kind => format!("{kind:?} {:?}", found.vector),
+        };
+        let of = |found: &Finding| NoticeSubject::Anomaly(found.cpu, which(found));
         let kept = || self.context.findings.iter().filter(|found| !self.selection.dismissed.contains(&of(found)));
         let first = kept().next()?;
-        let others: std::collections::BTreeSet<u32> = kept().map(|f| f.cpu).filter(|cpu| *cpu != first.cpu).collect();
+        let others: std::collections::BTreeSet<u32> =
+            kept().map(|f| f.cpu).filter(|cpu| ![first.cpu, NO_CPU].contains(cpu)).collect();
         let more = if others.is_empty() { String::new() } else { format!("  and {} more CPUs", others.len()) };
         Some(Notice { text: first.text.clone(), more, urgent: true, of: of(first) })
     }

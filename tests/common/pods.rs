@@ -104,6 +104,20 @@ impl Pods {
         Ok(())
     }
 
+    /// Limits a container to a part of a CPU, in percent; `false` where there is no controller for that.
+    pub fn limit(&self, pod: &str, name: &str, percent: u32) -> bool {
+        let (id, quota) = (self.id(pod, name), 1000 * percent);
+        let mut dirs = perfprof_tui::kernel::cgroup::trees().into_iter().map(|tree| tree.join("k8s.io").join(&id));
+        let set = |dir: PathBuf| {
+            let write = |file: &str, text: String| {
+                let path = dir.join(file);
+                path.exists() && std::fs::write(path, text).is_ok()
+            };
+            write("cpu.max", format!("{quota} 100000")) || write("cpu.cfs_quota_us", quota.to_string())
+        };
+        dirs.any(set)
+    }
+
     /// Ends a container.
     pub fn end(&mut self, pod: &str, name: &str) {
         let id = self.id(pod, name);

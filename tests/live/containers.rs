@@ -103,6 +103,28 @@ fn recordings_keep_the_names() {
     assert!(told.iter().any(|row| row["pod"] == "cart-7d9" && row["container"] == "app"), "{told:?}");
 }
 
+/// A container that may have next to nothing of a CPU and wants all of one is told of by its name, with how long it waited.
+#[test]
+fn who_is_throttled_is_told_by_name() {
+    const NAME: &str = "who_is_throttled_is_told_by_name";
+    let Some(pods) = shop(NAME) else { return };
+    if !pods.limit("cart-7d9", "app", 3) {
+        return absent(NAME, "no controller limits CPU time here");
+    }
+    let out = run(program().args(["cpus", "-i", "1", "-n", "3", "--format", "json"])).stdout;
+    let text = String::from_utf8(out).expect("text");
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    let wanted = format!("{}/cart-7d9/app throttled ", pods.namespace);
+    let said = |found: &&serde_json::Value| found["text"].as_str().is_some_and(|text| text.starts_with(&wanted));
+    let found = last["findings"].as_array().expect("findings").iter().find(said).unwrap_or_else(|| panic!("{last}"));
+    assert!(found["percent"].as_f64() > Some(50.0) && found["cpu"].is_null(), "{found}");
+    let mut session = Session::start(&["-F", "99"], 40, 160);
+    session.wait_for("throttled");
+    session.keys("4").wait_for("throttled by their quotas");
+    session.keys("q");
+    assert!(session.end().success());
+}
+
 /// Work in a group of its own; both end with it.
 struct Burns(Child, PathBuf);
 

@@ -290,7 +290,7 @@ fn where_the_time_is_measured_it_names_the_vector() {
 
 #[test]
 fn text_without_keys_speaks_of_none() {
-    for kind in [FindingKind::Soft, FindingKind::MissingTicks, FindingKind::MissingSamples] {
+    for kind in [FindingKind::Soft, FindingKind::MissingTicks, FindingKind::MissingSamples, FindingKind::Quota] {
         for timed in [false, true] {
             let found = Finding { cpu: 7, kind, share: 9.0, vector: None, function: None, text: String::new() };
             let advice = found.advice(timed);
@@ -298,4 +298,18 @@ fn text_without_keys_speaks_of_none() {
             assert!(!timed || !advice.contains("--softirq-time"), "{advice}");
         }
     }
+}
+
+/// Whoever is throttled is told of from some points on, until it is well below them.
+#[test]
+fn who_is_throttled_is_a_finding_of_no_cpu() {
+    let throttled = |percent: f64| HostView {
+        quotas: vec![Throttled { name: "shop/cart-7d9/app".into(), percent, ms: 312.4 }],
+        ..host(&[0.0, 0.0])
+    };
+    let found = |percent: f64, before: &[Finding]| findings(Facts { before, ..facts(&throttled(percent), None) });
+    let first = found(38.2, &[]);
+    assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, NO_CPU, FindingKind::Quota));
+    assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms a second");
+    assert_eq!([found(9.0, &[]).len(), found(9.0, &first).len(), found(5.0, &first).len()], [0, 1, 0]);
 }

@@ -2,6 +2,7 @@
 
 mod disks;
 pub mod proc;
+pub mod quota;
 pub mod topology;
 
 pub use disks::{block_device, block_devices};

@@ -138,3 +138,73 @@ impl Watch {
         self.news.try_iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::session::{Origin, Session};
+
+    /// 500 containers of Docker's, each in a group of its own.
+    fn machine() -> (tempfile::TempDir, tempfile::TempDir) {
+        let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));
+        for at in 0..500 {
+            let id = format!("{at:064x}");
+            let state = disk.path().join("var/lib/docker/containers").join(&id);
+            std::fs::create_dir_all(tree.path().join("docker").join(&id)).expect("made");
+            std::fs::create_dir_all(&state).expect("made");
+            let json = format!(
+                r#"{{"Name":"/web-{at}","Config":{{"Image":"nginx","Labels":{{"x":"{}"}}}}}}"#,
+                "y".repeat(4000)
+            );
+            std::fs::write(state.join("config.v2.json"), json).expect("written");
+        }
+        (tree, disk)
+    }
+
+    #[test]
+    fn hundreds_of_containers_are_found_named_and_left_alone() {
+        let (tree, disk) = machine();
+        let mut scanner = Scanner::of(vec![tree.path().to_owned()], true, Reader::below(disk.path().to_owned()));
+        let began = Instant::now();
+        let news = scanner.look();
+        let took = began.elapsed();
+        assert_eq!((news.came.len(), news.went.len()), (500, 0));
+        assert!(took < Duration::from_millis(500), "{took:?} for 500 new containers");
+        assert!(news.came.iter().all(|one| one.place.is_some() && one.named.container.name.starts_with("web-")));
+        let began = Instant::now();
+        assert_eq!(scanner.look(), News::default());
+        assert!(began.elapsed() < Duration::from_millis(100), "{:?} where nothing is new", began.elapsed());
+        std::fs::remove_dir(tree.path().join("docker").join(format!("{:064x}", 7))).expect("removed");
+        assert_eq!(scanner.look().went, [Arc::from(format!("/docker/{:064x}", 7))]);
+        // 10,000 processes of them get their names at once.
+        let mut session = Session::new(Origin::Recorded);
+        for at in 0..500 {
+            session.apply(&Record::Cgroup { id: at + 1, path: format!("/docker/{at:064x}").as_bytes() }, 1);
+        }
+        let tasks: Vec<_> = (1..=10_000).map(|pid| session.task_in(pid, pid, pid as u64 % 500 + 1)).collect();
+        let began = Instant::now();
+        assert!(session.name_containers(0, news.came.into_iter().map(|one| one.named).collect()));
+        let names: Vec<_> =
+            tasks.iter().map(|id| session.container(&session.tasks()[id.0 as usize]).name.clone()).collect();
+        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+        assert!((0..10_000).all(|at| *names[at] == *format!("web-{}", (at + 1) % 500)));
+    }
+
+    /// A group is often older than the state of its container; it is looked for a few times more.
+    #[test]
+    fn names_that_come_late_are_told_late() {
+        let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));
+        let id = "e".repeat(64);
+        std::fs::create_dir_all(tree.path().join("docker").join(&id)).expect("made");
+        let mut scanner = Scanner::of(vec![tree.path().to_owned()], false, Reader::below(disk.path().to_owned()));
+        let name = |news: News| news.came.first().map(|one| (one.named.container.name.to_string(), one.place.clone()));
+        assert_eq!(name(scanner.look()), Some((id[..12].to_owned(), None)));
+        assert_eq!(name(scanner.look()), None);
+        let state = disk.path().join("var/lib/docker/containers").join(&id);
+        std::fs::create_dir_all(&state).expect("made");
+        std::fs::write(state.join("config.v2.json"), r#"{"Name":"/late"}"#).expect("written");
+        assert_eq!(name(scanner.look()), Some(("late".to_owned(), None)));
+        assert_eq!(name(scanner.look()), None);
+    }
+}

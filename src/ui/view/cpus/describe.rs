@@ -15,6 +15,7 @@ use crate::panel::unit::{duration, percent, short};
 use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::session::Origin;
+use crate::session::machine::quota::Throttled;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Theme;
 use crate::ui::view::cpus::state::CpusScreen;
@@ -48,6 +49,7 @@ pub fn draw(
         Some(first) if first == f => (format!("! {}", f.kind.keys(live)), theme.error),
         _ => (format!("! {}: {}", f.text, f.kind.keys(live)), theme.error),
     }));
+    lines.extend(quota_words(facts).map(|text| (text, theme.warning)));
     if facts.samples.is_some() {
         lines.push((facts.cpu_words(cpu), theme.dim));
     }
@@ -121,6 +123,20 @@ fn machine_words(facts: &CpuFacts<'_>) -> Option<String> {
     }
     words.push(format!("reading /proc costs {:.2} % of a CPU", host.cost));
     Some(words.join(", "))
+}
+
+/// Groups that are told of at once.
+const MOST_GROUPS: usize = 3;
+
+/// Who is kept from the CPUs by a quota.
+fn quota_words(facts: &CpuFacts<'_>) -> Option<String> {
+    let list = &facts.host?.quotas;
+    let one = |group: &Throttled| {
+        format!("{} {} of periods, {:.0} ms a second", group.name, percent(group.percent), group.ms)
+    };
+    let mut words: Vec<String> = list.iter().take(MOST_GROUPS).map(one).collect();
+    words.extend((list.len() > MOST_GROUPS).then(|| format!("{} more", list.len() - MOST_GROUPS)));
+    (!words.is_empty()).then(|| format!("throttled by their quotas: {}", words.join("; ")))
 }
 
 /// What could not be read of the machine.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-use crate::cpu::findings::{self, Facts, FindingKind};
+use crate::cpu::findings::{self, Facts, FindingKind, NO_CPU};
 use crate::cpu::sampler::HostView;
 use crate::cpu::softirq::Times;
 use crate::cpu::table::CpuColumn;
@@ -49,7 +49,7 @@ impl App {
         if self.views.cpus.cpu.is_none()
             && let Some(found) = self.context.findings.first()
         {
-            self.views.cpus.cpu = Some(found.cpu);
+            self.views.cpus.cpu = Some(found.cpu).filter(|cpu| *cpu != NO_CPU);
             self.move_cpu(0);
         }
     }
@@ -185,6 +185,9 @@ impl App {
         let next = at.and_then(|at| self.context.findings[at..].iter().find(|f| Some(f.cpu) != here)).cloned();
         let finding = next.unwrap_or(first);
         self.frame.tab = Tab::Cpus;
+        if finding.cpu == NO_CPU {
+            return self.say(format!("{}: {}", finding.text, finding.kind.keys(true)));
+        }
         self.views.cpus.cpu = Some(finding.cpu);
         self.move_cpu(0);
         let facts = self.context.facts();

@@ -87,6 +87,22 @@ pub enum Known<'a> {
     Kernel(&'a [TraceField]),
 }
 
+/// Whether views can be filtered by a field of this name, whatever the tracepoints are.
+pub(crate) const fn has_field(name: &str) -> bool {
+    let (name, mut row) = (name.as_bytes(), 0);
+    while row < FIELDS.len() {
+        let (field, mut same) = (FIELDS[row].1.as_bytes(), 0);
+        while same < name.len() && same < field.len() && name[same] == field[same] {
+            same += 1;
+        }
+        if same == name.len() && same == field.len() {
+            return true;
+        }
+        row += 1;
+    }
+    false
+}
+
 /// One row for each field: the table behind parser, completion and documentation.
 pub(crate) const FIELDS: &[(Field, &str, FieldType, &str)] = &[
     (Field::Comm, "comm", FieldType::Text, "name of the thread"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::filter::equals;
+use crate::filter::{equals, has_field};
 use crate::session::Task;
 use crate::session::containers::Container;
 
@@ -157,6 +157,17 @@ columns! {
     Dso = of(&["dso"], "DSO", nothing).wide(18).of_function("dso");
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
+
+// What a view of one value is left by, the filter language has to know.
+const _: () = {
+    let mut i = 0;
+    while i < ALL.len() {
+        if let Some(field) = ALL[i].field {
+            assert!(has_field(field), "the filter language has no field of a column's name: say without_field()");
+        }
+        i += 1;
+    }
+};
 
 /// The columns of tracepoints' fields that were asked for: they live as long as the program, as all others do.
 static TRACED: RwLock<Vec<&'static ColumnDef>> = RwLock::new(Vec::new());

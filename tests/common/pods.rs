@@ -71,6 +71,7 @@ impl Pods {
         ctr.arg("-a").arg(socket).args(["-n", "k8s.io"]).args(args).stdin(Stdio::null()).output().expect("ctr")
     }
 
+    /// The file system that has a shell.
     fn rootfs(&self) -> PathBuf {
         self.dir.path().join("rootfs")
     }
@@ -85,17 +86,26 @@ impl Pods {
     /// # Errors
     /// What ctr says.
     pub fn run(&mut self, pod: &str, name: &str, does: Does) -> Result<(), String> {
-        let (id, rootfs) = (self.id(pod, name), self.rootfs());
-        let labels = [("pod.name", pod), ("pod.namespace", self.namespace.as_str()), ("container.name", name)];
-        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("io.kubernetes.{key}={value}")).collect();
         let work = match does {
             Does::Burn => "while :; do :; done",
             Does::Sleep => "while :; do sleep 1; done",
         };
+        self.run_in(pod, name, &self.rootfs(), &["/bin/sh", "-c", work])
+    }
+
+    /// The same with a program and files of its own.
+    ///
+    /// # Errors
+    /// What ctr says.
+    pub fn run_in(&mut self, pod: &str, name: &str, rootfs: &Path, work: &[&str]) -> Result<(), String> {
+        let id = self.id(pod, name);
+        let labels = [("pod.name", pod), ("pod.namespace", self.namespace.as_str()), ("container.name", name)];
+        let labels: Vec<String> = labels.iter().map(|(key, value)| format!("io.kubernetes.{key}={value}")).collect();
         let mut args = vec!["run", "-d", "--rootfs"];
         labels.iter().for_each(|label| args.extend(["--label", label.as_str()]));
         let rootfs = rootfs.display().to_string();
-        args.extend([rootfs.as_str(), id.as_str(), "/bin/sh", "-c", work]);
+        args.extend([rootfs.as_str(), id.as_str()]);
+        args.extend(work);
         let done = self.ctr(&args);
         if !done.status.success() {
             return Err(String::from_utf8_lossy(&done.stderr).into_owned());

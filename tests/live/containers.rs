@@ -67,9 +67,13 @@ fn some_containers_are_sampled_alone() {
 fn recordings_keep_the_names() {
     let Some(mut pods) = shop("recordings_keep_the_names") else { return };
     let dir = tempfile::tempdir().expect("dir");
-    let [file, list, bare] = ["perf.data", "containers.json", "perf.only"].map(|name| dir.path().join(name));
+    let [file, list, bare, stream] =
+        ["perf.data", "containers.json", "perf.only", "stream"].map(|name| dir.path().join(name));
     let (namespace, wanted) = (pods.namespace.clone(), format!("{}/*", pods.namespace));
     run(program().args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sleep", "2"]));
+    let sent =
+        run(program().args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sleep", "1"])).stdout;
+    std::fs::write(&stream, &sent).expect("written");
     let listed = run(program().args(["list", "containers", "--format", "json"])).stdout;
     std::fs::write(&list, &listed).expect("written");
     let all: serde_json::Value = serde_json::from_slice(&listed).expect("JSON");
@@ -93,6 +97,8 @@ fn recordings_keep_the_names() {
     let rows = report(&file, &[]);
     assert_eq!([&rows[0]["pod"], &rows[0]["container"]], ["cart-7d9", "app"], "{rows:?}");
     assert!(rows[0]["samples"].as_u64() > Some(100), "{rows:?}");
+    // A stream brings along what ran when it began.
+    assert_eq!(report(&stream, &[])[0]["pod"], "cart-7d9");
     let kept = report(&file, &["--where", "pod == cart-7d9 && container == app"]);
     assert_eq!((kept.len(), &kept[0]["samples"]), (1, &rows[0]["samples"]));
     // perf steps over the names; what it recorded itself has none, until a list tells them.
@@ -121,6 +127,64 @@ fn who_is_throttled_is_told_by_name() {
     let mut session = Session::start(&["-F", "99"], 40, 160);
     session.wait_for("throttled");
     session.keys("4").wait_for("throttled by their quotas");
+    session.keys("q");
+    assert!(session.end().success());
+}
+
+/// A file system with a program and a library of its own under the paths of all others: its function has this name.
+fn rootfs(function: &str) -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().expect("dir");
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(at("lib")).expect("made");
+    std::fs::create_dir_all(at("bin")).expect("made");
+    let library =
+        format!("void {function}(void) {{ for (volatile long i = 0;; i++); }}\nvoid work(void) {{ {function}(); }}\n");
+    std::fs::write(at("work.c"), library).expect("written");
+    std::fs::write(at("main.c"), "void work(void);\nint main(void) { work(); return 0; }\n").expect("written");
+    let cc =
+        |args: &[&str]| Command::new("cc").current_dir(dir.path()).args(args).status().is_ok_and(|ran| ran.success());
+    let library =
+        ["-O1", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-Wl,--build-id", "-o", "lib/libwork.so", "work.c"];
+    let program = ["-O1", "-fno-omit-frame-pointer", "-o", "bin/main", "main.c", "-Llib", "-lwork", "-Wl,-rpath,/lib"];
+    if !cc(&library) || !cc(&program) {
+        return None;
+    }
+    let needed =
+        Command::new("ldd").arg(at("bin/main")).env("LD_LIBRARY_PATH", at("lib")).output().expect("ldd").stdout;
+    for path in String::from_utf8_lossy(&needed).split_whitespace().filter(|word| word.starts_with('/')) {
+        let to = at(path.trim_start_matches('/'));
+        if !path.ends_with("libwork.so") {
+            std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
+            std::fs::copy(path, to).expect("copied");
+        }
+    }
+    Some(dir)
+}
+
+/// Two containers with different libraries at one path, each by its own names; those of one that has ended, and whose
+/// files are gone, stay.
+#[test]
+fn each_containers_own_files_name_its_functions() {
+    const NAME: &str = "each_containers_own_files_name_its_functions";
+    let Some(mut pods) = shop(NAME) else { return };
+    let (Some(cart), Some(till)) = (rootfs("cart_spins"), rootfs("till_spins")) else {
+        return skipped(NAME, "no C compiler (gcc)");
+    };
+    pods.run_in("cart-lib", "app", cart.path(), &["/bin/main"]).expect("runs");
+    pods.run_in("till-lib", "app", till.path(), &["/bin/main"]).expect("runs");
+    let wanted = format!("{}/*-lib", pods.namespace);
+    let mut session = Session::start(&["-F", "499", "-s", "pod,sym", "--pod", &wanted], 30, 140);
+    let row = |session: &Session, pod: &str, function: &str| {
+        session.wait_for(function);
+        let text = session.text();
+        assert!(text.lines().any(|line| line.contains(pod) && line.contains(function)), "{text}");
+    };
+    row(&session, "cart-lib", "cart_spins");
+    row(&session, "till-lib", "till_spins");
+    pods.end("cart-lib", "app");
+    drop(cart);
+    session.keys("z").keys("u");
+    row(&session, "cart-lib", "cart_spins");
     session.keys("q");
     assert!(session.end().success());
 }
